@@ -1,0 +1,1 @@
+"""plimsoll: keeps block I/O limits in force on the RBD disks of this node's guests."""

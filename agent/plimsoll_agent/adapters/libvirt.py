@@ -1,0 +1,168 @@
+"""libvirt's QEMU driver behind the words of ``hypervisor``. No ``libvirtError`` leaves this module."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import libvirt
+
+from plimsoll_agent import domxml
+from plimsoll_agent.adapters import qmp
+from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
+from plimsoll_agent.hypervisor import GuestRef, Movement, Sighting
+from plimsoll_agent.limits import Limits
+
+Answer = TypeVar("Answer")
+
+# libvirt's bindings print every error on stderr unless somebody takes them.
+libvirt.registerErrorHandler(lambda _context, _error: None, None)
+
+
+class Libvirt:
+    """A ``Hypervisor``: one connection to libvirtd, or to virtqemud. Use ``close`` when done."""
+
+    def __init__(self, uri: str, *, deadline: float, at_once: int) -> None:
+        """Connect. Raises ``Unreachable``."""
+        self.uri = uri
+        self._deadlines = Deadlines(deadline, at_once)
+        try:
+            self._connection: Any = self._call("libvirt", lambda: libvirt.open(uri))
+        except Unanswered as error:
+            raise Unreachable(f"libvirt at {uri} does not answer: {error}") from error
+        except PlimsollError as error:
+            raise Unreachable(f"libvirt at {uri} cannot be reached: {error}") from error
+
+    @property
+    def hung(self) -> bool:
+        """True while a call has not come back: leave the process by ``os._exit``, the threads cannot be joined."""
+        return self._deadlines.hung > 0
+
+    def close(self) -> None:
+        with suppress(PlimsollError):  # nothing is lost: the socket ends with the process
+            self._call("libvirt", self._connection.close)
+
+    def guests(self) -> Sequence[GuestRef]:
+        running = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
+        try:
+            domains = self._call("libvirt", lambda: self._connection.listAllDomains(running))
+        except PlimsollError as error:
+            raise Unreachable(f"libvirt at {self.uri} does not list its guests: {error}") from error
+        return [GuestRef(domain.UUIDString(), domain.name()) for domain in domains]
+
+    def look(self, uuid: str) -> Sighting:
+        return self._ask("libvirt", uuid, lambda domain: Sighting(domain.XMLDesc(0), _movement(domain)))
+
+    def in_force(self, uuid: str, target: str) -> Limits:
+        told: dict[str, object] = self._ask(
+            "QEMU", uuid, lambda domain: domain.blockIoTune(target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        )
+        group = told.pop("group_name", None)
+        return Limits.from_mapping(told | {"group_name": _shared(group)})
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        told = self._ask(
+            "QEMU",
+            uuid,
+            lambda domain: self._connection.domainListGetStats([domain], libvirt.VIR_DOMAIN_STATS_BLOCK, nowait),
+        )
+        return {
+            stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
+            for _, stats in told
+            for n in range(stats.get("block.count", 0))
+            if f"block.{n}.capacity" in stats
+        }
+
+    def set_limits(self, uuid: str, target: str, limits: Limits) -> None:
+        self._ask(
+            "QEMU",
+            uuid,
+            lambda domain: domain.setBlockIoTune(target, limits.full_set(), libvirt.VIR_DOMAIN_AFFECT_LIVE),
+        )
+
+    def define_limits(self, disk: Disk, limits: Limits) -> None:
+        def define(domain: Any) -> None:
+            # The persistent definition is another text: the same letter may be another volume there.
+            if domain.isPersistent() and _stands_in(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), disk):
+                domain.setBlockIoTune(disk.target, limits.full_set(), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+
+        self._ask("libvirt", disk.guest.uuid, define)
+
+    def qemu_says(self, uuid: str) -> Mapping[str, Limits]:
+        """Limits by ``pool/image`` from QEMU's own ``query-block``; libvirt marks the guest as tainted for it."""
+        import libvirt_qemu  # only a person who doubts libvirt's word needs it
+
+        answer: str = self._ask(
+            "QEMU",
+            uuid,
+            lambda domain: libvirt_qemu.qemuMonitorCommand(domain, '{"execute": "query-block"}', 0),
+        )
+        return qmp.limits_by_image(json.loads(answer)["return"])
+
+    def _ask(self, who: str, uuid: str, question: Callable[[Any], Answer]) -> Answer:
+        def ask() -> Answer:
+            domain = self._connection.lookupByUUIDString(uuid)
+            try:
+                return question(domain)
+            except libvirt.libvirtError:
+                # Whatever it stumbled over, a guest that has stopped meanwhile is simply gone.
+                if not domain.isActive():
+                    raise Vanished("the guest has stopped") from None
+                raise
+
+        return self._call(who, ask)
+
+    def _call(self, who: str, ask: Callable[[], Answer]) -> Answer:
+        def translated() -> Answer:
+            try:
+                return ask()
+            except libvirt.libvirtError as error:
+                raise _translated(error) from error
+
+        return self._deadlines.call(who, translated)
+
+
+def _translated(error: Any) -> PlimsollError:
+    code, text = error.get_error_code(), " ".join(str(error).split())
+    if code == libvirt.VIR_ERR_NO_DOMAIN:
+        return Vanished("the guest is gone")
+    if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:  # "cannot acquire state change lock": QEMU was never asked
+        return NotSent(f"the guest is busy: {text}")
+    if code == libvirt.VIR_ERR_RPC or error.get_error_domain() == libvirt.VIR_FROM_RPC:
+        return Unanswered(f"the connection to libvirt was lost: {text}")
+    return Rejected(text)
+
+
+def _movement(domain: Any) -> Movement:
+    state, reason = domain.state()
+    if state == libvirt.VIR_DOMAIN_PAUSED and reason in (
+        libvirt.VIR_DOMAIN_PAUSED_MIGRATION,
+        libvirt.VIR_DOMAIN_PAUSED_STARTING_UP,
+    ):
+        return Movement.ARRIVING
+    if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
+        return Movement.STAYS
+    operation = domain.jobStats().get("operation")
+    moving = {
+        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
+        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
+    }
+    return moving.get(operation, Movement.STAYS)
+
+
+def _shared(group: object) -> str | None:
+    """The group if somebody named one: QEMU puts every limited disk in a group, named after its device by default."""
+    return group if isinstance(group, str) and group and not group.startswith(("/machine/", "drive-")) else None
+
+
+def _stands_in(definition: str, disk: Disk) -> bool:
+    try:
+        defined = domxml.parse(definition)[1]
+    except domxml.UnreadableXML:
+        return False
+    return any(other.target == disk.target and other.key == disk.key for other in defined)

@@ -1,0 +1,86 @@
+"""Decisions against what is in force: the changes to make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll_agent.decide import Decision, Situation, Wants
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.limits import BASES, Limits
+from plimsoll_agent.reason import Code, Reason
+
+
+class Direction(StrEnum):
+    """What a change does to the guest; one parameter loosened makes it LOOSEN."""
+
+    TIGHTEN = "tighten"
+    LOOSEN = "loosen"
+    LIFT = "lift"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Put ``after`` in force where ``before`` is."""
+
+    disk: Disk
+    before: Limits
+    after: Limits
+    direction: Direction
+    reason: Reason
+    """Why ``after`` is wanted."""
+    cause: Code
+    """How ``before`` came to be something else."""
+
+
+def change_for(disk: Disk, decision: Decision, situation: Situation) -> Change | None:
+    """The change that the decision asks for; None when it is right already, not wanted or not known."""
+    wanted, before = decision.wanted, disk.in_force
+    if not isinstance(wanted, Wants) or not isinstance(before, Limits) or before == wanted.limits:
+        return None
+    return Change(
+        disk,
+        before,
+        wanted.limits,
+        direction(before, wanted.limits),
+        wanted.reason,
+        _cause(disk, wanted.limits, situation),
+    )
+
+
+def direction(before: Limits, after: Limits) -> Direction:
+    """Judge a change by what a guest may do after it that it could not before, parameter by parameter."""
+    if after.unlimited:
+        return Direction.LIFT
+    looser = any(_base_looser(before, after, base) for base in BASES)
+    # The request size from which one counts as several: none at all (0) is loosest.
+    looser = looser or _ceiling(after.size_iops_sec) > _ceiling(before.size_iops_sec)
+    # Leaving a group ends the sharing of its limit, and like a lift it drains the disk in QEMU.
+    looser = looser or before.group_name not in (None, after.group_name)
+    return Direction.LOOSEN if looser else Direction.TIGHTEN
+
+
+def _base_looser(before: Limits, after: Limits, base: str) -> bool:
+    rate, peak, length = (getattr(before, name) for name in (base, f"{base}_max", f"{base}_max_length"))
+    if not rate:
+        return False
+    new_rate, new_peak, new_length = (getattr(after, name) for name in (base, f"{base}_max", f"{base}_max_length"))
+    if not new_rate or new_rate > rate:
+        return True
+    # Without a burst the peak is the rate itself; with one, its length times its height is what can be had.
+    if (new_peak or new_rate) > (peak or rate):
+        return True
+    return bool(new_peak and new_length > length)
+
+
+def _ceiling(value: int) -> float:
+    return value or float("inf")
+
+
+def _cause(disk: Disk, wanted: Limits, situation: Situation) -> Code:
+    remembered = situation.ours(disk)
+    if disk.drifted:
+        return Code.BEHIND_LIBVIRT
+    if remembered is None or not remembered.enforced:
+        return Code.NEVER_LIMITED
+    return Code.CHANGED_BY_ANOTHER if remembered.wanted == wanted else Code.WANTED_CHANGED

@@ -1,0 +1,1 @@
+"""The commands, a file per noun; the composition root."""

@@ -1,0 +1,90 @@
+"""The ``plimsoll`` command: options that all commands share, exit statuses, and a defined way out."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+
+from plimsoll_agent.errors import UsageError
+
+# Priorities of sd-daemon(3): the journal files a line that begins with <3> as an error.
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
+
+
+class _JournalFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        priority = _PRIORITIES.get(record.levelno, 6)
+        return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
+
+
+class Plimsoll(App):
+    """Composition root of the commands; ``stuck`` is set when a thread hangs in a call that will not return."""
+
+    NAME = "plimsoll"
+    stuck = False
+
+    def __init__(self) -> None:
+        super().__init__(
+            description="Keeps block I/O limits in force on the RBD disks of this node's guests.",
+            version=version("plimsoll-agent"),
+            command_manager=CommandManager("plimsoll.commands"),
+            deferred_help=True,
+        )
+
+    def build_option_parser(
+        self, description: str | None, version: str | None, argparse_kwargs: dict[str, object] | None = None
+    ) -> argparse.ArgumentParser:
+        parser = super().build_option_parser(description, version, argparse_kwargs)
+        parser.add_argument(
+            "--config-file",
+            metavar="FILE",
+            type=Path,
+            action="append",
+            help="read this instead of /etc/plimsoll/plimsoll.conf; may be given more than once",
+        )
+        parser.add_argument(
+            "--config-dir",
+            metavar="DIR",
+            type=Path,
+            action="append",
+            help="read *.conf in it instead of /etc/plimsoll/plimsoll.conf.d",
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        super().configure_logging()
+        if "JOURNAL_STREAM" in os.environ:
+            for handler in logging.getLogger("").handlers:
+                handler.setFormatter(_JournalFormatter("%(message)s"))
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError:
+            super().run_subcommand(argv)  # says what was meant perhaps; its 2 would say "changes"
+            return UsageError.exit_status
+        return super().run_subcommand(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and leave; a thread that is stuck in libvirt does not hold the process."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    app = Plimsoll()
+    try:
+        status = app.run(arguments or ["help"])
+    except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for what it cannot read
+        status = UsageError.exit_status if stop.code == 2 else int(stop.code or 0)
+    if app.stuck:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status

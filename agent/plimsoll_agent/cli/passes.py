@@ -1,0 +1,135 @@
+"""``plimsoll plan`` and ``plimsoll enforce``: the same pass, once without and once with hands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import nullcontext
+
+from plimsoll_agent import report, views
+from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits, run, standing
+from plimsoll_agent.config import Settings
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
+from plimsoll_agent.passes import Mode
+from plimsoll_agent.state import State
+
+
+class _Pass(NodeCommand):
+    """What plan and enforce share."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--guest",
+            metavar="GUEST",
+            action="append",
+            default=[],
+            help="only this guest, by libvirt's name or uuid; may be given more than once",
+        )
+        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+        add_limits(parser)
+        return parser
+
+    def do(self, parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None, mode: Mode) -> _Ended:
+        state = State(settings.state_dir)
+        if mode is not Mode.PLAN:
+            state.prepare()
+        text = parsed_args.format == "text"
+        with nullcontext() if mode is Mode.PLAN else state.locked():
+            stand = standing(settings, by_hand, keep=mode is not Mode.PLAN)
+            with self.libvirt(settings) as hypervisor:
+                passed = run(
+                    settings,
+                    hypervisor,
+                    stand.situation,
+                    scope=Scope(frozenset(parsed_args.guest)),
+                    mode=mode,
+                    tell=self._tell if text else lambda _: None,
+                )
+        if text:
+            for line in report.closing_lines(passed, planned=mode is not Mode.ENFORCE):
+                self._say(line)
+        else:
+            self._say(json.dumps(views.report_data(passed), indent=2, ensure_ascii=False))
+        if stand.complaint:
+            self.app.stderr.write(f"{stand.complaint}\n")
+        return _Ended(passed, sound=stand.complaint is None)
+
+    def _tell(self, outcome: Outcome) -> None:
+        line = report.outcome_line(outcome)
+        if line is not None:
+            self._say(line)
+
+    def _say(self, line: str) -> None:
+        # Flushed line by line: a pass that waits for a guest has said already what it did.
+        print(line, file=self.app.stdout, flush=True)
+
+
+class _Ended:
+    """How a pass ended, as an exit status."""
+
+    def __init__(self, passed: PassReport, *, sound: bool) -> None:
+        self._passed = passed
+        self._sound = sound
+
+    def of_plan(self) -> int:
+        """0 nothing to change, 2 changes, 1 trouble."""
+        if self._passed.failures or not self._sound:
+            return 1
+        return 2 if self._passed.count(Kind.PLANNED) else 0
+
+    def of_enforce(self) -> int:
+        """0 all as wanted, 3 some of it, 1 none of it, or older rules than the operator meant."""
+        if not self._sound:
+            return 1
+        if not self._passed.failures:
+            return 0
+        return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED, Kind.LEFT_ALONE) else 1
+
+
+class Plan(_Pass):
+    """Say what a pass would change, and change nothing.
+
+    Exit status: 0 nothing to change, 2 changes, 1 trouble, 64 usage.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        by_hand = given_limits(parsed_args)
+        return self.do(parsed_args, self.settings(parsed_args), by_hand, Mode.PLAN).of_plan()
+
+
+class Enforce(_Pass):
+    """Put the wanted limits in force on every RBD disk of this node.
+
+    Nothing is written while the mode is observe, which is what is shipped: set ``mode = enforce`` in the
+    settings, or say ``--mode enforce``. Limits that are given here are a decision too, and need neither.
+
+    Exit status: 0 all is as wanted, 3 some of it, 1 none of it, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
+        parser.add_argument("--mode", choices=("observe", "enforce"), help="instead of the mode in the settings")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        by_hand = given_limits(parsed_args)
+        settings = self.settings(parsed_args)
+        mode = _mode(parsed_args, settings, by_hand)
+        ended = self.do(parsed_args, settings, by_hand, mode)
+        if mode is not Mode.ENFORCE and parsed_args.format == "text":
+            why = "This was a dry run" if mode is Mode.PLAN else "The mode is observe (--mode enforce is the other)"
+            self._say(f"{why}: nothing was changed.")
+        return ended.of_enforce()
+
+
+def _mode(parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None) -> Mode:
+    if parsed_args.dry_run:
+        return Mode.PLAN
+    if parsed_args.mode:
+        return Mode(parsed_args.mode)
+    if by_hand is not None and not settings.mode_chosen:
+        return Mode.ENFORCE
+    return Mode(settings.mode)

@@ -1,0 +1,184 @@
+"""The settings: one row an option, read by oslo.config from files, environment and command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg, iniparser
+
+from plimsoll_agent.apply import Bounds
+from plimsoll_agent.errors import ConfigError
+
+CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
+CONFIG_DIR = Path("/etc/plimsoll/plimsoll.conf.d")
+
+OPTIONS: Mapping[str, Sequence[Any]] = {
+    "DEFAULT": (
+        cfg.StrOpt(
+            "mode",
+            default="observe",
+            choices=[
+                ("observe", "say what would be changed, and change nothing"),
+                ("enforce", "put the wanted limits in force"),
+            ],
+            help="What a pass does. The shipped mode is observe: that plimsoll writes is the operator's decision.",
+        ),
+        cfg.StrOpt(
+            "rules_file",
+            default="/etc/plimsoll/rules.yaml",
+            help="The rules: which disks get which limits. Read at every pass.",
+        ),
+        cfg.StrOpt(
+            "state_dir",
+            default="/var/lib/plimsoll",
+            help="Where the record of changes and the memory of what was wanted are kept.",
+        ),
+    ),
+    "libvirt": (
+        cfg.StrOpt(
+            "uri",
+            default="qemu:///system",
+            help="How libvirt is reached. For a containerised libvirt or virtqemud name its socket:"
+            " qemu+unix:///system?socket=/run/libvirt/virtqemud-sock",
+        ),
+        cfg.FloatOpt(
+            "deadline",
+            default=5.0,
+            min=0.1,
+            max=60.0,
+            help="Seconds that a call into libvirt may take. After them its outcome is not known, and the guest is"
+            " left alone until the next pass.",
+        ),
+        cfg.IntOpt(
+            "calls_at_once",
+            default=4,
+            min=1,
+            max=4,
+            help="Calls in flight at once. libvirtd by default serves 5 requests a connection with 20 workers, and"
+            " Nova shares those.",
+        ),
+        cfg.IntOpt(
+            "hung_guests",
+            default=2,
+            min=1,
+            help="After so many guests that do not answer in a pass, that pass writes no more limits.",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings in force; ``mode_chosen`` tells that the operator said it, not the default."""
+
+    mode: str
+    mode_chosen: bool
+    rules_file: Path
+    state_dir: Path
+    uri: str
+    deadline: float
+    bounds: Bounds
+
+
+def list_options() -> list[tuple[str, list[Any]]]:
+    """For oslo-config-generator and the reference page."""
+    return [(group, list(options)) for group, options in OPTIONS.items()]
+
+
+def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None = None) -> Settings:
+    """Read the settings. Raises ``ConfigError``, a line for each fault with file, line and key.
+
+    Without arguments the files are ``/etc/plimsoll/plimsoll.conf`` and ``plimsoll.conf.d/*.conf``, where they
+    exist; the environment (``OS_LIBVIRT__URI``) comes before files.
+    """
+    chosen = [CONFIG_FILE] if files is None and CONFIG_FILE.exists() else list(files or ())
+    folders = [CONFIG_DIR] if directories is None and CONFIG_DIR.is_dir() else list(directories or ())
+    every = chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))]
+    faults = [fault for file in every for fault in _faults(file)]
+    if faults:
+        raise ConfigError("\n".join(faults))
+    conf = cfg.ConfigOpts()
+    for group, options in OPTIONS.items():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    try:
+        conf(args=[], project="plimsoll", default_config_files=[str(file) for file in every], default_config_dirs=[])
+        return _settings(conf)
+    except (cfg.ConfigFileValueError, cfg.ConfigFileParseError, ValueError) as error:
+        raise ConfigError(f"settings: {error}") from error  # from the environment: files were judged above
+
+
+def _settings(conf: Any) -> Settings:
+    chosen = conf.get_location("mode")
+    return Settings(
+        mode=conf.mode,
+        mode_chosen=chosen is not None and chosen.location is not cfg.Locations.opt_default,
+        rules_file=Path(conf.rules_file),
+        state_dir=Path(conf.state_dir),
+        uri=conf.libvirt.uri,
+        deadline=conf.libvirt.deadline,
+        bounds=Bounds(at_once=conf.libvirt.calls_at_once, hung_guests=conf.libvirt.hung_guests),
+    )
+
+
+class _Entries(iniparser.BaseParser):
+    """oslo's own parser, to learn the line of each key: it reads a file as the settings are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.group = "DEFAULT"
+        self.entries: list[tuple[int, str, str, str]] = []
+
+    def new_section(self, section: str) -> None:
+        self.group = section
+
+    def assignment(self, key: str, value: list[str]) -> None:
+        # Called at the line after the entry, or at the end of the file.
+        self.entries.append((self.lineno, self.group, key, "\n".join(value)))
+
+
+def _faults(file: Path) -> Iterator[str]:
+    """What is wrong in one file: oslo.config itself ignores a key that it does not know, and names no lines."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        yield f"{file}: cannot be read: {error}"
+        return
+    parser = _Entries()
+    try:
+        parser.parse(lines)
+    except iniparser.ParseError as error:
+        yield f"{file}:{error.lineno}: {error.msg}: {error.line.strip()}"
+        return
+    for _, group, key, value in parser.entries:
+        fault = _fault(group, key, value)
+        if fault:
+            yield f"{file}:{_line_of(lines, group, key)}: [{group}] {key}: {fault}"
+
+
+def _fault(group: str, key: str, value: str) -> str | None:
+    options = {option.dest: option for option in OPTIONS.get(group, ())}
+    if not options:
+        return f"no such section; known are {', '.join(f'[{name}]' for name in OPTIONS)}"
+    if key not in options:
+        near = get_close_matches(key, options, n=1)
+        return "no such setting; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(options)}")
+    try:
+        options[key].type(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _line_of(lines: Sequence[str], group: str, key: str) -> int:
+    section = "DEFAULT"
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text.startswith("["):
+            section = text.strip("[]")
+        elif section == group and text.partition("=")[0].partition(":")[0].strip() == key:
+            return number
+    return 1

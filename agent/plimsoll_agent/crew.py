@@ -1,0 +1,40 @@
+"""A few threads that share the work of a pass. They are daemons: a stuck call must not hold the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def side_by_side(
+    work: Callable[[Item], Answer], items: Sequence[Item], at_once: int
+) -> Iterator[tuple[Item, Answer]]:
+    """Each item with its answer, in the order in which they are done; what ``work`` raises is raised here."""
+    waiting: SimpleQueue[Item] = SimpleQueue()
+    done: SimpleQueue[tuple[Item, Answer | None, BaseException | None]] = SimpleQueue()
+    for item in items:
+        waiting.put(item)
+
+    def hand() -> None:
+        while True:
+            try:
+                item = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                done.put((item, work(item), None))
+            except BaseException as error:  # handed over to the thread that waits
+                done.put((item, None, error))
+
+    for number in range(min(at_once, len(items))):
+        threading.Thread(target=hand, name=f"hand-{number}", daemon=True).start()
+    for _ in items:
+        item, answer, error = done.get()
+        if error is not None:
+            raise error
+        yield item, answer  # type: ignore[misc]  # an answer, since there was no error

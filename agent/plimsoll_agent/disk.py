@@ -1,0 +1,69 @@
+"""A guest and one of its RBD disks, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Unknown
+
+# libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
+MONITOR_PORT = "6789"
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A running domain. What Nova wrote about it is None on a guest that Nova did not make."""
+
+    uuid: str
+    name: str
+    run: str | None
+    """libvirt's domain id: another one after every start, so it tells one run of the guest from the next."""
+    display_name: str | None = None
+    project: str | None = None
+    project_name: str | None = None
+    user: str | None = None
+    flavor: str | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """One RBD disk of a running guest."""
+
+    guest: Guest
+    target: str
+    """What the guest's definition calls it (``vda``): for people and for libvirt's calls, never an identity."""
+    pool: str
+    image: str
+    node: str
+    """libvirt's index of the attachment: another number whenever something is attached anew in one run."""
+    volume_id: str | None
+    """Cinder's id, from the serial; None for a disk of the guest's own."""
+    defined: Limits | Unknown
+    """What libvirt's live definition says. QEMU's word is ``in_force``; where they differ, someone went behind."""
+    namespace: str | None = None
+    monitors: tuple[str, ...] = ()
+    bus: str | None = None
+    encrypted: bool = False
+    alias: str | None = None
+    size: int | None = None
+    """Present size in bytes as libvirt tells it; None where it was not asked."""
+    in_force: Limits | Unknown | None = field(default=None)
+    """What QEMU has in force; None where it was not asked."""
+
+    @property
+    def key(self) -> str:
+        """Identity across passes and letters: the guest, and the volume or image."""
+        return f"{self.guest.uuid}/{self.volume_id or f'{self.pool}/{self.image}'}"
+
+    @property
+    def attachment(self) -> str:
+        """Identity of this very attachment: another one after a restart, or a detach and attach."""
+        return f"{self.guest.run}:{self.node}:{self.pool}/{self.image}"
+
+    @property
+    def drifted(self) -> bool:
+        """True when QEMU has other limits in force than libvirt believes."""
+        known = isinstance(self.in_force, Limits) and isinstance(self.defined, Limits)
+        return known and self.in_force != self.defined

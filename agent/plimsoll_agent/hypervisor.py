@@ -1,0 +1,64 @@
+"""What plimsoll asks of a hypervisor: the words between a pass and libvirt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.limits import Limits
+
+
+class Movement(StrEnum):
+    """Whether a guest is being migrated; one that is belongs to the target's agent."""
+
+    STAYS = "stays"
+    LEAVING = "leaving"
+    ARRIVING = "arriving"
+
+
+@dataclass(frozen=True, slots=True)
+class GuestRef:
+    """A running guest as the list of guests names it."""
+
+    uuid: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One look at a guest: its live XML, and whether it is on the move."""
+
+    xml: str
+    movement: Movement = Movement.STAYS
+
+
+class Hypervisor(Protocol):
+    """The calls, each with its deadline.
+
+    They raise ``Unreachable`` when there is no hypervisor to ask, ``Vanished`` for a guest or disk that is
+    gone, ``Rejected`` when the answer is no, and ``Unanswered`` when the deadline passed: what was asked for
+    may still happen then.
+    """
+
+    def guests(self) -> Sequence[GuestRef]: ...
+
+    def look(self, uuid: str) -> Sighting: ...
+
+    def in_force(self, uuid: str, target: str) -> Limits:
+        """QEMU's own word on the limits of a disk."""
+        ...
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        """Present size in bytes by target, without waiting for a guest that is busy; absent where not known."""
+        ...
+
+    def set_limits(self, uuid: str, target: str, limits: Limits) -> None:
+        """Put the full set in force on the running guest (LIVE)."""
+        ...
+
+    def define_limits(self, disk: Disk, limits: Limits) -> None:
+        """Write them into the persistent definition (CONFIG), if there is one and the disk stands in it."""
+        ...

@@ -1,0 +1,86 @@
+"""What became of each disk in a pass, and the report of the pass: values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from plimsoll_agent.changes import Change
+from plimsoll_agent.decide import Decision
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.hypervisor import GuestRef
+from plimsoll_agent.reason import Code, Reason
+
+
+class Kind(StrEnum):
+    """How a disk came out of a pass."""
+
+    RIGHT = "right"
+    PLANNED = "planned"
+    CHANGED = "changed"
+    LEFT_ALONE = "left-alone"
+    NOT_KNOWN = "not-known"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a disk came out, why, and how long its call took (seconds, 0 where none was made)."""
+
+    kind: Kind
+    reason: Reason
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One disk in one pass: what was decided, what was to be changed, and what became of it."""
+
+    disk: Disk
+    decision: Decision
+    change: Change | None
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Overlooked:
+    """A guest whose disks could not even be listed."""
+
+    guest: GuestRef
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which guests a pass is about: all, or some by name or uuid."""
+
+    guests: frozenset[str] = frozenset()
+
+    @property
+    def everything(self) -> bool:
+        return not self.guests
+
+    def __contains__(self, guest: GuestRef) -> bool:
+        return self.everything or guest.name in self.guests or guest.uuid in self.guests
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """The central record of a pass: lists, metrics, checks and words are views of it."""
+
+    scope: Scope
+    started: datetime
+    seconds: float
+    outcomes: tuple[Outcome, ...]
+    overlooked: tuple[Overlooked, ...]
+    notes: tuple[Reason, ...] = ()
+
+    def count(self, *kinds: Kind) -> int:
+        return sum(outcome.result.kind in kinds for outcome in self.outcomes)
+
+    @property
+    def failures(self) -> int:
+        """Disks and guests that something went wrong with; a guest that is gone is not one."""
+        gone = sum(guest.reason.code is Code.VANISHED for guest in self.overlooked)
+        return self.count(Kind.FAILED, Kind.NOT_KNOWN) + len(self.overlooked) - gone

@@ -1,0 +1,79 @@
+"""Why something is as it is: a code and its facts. Only ``report`` turns them into words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Every reason there is. Nothing parses the words made of them: records and tests use these codes."""
+
+    # where wanted limits come from
+    COMMAND_LINE = "command-line"
+    RULE = "rule"
+    NODE_DEFAULT = "node-default"
+    # why a source said nothing
+    NO_RULE_MATCHES = "no-rule-matches"
+    NO_DEFAULT = "no-default"
+    RULE_DOES_NOT_MATCH = "rule-does-not-match"
+    NOT_ASKED = "not-asked"
+    # why a disk is left alone
+    RULE_UNMANAGES = "rule-unmanages"
+    NO_LIMIT = "no-limit"
+    FOREIGN_LIMIT = "foreign-limit"
+    MIGRATING = "migrating"
+    INCOMING = "incoming"
+    # why limits in force are not known
+    UNANSWERED = "unanswered"
+    REJECTED = "rejected"
+    VANISHED = "vanished"
+    IMPOSSIBLE = "impossible"
+    UNREADABLE_XML = "unreadable-xml"
+    NOT_LOOKED_AT = "not-looked-at"
+    # why a change was not made, or not as meant
+    ANOTHER_DISK = "another-disk"
+    TOO_MANY_HUNG = "too-many-hung"
+    NO_RECORD = "no-record"
+    READ_BACK_DIFFERS = "read-back-differs"
+    OBSERVING = "observing"
+    # how a limit came to differ from what is wanted
+    NEVER_LIMITED = "never-limited"
+    BEHIND_LIBVIRT = "behind-libvirt"
+    WANTED_CHANGED = "wanted-changed"
+    CHANGED_BY_ANOTHER = "changed-by-another"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code, and the facts that its sentence needs (plain values only: they go into records)."""
+
+    code: Code
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.code, tuple(sorted((name, str(fact)) for name, fact in self.facts.items()))))
+
+    def as_record(self) -> dict[str, object]:
+        return {"code": self.code.value, **self.facts}
+
+    @classmethod
+    def from_record(cls, record: object) -> Reason:
+        """The reverse of ``as_record``. Raises ``ValueError`` for what is no reason."""
+        if not isinstance(record, dict) or not all(isinstance(name, str) for name in record):
+            raise ValueError(f"no reason: {record!r}")
+        facts = dict(record)
+        return cls(Code(facts.pop("code", None)), facts)
+
+
+def because(code: Code, **facts: object) -> Reason:
+    """``because(Code.RULE, rule="bronze racks")``."""
+    return Reason(code, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nobody can say; never taken for zero or for unlimited."""
+
+    reason: Reason

@@ -1,0 +1,279 @@
+"""The rules file: the one place that parses rules and matches them against disks.
+
+The file is YAML: ``default: {limits: …}`` and an ordered list ``rules``, each with a ``name``, a ``match`` and
+either ``limits`` or ``manage: false``. The first rule that matches wins; its limits are taken whole.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import voluptuous as vol
+
+from plimsoll_agent import lined_yaml
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.reason import Code, Reason, because
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which disks a rule speaks of: every kind of word that is given must fit, one of its values suffices."""
+
+    project: tuple[str, ...] = ()
+    flavor: tuple[str, ...] = ()
+    pool: tuple[str, ...] = ()
+    volume: tuple[str, ...] = ()
+    guest: tuple[str, ...] = ()
+
+    def misfit(self, disk: Disk) -> str | None:
+        """The first word that does not fit the disk, None when all fit."""
+        guest = disk.guest
+        has: Mapping[str, tuple[str | None, ...]] = {
+            "project": (_plain(guest.project),),
+            "flavor": (guest.flavor,),
+            "pool": (disk.pool,),
+            "volume": (disk.volume_id,),
+            "guest": (guest.name, guest.display_name, guest.uuid),
+        }
+        for word, values in has.items():
+            patterns = getattr(self, word)
+            if patterns and not any(_fits(value, pattern) for value in values for pattern in patterns):
+                return word
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. ``limits`` is None when plimsoll must not manage the disks that match."""
+
+    name: str
+    match: Match
+    limits: Limits | None
+    override: bool = False
+    """The rule's limits come before what Cinder and the flavor say, not after."""
+    reason: Reason = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        code = Code.RULE_UNMANAGES if self.limits is None else Code.RULE
+        object.__setattr__(self, "reason", because(code, rule=self.name))
+
+    @property
+    def manages(self) -> bool:
+        return self.limits is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules in the file's order, and the node's default limits."""
+
+    rules: tuple[Rule, ...] = ()
+    default: Limits | None = None
+    command_line: Limits | None = None
+    """Limits that a person gave by hand: they stand in for every rule but those that say ``manage: false``."""
+
+    def with_command_line(self, limits: Limits) -> Rules:
+        return replace(self, command_line=limits)
+
+
+def read(path: Path) -> str:
+    """The text of the rules file, empty when there is none. Raises ``ConfigError``."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+
+
+def parse(text: str, origin: str) -> Rules:
+    """The rules in the text. Raises ``ConfigError`` with ``origin:line: key: what is wrong``, one a fault."""
+    document = lined_yaml.load(text, origin)
+    if document.value is None:
+        return Rules()
+    try:
+        return _FILE(document.value)  # type: ignore[no-any-return]
+    except vol.MultipleInvalid as faults:
+        located = sorted((document.line_of(fault.path), _words(fault)) for fault in faults.errors)
+        raise ConfigError("\n".join(f"{origin}:{line}: {words}" for line, words in located)) from faults
+
+
+def _words(fault: vol.Invalid) -> str:
+    path = [str(step) if isinstance(step, int) else str(getattr(step, "schema", step)) for step in fault.path]
+    message = str(fault.error_message)
+    if path and message.startswith(path[-1]):  # the message names the key already
+        path = path[:-1]
+    where = "".join(f"[{step}]" if step.isdecimal() else f".{step}" for step in path).lstrip(".")
+    return f"{where}: {message}" if where else message
+
+
+def _plain(identifier: str | None) -> str | None:
+    """Keystone writes project ids without dashes, people with them."""
+    return identifier and identifier.replace("-", "").lower()
+
+
+def _fits(value: str | None, pattern: str) -> bool:
+    return value is not None and fnmatchcase(value, pattern)
+
+
+# --- the schema: every validator returns the value that the rest of plimsoll works with -----------------
+
+
+def _mapping(known: Mapping[str, Any], required: tuple[str, ...] = ()) -> Any:
+    """A mapping of known keys; a key that is none of them is answered with the nearest one."""
+
+    def validate(given: object) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            raise vol.Invalid(f"must be a mapping with {', '.join(known)}")
+        faults: list[vol.Invalid] = [
+            vol.Invalid(f"{name} is missing", path=[name]) for name in required if name not in given
+        ]
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                faults.append(vol.Invalid(f"{name} is no key here{_nearest(name, known)}", path=[name]))
+                continue
+            try:
+                values[name] = vol.Schema(known[name])(value)
+            except vol.MultipleInvalid as wrong:
+                wrong.prepend([name])
+                faults.extend(wrong.errors)
+        if faults:
+            raise vol.MultipleInvalid(faults)
+        return values
+
+    return validate
+
+
+def _nearest(name: object, known: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(str(name), known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+
+
+def _limits(given: object) -> Limits:
+    if given == "unlimited":
+        return Limits()
+    values = _mapping({parameter.name: object for parameter in PARAMETERS} | {"group_name": object})(given)
+    if not values:
+        raise vol.Invalid("is empty; to say that there is no limit, write: limits: unlimited")
+    try:
+        return Limits.from_mapping(values)
+    except LimitsError as error:
+        raise vol.MultipleInvalid(
+            [vol.Invalid(problem.text, path=[problem.names[0]]) for problem in error.problems]
+        ) from error
+
+
+def _text(given: object) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise vol.Invalid(f"must be text, not {given!r}; put it in quotes")
+    return given
+
+
+def _boolean(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise vol.Invalid(f"must be true or false, not {given!r}")
+    return given
+
+
+def _texts(given: object) -> tuple[str, ...]:
+    values = given if isinstance(given, list) else [given]
+    if not values:
+        raise vol.Invalid("is an empty list, which nothing can match")
+    return tuple(_text(value) for value in values)
+
+
+def _uuids(given: object) -> tuple[str, ...]:
+    values = _texts(given)
+    for value in values:
+        if not _UUID.fullmatch(value):
+            raise vol.Invalid(f"must be an id (uuid), not {value!r}: names are not unique, and can be changed")
+    return values
+
+
+def _projects(given: object) -> tuple[str, ...]:
+    return tuple(value.replace("-", "").lower() for value in _uuids(given))
+
+
+def _volumes(given: object) -> tuple[str, ...]:
+    return tuple(value.lower() for value in _uuids(given))
+
+
+_MATCH = _mapping(
+    {"project": _projects, "flavor": _texts, "pool": _texts, "volume": _volumes, "guest": _texts},
+)
+
+
+def _match(given: object) -> Match:
+    match = Match(**_MATCH(given))
+    if match == Match():
+        raise vol.Invalid("is empty; limits for every disk belong under default")
+    # Tenants choose the names of their guests: a name alone must not buy anybody another limit.
+    if not match.project and not all(_UUID.fullmatch(guest) for guest in match.guest):
+        raise vol.Invalid("guest by name needs project too: tenants choose the names of their guests", path=["guest"])
+    return match
+
+
+_RULE = _mapping(
+    {"name": _text, "match": _match, "limits": _limits, "manage": _boolean, "override": _boolean},
+    required=("name", "match"),
+)
+
+
+def _rule(given: object) -> Rule:
+    values = _RULE(given)
+    manage = values.get("manage", True)
+    if manage and "limits" not in values:
+        raise vol.Invalid("says neither limits nor manage: false")
+    if not manage and "limits" in values:
+        raise vol.Invalid("manage: false and limits exclude each other; remove one", path=["manage"])
+    if not manage and values.get("override"):
+        raise vol.Invalid("override means nothing beside manage: false; remove it", path=["override"])
+    return Rule(values["name"], values["match"], values.get("limits"), override=values.get("override", False))
+
+
+def _rule_list(given: object) -> tuple[Rule, ...]:
+    if not isinstance(given, list):
+        raise vol.Invalid("must be a list")
+    rules: list[Rule] = []
+    faults: list[vol.Invalid] = []
+    for index, item in enumerate(given):
+        try:
+            rules.append(vol.Schema(_rule)(item))
+        except vol.MultipleInvalid as wrong:
+            wrong.prepend([index])
+            faults.extend(wrong.errors)
+    faults.extend(
+        vol.Invalid(f"name {name!r} is taken by an earlier rule", path=[index, "name"])
+        for index, name in _repeated(given)
+    )
+    if faults:
+        raise vol.MultipleInvalid(faults)
+    return tuple(rules)
+
+
+def _repeated(given: list[object]) -> Iterator[tuple[int, str]]:
+    seen: set[str] = set()
+    for index, item in enumerate(given):
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str):
+            if name in seen:
+                yield index, name
+            seen.add(name)
+
+
+def _file(given: object) -> Rules:
+    values = _mapping({"default": _mapping({"limits": _limits}, required=("limits",)), "rules": _rule_list})(given)
+    return Rules(rules=values.get("rules", ()), default=values.get("default", {}).get("limits"))
+
+
+_FILE = vol.Schema(_file)

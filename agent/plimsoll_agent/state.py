@@ -1,0 +1,166 @@
+"""What plimsoll keeps on this node: the one home of its files below the state directory.
+
+=================  =====================  ==========================================================
+file               what it is             when it cannot be read
+=================  =====================  ==========================================================
+``memory.json``    what was last wanted   set aside as ``memory.json.corrupt``; the pass goes on as on
+                   for each disk          a new node, so limits that it set before are left alone
+``rules.last.yaml``  the last good rules  the pass stops: there is nothing to run on
+``record.sqlite``  every change           tighten with the journal alone, never loosen (``record``)
+``lock``           held by a pass         never read
+=================  =====================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from plimsoll_agent.decide import Remembered
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Reason
+
+LOG = logging.getLogger(__name__)
+MEMORY_VERSION = 1
+
+
+class StateError(PlimsollError):
+    """The state directory does not let us read or write."""
+
+
+class Busy(PlimsollError):
+    """Another pass holds the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state directory (``/var/lib/plimsoll``)."""
+
+    directory: Path
+
+    @property
+    def record(self) -> Path:
+        return self.directory / "record.sqlite"
+
+    @property
+    def last_rules(self) -> Path:
+        return self.directory / "rules.last.yaml"
+
+    @property
+    def memory(self) -> Path:
+        return self.directory / "memory.json"
+
+    def prepare(self) -> None:
+        """Make the directory if it is missing. Raises ``StateError``."""
+        try:
+            self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(f"{self.directory}: cannot be made: {error.strerror}") from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the node for one pass. Raises ``Busy`` while another pass runs, ``StateError`` without a file."""
+        try:
+            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise StateError(f"{self.directory}/lock: cannot be opened: {error.strerror}") from error
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Busy("another pass is under way on this node; this one changed nothing") from error
+            yield
+        finally:
+            os.close(lock)
+
+    def load_memory(self) -> dict[str, Remembered]:
+        """What was wanted for each disk, by ``Disk.key``. A corrupt file is set aside, a newer one refused."""
+        try:
+            text = self.memory.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise StateError(f"{self.memory}: cannot be read: {error}") from error
+        try:
+            envelope = json.loads(text)
+            version = int(envelope["version"])
+            if version <= MEMORY_VERSION:
+                return {key: _remembered(value) for key, value in envelope["disks"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            aside = self.memory.with_suffix(".json.corrupt")
+            LOG.warning("%s is corrupt (%s); it is kept as %s", self.memory, error, aside.name)
+            with suppress(OSError):  # a directory that cannot be written to is reported by the save
+                self.memory.replace(aside)
+            return {}
+        raise StateError(
+            f"{self.memory}: written by a newer plimsoll (version {version}, known up to {MEMORY_VERSION});"
+            " install that one again, or move the file away"
+        )
+
+    def save_memory(self, memory: Mapping[str, Remembered]) -> None:
+        """Replace the file as a whole. Raises ``StateError``."""
+        disks = {key: _as_json(remembered) for key, remembered in sorted(memory.items())}
+        write_whole(self.memory, json.dumps({"version": MEMORY_VERSION, "disks": disks}, indent=1) + "\n")
+
+    def keep_rules(self, text: str) -> None:
+        """Keep the text of rules that were found good. Raises ``StateError``."""
+        with suppress(OSError, UnicodeDecodeError):
+            if self.last_rules.read_text(encoding="utf-8") == text:
+                os.utime(self.last_rules)  # its age says when they were last good
+                return
+        write_whole(self.last_rules, text)
+
+
+def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
+    """Write a file so that a reader, or a crash, meets the old or the new one. Raises ``StateError``."""
+    temporary: str | None = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        if temporary is not None:
+            with suppress(OSError):
+                Path(temporary).unlink()
+        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _as_json(remembered: Remembered) -> dict[str, object]:
+    return {
+        "wanted": remembered.wanted.in_effect(),
+        "reason": remembered.reason.as_record(),
+        "since": remembered.since.isoformat(),
+        "attachment": remembered.attachment,
+        "enforced": remembered.enforced,
+    }
+
+
+def _remembered(value: Mapping[str, object]) -> Remembered:
+    wanted, enforced = value["wanted"], value["enforced"]
+    if not isinstance(wanted, dict) or not isinstance(enforced, bool):
+        raise ValueError(f"no limits in {value!r}")
+    return Remembered(
+        wanted=Limits.from_mapping(wanted),
+        reason=Reason.from_record(value["reason"]),
+        since=datetime.fromisoformat(str(value["since"])),
+        attachment=str(value["attachment"]),
+        enforced=enforced,
+    )

@@ -1,0 +1,84 @@
+"""Disks and passes as plain data, for ``-f json`` and its like. Keys are stable; units are bytes and seconds."""
+
+from __future__ import annotations
+
+from plimsoll_agent.changes import Change
+from plimsoll_agent.decide import Unmanaged, Wants
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Outcome, PassReport
+from plimsoll_agent.reason import Unknown
+
+FORMAT_VERSION = 1
+
+
+def disk_data(disk: Disk) -> dict[str, object]:
+    """Who the disk is."""
+    guest = disk.guest
+    return {
+        "guest": guest.name,
+        "guest_uuid": guest.uuid,
+        "display_name": guest.display_name,
+        "project": guest.project,
+        "project_name": guest.project_name,
+        "user": guest.user,
+        "flavor": guest.flavor,
+        "disk": disk.target,
+        "bus": disk.bus,
+        "volume": disk.volume_id,
+        "pool": disk.pool,
+        "namespace": disk.namespace,
+        "image": disk.image,
+        "size": disk.size,
+        "encrypted": disk.encrypted,
+        "cluster": list(disk.monitors),
+    }
+
+
+def limits_data(limits: Limits | Unknown | Wants | Unmanaged | None) -> dict[str, int | str] | None:
+    """The parameters in effect, ``{}`` when unlimited, None where they are unknown or not wanted."""
+    if isinstance(limits, Wants):
+        limits = limits.limits
+    return limits.in_effect() if isinstance(limits, Limits) else None
+
+
+def change_data(change: Change) -> dict[str, object]:
+    return {
+        "before": change.before.in_effect(),
+        "after": change.after.in_effect(),
+        "direction": change.direction.value,
+        "reason": change.reason.as_record(),
+        "cause": change.cause.value,
+    }
+
+
+def outcome_data(outcome: Outcome) -> dict[str, object]:
+    disk = outcome.disk
+    return disk_data(disk) | {
+        "in_force": limits_data(disk.in_force),
+        "defined": limits_data(disk.defined),
+        "drifted": disk.drifted,
+        "wanted": limits_data(outcome.decision.wanted),
+        "change": None if outcome.change is None else change_data(outcome.change),
+        "result": outcome.result.kind.value,
+        "reason": outcome.result.reason.as_record(),
+        "seconds": round(outcome.result.seconds, 6),
+    }
+
+
+def report_data(report: PassReport) -> dict[str, object]:
+    return {
+        "version": FORMAT_VERSION,
+        "started": report.started.isoformat(),
+        "seconds": round(report.seconds, 6),
+        "outcomes": [outcome_data(outcome) for outcome in report.outcomes],
+        "overlooked": [
+            {
+                "guest": overlooked.guest.name,
+                "guest_uuid": overlooked.guest.uuid,
+                "reason": overlooked.reason.as_record(),
+            }
+            for overlooked in report.overlooked
+        ],
+        "notes": [note.as_record() for note in report.notes],
+    }

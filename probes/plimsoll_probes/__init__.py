@@ -1,0 +1,1 @@
+"""What guests and cluster really get, measured from inside."""
