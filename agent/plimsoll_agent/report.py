@@ -8,7 +8,7 @@ from typing import Any
 from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Answer, Silent, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.limits import SCOPES, Limits
+from plimsoll_agent.limits import BASES, SCOPES, Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
 
@@ -106,10 +106,14 @@ def change_words(change: Change) -> str:
         return f"{_listed(before)} → {UNLIMITED}"
     names = [*before, *(name for name in after if name not in before)]
     return ", ".join(
-        f"{name} {before.get(name, '-')} → {after.get(name, '-')}"
+        f"{name} {before.get(name) or _absent(name)} → {after.get(name) or _absent(name)}"
         for name in names
         if before.get(name) != after.get(name)
     )
+
+
+def _absent(name: str) -> str:
+    return UNLIMITED if name in BASES else "none"
 
 
 def _listed(in_effect: Mapping[str, object]) -> str:

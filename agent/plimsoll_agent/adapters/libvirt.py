@@ -145,7 +145,7 @@ def _movement(domain: Any) -> Movement:
         libvirt.VIR_DOMAIN_PAUSED_STARTING_UP,
     ):
         return Movement.ARRIVING
-    if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
+    if not _has_job(domain):
         return Movement.STAYS
     operation = domain.jobStats().get("operation")
     moving = {
@@ -153,6 +153,15 @@ def _movement(domain: Any) -> Movement:
         libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
     }
     return moving.get(operation, Movement.STAYS)
+
+
+def _has_job(domain: Any) -> bool:
+    try:
+        return bool(domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:  # a driver that cannot migrate has no jobs
+            return False
+        raise
 
 
 def _shared(group: object) -> str | None:

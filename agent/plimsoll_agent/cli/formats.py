@@ -57,11 +57,23 @@ class PlainTable(base.ListFormatter, base.SingleFormatter):
             stdout.write(f"{_padded(name.replace('_', ' '), width)}{_GAP}{_shown(value)}\n")
 
 
-class CsvOfOne(base.SingleFormatter):
-    """``-f csv`` of a single thing: a list of one."""
+class Csv(base.ListFormatter, base.SingleFormatter):
+    """``-f csv``: a cell is text, limits in it are ``name=value`` with spaces between, unknown is empty."""
 
     def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
         """No options of its own."""
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        writer = csv.writer(stdout, lineterminator="\n")
+        writer.writerow(column_names)
+        for row in data:
+            writer.writerow([_cell(value) for value in row])
 
     def emit_one(
         self,
@@ -70,8 +82,11 @@ class CsvOfOne(base.SingleFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        writer = csv.writer(stdout, lineterminator="\n")
-        writer.writerow(column_names)
-        writer.writerow(
-            value.machine_readable() if isinstance(value, columns.FormattableColumn) else value for value in data
-        )
+        self.emit_list(column_names, [data], stdout, parsed_args)
+
+
+def _cell(value: object) -> object:
+    plain = value.machine_readable() if isinstance(value, columns.FormattableColumn) else value
+    if isinstance(plain, dict):
+        return " ".join(f"{name}={number}" for name, number in plain.items()) or "unlimited"
+    return " ".join(plain) if isinstance(plain, list) else plain
