@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -20,15 +21,18 @@ def side_by_side(
     for item in items:
         waiting.put(item)
 
+    def next_item() -> Iterator[Item]:
+        with suppress(Empty):
+            while True:
+                yield waiting.get_nowait()
+
     def hand() -> None:
-        while True:
-            try:
-                item = waiting.get_nowait()
-            except Empty:
-                return
+        for item in next_item():
             try:
                 done.put((item, work(item), None))
-            except BaseException as error:  # handed over to the thread that waits
+            except BaseException as error:  # raised in the thread that waits; nobody begins anything after it
+                for _ in next_item():
+                    pass
                 done.put((item, None, error))
 
     for number in range(min(at_once, len(items))):

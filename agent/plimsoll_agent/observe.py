@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 
 from plimsoll_agent import domxml
@@ -12,6 +13,8 @@ from plimsoll_agent.hypervisor import GuestRef, Hypervisor, Movement
 from plimsoll_agent.limits import Limits, LimitsError
 from plimsoll_agent.outcome import Overlooked, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+
+LOG = logging.getLogger(__name__)
 
 MOVING = {Movement.LEAVING: Code.MIGRATING, Movement.ARRIVING: Code.INCOMING}
 
@@ -57,6 +60,10 @@ def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
     except (PlimsollError, domxml.UnreadableXML) as error:
         look.trouble = reason_of(error)
         look.hung = isinstance(error, Unanswered)
+        return look
+    except Exception as error:  # tenants write into definitions: what we did not foresee costs this guest only
+        LOG.exception("%s: this is a bug in plimsoll, please report it", guest.name)
+        look.trouble = because(Code.NOT_LOOKED_AT, detail=repr(error))
         return look
     if look.movement is not Movement.STAYS:
         moving = Unknown(because(MOVING[look.movement]))

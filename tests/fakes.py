@@ -1,0 +1,164 @@
+"""A hypervisor for unit tests: QEMU's and libvirt's rules, no threads, no sockets. ``contract`` keeps it honest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from xml.sax.saxutils import escape, quoteattr
+
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Vanished
+from plimsoll_agent.hypervisor import GuestRef, Movement, Sighting
+from plimsoll_agent.limits import Limits
+
+VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
+PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
+
+
+@dataclass
+class FakeDisk:
+    """A disk as QEMU and libvirt hold it: what is in force, and what libvirt believes."""
+
+    image: str
+    pool: str = "volumes"
+    volume_id: str | None = None
+    in_force: Limits = field(default_factory=Limits)
+    defined: Limits = field(default_factory=Limits)
+    persistent: Limits = field(default_factory=Limits)
+    size: int | None = 10 * 2**30
+    node: int = 1
+
+
+def volume(volume_id: str = VOLUME, **more: object) -> FakeDisk:
+    return FakeDisk(image=f"volume-{volume_id}", volume_id=volume_id, **more)  # type: ignore[arg-type]
+
+
+@dataclass
+class FakeGuest:
+    """A running guest. ``trouble`` is what every question to its QEMU is answered with."""
+
+    name: str
+    uuid: str
+    disks: dict[str, FakeDisk]
+    run: int = 1
+    project: str | None = PROJECT
+    display_name: str = "web"
+    flavor: str = "m1.small"
+    movement: Movement = Movement.STAYS
+    trouble: PlimsollError | None = None
+    xml: str | None = None
+
+
+class FakeHypervisor:
+    """Guests by uuid; ``writes`` is what was done to them, in order."""
+
+    def __init__(self, *guests: FakeGuest) -> None:
+        self.by_uuid = {guest.uuid: guest for guest in guests}
+        self.writes: list[tuple[str, str, Limits]] = []
+        self.calls: list[str] = []
+        self.before: dict[str, Callable[[], None]] = {}
+        """By the name of a call: what happens in the world just before it is answered; once."""
+        self._nodes = count(100)
+
+    # --- what the world does
+
+    def attach(self, guest: FakeGuest, target: str, disk: FakeDisk) -> None:
+        disk.node = next(self._nodes)
+        guest.disks[target] = disk
+
+    def restart(self, guest: FakeGuest, defined: Limits = Limits()) -> None:
+        """A hard reboot: Nova writes the definition anew, and the limits come from it."""
+        guest.run += 1
+        for disk in guest.disks.values():
+            disk.in_force = disk.defined = defined
+
+    # --- what plimsoll asks
+
+    def guests(self) -> Sequence[GuestRef]:
+        self._happens("guests")
+        return [GuestRef(guest.uuid, guest.name) for guest in self.by_uuid.values()]
+
+    def look(self, uuid: str) -> Sighting:
+        self._happens("look")
+        guest = self._guest(uuid)
+        return Sighting(guest.xml or domain_xml(guest), guest.movement)
+
+    def in_force(self, uuid: str, target: str) -> Limits:
+        self._happens("in_force")
+        return self._disk(uuid, target).in_force
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        self._happens("sizes")
+        sizes = ((target, disk.size) for target, disk in self._guest(uuid).disks.items())
+        return {target: size for target, size in sizes if size is not None}
+
+    def set_limits(self, uuid: str, target: str, limits: Limits) -> None:
+        self._happens("set_limits")
+        disk = self._disk(uuid, target)
+        self.writes.append((uuid, target, limits))
+        disk.in_force = limits
+        for other in self._sharing(limits.group_name):  # QEMU keeps one set of limits for a group
+            other.in_force = limits
+        disk.defined = limits
+
+    def define_limits(self, disk: Disk, limits: Limits) -> None:
+        self._happens("define_limits")
+        self._disk(disk.guest.uuid, disk.target).persistent = limits
+
+    def _sharing(self, group: str | None) -> list[FakeDisk]:
+        if group is None:
+            return []
+        disks = [disk for guest in self.by_uuid.values() for disk in guest.disks.values()]
+        return [disk for disk in disks if disk.in_force.group_name == group]
+
+    def _happens(self, call: str) -> None:
+        self.calls.append(call)
+        self.before.pop(call, lambda: None)()
+
+    def _guest(self, uuid: str) -> FakeGuest:
+        if uuid not in self.by_uuid:
+            raise Vanished("the guest is gone")
+        return self.by_uuid[uuid]
+
+    def _disk(self, uuid: str, target: str) -> FakeDisk:
+        guest = self._guest(uuid)
+        if guest.trouble is not None:
+            raise guest.trouble
+        if target not in guest.disks:
+            raise Rejected(f"disk '{target}' was not found in the domain config")
+        return guest.disks[target]
+
+
+def hangs() -> Unanswered:
+    return Unanswered("no answer from QEMU within 5 s")
+
+
+def domain_xml(guest: FakeGuest) -> str:
+    """The guest's live XML as libvirt and Nova write it."""
+    nova = (
+        f'<nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1">'
+        f"<nova:name>{escape(guest.display_name)}</nova:name><nova:flavor name={quoteattr(guest.flavor)}/>"
+        f'<nova:owner><nova:user uuid="u1">admin</nova:user>'
+        f"<nova:project uuid={quoteattr(guest.project)}>demo</nova:project></nova:owner></nova:instance>"
+        if guest.project
+        else ""
+    )
+    disks = "".join(_disk_xml(target, disk) for target, disk in guest.disks.items())
+    return (
+        f"<domain type='kvm' id='{guest.run}'><name>{escape(guest.name)}</name><uuid>{guest.uuid}</uuid>"
+        f"<metadata>{nova}</metadata><devices>{disks}</devices></domain>"
+    )
+
+
+def _disk_xml(target: str, disk: FakeDisk) -> str:
+    limits = disk.defined.in_effect()
+    iotune = "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in limits.items())
+    return (
+        f"<disk type='network' device='disk'>"
+        f"<source protocol='rbd' name='{disk.pool}/{disk.image}' index='{disk.node}'>"
+        f"<host name='127.0.0.1' port='6789'/></source><target dev='{target}' bus='virtio'/>"
+        + (f"<iotune>{iotune}</iotune>" if iotune else "")
+        + (f"<serial>{disk.volume_id}</serial>" if disk.volume_id else "")
+        + f"<alias name='virtio-{target}'/></disk>"
+    )
