@@ -19,7 +19,7 @@ class HypervisorContract:
     @pytest.fixture(autouse=True)
     def _unlimited(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
-            hypervisor.set_limits(uuid, target, Limits())
+            hypervisor.set_limits(uuid, target, Limits(), alone=True)
 
     def definition(self, hypervisor: Hypervisor, uuid: str, target: str) -> Disk:
         return next(disk for disk in domxml.parse(hypervisor.look(uuid).xml)[1] if disk.target == target)
@@ -36,7 +36,9 @@ class HypervisorContract:
 
     def test_a_full_set_replaces_all_that_was_there(self, hypervisor: Hypervisor, uuid: str) -> None:
         hypervisor.set_limits(
-            uuid, "vdb", Limits(read_iops_sec=300, read_iops_sec_max=600, read_iops_sec_max_length=10, size_iops_sec=4096)
+            uuid,
+            "vdb",
+            Limits(read_iops_sec=300, read_iops_sec_max=600, read_iops_sec_max_length=10, size_iops_sec=4096),
         )
         after = Limits(total_bytes_sec=2**20)
         hypervisor.set_limits(uuid, "vdb", after)
@@ -62,9 +64,24 @@ class HypervisorContract:
     def test_a_disk_that_leaves_its_group_takes_nobody_along(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
             hypervisor.set_limits(uuid, target, Limits(total_iops_sec=400, group_name="both"))
-        hypervisor.set_limits(uuid, "vdb", Limits(total_iops_sec=100))
+        hypervisor.set_limits(uuid, "vdb", Limits(total_iops_sec=100), alone=True)
         assert hypervisor.in_force(uuid, "vdb") == Limits(total_iops_sec=100)
         assert hypervisor.in_force(uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
+
+    def test_a_disk_stays_in_its_group_unless_it_is_taken_out(self, hypervisor: Hypervisor, uuid: str) -> None:
+        hypervisor.set_limits(uuid, "vdb", Limits(total_iops_sec=400, group_name="both"))
+        hypervisor.set_limits(uuid, "vdb", Limits(total_iops_sec=100))
+        assert hypervisor.in_force(uuid, "vdb") == Limits(total_iops_sec=100, group_name="both")
+
+    def test_a_lifted_disk_is_put_back_into_the_group_that_its_definition_keeps(
+        self, hypervisor: Hypervisor, uuid: str
+    ) -> None:
+        hypervisor.set_limits(uuid, "vdb", Limits(total_iops_sec=400, group_name="both"))
+        hypervisor.set_limits(uuid, "vdb", Limits())
+        assert self.definition(hypervisor, uuid, "vdb").defined == Limits()
+        assert self.definition(hypervisor, uuid, "vdb").group == "both"
+        hypervisor.set_limits(uuid, "vdb", Limits(total_iops_sec=100))
+        assert hypervisor.in_force(uuid, "vdb").group_name == "both"
 
     def test_the_definition_is_read_anew_at_every_look(self, hypervisor: Hypervisor, uuid: str) -> None:
         before = self.definition(hypervisor, uuid, "vdb").defined

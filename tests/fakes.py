@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from xml.sax.saxutils import escape, quoteattr
 
@@ -13,6 +13,7 @@ from plimsoll_agent.hypervisor import GuestRef, Movement, Sighting
 from plimsoll_agent.limits import Limits
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
+UNLIMITED = Limits()
 PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
 
 
@@ -25,6 +26,7 @@ class FakeDisk:
     volume_id: str | None = None
     in_force: Limits = field(default_factory=Limits)
     defined: Limits = field(default_factory=Limits)
+    group: str | None = None
     persistent: Limits = field(default_factory=Limits)
     size: int | None = 10 * 2**30
     node: int = 1
@@ -67,7 +69,7 @@ class FakeHypervisor:
         disk.node = next(self._nodes)
         guest.disks[target] = disk
 
-    def restart(self, guest: FakeGuest, defined: Limits = Limits()) -> None:
+    def restart(self, guest: FakeGuest, defined: Limits = UNLIMITED) -> None:
         """A hard reboot: Nova writes the definition anew, and the limits come from it."""
         guest.run += 1
         for disk in guest.disks.values():
@@ -93,10 +95,13 @@ class FakeHypervisor:
         sizes = ((target, disk.size) for target, disk in self._guest(uuid).disks.items())
         return {target: size for target, size in sizes if size is not None}
 
-    def set_limits(self, uuid: str, target: str, limits: Limits) -> None:
+    def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
         self._happens("set_limits")
         disk = self._disk(uuid, target)
         self.writes.append((uuid, target, limits))
+        disk.group = None if alone else limits.group_name or disk.group
+        if disk.group is not None and not limits.unlimited:  # a word about no group is no word to leave one
+            limits = replace(limits, group_name=disk.group)
         disk.in_force = limits
         for other in self._sharing(limits.group_name):  # QEMU keeps one set of limits for a group
             other.in_force = limits
@@ -153,6 +158,8 @@ def domain_xml(guest: FakeGuest) -> str:
 
 def _disk_xml(target: str, disk: FakeDisk) -> str:
     limits = disk.defined.in_effect()
+    if disk.group is not None:
+        limits["group_name"] = disk.group
     iotune = "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in limits.items())
     return (
         f"<disk type='network' device='disk'>"

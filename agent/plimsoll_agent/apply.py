@@ -126,7 +126,7 @@ class Applier:
         except PlimsollError as error:
             return self._trouble(uuid, error, Kind.FAILED)
         try:
-            self._hypervisor.set_limits(uuid, disk.target, change.after)
+            self._hypervisor.set_limits(uuid, disk.target, change.after, alone=change.leaves_group)
             took = time.monotonic() - clock
             in_force = self._hypervisor.in_force(uuid, disk.target)
             # The letter may have become another volume between the look and the write: then the write is its.

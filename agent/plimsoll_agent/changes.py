@@ -32,6 +32,11 @@ class Change:
     cause: Code
     """How ``before`` came to be something else."""
 
+    @property
+    def leaves_group(self) -> bool:
+        """True when the disk must be taken out of a group: without a word it would stay, and take all along."""
+        return self.after.group_name is None and (self.before.group_name or self.disk.group) is not None
+
 
 def change_for(disk: Disk, decision: Decision, situation: Situation) -> Change | None:
     """The change that the decision asks for; None when it is right already, not wanted or not known."""

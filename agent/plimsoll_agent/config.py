@@ -98,7 +98,8 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
     chosen = [CONFIG_FILE] if files is None and CONFIG_FILE.exists() else list(files or ())
     folders = [CONFIG_DIR] if directories is None and CONFIG_DIR.is_dir() else list(directories or ())
     every = chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))]
-    faults = [fault for file in every for fault in _faults(file)]
+    faults = [f"{folder}: is no directory" for folder in folders if not folder.is_dir()]
+    faults += [fault for file in every for fault in _faults(file)]
     if faults:
         raise ConfigError("\n".join(faults))
     conf = cfg.ConfigOpts()
@@ -107,8 +108,9 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
     try:
         conf(args=[], project="plimsoll", default_config_files=[str(file) for file in every], default_config_dirs=[])
         return _settings(conf)
-    except (cfg.ConfigFileValueError, cfg.ConfigFileParseError, ValueError) as error:
-        raise ConfigError(f"settings: {error}") from error  # from the environment: files were judged above
+    except (cfg.Error, ValueError) as error:
+        # From the environment, or a $name that stands for nothing: the rest of the files was judged above.
+        raise ConfigError(f"settings: {error}") from error
 
 
 def _settings(conf: Any) -> Settings:
@@ -129,15 +131,21 @@ class _Entries(iniparser.BaseParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.group = "DEFAULT"
+        self.group = ""
         self.entries: list[tuple[int, str, str, str]] = []
+        self._begun = 0
 
     def new_section(self, section: str) -> None:
         self.group = section
 
+    def _split_key_value(self, line: str) -> tuple[str, list[str]]:
+        # Called at the first line of an entry; assignment is called at the line after it, or at the end of the file.
+        self._begun = self.lineno
+        key, value = super()._split_key_value(line)
+        return key, value
+
     def assignment(self, key: str, value: list[str]) -> None:
-        # Called at the line after the entry, or at the end of the file.
-        self.entries.append((self.lineno, self.group, key, "\n".join(value)))
+        self.entries.append((self._begun, self.group, key, "\n".join(value)))
 
 
 def _faults(file: Path) -> Iterator[str]:
@@ -153,13 +161,15 @@ def _faults(file: Path) -> Iterator[str]:
     except iniparser.ParseError as error:
         yield f"{file}:{error.lineno}: {error.msg}: {error.line.strip()}"
         return
-    for _, group, key, value in parser.entries:
+    for line, group, key, value in parser.entries:
         fault = _fault(group, key, value)
         if fault:
-            yield f"{file}:{_line_of(lines, group, key)}: [{group}] {key}: {fault}"
+            yield f"{file}:{line}: [{group}] {key}: {fault}" if group else f"{file}:{line}: {key}: {fault}"
 
 
 def _fault(group: str, key: str, value: str) -> str | None:
+    if not group:
+        return "stands above all sections; write [DEFAULT] before the first setting"
     options = {option.dest: option for option in OPTIONS.get(group, ())}
     if not options:
         return f"no such section; known are {', '.join(f'[{name}]' for name in OPTIONS)}"
@@ -171,14 +181,3 @@ def _fault(group: str, key: str, value: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
-
-
-def _line_of(lines: Sequence[str], group: str, key: str) -> int:
-    section = "DEFAULT"
-    for number, line in enumerate(lines, start=1):
-        text = line.strip()
-        if text.startswith("["):
-            section = text.strip("[]")
-        elif section == group and text.partition("=")[0].partition(":")[0].strip() == key:
-            return number
-    return 1

@@ -42,6 +42,8 @@ class Disk:
     """Cinder's id, from the serial; None for a disk of the guest's own."""
     defined: Limits | Unknown
     """What libvirt's live definition says. QEMU's word is ``in_force``; where they differ, someone went behind."""
+    group: str | None = None
+    """The group that the definition names, even where no limit is left: libvirt puts the disk back into it."""
     namespace: str | None = None
     monitors: tuple[str, ...] = ()
     bus: str | None = None
@@ -53,14 +55,19 @@ class Disk:
     """What QEMU has in force; None where it was not asked."""
 
     @property
+    def path(self) -> str:
+        """The image as Ceph names it: ``pool/image``, or ``pool/namespace/image``."""
+        return "/".join(filter(None, (self.pool, self.namespace, self.image)))
+
+    @property
     def key(self) -> str:
         """Identity across passes and letters: the guest, and the volume or image."""
-        return f"{self.guest.uuid}/{self.volume_id or f'{self.pool}/{self.image}'}"
+        return f"{self.guest.uuid}/{self.volume_id or self.path}"
 
     @property
     def attachment(self) -> str:
         """Identity of this very attachment: another one after a restart, or a detach and attach."""
-        return f"{self.guest.run}:{self.node}:{self.pool}/{self.image}"
+        return f"{self.guest.run}:{self.node}:{self.path}"
 
     @property
     def drifted(self) -> bool:

@@ -6,7 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 
 from plimsoll_agent.disk import MONITOR_PORT, Disk, Guest
-from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError, shared_group
 from plimsoll_agent.reason import Code, Unknown, because
 
 NOVA = "{http://openstack.org/xmlns/libvirt/nova/1.1}"
@@ -83,11 +83,12 @@ def _disk(guest: Guest, element: ET.Element) -> Disk | None:
         # Not from the image's name: after a volume migration the image keeps another volume's id.
         volume_id=serial.lower() if _UUID.fullmatch(serial) else None,
         monitors=tuple(
-            sorted(f"{host.get('name')}:{host.get('port', MONITOR_PORT)}" for host in source.iterfind("host"))
+            sorted(f"{host.get('name')}:{host.get('port', MONITOR_PORT)}" for host in source.iterfind("host[@name]"))
         ),
         encrypted=element.find("encryption") is not None or source.find("encryption") is not None,
         alias=_attribute(element.find("alias"), "name"),
         defined=_defined(element.find("iotune")),
+        group=_group(element.find("iotune")),
     )
 
 
@@ -100,11 +101,17 @@ def _defined(iotune: ET.Element | None) -> Limits | Unknown:
             for parameter in PARAMETERS
             if (text := iotune.findtext(parameter.name)) is not None
         }
-        return Limits.from_mapping(numbers | {"group_name": iotune.findtext("group_name")})
+        # libvirt keeps the name of a group when the limits are lifted.
+        group = _group(iotune) if any(numbers.values()) else None
+        return Limits.from_mapping(numbers | {"group_name": group})
     except LimitsError as error:
         return Unknown(because(Code.IMPOSSIBLE, detail=str(error)))
     except ValueError as error:
         return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"))
+
+
+def _group(iotune: ET.Element | None) -> str | None:
+    return None if iotune is None else shared_group(iotune.findtext("group_name"))
 
 
 def _attribute(element: ET.Element | None, name: str) -> str | None:

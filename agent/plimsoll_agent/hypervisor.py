@@ -55,8 +55,11 @@ class Hypervisor(Protocol):
         """Present size in bytes by target, without waiting for a guest that is busy; absent where not known."""
         ...
 
-    def set_limits(self, uuid: str, target: str, limits: Limits) -> None:
-        """Put the full set in force on the running guest (LIVE)."""
+    def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
+        """Put the full set in force on the running guest (LIVE); ``alone`` takes the disk out of its group.
+
+        Without ``alone`` a disk stays in the group that it is in, and the limits are those of the whole group.
+        """
         ...
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:

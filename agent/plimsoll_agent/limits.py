@@ -148,6 +148,23 @@ BASES = tuple(parameter.name for parameter in PARAMETERS if parameter.role == "b
 _LENGTH_OF_BURST = tuple((f"{base}_max_length", f"{base}_max") for base in BASES)
 
 
+# The group of a disk that was taken out of a shared one: neither QEMU nor libvirt has a word for "no group".
+_ALONE = "plimsoll-alone:"
+
+
+def group_alone(guest_uuid: str, target: str) -> str:
+    """A group that a disk has for itself."""
+    return f"{_ALONE}{guest_uuid}:{target}"
+
+
+def shared_group(name: str | None) -> str | None:
+    """The group if somebody named one to share.
+
+    QEMU puts every limited disk in a group, named after its device (``/machine/…``, ``drive-…``) by default.
+    """
+    return None if not name or name.startswith((_ALONE, "/machine/", "drive-")) else name
+
+
 def _problems(limits: Limits) -> Iterator[Problem]:
     """Every rule of QEMU's ``throttle_is_valid`` and of libvirt's driver that the limits break."""
     misfits = tuple(_not_numbers(limits))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,11 +52,25 @@ def load(text: str, origin: str) -> Document:
         raise ConfigError(f"{origin}:{line}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise ConfigError(f"{origin}:1: {' '.join(str(error).split())}") from error
-    except ValueError as error:  # a timestamp of the 13th month, a number of a million digits
-        raise ConfigError(f"{origin}:1: {error}") from error
     except RecursionError as error:
         raise ConfigError(f"{origin}:1: nested too deeply") from error
     return Document(value, lines)
+
+
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)", re.ASCII)
+
+
+def _scalar(loader: _Loader, node: yaml.Node, place: str) -> Any:
+    try:
+        value = loader.construct_object(node, deep=True)
+    except yaml.YAMLError:
+        raise
+    except Exception as error:  # PyYAML trips over a 13th month, a !!bool that is none, a number of a million digits
+        kind = node.tag.rpartition(":")[2]
+        raise ConfigError(f"{place}: {node.value[:40]!r} cannot be read as {kind}") from error
+    if isinstance(value, int) and not isinstance(value, bool) and not _DECIMAL.fullmatch(node.value):
+        raise ConfigError(f"{place}: {node.value} is {value} to YAML; write that, or put it in quotes if it is text")
+    return value
 
 
 def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], origin: str) -> Any:
@@ -63,7 +78,7 @@ def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int],
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, item, (*path, index), lines, origin) for index, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
-        return loader.construct_object(node)
+        return _scalar(loader, node, f"{origin}:{node.start_mark.line + 1}")
     mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key, line = key_node.value, key_node.start_mark.line + 1

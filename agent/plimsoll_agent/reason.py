@@ -15,10 +15,8 @@ class Code(StrEnum):
     RULE = "rule"
     NODE_DEFAULT = "node-default"
     # why a source said nothing
-    NO_RULE_MATCHES = "no-rule-matches"
     NO_DEFAULT = "no-default"
     RULE_DOES_NOT_MATCH = "rule-does-not-match"
-    NOT_ASKED = "not-asked"
     # why a disk is left alone
     RULE_UNMANAGES = "rule-unmanages"
     NO_LIMIT = "no-limit"
@@ -37,7 +35,6 @@ class Code(StrEnum):
     TOO_MANY_HUNG = "too-many-hung"
     NO_RECORD = "no-record"
     READ_BACK_DIFFERS = "read-back-differs"
-    OBSERVING = "observing"
     # how a limit came to differ from what is wanted
     NEVER_LIMITED = "never-limited"
     BEHIND_LIBVIRT = "behind-libvirt"

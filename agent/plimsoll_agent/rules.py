@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import voluptuous as vol
 
 from plimsoll_agent import lined_yaml
-from plimsoll_agent.disk import Disk
+from plimsoll_agent.disk import Disk, Guest
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.reason import Code, Reason, because
@@ -43,13 +44,12 @@ class Match:
             "flavor": (guest.flavor,),
             "pool": (disk.pool,),
             "volume": (disk.volume_id,),
-            "guest": (guest.name, guest.display_name, guest.uuid),
         }
         for word, values in has.items():
             patterns = getattr(self, word)
             if patterns and not any(_fits(value, pattern) for value in values for pattern in patterns):
                 return word
-        return None
+        return "guest" if self.guest and not any(_means(pattern, guest) for pattern in self.guest) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,13 @@ def _plain(identifier: str | None) -> str | None:
 
 def _fits(value: str | None, pattern: str) -> bool:
     return value is not None and fnmatchcase(value, pattern)
+
+
+def _means(pattern: str, guest: Guest) -> bool:
+    # An id means the guest that has it, not one whose tenant chose it for a name.
+    if _UUID.fullmatch(pattern):
+        return guest.uuid == pattern
+    return any(_fits(value, pattern) for value in (guest.name, guest.display_name, guest.uuid))
 
 
 # --- the schema: every validator returns the value that the rest of plimsoll works with -----------------
@@ -205,11 +212,20 @@ def _projects(given: object) -> tuple[str, ...]:
 
 
 def _volumes(given: object) -> tuple[str, ...]:
-    return tuple(value.lower() for value in _uuids(given))
+    return tuple(_dashed(value) for value in _uuids(given))
+
+
+def _guests(given: object) -> tuple[str, ...]:
+    return tuple(_dashed(value) if _UUID.fullmatch(value) else value for value in _texts(given))
+
+
+def _dashed(identifier: str) -> str:
+    """An id as Cinder and libvirt write it; people write it without dashes and in capitals too."""
+    return str(UUID(identifier))
 
 
 _MATCH = _mapping(
-    {"project": _projects, "flavor": _texts, "pool": _texts, "volume": _volumes, "guest": _texts},
+    {"project": _projects, "flavor": _texts, "pool": _texts, "volume": _volumes, "guest": _guests},
 )
 
 

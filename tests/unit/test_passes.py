@@ -93,7 +93,9 @@ def codes(report: PassReport) -> list[Code]:
 
 def test_enforce_limits_every_disk_and_the_next_pass_writes_nothing(node: Node) -> None:
     assert kinds(node.run()) == ["changed"] * 4
-    assert all(disk.in_force == DEFAULT for guest in node.hypervisor.by_uuid.values() for disk in guest.disks.values())
+    assert all(
+        disk.in_force == DEFAULT for guest in node.hypervisor.by_uuid.values() for disk in guest.disks.values()
+    )
     node.hypervisor.writes.clear()
     assert kinds(node.run()) == ["right"] * 4
     assert node.hypervisor.writes == [], "a blind rewrite would empty the guests' buckets and hand out a free burst"

@@ -15,7 +15,7 @@ from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
 from plimsoll_agent.hypervisor import GuestRef, Movement, Sighting
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.limits import Limits, group_alone, shared_group
 
 Answer = TypeVar("Answer")
 
@@ -52,7 +52,10 @@ class Libvirt:
             domains = self._call("libvirt", lambda: self._connection.listAllDomains(running))
         except PlimsollError as error:
             raise Unreachable(f"libvirt at {self.uri} does not list its guests: {error}") from error
-        return [GuestRef(domain.UUIDString(), domain.name()) for domain in domains]
+        # libvirt's order is that of a hash table, and another one at the next call.
+        return sorted(
+            (GuestRef(domain.UUIDString(), domain.name()) for domain in domains), key=lambda g: (g.name, g.uuid)
+        )
 
     def look(self, uuid: str) -> Sighting:
         return self._ask("libvirt", uuid, lambda domain: Sighting(domain.XMLDesc(0), _movement(domain)))
@@ -61,8 +64,8 @@ class Libvirt:
         told: dict[str, object] = self._ask(
             "QEMU", uuid, lambda domain: domain.blockIoTune(target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
         )
-        group = told.pop("group_name", None)
-        return Limits.from_mapping(told | {"group_name": _shared(group)})
+        group: Any = told.pop("group_name", None)
+        return Limits.from_mapping(told | {"group_name": shared_group(group)})
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
@@ -78,12 +81,10 @@ class Libvirt:
             if f"block.{n}.capacity" in stats
         }
 
-    def set_limits(self, uuid: str, target: str, limits: Limits) -> None:
-        self._ask(
-            "QEMU",
-            uuid,
-            lambda domain: domain.setBlockIoTune(target, limits.full_set(), libvirt.VIR_DOMAIN_AFFECT_LIVE),
-        )
+    def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
+        full_set = limits.full_set() | ({"group_name": group_alone(uuid, target)} if alone else {})
+        live = libvirt.VIR_DOMAIN_AFFECT_LIVE
+        self._ask("QEMU", uuid, lambda domain: domain.setBlockIoTune(target, full_set, live))
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         def define(domain: Any) -> None:
@@ -162,11 +163,6 @@ def _has_job(domain: Any) -> bool:
         if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:  # a driver that cannot migrate has no jobs
             return False
         raise
-
-
-def _shared(group: object) -> str | None:
-    """The group if somebody named one: QEMU puts every limited disk in a group, named after its device by default."""
-    return group if isinstance(group, str) and group and not group.startswith(("/machine/", "drive-")) else None
 
 
 def _stands_in(definition: str, disk: Disk) -> bool:

@@ -174,10 +174,9 @@ class DiskShow(_OneDisk, show.ShowOne):
     def _qemu_says(self, settings: Settings, disk: Disk) -> Limits:
         with self.libvirt(settings) as hypervisor:
             told = hypervisor.qemu_says(disk.guest.uuid)
-        path = "/".join(filter(None, (disk.pool, disk.namespace, disk.image)))
-        if path not in told:
-            raise Rejected(f"QEMU does not list {path} among the disks of {report.printable(disk.guest.name)}")
-        return told[path]
+        if disk.path not in told:
+            raise Rejected(f"QEMU does not list {disk.path} among the disks of {report.printable(disk.guest.name)}")
+        return told[disk.path]
 
 
 def _without_group(in_force: Limits | Unknown | None) -> Limits | None:

@@ -1,0 +1,59 @@
+"""libvirt's own test driver: real bindings, no hypervisor. It shows discovery and errors, never enforcement."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "unit" / "data"
+
+
+@pytest.fixture
+def test_node(tmp_path: Path) -> str:
+    """The URI of a node on which guests run that a real Nova made."""
+    for number, sample in enumerate(sorted(DATA.glob("*.live.xml"))):
+        text = sample.read_text()
+        text = re.sub(r"<domain type='qemu' id='\d+'>", "<domain type='test'>", text)
+        text = re.sub(r"<sysinfo.*?</sysinfo>", "", text, flags=re.DOTALL)
+        text = re.sub(r"<seclabel.*?</seclabel>", "", text, flags=re.DOTALL)
+        # The samples are one guest at several moments: each is a guest of its own here.
+        text = re.sub(r"<name>ospike-\d+</name>", f"<name>instance-{number + 1:08x}</name>", text)
+        text = re.sub(r"<uuid>........-", f"<uuid>{number + 1:08x}-", text, count=1)
+        (tmp_path / f"{number}.xml").write_text(text)
+    domains = "".join(f'<domain file="{file.name}"/>' for file in sorted(tmp_path.glob("*.xml")))
+    (tmp_path / "node.xml").write_text(f"<node>{domains}</node>")
+    return f"test://{tmp_path}/node.xml"
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def plimsoll(tmp_path: Path) -> Callable[..., Ran]:
+    """Runs the installed command as a person would, with settings of its own."""
+    settings = tmp_path / "plimsoll.conf"
+    settings.write_text(f"[DEFAULT]\nstate_dir = {tmp_path}/state\nrules_file = {tmp_path}/rules.yaml\n")
+    command = Path(sys.executable).with_name("plimsoll")
+
+    def run(*words: str, **environment: str) -> Ran:
+        done = subprocess.run(
+            [str(command), "--config-file", str(settings), *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | {"COLUMNS": "100"} | environment,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    return run

@@ -1,0 +1,175 @@
+"""The command as a person types it: statuses, formats, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.functional.conftest import Ran
+
+Plimsoll = Callable[..., Ran]
+LIST_COLUMNS = ["guest", "disk", "volume", "pool", "size", "in_force", "wanted", "state"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "--no-such-option"],
+        ["plan", "--total-iops-sec", "many"],
+        ["plan", "--total-iops-sec", "5", "--read-iops-sec", "5"],
+        ["enforce", "--mode", "sometimes"],
+        ["disk", "show"],
+        ["disk", "lost"],
+        ["plann"],
+        ["--no-such-option"],
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_on_the_command_line_is_64_never_changes(
+    plimsoll: Plimsoll, test_node: str, words: list[str]
+) -> None:
+    ran = plimsoll(*words)
+    assert ran.status == 64
+    assert "Traceback" not in ran.err + ran.out
+    assert (ran.err + ran.out).strip()
+
+
+def test_impossible_limits_are_named(plimsoll: Plimsoll) -> None:
+    ran = plimsoll("plan", "--total-iops-sec", "5", "--read-iops-sec", "5")
+    assert ran.err == (
+        "limits on the command line: total_iops_sec and read_iops_sec exclude each other; remove one\n"
+    )
+
+
+def test_plan_tells_changes_by_its_status(plimsoll: Plimsoll, test_node: str) -> None:
+    assert plimsoll("plan", "--uri", test_node).status == 0
+    assert plimsoll("plan", "--uri", test_node, "--total-iops-sec", "250").status == 2
+    assert plimsoll("plan", "--uri", "test:///nowhere.xml").status == 1
+
+
+def test_a_dry_run_prints_the_plan(plimsoll: Plimsoll, test_node: str) -> None:
+    plan = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "250")
+    dry = plimsoll("enforce", "--dry-run", "--uri", test_node, "--total-iops-sec", "250")
+    assert dry.status == 0
+    assert dry.out == plan.out + "This was a dry run: nothing was changed.\n"
+
+
+def test_the_shipped_mode_observes(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250, total_iops_sec_max: 250}}\n")
+    ran = plimsoll("enforce", "--uri", test_node)
+    assert ran.status == 0
+    assert "nothing was changed" in ran.out
+
+
+def test_enforce_says_3_when_some_of_it_was_refused(plimsoll: Plimsoll, test_node: str) -> None:
+    # libvirt's test driver refuses a base without a burst: every write fails, the disks left alone stay well.
+    ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "250")
+    assert "refused" in ran.out
+    assert ran.status == 1
+
+
+def test_machine_formats_have_stable_columns(plimsoll: Plimsoll, test_node: str) -> None:
+    listing = ["disk", "list", "--uri", test_node]
+    as_json = json.loads(plimsoll(*listing, "-f", "json").out)
+    assert list(as_json[0]) == LIST_COLUMNS
+    assert yaml.safe_load(plimsoll(*listing, "-f", "yaml").out) == as_json
+    rows = list(csv.DictReader(io.StringIO(plimsoll(*listing, "-f", "csv").out)))
+    assert [row["disk"] for row in rows] == [row["disk"] for row in as_json]
+    assert list(rows[0]) == LIST_COLUMNS
+
+
+def test_the_plan_is_data_too(plimsoll: Plimsoll, test_node: str) -> None:
+    ran = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "250", "-f", "json")
+    report = json.loads(ran.out)
+    assert report["version"] == 1
+    changes = [outcome["change"] for outcome in report["outcomes"] if outcome["change"]]
+    assert changes
+    assert all(change["after"] == {"total_iops_sec": 250} for change in changes)
+
+
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_a_disk_that_nobody_has_is_a_sentence(plimsoll: Plimsoll, test_node: str, command: str) -> None:
+    ran = plimsoll("disk", command, "--uri", test_node, "instance-00000001", "vdz")
+    assert ran.status == 64
+    assert "instance-00000001 vdz" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_disk_is_found_by_its_volume(plimsoll: Plimsoll, test_node: str) -> None:
+    # cd0cc2f1 is attached to one guest of the samples only.
+    ran = plimsoll("disk", "show", "--uri", test_node, "cd0cc2f1-0395-4c0f-960e-8835da997dad", "-f", "json")
+    assert json.loads(ran.out)["disk"] == "vdc"
+
+
+def test_a_name_that_can_mean_several_disks_is_a_question_back(plimsoll: Plimsoll, test_node: str) -> None:
+    ran = plimsoll("disk", "show", "--uri", test_node, "instance-00000001")
+    assert ran.status == 64
+    assert "instance-00000001 vda" in ran.err
+
+
+def test_explain_walks_through_the_rules(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text(
+        "rules:\n"
+        "  - {name: elsewhere, match: {pool: ssd}, manage: false}\n"
+        "  - {name: everything, match: {pool: '*'}, override: true, limits: {total_iops_sec: 250}}\n"
+    )
+    rows = json.loads(plimsoll("disk", "explain", "--uri", test_node, "instance-00000001", "vda", "-f", "json").out)
+    assert [row["asked"] for row in rows] == ['rule "elsewhere"', 'rule "everything"', "wanted", "in force"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("default:\n  limits: {total_iops_sec: 5, read_iops_sec: 5}\n", ":2: default.limits"),
+        ("rules:\n  - name: x\n    matsch: {pool: a}\n    limits: unlimited\n", ":3: rules[0]"),
+        ("default: &x {limits: unlimited}\nrules: *x\n", ":2: "),
+        ("\tdefault:\n", ":1: "),
+    ],
+)
+def test_rules_that_are_broken_name_file_line_and_key(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path, text: str, line: str
+) -> None:
+    (tmp_path / "rules.yaml").write_text(text)
+    ran = plimsoll("plan", "--uri", test_node)
+    assert ran.status == 1
+    assert f"{tmp_path}/rules.yaml{line}" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_settings_that_are_broken_name_file_line_and_key(plimsoll: Plimsoll, tmp_path: Path) -> None:
+    (tmp_path / "plimsoll.conf").write_text("[DEFAULT]\nmode = enforced\n\n[libvirt]\nurl = qemu:///system\n")
+    ran = plimsoll("plan")
+    assert ran.status == 1
+    assert f"{tmp_path}/plimsoll.conf:2: [DEFAULT] mode: " in ran.err
+    assert f"{tmp_path}/plimsoll.conf:5: [libvirt] url: no such setting; did you mean uri?" in ran.err
+
+
+def test_the_environment_comes_before_the_file(plimsoll: Plimsoll, test_node: str) -> None:
+    assert plimsoll("plan").status != 0
+    assert plimsoll("plan", OS_LIBVIRT__URI=test_node).status == 0
+
+
+def test_a_state_directory_that_cannot_be_made_is_a_sentence(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plimsoll.conf").write_text("[DEFAULT]\nstate_dir = /proc/plimsoll\n")
+    ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "250")
+    assert ran.status == 1
+    assert ran.err.startswith("/proc/plimsoll")
+
+
+def test_bash_completion_knows_the_commands(plimsoll: Plimsoll) -> None:
+    completion = plimsoll("complete").out
+    for word in ("enforce", "plan", "explain", "--total_iops_sec", "--dry-run"):
+        assert word.replace("_", "-") in completion
+
+
+def test_errors_carry_their_priority_into_the_journal(plimsoll: Plimsoll) -> None:
+    ran = plimsoll("plan", "--uri", "test:///nowhere.xml", JOURNAL_STREAM="8:1")
+    assert ran.err.splitlines()[-1].startswith("<3>libvirt at test:///nowhere.xml")

@@ -1,0 +1,91 @@
+"""Real libvirt and QEMU: the contract that the unit tests' fake stands by, and all parameters set and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import BASES, Limits
+from tests.contract import HypervisorContract
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.disk import ephemeral, volume
+
+pytestmark = pytest.mark.shared
+
+
+@pytest.fixture(scope="module")
+def guest(cloud: Cloud) -> Iterator[Guest]:
+    (guest,) = cloud.paused_guests([[ephemeral(2**30), volume(2**30), volume(2**30, "scsi")]])
+    yield guest
+    guest.destroy()
+
+
+@pytest.fixture
+def uuid(guest: Guest) -> str:
+    return guest.uuid
+
+
+class TestLibvirtAndQemu(HypervisorContract):
+    pass
+
+
+def _alone() -> Iterator[Limits]:
+    """Each of the 19 parameters with only what it needs beside it."""
+    for base in BASES:
+        yield Limits.from_mapping({base: 1000})
+        yield Limits.from_mapping({base: 1000, f"{base}_max": 3000})
+        yield Limits.from_mapping({base: 1000, f"{base}_max": 3000, f"{base}_max_length": 7})
+        if "_iops_" in base:
+            yield Limits.from_mapping({base: 1000, "size_iops_sec": 8192})
+
+
+def _together() -> Iterator[Limits]:
+    yield Limits(total_iops_sec=250, total_iops_sec_max=500, total_bytes_sec=104857600, total_bytes_sec_max=125829120)
+    yield Limits(read_iops_sec=400, write_iops_sec=200)
+    yield Limits(read_bytes_sec=80000000, write_bytes_sec=80000000, read_iops_sec=100, write_iops_sec=100)
+    yield Limits(total_bytes_sec=10**6, read_iops_sec=10, write_iops_sec=20, write_iops_sec_max=21)
+    parts = [(n, base) for n, base in enumerate(BASES) if "total" not in base]
+    yield Limits.from_mapping(
+        {base: 100 + n for n, base in parts}
+        | {f"{base}_max": 1000 + n for n, base in parts}
+        | {f"{base}_max_length": 2 + n for n, base in parts}
+        | {"size_iops_sec": 65536}
+    )
+    yield Limits(total_iops_sec=1, total_bytes_sec=1)
+    yield Limits(total_iops_sec=10**15, total_bytes_sec=10**15)
+    yield Limits(total_iops_sec=10**14, total_iops_sec_max=10**14, total_iops_sec_max_length=10)
+
+
+@pytest.mark.parametrize("target", ["vda", "vdb", "sda"])
+@pytest.mark.parametrize("limits", [*_alone(), *_together()], ids=lambda limits: "+".join(limits.in_effect()))
+def test_limits_are_in_force_as_qemu_itself_says(
+    hypervisor: Libvirt, guest: Guest, target: str, limits: Limits
+) -> None:
+    hypervisor.set_limits(guest.uuid, target, limits)
+    assert hypervisor.in_force(guest.uuid, target) == limits
+    image = guest.disks[target]
+    assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == limits
+
+
+@pytest.mark.parametrize("before", [*_alone(), *_together()], ids=lambda limits: "+".join(limits.in_effect()))
+def test_nothing_of_the_limits_before_survives(hypervisor: Libvirt, guest: Guest, before: Limits) -> None:
+    after = Limits(write_iops_sec=77)
+    hypervisor.set_limits(guest.uuid, "vdb", before)
+    hypervisor.set_limits(guest.uuid, "vdb", after)
+    image = guest.disks["vdb"]
+    assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == after
+
+
+def test_the_persistent_definition_gets_the_limits_too(
+    hypervisor: Libvirt, guests: Callable[..., list[Guest]]
+) -> None:
+    from plimsoll_agent import domxml
+
+    (guest,) = guests()
+    disk = domxml.parse(hypervisor.look(guest.uuid).xml)[1][1]
+    hypervisor.define_limits(disk, Limits(total_iops_sec=250))
+    inactive = 2  # VIR_DOMAIN_XML_INACTIVE
+    assert domxml.parse(guest.domain().XMLDesc(inactive))[1][1].defined == Limits(total_iops_sec=250)
+    assert hypervisor.in_force(guest.uuid, "vdb") == Limits(), "CONFIG touches nothing that runs"

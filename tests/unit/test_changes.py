@@ -1,0 +1,229 @@
+"""Which change a decision asks for, and whether a guest may do more after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from plimsoll_agent.changes import Change, Direction, change_for, direction
+from plimsoll_agent.decide import Answer, Decision, Remembered, Unmanaged, Wants
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, Unknown, because
+from tests.unit.values import NOON, SIX, a_disk, a_situation, examples, pairs_of_limits, possible_limits
+
+TIGHTEN, LOOSEN, LIFT = Direction.TIGHTEN, Direction.LOOSEN, Direction.LIFT
+WANTED = Limits(total_iops_sec=250, total_bytes_sec=2**20)
+OLD = Limits(total_iops_sec=500)
+INFINITE = float("inf")
+
+
+# --- direction: what a guest may do
+
+
+def may_do(limits: Limits) -> dict[str, float]:
+    """Each bound on a guest, as docs/throttle.txt of QEMU has it: sustained, in a burst, and for how much in all."""
+    bounds: dict[str, float] = {}
+    for base in SIX:
+        rate = getattr(limits, base) or INFINITE
+        peak, seconds = getattr(limits, f"{base}_max"), getattr(limits, f"{base}_max_length")
+        bounds[f"{base} sustained"] = rate
+        bounds[f"{base} at once"] = peak or rate
+        # The bucket: a tenth of a second's worth where no burst is allowed.
+        bounds[f"{base} in one go"] = peak * seconds if peak else rate / 10
+    bounds["bytes that count as one request"] = limits.size_iops_sec or INFINITE
+    return bounds
+
+
+@given(pairs_of_limits())
+@examples
+def test_a_change_after_which_a_guest_may_do_more_is_never_called_tighten(pair: tuple[Limits, Limits]) -> None:
+    could, can = map(may_do, pair)
+    if direction(*pair) is TIGHTEN:
+        assert {bound for bound in can if can[bound] > could[bound]} == set()
+
+
+@given(possible_limits(), st.data())
+@examples
+def test_a_change_that_raises_or_removes_a_base_is_never_called_tighten(before: Limits, data: st.DataObject) -> None:
+    set_bases = [base for base in SIX if getattr(before, base)]
+    assume(set_bases)
+    base = data.draw(st.sampled_from(set_bases))
+    more = data.draw(st.sampled_from([0, getattr(before, base) + 1]))
+    assume(more <= 10**15)
+    # Its burst goes up with it, or away with it, as QEMU demands; everything else is cut where it can be.
+    changed: dict[str, Any] = {base: more, f"{base}_max": 0, f"{base}_max_length": 0}
+    if not any(getattr(before, other) for other in SIX if "iops" in other and other != base) and not more:
+        changed["size_iops_sec"] = 0
+    if len(set_bases) == 1 and not more:
+        changed["group_name"] = None
+    after = Limits.from_mapping(before.full_set() | changed)
+    assert direction(before, after) is not TIGHTEN
+
+
+@given(possible_limits(), st.data())
+@examples
+def test_cutting_any_number_that_is_set_is_called_tighten(before: Limits, data: st.DataObject) -> None:
+    numbers = before.full_set()
+    for base in SIX:
+        rate, peak, seconds = (getattr(before, base + ending) for ending in ("", "_max", "_max_length"))
+        if rate:
+            rate = numbers[base] = data.draw(st.integers(1, rate))
+        if peak:
+            numbers[f"{base}_max"] = data.draw(st.integers(rate, peak))
+            numbers[f"{base}_max_length"] = data.draw(st.integers(1, seconds))
+    if before.size_iops_sec:
+        numbers["size_iops_sec"] = data.draw(st.integers(1, before.size_iops_sec))
+    assume(not before.unlimited)
+    assert direction(before, Limits.from_mapping(numbers)) is TIGHTEN
+
+
+@given(pairs_of_limits())
+@examples
+def test_the_way_back_from_a_tightening_is_none(pair: tuple[Limits, Limits]) -> None:
+    before, after = pair
+    if before != after:
+        assert {direction(before, after), direction(after, before)} != {TIGHTEN}
+
+
+@given(possible_limits())
+@examples
+def test_a_first_limit_tightens_and_no_limit_lifts(limits: Limits) -> None:
+    assume(not limits.unlimited)
+    assert direction(Limits(), limits) is TIGHTEN
+    assert direction(limits, Limits()) is LIFT
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        # one parameter loosened makes it loosen, whatever the others do
+        (
+            {"total_iops_sec": 500, "total_bytes_sec": 10**8},
+            {"total_iops_sec": 501, "total_bytes_sec": 10**6},
+            LOOSEN,
+        ),
+        ({"total_iops_sec": 500, "total_bytes_sec": 10**8}, {"total_iops_sec": 100}, LOOSEN),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 10**8}, TIGHTEN),
+        # a total of 500 read as 300 and 300 lets 600 through
+        ({"total_iops_sec": 500}, {"read_iops_sec": 300, "write_iops_sec": 300}, LOOSEN),
+        # bursts
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "total_iops_sec_max": 500}, LOOSEN),
+        ({"total_iops_sec": 500, "total_iops_sec_max": 900}, {"total_iops_sec": 500}, TIGHTEN),
+        (
+            {"total_iops_sec": 500, "total_iops_sec_max": 900},
+            {"total_iops_sec": 500, "total_iops_sec_max": 900, "total_iops_sec_max_length": 2},
+            LOOSEN,
+        ),
+        (
+            {"total_iops_sec": 500, "total_iops_sec_max": 900},
+            {"total_iops_sec": 400, "total_iops_sec_max": 901},
+            LOOSEN,
+        ),
+        # 900 at once was allowed before as well, but for moments only
+        ({"total_iops_sec": 500, "total_iops_sec_max": 900}, {"total_iops_sec": 900}, LOOSEN),
+        # the request size from which one counts as several
+        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500, "size_iops_sec": 8192}, LOOSEN),
+        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, LOOSEN),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4096}, TIGHTEN),
+        # sharing with others is less than having all for oneself; leaving drains the disk
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "group_name": "g"}, TIGHTEN),
+        ({"total_iops_sec": 500, "group_name": "g"}, {"total_iops_sec": 400}, LOOSEN),
+        ({"total_iops_sec": 500, "group_name": "g"}, {"total_iops_sec": 400, "group_name": "h"}, LOOSEN),
+        ({"total_iops_sec": 500, "group_name": "g"}, {"total_iops_sec": 400, "group_name": "g"}, TIGHTEN),
+    ],
+)
+def test_directions_that_are_easy_to_get_wrong(before: dict, after: dict, expected: Direction) -> None:
+    assert direction(Limits(**before), Limits(**after)) is expected
+
+
+# --- the change
+
+
+def decided(answer: Answer) -> Decision:
+    return Decision(answer, ())
+
+
+def wants(limits: Limits = WANTED) -> Decision:
+    return decided(Wants(limits, because(Code.NODE_DEFAULT)))
+
+
+def change(disk: Disk, remembered: Remembered | None = None, decision: Decision | None = None) -> Change | None:
+    memory = {} if remembered is None else {disk.key: remembered}
+    return change_for(disk, decision or wants(), a_situation(memory=memory))
+
+
+def remembered(disk: Disk, limits: Limits = WANTED, **other: Any) -> Remembered:
+    return replace(Remembered(limits, because(Code.NODE_DEFAULT), NOON, disk.attachment, enforced=True), **other)
+
+
+def test_a_change_goes_from_what_qemu_has_to_what_is_wanted() -> None:
+    # The definition is older than what QEMU has: what is in force is what the guest feels.
+    disk = a_disk(in_force=OLD, defined=Limits(total_iops_sec=1))
+    made = change(disk)
+    assert made is not None
+    assert (made.disk, made.before, made.after) == (disk, OLD, WANTED)
+    assert made.direction is direction(OLD, WANTED)
+    assert made.reason.code is Code.NODE_DEFAULT
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        wants(OLD),
+        decided(Unmanaged(because(Code.NO_LIMIT))),
+        decided(Unknown(because(Code.IMPOSSIBLE, detail="?"))),
+    ],
+    ids=["already right", "unmanaged", "unknown"],
+)
+def test_nothing_is_changed_without_need_or_knowledge(decision: Decision) -> None:
+    assert change(a_disk(in_force=OLD), decision=decision) is None
+
+
+@pytest.mark.parametrize(
+    "in_force", [None, Unknown(because(Code.UNANSWERED, detail="?"))], ids=["not asked", "unknown"]
+)
+def test_what_is_in_force_must_be_known_before_it_is_changed(in_force: Unknown | None) -> None:
+    assert change(a_disk(in_force=in_force)) is None
+
+
+def test_unlimited_is_wanted_only_when_a_source_says_so() -> None:
+    made = change(a_disk(in_force=OLD, defined=OLD), decision=wants(Limits()))
+    assert made is not None
+    assert made.direction is LIFT
+
+
+def cause(disk: Disk, memory: Remembered | None = None) -> Code:
+    made = change(disk, memory)
+    assert made is not None
+    return made.cause
+
+
+def test_a_change_knows_how_the_limit_came_to_differ() -> None:
+    same, drifted = a_disk(in_force=OLD, defined=OLD), a_disk(in_force=OLD, defined=WANTED)
+    assert cause(same) is Code.NEVER_LIMITED
+    assert cause(same, remembered(same, enforced=False)) is Code.NEVER_LIMITED
+    assert cause(same, remembered(same, attachment="an earlier run of the guest")) is Code.NEVER_LIMITED
+    assert cause(same, remembered(same)) is Code.CHANGED_BY_ANOTHER
+    assert cause(same, remembered(same, limits=OLD)) is Code.WANTED_CHANGED
+    assert cause(drifted, remembered(drifted)) is Code.BEHIND_LIBVIRT
+
+
+def test_a_disk_leaves_a_group_only_when_it_is_in_one_and_none_is_wanted() -> None:
+    shared, other = replace(WANTED, group_name="g"), replace(OLD, group_name="g")
+
+    def leaves(disk: Disk, wanted: Limits) -> bool:
+        made = change(disk, decision=wants(wanted))
+        assert made is not None
+        return made.leaves_group
+
+    assert not leaves(a_disk(in_force=OLD), WANTED)
+    assert leaves(a_disk(in_force=other), WANTED)
+    assert leaves(a_disk(in_force=other), Limits())
+    assert not leaves(a_disk(in_force=other), shared)
+    # libvirt keeps the name when limits are lifted, and puts the disk back into the group with the next write
+    assert leaves(a_disk(in_force=Limits(), group="g"), WANTED)

@@ -1,0 +1,354 @@
+"""Domain XML in, guest and RBD disks out: real Nova 34 definitions, and what else libvirt or a tenant may write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.domxml import UnreadableXML, parse
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, Unknown
+from tests.unit.values import GUEST, VOLUME, examples
+
+DATA = Path(__file__).parent / "data"
+NOVA = 'xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1"'
+BASELINE = "01-gold-baseline.live.xml"
+
+
+def sample(name: str) -> str:
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+# --- what Nova writes
+
+
+def test_a_nova_guest_is_read_with_its_owner_flavor_and_image() -> None:
+    guest, _ = parse(sample(BASELINE))
+    assert (guest.uuid, guest.name, guest.run) == (GUEST, "ospike-00000001", "1")
+    assert guest.display_name == "vm1"
+    assert (guest.project, guest.project_name) == ("76f321b2fd294e5fa90eb0525110f9e2", "admin")
+    assert guest.user == "f1f42be43baa414a8d04a0b6807675a8"
+    assert guest.flavor == "m1.spike"
+    assert guest.image == "d5e1dd43-2635-4b87-96ab-b93690841e61"
+
+
+def test_a_nova_guests_own_disk_and_its_volume_are_read() -> None:
+    _, (own, volume) = parse(sample(BASELINE))
+    assert (own.target, own.bus, own.pool, own.image) == ("vda", "virtio", "osp-vms", f"{GUEST}_disk")
+    assert (own.volume_id, own.defined, own.alias) == (None, Limits(), "virtio-disk0")
+    assert (volume.target, volume.pool, volume.image) == ("vdb", "osp-volumes", f"volume-{VOLUME}")
+    assert (volume.volume_id, volume.alias) == (VOLUME, f"ua-{VOLUME}")
+    assert volume.monitors == ("127.0.0.1:26789",)
+    assert (own.node, volume.node) == ("1", "2")
+    assert not volume.encrypted
+    assert volume.in_force is None, "the definition does not say what QEMU has in force"
+    assert volume.defined == Limits(
+        total_bytes_sec=20971520,
+        read_iops_sec=500,
+        write_iops_sec=400,
+        read_iops_sec_max=1000,
+        write_iops_sec_max=800,
+    )
+
+
+def test_a_guest_that_boots_from_a_volume_has_no_image() -> None:
+    guest, disks = parse(sample("21-bfv-root-gold.live.xml"))
+    assert guest.image is None
+    assert [(disk.target, disk.volume_id) for disk in disks] == [("vda", "3757d39e-5ec7-44d8-b01a-4e67701e1b2f")]
+
+
+def test_scsi_disks_are_read_with_the_flavors_quota_on_the_own_disk() -> None:
+    guest, disks = parse(sample("24-scsi-flavor-quota-root.live.xml"))
+    assert guest.flavor == "m1.spike-quota"
+    assert [disk.target for disk in disks] == ["sda", "sdb", "sdc", "sdd"]
+    assert {disk.bus for disk in disks} == {"scsi"}
+    assert disks[0].defined == Limits(write_bytes_sec=5242880, read_iops_sec=222)
+    assert disks[3].defined == Limits()
+
+
+def test_burst_lengths_and_groups_of_a_definition_are_read() -> None:
+    _, (own, volume, grouped) = parse(sample("41-live-group-name.live.xml"))
+    assert isinstance(volume.defined, Limits)
+    assert volume.defined.read_iops_sec_max_length == 30
+    assert volume.defined.total_bytes_sec_max_length == 1
+    assert grouped.defined == Limits(total_bytes_sec=4194304, total_iops_sec=500, group_name="vm-total")
+    assert [disk.group for disk in (own, volume, grouped)] == [None, None, "vm-total"]
+
+
+# --- what else libvirt writes
+
+
+def domain(*disks: str, metadata: str = "", name: str = "db", uuid: str = GUEST) -> str:
+    return (
+        f"<domain type='kvm' id='7'><name>{name}</name><uuid>{uuid}</uuid>"
+        f"<metadata>{metadata}</metadata><devices>{''.join(disks)}</devices></domain>"
+    )
+
+
+def rbd(inner: str = "", *, name: str = "volumes/img", source: str = "", attributes: str = "device='disk'") -> str:
+    return (
+        f"<disk type='network' {attributes}><source protocol='rbd' name='{name}' index='1'>{source}</source>"
+        f"<target dev='vda' bus='virtio'/>{inner}</disk>"
+    )
+
+
+def disks_of(*disks: str) -> tuple[Disk, ...]:
+    return parse(domain(*disks))[1]
+
+
+def disk_of(*disks: str) -> Disk:
+    (disk,) = disks_of(*disks)
+    return disk
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "<disk type='file' device='disk'><source file='/x.qcow2'/><target dev='vda'/></disk>",
+        "<disk type='block' device='disk'><source dev='/dev/vg/lv'/><target dev='vda'/></disk>",
+        "<disk type='network' device='disk'><source protocol='iscsi' name='a/b'/><target dev='vda'/></disk>",
+        "<disk type='network' device='disk'><source protocol='nbd' name='a/b'/><target dev='vda'/></disk>",
+        rbd(name=f"vms/{GUEST}_disk.config", attributes="device='cdrom'"),
+        rbd(attributes="device='lun'"),
+        "<disk type='file' device='cdrom'><target dev='hda' bus='ide'/></disk>",
+        "<disk type='network' device='cdrom'><target dev='hda' bus='ide'/></disk>",
+        "<disk type='network' device='disk'><source protocol='rbd' name='a/b'/></disk>",
+        "<disk type='network' device='disk'><source protocol='rbd' name='a/b'/><target bus='virtio'/></disk>",
+        rbd(name="image-without-a-pool"),
+        rbd(name="/image"),
+        rbd(name="pool/"),
+        rbd(name="pool//image"),
+        rbd(name="a/b/c/d"),
+        rbd(name=""),
+    ],
+)
+def test_what_is_no_rbd_disk_of_ours_is_passed_over_and_hides_no_other(other: str) -> None:
+    assert [disk.image for disk in disks_of(other, rbd(name="volumes/ours"))] == ["ours"]
+
+
+def test_a_disk_that_says_no_device_is_a_disk() -> None:
+    assert disk_of(rbd(attributes="")).image == "img"
+
+
+def test_a_disk_in_a_namespace_is_read_with_it() -> None:
+    disk = disk_of(rbd(name="volumes/tenant/img"))
+    assert (disk.pool, disk.namespace, disk.image) == ("volumes", "tenant", "img")
+    assert disk_of(rbd(name="volumes/img")).namespace is None
+
+
+def test_monitors_are_the_same_in_whatever_order_nova_wrote_them() -> None:
+    hosts = ["<host name='10.0.0.2' port='3300'/>", "<host name='10.0.0.1' port='3300'/>", "<host name='mon3'/>"]
+    expected = ("10.0.0.1:3300", "10.0.0.2:3300", "mon3:6789")
+    assert disk_of(rbd(source="".join(hosts))).monitors == expected
+    assert disk_of(rbd(source="".join(reversed(hosts)))).monitors == expected
+
+
+def test_a_monitor_without_a_name_is_no_monitor_called_none() -> None:
+    assert disk_of(rbd(source="<host transport='unix' socket='/run/mon'/><host name='a' port='1'/>")).monitors == (
+        "a:1",
+    )
+    assert disk_of(rbd()).monitors == (), "librados reads its own ceph.conf then"
+
+
+@pytest.mark.parametrize(
+    "disk",
+    [
+        rbd("<encryption format='luks'><secret type='passphrase' uuid='u'/></encryption>"),
+        rbd(source="<encryption format='luks' engine='librbd'/>"),
+    ],
+    ids=["in the disk", "in its source"],
+)
+def test_an_encrypted_volume_is_known_as_such(disk: str) -> None:
+    assert disk_of(disk).encrypted
+
+
+def test_a_migrated_volume_is_known_by_its_serial_not_by_its_image() -> None:
+    other = "a0e41de2-d6b7-47d3-8136-56883c77d09e"
+    disk = disk_of(rbd(f"<serial>{VOLUME}</serial>", name=f"volumes/volume-{other}"))
+    assert disk.volume_id == VOLUME
+    assert other not in disk.key
+
+
+def test_a_serial_in_capitals_is_the_same_volume() -> None:
+    assert disk_of(rbd(f"<serial>{VOLUME.upper()}</serial>")).volume_id == VOLUME
+
+
+@pytest.mark.parametrize("serial", ["", "WD-WCC4E", f"{VOLUME}x", f" {VOLUME}", VOLUME.replace("e", "é")])
+def test_a_serial_that_is_no_volume_id_names_no_volume(serial: str) -> None:
+    assert disk_of(rbd(f"<serial>{serial}</serial>")).volume_id is None
+
+
+def test_a_copy_under_way_is_not_taken_for_the_disk() -> None:
+    # The mirror of a block copy, with a source and an iotune of its own below the disk.
+    mirror = (
+        "<mirror type='network' job='copy'><source protocol='rbd' name='other/copy'><host name='x'/></source>"
+        "<iotune><total_iops_sec>1</total_iops_sec></iotune></mirror>"
+    )
+    disk = disk_of(rbd(mirror, source="<host name='a'/>"))
+    assert (disk.image, disk.monitors, disk.defined) == ("img", ("a:6789",), Limits())
+
+
+def test_a_guest_that_nova_did_not_make_has_disks_but_no_owner() -> None:
+    guest, disks = parse(domain(rbd()))
+    assert (guest.project, guest.display_name, guest.flavor, guest.image) == (None, None, None, None)
+    assert [disk.guest for disk in disks] == [guest]
+
+
+def test_nova_metadata_that_is_half_there_costs_nothing_else() -> None:
+    guest, disks = parse(domain(rbd(), metadata=f"<nova:instance {NOVA}><nova:name>a</nova:name></nova:instance>"))
+    assert (guest.display_name, guest.project, guest.flavor) == ("a", None, None)
+    assert len(disks) == 1
+
+
+def test_metadata_of_another_namespace_makes_nobody_an_owner() -> None:
+    # Tenants cannot write into Nova's element; a tool that writes another one must not be taken for Nova.
+    owner = "<n:owner><n:project uuid='p'>x</n:project></n:owner>"
+    fake = f"<n:instance xmlns:n='http://example.org/nova'>{owner}</n:instance>"
+    assert parse(domain(metadata=fake))[0].project is None
+
+
+@pytest.mark.parametrize("name", ["a b", "🚢 ship", "it's", "&quot;quoted&quot;", "&lt;/nova:name&gt;", "x\u202ey"])
+def test_display_names_are_read_as_they_are(name: str) -> None:
+    metadata = f"<nova:instance {NOVA}><nova:name>{name}</nova:name></nova:instance>"
+    plain = name.replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">")
+    assert parse(domain(metadata=metadata))[0].display_name == plain
+
+
+def test_a_guest_that_does_not_run_has_no_run() -> None:
+    assert parse(domain().replace(" id='7'", ""))[0].run is None
+    assert parse(domain())[0].run == "7"
+
+
+# --- limits in the definition
+
+
+def defined(iotune: str) -> Limits | Unknown:
+    return disk_of(rbd(f"<iotune>{iotune}</iotune>")).defined
+
+
+@pytest.mark.parametrize(
+    "iotune",
+    [
+        "<total_iops_sec>5</total_iops_sec><read_iops_sec>5</read_iops_sec>",
+        "<total_iops_sec>-5</total_iops_sec>",
+        "<total_iops_sec>1000000000000001</total_iops_sec>",
+        "<total_iops_sec>5</total_iops_sec><total_iops_sec_max>4</total_iops_sec_max>",
+    ],
+)
+def test_limits_that_qemu_would_refuse_are_unknown_and_say_which(iotune: str) -> None:
+    limits = defined(iotune)
+    assert isinstance(limits, Unknown)
+    assert limits.reason.code is Code.IMPOSSIBLE
+    assert "total_iops_sec" in str(limits.reason.facts["detail"])
+
+
+@pytest.mark.parametrize("text", ["", "lots", "5.5", "0x10", "1e3", "9" * 5000])
+def test_limits_that_are_no_numbers_are_unknown_and_never_unlimited(text: str) -> None:
+    limits = defined(f"<total_iops_sec>{text}</total_iops_sec>")
+    assert isinstance(limits, Unknown)
+    assert limits.reason.code is Code.UNREADABLE_XML
+
+
+def test_one_disk_with_impossible_limits_costs_no_other() -> None:
+    bad, good = disks_of(rbd("<iotune><total_iops_sec>x</total_iops_sec></iotune>"), rbd(name="volumes/b"))
+    assert isinstance(bad.defined, Unknown)
+    assert good.defined == Limits()
+
+
+def test_an_empty_iotune_and_zeros_are_unlimited() -> None:
+    assert defined("") == Limits()
+    assert defined("<total_iops_sec>0</total_iops_sec>") == Limits()
+
+
+def test_a_group_that_libvirt_keeps_after_a_lift_is_a_group_without_a_limit() -> None:
+    disk = disk_of(rbd("<iotune><group_name>both</group_name></iotune>"))
+    assert disk.defined == Limits()
+    assert disk.group == "both"
+
+
+def test_a_group_named_after_the_device_is_none() -> None:
+    disk = disk_of(
+        rbd("<iotune><total_iops_sec>5</total_iops_sec><group_name>drive-virtio-disk0</group_name></iotune>")
+    )
+    assert disk.defined == Limits(total_iops_sec=5)
+    assert disk.group is None
+
+
+# --- what is no domain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!DOCTYPE domain>" + domain(),
+        f"<!DOCTYPE d [<!ENTITY e 'x'>]>{domain(name='&e;')}",
+        f"<!DOCTYPE d [<!ENTITY e SYSTEM 'file:///etc/passwd'>]>{domain(name='&e;')}",
+        "<!DOCTYPE d [<!ENTITY a 'xx'><!ENTITY b '&a;&a;'><!ENTITY c '&b;&b;'>]>" + domain(name="&c;"),
+    ],
+)
+def test_a_document_type_is_refused_before_any_entity_is_read(text: str) -> None:
+    with pytest.raises(UnreadableXML, match="document type"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not xml",
+        "<domain/>",
+        "<domain><name>a</name></domain>",
+        "<domain><name/><uuid>u</uuid></domain>",
+        sample(BASELINE)[:-12],
+        domain(name="&undefined;"),
+        "\ud800",
+        "<a>" * 10000,
+    ],
+    ids=["empty", "text", "bare", "no uuid", "no name", "cut off", "entity", "surrogate", "deep"],
+)
+def test_what_is_no_domain_is_unreadable(text: str) -> None:
+    with pytest.raises(UnreadableXML):
+        parse(text)
+
+
+_words = st.sampled_from(
+    ["disk", "source", "target", "iotune", "serial", "host", "encryption", "total_iops_sec", "group_name", "mirror"]
+)
+_attributes = st.dictionaries(
+    st.sampled_from(["type", "device", "protocol", "name", "dev", "port", "index"]),
+    st.sampled_from(["network", "disk", "rbd", "a/b", "a/b/c", "/", "", "vda", "🚢", "6789"]),
+    max_size=4,
+)
+
+
+def _element(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    def build(tag: str, attributes: dict[str, str], inner: list[str]) -> str:
+        said = "".join(f" {name}='{value}'" for name, value in attributes.items())
+        return f"<{tag}{said}>{''.join(inner)}</{tag}>"
+
+    return st.builds(build, _words, _attributes, st.lists(children, max_size=4))
+
+
+@given(st.lists(st.recursive(st.sampled_from(["", "5", "x", "-1", VOLUME]), _element, max_leaves=12), max_size=4))
+@example([rbd("<iotune><group_name>\x7f</group_name><total_iops_sec>5</total_iops_sec></iotune>")])
+@examples
+def test_whatever_stands_below_devices_is_disks_or_none(devices: list[str]) -> None:
+    for disk in parse(domain(*devices))[1]:
+        assert disk.target
+        assert disk.pool
+        assert disk.image
+        assert isinstance(disk.defined, Limits | Unknown)
+
+
+@given(st.text() | st.builds(lambda a, b: sample(BASELINE)[:a] + b, st.integers(0, 7000), st.text(max_size=20)))
+@examples
+def test_garbage_is_unreadable_and_never_another_error(text: str) -> None:
+    try:
+        guest, _ = parse(text)
+    except UnreadableXML:
+        return
+    assert guest.uuid
