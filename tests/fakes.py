@@ -26,7 +26,6 @@ class FakeDisk:
     volume_id: str | None = None
     in_force: Limits = field(default_factory=Limits)
     defined: Limits = field(default_factory=Limits)
-    group: str | None = None
     persistent: Limits = field(default_factory=Limits)
     size: int | None = 10 * 2**30
     node: int = 1
@@ -86,22 +85,21 @@ class FakeHypervisor:
         guest = self._guest(uuid)
         return Sighting(guest.xml or domain_xml(guest), guest.movement)
 
-    def in_force(self, uuid: str, target: str) -> Limits:
+    def in_force(self, disk: Disk) -> Limits:
         self._happens("in_force")
-        return self._disk(uuid, target).in_force
+        return self._disk(disk).in_force
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         self._happens("sizes")
         sizes = ((target, disk.size) for target, disk in self._guest(uuid).disks.items())
         return {target: size for target, size in sizes if size is not None}
 
-    def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
+    def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
         self._happens("set_limits")
-        disk = self._disk(uuid, target)
-        self.writes.append((uuid, target, limits))
-        disk.group = None if alone else limits.group_name or disk.group
-        if disk.group is not None and not limits.unlimited:  # a word about no group is no word to leave one
-            limits = replace(limits, group_name=disk.group)
+        disk = self._disk(asked)
+        self.writes.append((asked.guest.uuid, asked.target, limits))
+        group = None if alone or limits.unlimited else limits.group_name or disk.in_force.group_name
+        limits = replace(limits, group_name=group)  # a word about no group is no word to leave one
         disk.in_force = limits
         for other in self._sharing(limits.group_name):  # QEMU keeps one set of limits for a group
             other.in_force = limits
@@ -109,7 +107,7 @@ class FakeHypervisor:
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         self._happens("define_limits")
-        self._disk(disk.guest.uuid, disk.target).persistent = limits
+        self._disk(disk).persistent = limits
 
     def _sharing(self, group: str | None) -> list[FakeDisk]:
         if group is None:
@@ -126,8 +124,8 @@ class FakeHypervisor:
             raise Vanished("the guest is gone")
         return self.by_uuid[uuid]
 
-    def _disk(self, uuid: str, target: str) -> FakeDisk:
-        guest = self._guest(uuid)
+    def _disk(self, disk: Disk) -> FakeDisk:
+        guest, target = self._guest(disk.guest.uuid), disk.target
         if guest.trouble is not None:
             raise guest.trouble
         if target not in guest.disks:
@@ -158,8 +156,6 @@ def domain_xml(guest: FakeGuest) -> str:
 
 def _disk_xml(target: str, disk: FakeDisk) -> str:
     limits = disk.defined.in_effect()
-    if disk.group is not None:
-        limits["group_name"] = disk.group
     iotune = "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in limits.items())
     return (
         f"<disk type='network' device='disk'>"

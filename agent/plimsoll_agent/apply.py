@@ -126,9 +126,9 @@ class Applier:
         except PlimsollError as error:
             return self._trouble(uuid, error, Kind.FAILED)
         try:
-            self._hypervisor.set_limits(uuid, disk.target, change.after, alone=change.leaves_group)
+            self._hypervisor.set_limits(disk, change.after, alone=change.leaves_group)
             took = time.monotonic() - clock
-            in_force = self._hypervisor.in_force(uuid, disk.target)
+            in_force = self._hypervisor.in_force(disk)
             # The letter may have become another volume between the look and the write: then the write is its.
             moved = self._obstacle(disk)
         except (Rejected, Vanished, NotSent) as error:

@@ -35,7 +35,10 @@ class Change:
     @property
     def leaves_group(self) -> bool:
         """True when the disk must be taken out of a group: without a word it would stay, and take all along."""
-        return self.after.group_name is None and (self.before.group_name or self.disk.group) is not None
+        defined = self.disk.defined
+        # libvirt adds the group that its definition has to a write that names none.
+        in_group = self.before.group_name or (isinstance(defined, Limits) and defined.group_name)
+        return bool(in_group) and self.after.group_name is None
 
 
 def change_for(disk: Disk, decision: Decision, situation: Situation) -> Change | None:

@@ -108,9 +108,12 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
     try:
         conf(args=[], project="plimsoll", default_config_files=[str(file) for file in every], default_config_dirs=[])
         return _settings(conf)
+    except cfg.NoSuchOptError as error:
+        # oslo.config raises a second one over it, which blames the option that the $name stands in.
+        culprit = error.__context__ if isinstance(error.__context__, cfg.NoSuchOptError) else error
+        raise ConfigError(f"settings: ${culprit.opt_name} stands for no setting; a plain $ is written $$") from error
     except (cfg.Error, ValueError) as error:
-        # From the environment, or a $name that stands for nothing: the rest of the files was judged above.
-        raise ConfigError(f"settings: {error}") from error
+        raise ConfigError(f"settings: {error}") from error  # from the environment: files were judged above
 
 
 def _settings(conf: Any) -> Settings:

@@ -42,8 +42,6 @@ class Disk:
     """Cinder's id, from the serial; None for a disk of the guest's own."""
     defined: Limits | Unknown
     """What libvirt's live definition says. QEMU's word is ``in_force``; where they differ, someone went behind."""
-    group: str | None = None
-    """The group that the definition names, even where no limit is left: libvirt puts the disk back into it."""
     namespace: str | None = None
     monitors: tuple[str, ...] = ()
     bus: str | None = None

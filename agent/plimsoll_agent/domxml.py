@@ -88,7 +88,6 @@ def _disk(guest: Guest, element: ET.Element) -> Disk | None:
         encrypted=element.find("encryption") is not None or source.find("encryption") is not None,
         alias=_attribute(element.find("alias"), "name"),
         defined=_defined(element.find("iotune")),
-        group=_group(element.find("iotune")),
     )
 
 
@@ -101,17 +100,11 @@ def _defined(iotune: ET.Element | None) -> Limits | Unknown:
             for parameter in PARAMETERS
             if (text := iotune.findtext(parameter.name)) is not None
         }
-        # libvirt keeps the name of a group when the limits are lifted.
-        group = _group(iotune) if any(numbers.values()) else None
-        return Limits.from_mapping(numbers | {"group_name": group})
+        return Limits.from_mapping(numbers | {"group_name": shared_group(iotune.findtext("group_name"))})
     except LimitsError as error:
         return Unknown(because(Code.IMPOSSIBLE, detail=str(error)))
     except ValueError as error:
         return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"))
-
-
-def _group(iotune: ET.Element | None) -> str | None:
-    return None if iotune is None else shared_group(iotune.findtext("group_name"))
 
 
 def _attribute(element: ET.Element | None, name: str) -> str | None:

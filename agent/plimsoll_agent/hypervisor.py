@@ -47,7 +47,7 @@ class Hypervisor(Protocol):
 
     def look(self, uuid: str) -> Sighting: ...
 
-    def in_force(self, uuid: str, target: str) -> Limits:
+    def in_force(self, disk: Disk) -> Limits:
         """QEMU's own word on the limits of a disk."""
         ...
 
@@ -55,7 +55,7 @@ class Hypervisor(Protocol):
         """Present size in bytes by target, without waiting for a guest that is busy; absent where not known."""
         ...
 
-    def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
+    def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
         """Put the full set in force on the running guest (LIVE); ``alone`` takes the disk out of its group.
 
         Without ``alone`` a disk stays in the group that it is in, and the limits are those of the whole group.

@@ -157,12 +157,13 @@ def group_alone(guest_uuid: str, target: str) -> str:
     return f"{_ALONE}{guest_uuid}:{target}"
 
 
-def shared_group(name: str | None) -> str | None:
-    """The group if somebody named one to share.
+def shared_group(name: str | None, alias: str | None = None) -> str | None:
+    """The group if somebody named one to share, None for one that a disk has for itself.
 
-    QEMU puts every limited disk in a group, named after its device (``/machine/…``, ``drive-…``) by default.
+    QEMU puts every limited disk in a group, which it names after the device where nobody else does: by its
+    id (``alias``, of SCSI disks) or by its path (``/machine/…``, of virtio disks), ``drive-…`` in older ones.
     """
-    return None if not name or name.startswith((_ALONE, "/machine/", "drive-")) else name
+    return None if not name or name == alias or name.startswith((_ALONE, "/machine/", "drive-")) else name
 
 
 def _problems(limits: Limits) -> Iterator[Problem]:

@@ -91,7 +91,7 @@ def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
 
 def _in_force(hypervisor: Hypervisor, disk: Disk) -> Limits | Unknown:
     try:
-        return hypervisor.in_force(disk.guest.uuid, disk.target)
+        return hypervisor.in_force(disk)
     except (PlimsollError, LimitsError) as error:
         return Unknown(reason_of(error))
 

@@ -153,7 +153,7 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
     for guest in report.overlooked:
         yield f"{printable(guest.guest.name)}  {words(guest.reason)}"
     for reason in report.notes:
-        yield f"{words(reason)} ({reason.facts['detail']})"
+        yield f"{words(reason)} ({printable(str(reason.facts['detail']))})"
     alone: dict[str, int] = {}
     for outcome in report.outcomes:
         if outcome.result.kind is Kind.LEFT_ALONE and outcome.change is None:

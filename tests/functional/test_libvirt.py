@@ -12,6 +12,7 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.errors import Rejected, Unreachable, Vanished
 from plimsoll_agent.hypervisor import Movement
 from plimsoll_agent.limits import Limits
+from tests.looking import in_force, put
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_guests_that_nova_made_are_read_through_real_bindings(hypervisor: Libvir
 
 def test_limits_of_the_definition_are_read(hypervisor: Libvirt) -> None:
     grouped = hypervisor.guests()[3].uuid
-    assert hypervisor.in_force(grouped, "vdc") == Limits(
+    assert in_force(hypervisor, grouped, "vdc") == Limits(
         total_bytes_sec=4194304, total_iops_sec=500, group_name="vm-total"
     )
 
@@ -42,7 +43,7 @@ def test_limits_of_the_definition_are_read(hypervisor: Libvirt) -> None:
 def test_what_libvirt_refuses_is_rejected_with_its_words(hypervisor: Libvirt) -> None:
     # The test driver refuses a base without a burst, which QEMU takes.
     with pytest.raises(Rejected, match="total_iops_sec_max"):
-        hypervisor.set_limits(hypervisor.guests()[0].uuid, "vda", Limits(total_iops_sec=250))
+        put(hypervisor, hypervisor.guests()[0].uuid, "vda", Limits(total_iops_sec=250))
 
 
 def test_a_guest_that_is_gone_has_vanished(hypervisor: Libvirt) -> None:
@@ -54,7 +55,7 @@ def test_a_guest_that_has_stopped_has_vanished_whatever_libvirt_calls_it(hypervi
     guest = hypervisor.guests()[0]
     hypervisor._connection.lookupByUUIDString(guest.uuid).destroy()
     with pytest.raises(Vanished):
-        hypervisor.in_force(guest.uuid, "vda")
+        in_force(hypervisor, guest.uuid, "vda")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.lab import behind
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
 from tests.lab.node import Node
+from tests.looking import in_force, put
 
 pytestmark = pytest.mark.shared
 
@@ -32,8 +33,8 @@ def only(*guests: Guest) -> list[str]:
     return [word for guest in guests for word in ("--guest", guest.uuid)]
 
 
-def in_force(hypervisor: Libvirt, guest: Guest) -> dict[str, Limits]:
-    return {target: hypervisor.in_force(guest.uuid, target) for target in guest.disks}
+def all_in_force(hypervisor: Libvirt, guest: Guest) -> dict[str, Limits]:
+    return {target: in_force(hypervisor, guest.uuid, target) for target in guest.disks}
 
 
 def test_plan_says_what_enforce_then_does_and_a_second_pass_does_nothing(
@@ -43,12 +44,12 @@ def test_plan_says_what_enforce_then_does_and_a_second_pass_does_nothing(
     plan = node.run("plan", *only(guest))
     assert plan.status == 2
     assert plan.out.splitlines()[-1] == "Plan: 3 disks to limit, 0 to release, 0 left alone, 0 already right."
-    assert set(in_force(hypervisor, guest).values()) == {Limits()}, "a plan changes nothing"
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits()}, "a plan changes nothing"
     assert not node.state.directory.exists(), "and leaves nothing behind"
 
     enforce = node.run("enforce", *only(guest))
     assert enforce.status == 0, enforce.err
-    assert in_force(hypervisor, guest) == {"vda": DEFAULT, "vdb": DEFAULT, "sda": DEFAULT}
+    assert all_in_force(hypervisor, guest) == {"vda": DEFAULT, "vdb": DEFAULT, "sda": DEFAULT}
     planned = [line.split("   ")[0] for line in plan.out.splitlines() if "→" in line]
     assert [line.split("   ")[0] for line in enforce.out.splitlines() if "→" in line] == planned
 
@@ -64,9 +65,9 @@ def test_limits_on_the_command_line_need_no_file(
     words = ["--total-iops-sec", "250", "--total-bytes-sec", "104857600", *only(guest)]
     dry = node.run("enforce", "--dry-run", *words)
     assert dry.status == 0
-    assert set(in_force(hypervisor, guest).values()) == {Limits()}
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits()}
     assert node.run("enforce", *words).status == 0
-    assert set(in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=250, total_bytes_sec=104857600)}
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=250, total_bytes_sec=104857600)}
 
 
 def test_observe_says_the_same_and_writes_nothing(
@@ -77,7 +78,7 @@ def test_observe_says_the_same_and_writes_nothing(
     observed = node.run("enforce", *only(guest))
     assert observed.status == 0
     assert "Plan: 2 disks to limit" in observed.out
-    assert set(in_force(hypervisor, guest).values()) == {Limits()}
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits()}
 
 
 def test_a_limit_loosened_behind_libvirts_back_is_shown_and_put_right(
@@ -93,7 +94,7 @@ def test_a_limit_loosened_behind_libvirts_back_is_shown_and_put_right(
     plan = node.run("plan", *only(guest))
     assert "set behind libvirt's back" in plan.out
     assert node.run("enforce", *only(guest)).status == 0
-    assert hypervisor.in_force(guest.uuid, "vdb") == DEFAULT
+    assert in_force(hypervisor, guest.uuid, "vdb") == DEFAULT
 
 
 def test_a_volume_that_nova_attached_with_limits_is_left_alone_until_a_rule_overrides(
@@ -104,13 +105,13 @@ def test_a_volume_that_nova_attached_with_limits_is_left_alone_until_a_rule_over
     enforce = node.run("enforce", *only(guest))
     assert enforce.status == 0
     assert "1 disk left alone: it was attached with limits of its own" in enforce.out
-    assert hypervisor.in_force(guest.uuid, "vda") == gold
+    assert in_force(hypervisor, guest.uuid, "vda") == gold
     node.write_rules(
         RULES + "rules:\n  - name: ours\n    match: {pool: volumes}\n    override: true\n"
         "    limits: {total_iops_sec: 250}\n"
     )
     assert node.run("enforce", *only(guest)).status == 0
-    assert hypervisor.in_force(guest.uuid, "vda") == Limits(total_iops_sec=250)
+    assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=250)
 
 
 def test_a_rule_chooses_by_volume_project_flavor_pool_and_guest(
@@ -128,20 +129,21 @@ def test_a_rule_chooses_by_volume_project_flavor_pool_and_guest(
         }.items()
     ):
         limits = Limits(total_iops_sec=300 + number)
+        match = f"{{{word}: '{value}'}}"
         node.write_rules(
-            f"rules:\n  - name: chosen\n    match: {{{word}: '{value}'}}\n    limits: {{total_iops_sec: {300 + number}}}\n"
+            f"rules:\n  - name: chosen\n    match: {match}\n    limits: {{total_iops_sec: {300 + number}}}\n"
         )
         assert node.run("enforce", *only(guest)).status == 0
-        assert hypervisor.in_force(guest.uuid, "vdb") == limits, word
+        assert in_force(hypervisor, guest.uuid, "vdb") == limits, word
 
 
 def test_manage_false_is_never_written_to(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
     (guest,) = guests()
     node.write_rules(RULES + "rules:\n  - name: exempt\n    match: {pool: vms}\n    manage: false\n")
     assert node.run("enforce", *only(guest)).status == 0
-    assert in_force(hypervisor, guest) == {"vda": Limits(), "vdb": DEFAULT}
+    assert all_in_force(hypervisor, guest) == {"vda": Limits(), "vdb": DEFAULT}
     assert node.run("enforce", "--total-iops-sec", "9", *only(guest)).status == 0
-    assert in_force(hypervisor, guest) == {"vda": Limits(), "vdb": Limits(total_iops_sec=9)}
+    assert all_in_force(hypervisor, guest) == {"vda": Limits(), "vdb": Limits(total_iops_sec=9)}
 
 
 def test_rules_say_unlimited_aloud_to_lift(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
@@ -151,7 +153,7 @@ def test_rules_say_unlimited_aloud_to_lift(node: Node, guests: Guests, hyperviso
     plan = node.run("plan", *only(guest))
     assert plan.out.splitlines()[-1] == "Plan: 0 disks to limit, 2 to release, 0 left alone, 0 already right."
     assert node.run("enforce", *only(guest)).status == 0
-    assert set(in_force(hypervisor, guest).values()) == {Limits()}
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits()}
 
 
 def test_broken_rules_name_the_line_and_the_pass_runs_on_the_last_good_ones(
@@ -159,18 +161,18 @@ def test_broken_rules_name_the_line_and_the_pass_runs_on_the_last_good_ones(
 ) -> None:
     (guest,) = guests()
     node.run("enforce", *only(guest))
-    hypervisor.set_limits(guest.uuid, "vdb", Limits(total_iops_sec=1))
+    put(hypervisor, guest.uuid, "vdb", Limits(total_iops_sec=1))
     node.write_rules("default:\n  limits:\n    total_iops_sec: 5\n    read_iops_sec: 5\n")
     enforce = node.run("enforce", *only(guest))
     assert enforce.status == 1
     assert "rules.yaml:3: default.limits: total_iops_sec and read_iops_sec exclude each other" in enforce.err
     assert "The pass ran on the last good rules" in enforce.err
-    assert hypervisor.in_force(guest.uuid, "vdb") == DEFAULT
+    assert in_force(hypervisor, guest.uuid, "vdb") == DEFAULT
 
 
 def test_disk_show_verify_asks_qemu_itself(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
     (guest,) = guests()
-    hypervisor.set_limits(guest.uuid, "vdb", Limits(write_bytes_sec=2**20))
+    put(hypervisor, guest.uuid, "vdb", Limits(write_bytes_sec=2**20))
     shown = node.run("disk", "show", guest.name, "vdb", "--verify", "-f", "json")
     assert shown.status == 0, shown.err
     assert shown.data()["qemu"] == {"write_bytes_sec": 2**20}
@@ -206,8 +208,8 @@ def test_a_group_is_shared_and_left_again(node: Node, guests: Guests, hypervisor
     (guest,) = guests()
     node.write_rules("default: {limits: {total_iops_sec: 400, group_name: both}}\n")
     assert node.run("enforce", *only(guest)).status == 0
-    assert set(in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=400, group_name="both")}
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=400, group_name="both")}
     node.write_rules("default: {limits: {total_iops_sec: 250}}\n")
     enforce = node.run("enforce", *only(guest))
     assert enforce.status == 0, enforce.out
-    assert set(in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=250)}
+    assert set(all_in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=250)}

@@ -14,6 +14,7 @@ import pytest
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.apply import Bounds
 from plimsoll_agent.decide import Situation
+from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import Sighting
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
@@ -25,6 +26,7 @@ from plimsoll_agent.sources import SOURCES
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import volume
 from tests.lab.node import Node
+from tests.looking import in_force, put
 
 pytestmark = pytest.mark.hurt
 
@@ -66,11 +68,11 @@ def test_a_stopped_qemu_costs_its_own_disks_and_nobody_elses(node: Node, guests:
     assert enforce.out.count("not known") == 2, enforce.out
     assert took < 3 * DEADLINE + 3, "one deadline for the hung guest, and the process does not wait for its threads"
     for guest in (first, last):
-        assert hypervisor.in_force(guest.uuid, "vdb") == LIMIT
+        assert in_force(hypervisor, guest.uuid, "vdb") == LIMIT
 
     settled = node.run("enforce", *only(first, hung, last))
     assert settled.status == 0, settled.out + settled.err
-    assert hypervisor.in_force(hung.uuid, "vdb") == LIMIT
+    assert in_force(hypervisor, hung.uuid, "vdb") == LIMIT
 
 
 def test_a_qemu_that_stops_answering_in_mid_write_is_settled_by_the_next_pass(
@@ -80,9 +82,9 @@ def test_a_qemu_that_stops_answering_in_mid_write_is_settled_by_the_next_pass(
     pid = guest.qemu_pid
 
     class StopsBeforeTheWrite(Libvirt):
-        def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
+        def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
             os.kill(pid, signal.SIGSTOP)
-            super().set_limits(uuid, target, limits, alone=alone)
+            super().set_limits(disk, limits, alone=alone)
 
     hypervisor = StopsBeforeTheWrite(cloud.libvirt_uri, deadline=DEADLINE, at_once=4)
     node.state.prepare()
@@ -137,17 +139,17 @@ def test_a_letter_that_becomes_another_volume_between_plan_and_write_is_not_limi
 
     node.state.prepare()
     for letter in ("vda", "vdb"):  # only the new disk is to be changed
-        hypervisor.set_limits(booted.uuid, letter, LIMIT)
+        put(hypervisor, booted.uuid, letter, LIMIT)
     try:
         report = pass_over(booted, node, ChangesUnderTheHand(cloud.libvirt_uri, swap))
         (outcome,) = [outcome for outcome in report.outcomes if outcome.disk.target == target]
         assert outcome.result.reason.code is Code.ANOTHER_DISK
         assert booted.disks[target].volume_id == other.image.volume_id
-        assert hypervisor.in_force(booted.uuid, target) == Limits()
+        assert in_force(hypervisor, booted.uuid, target) == Limits()
     finally:
         booted.detach(target)
         for letter in ("vda", "vdb"):
-            hypervisor.set_limits(booted.uuid, letter, Limits())
+            put(hypervisor, booted.uuid, letter, Limits())
 
 
 def test_a_guest_destroyed_between_plan_and_write_is_left_alone(node: Node, guests: Guests, cloud: Cloud) -> None:
@@ -178,9 +180,9 @@ def test_a_restarted_guest_gets_its_limits_back(node: Node, guests: Guests, hype
     guest.domain().destroy()
     guest.domain()._conn.defineXML(definition)  # as Nova does it: written anew, without our limits
     guest.domain().createWithFlags(1)  # VIR_DOMAIN_START_PAUSED
-    assert hypervisor.in_force(guest.uuid, "vdb") == Limits()
+    assert in_force(hypervisor, guest.uuid, "vdb") == Limits()
     assert node.run("enforce", *only(guest)).status == 0
-    assert hypervisor.in_force(guest.uuid, "vdb") == LIMIT
+    assert in_force(hypervisor, guest.uuid, "vdb") == LIMIT
 
 
 def test_a_libvirtd_that_is_gone_is_one_sentence(node: Node, cloud: Cloud, guests: Guests) -> None:
@@ -215,4 +217,4 @@ def test_two_passes_at_once_are_one_pass_and_a_sentence(node: Node, guests: Gues
     ended = [process.communicate(timeout=60) for process in both]
     statuses = sorted(process.returncode for process in both)
     assert statuses in ([0, 0], [0, 1]), ended
-    assert all(hypervisor.in_force(guest.uuid, "vdb") == LIMIT for guest in made)
+    assert all(in_force(hypervisor, guest.uuid, "vdb") == LIMIT for guest in made)

@@ -11,6 +11,7 @@ from plimsoll_agent.limits import BASES, Limits
 from tests.contract import HypervisorContract
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
+from tests.looking import in_force, put
 
 pytestmark = pytest.mark.shared
 
@@ -63,8 +64,8 @@ def _together() -> Iterator[Limits]:
 def test_limits_are_in_force_as_qemu_itself_says(
     hypervisor: Libvirt, guest: Guest, target: str, limits: Limits
 ) -> None:
-    hypervisor.set_limits(guest.uuid, target, limits)
-    assert hypervisor.in_force(guest.uuid, target) == limits
+    put(hypervisor, guest.uuid, target, limits)
+    assert in_force(hypervisor, guest.uuid, target) == limits
     image = guest.disks[target]
     assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == limits
 
@@ -72,8 +73,8 @@ def test_limits_are_in_force_as_qemu_itself_says(
 @pytest.mark.parametrize("before", [*_alone(), *_together()], ids=lambda limits: "+".join(limits.in_effect()))
 def test_nothing_of_the_limits_before_survives(hypervisor: Libvirt, guest: Guest, before: Limits) -> None:
     after = Limits(write_iops_sec=77)
-    hypervisor.set_limits(guest.uuid, "vdb", before)
-    hypervisor.set_limits(guest.uuid, "vdb", after)
+    put(hypervisor, guest.uuid, "vdb", before)
+    put(hypervisor, guest.uuid, "vdb", after)
     image = guest.disks["vdb"]
     assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == after
 
@@ -88,4 +89,4 @@ def test_the_persistent_definition_gets_the_limits_too(
     hypervisor.define_limits(disk, Limits(total_iops_sec=250))
     inactive = 2  # VIR_DOMAIN_XML_INACTIVE
     assert domxml.parse(guest.domain().XMLDesc(inactive))[1][1].defined == Limits(total_iops_sec=250)
-    assert hypervisor.in_force(guest.uuid, "vdb") == Limits(), "CONFIG touches nothing that runs"
+    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(), "CONFIG touches nothing that runs"

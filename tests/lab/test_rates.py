@@ -11,6 +11,7 @@ from plimsoll_agent.limits import Limits, Unit
 from plimsoll_probes import fio
 from plimsoll_probes.allowance import Direction, allowed
 from tests.lab.cloud import Guest
+from tests.looking import put
 
 pytestmark = pytest.mark.quiet
 
@@ -40,9 +41,9 @@ def guest(booted: Guest) -> Guest:
 
 @pytest.fixture
 def unlimited(guest: Guest, hypervisor: Libvirt) -> Iterator[Guest]:
-    hypervisor.set_limits(guest.uuid, "vdb", Limits())
+    put(hypervisor, guest.uuid, "vdb", Limits())
     yield guest
-    hypervisor.set_limits(guest.uuid, "vdb", Limits())
+    put(hypervisor, guest.uuid, "vdb", Limits())
 
 
 def run(guest: Guest, pattern: fio.Pattern, seconds: int = SECONDS) -> fio.Totals:
@@ -56,7 +57,7 @@ _baselines: dict[fio.Pattern, fio.Totals] = {}
 def baseline(guest: Guest, hypervisor: Libvirt, pattern: fio.Pattern) -> fio.Totals:
     """What the cluster gives without a limit: a limit that it cannot exceed twice proves nothing."""
     if pattern not in _baselines:
-        hypervisor.set_limits(guest.uuid, "vdb", Limits())
+        put(hypervisor, guest.uuid, "vdb", Limits())
         _baselines[pattern] = run(guest, pattern, 6)
     measured = _baselines[pattern]
     if measured.iops < 2 * IOPS or measured.bytes / measured.seconds < 2 * BYTES:
@@ -83,14 +84,14 @@ def test_a_guest_gets_what_its_limit_allows_and_no_more(
     unlimited: Guest, hypervisor: Libvirt, pattern: fio.Pattern, unit: Unit, limits: Limits
 ) -> None:
     baseline(unlimited, hypervisor, pattern)
-    hypervisor.set_limits(unlimited.uuid, "vdb", limits)
+    put(hypervisor, unlimited.uuid, "vdb", limits)
     hold_against(limits, unit, pattern, run(unlimited, pattern))
 
 
 def test_read_and_write_limits_hold_each_on_its_own(unlimited: Guest, hypervisor: Libvirt) -> None:
     baseline(unlimited, hypervisor, "randrw")
     limits = Limits(read_iops_sec=150, write_iops_sec=60)
-    hypervisor.set_limits(unlimited.uuid, "vdb", limits)
+    put(hypervisor, unlimited.uuid, "vdb", limits)
     did = run(unlimited, "randrw")
     # A mixed job of equal shares runs at the pace of its slower half.
     writes = allowed(limits, "iops", did.seconds, "write")
@@ -101,18 +102,18 @@ def test_read_and_write_limits_hold_each_on_its_own(unlimited: Guest, hypervisor
 def test_a_burst_is_there_in_the_first_seconds_and_then_over(unlimited: Guest, hypervisor: Libvirt) -> None:
     baseline(unlimited, hypervisor, "randread")
     limits = Limits(total_iops_sec=100, total_iops_sec_max=300, total_iops_sec_max_length=5)
-    hypervisor.set_limits(unlimited.uuid, "vdb", limits)
+    put(hypervisor, unlimited.uuid, "vdb", limits)
     burst = run(unlimited, "randread", 4)
     assert burst.iops > 2 * limits.total_iops_sec, "the burst is to be had at once"
     hold_against(limits, "iops", "randread", burst)
 
-    hypervisor.set_limits(unlimited.uuid, "vdb", limits)  # QEMU empties the buckets at a write
+    put(hypervisor, unlimited.uuid, "vdb", limits)  # QEMU empties the buckets at a write
     hold_against(limits, "iops", "randread", run(unlimited, "randread", 20))
 
 
 def test_a_request_above_size_iops_sec_counts_as_several(unlimited: Guest, hypervisor: Libvirt) -> None:
     baseline(unlimited, hypervisor, "randread")
-    hypervisor.set_limits(unlimited.uuid, "vdb", Limits(total_iops_sec=400, size_iops_sec=4096))
+    put(hypervisor, unlimited.uuid, "vdb", Limits(total_iops_sec=400, size_iops_sec=4096))
     did = run(unlimited, "randread")
     quarter = Limits(total_iops_sec=100)  # 16 KiB are four times 4 KiB
     hold_against(quarter, "iops", "randread", did)

@@ -60,12 +60,13 @@ class Libvirt:
     def look(self, uuid: str) -> Sighting:
         return self._ask("libvirt", uuid, lambda domain: Sighting(domain.XMLDesc(0), _movement(domain)))
 
-    def in_force(self, uuid: str, target: str) -> Limits:
+    def in_force(self, disk: Disk) -> Limits:
+        live = libvirt.VIR_DOMAIN_AFFECT_LIVE
         told: dict[str, object] = self._ask(
-            "QEMU", uuid, lambda domain: domain.blockIoTune(target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            "QEMU", disk.guest.uuid, lambda domain: domain.blockIoTune(disk.target, live)
         )
-        group: Any = told.pop("group_name", None)
-        return Limits.from_mapping(told | {"group_name": shared_group(group)})
+        group = told.pop("group_name", None)
+        return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
@@ -81,10 +82,12 @@ class Libvirt:
             if f"block.{n}.capacity" in stats
         }
 
-    def set_limits(self, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
-        full_set = limits.full_set() | ({"group_name": group_alone(uuid, target)} if alone else {})
-        live = libvirt.VIR_DOMAIN_AFFECT_LIVE
-        self._ask("QEMU", uuid, lambda domain: domain.setBlockIoTune(target, full_set, live))
+    def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        # libvirt refuses a group without limits; a disk whose limits are lifted leaves its group anyway.
+        alone = alone and not limits.unlimited
+        group = {"group_name": group_alone(disk.guest.uuid, disk.target)} if alone else {}
+        full_set, live = limits.full_set() | group, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        self._ask("QEMU", disk.guest.uuid, lambda domain: domain.setBlockIoTune(disk.target, full_set, live))
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         def define(domain: Any) -> None:

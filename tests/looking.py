@@ -1,0 +1,29 @@
+"""A disk by its guest and target, for tests that know it by these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll_agent import domxml
+from plimsoll_agent.disk import Disk, Guest
+from plimsoll_agent.hypervisor import Hypervisor
+from plimsoll_agent.limits import Limits
+
+
+def disk_of(hypervisor: Hypervisor, uuid: str, target: str) -> Disk:
+    """As libvirt defines it now."""
+    return next(disk for disk in domxml.parse(hypervisor.look(uuid).xml)[1] if disk.target == target)
+
+
+def in_force(hypervisor: Hypervisor, uuid: str, target: str) -> Limits:
+    return hypervisor.in_force(disk_of(hypervisor, uuid, target))
+
+
+def put(hypervisor: Hypervisor, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:
+    hypervisor.set_limits(disk_of(hypervisor, uuid, target), limits, alone=alone)
+
+
+def nobodys(disk: Disk, *, uuid: str | None = None, target: str | None = None) -> Disk:
+    """The disk under a guest's uuid, or a letter, that is not there."""
+    guest = Guest(uuid, disk.guest.name, disk.guest.run) if uuid else disk.guest
+    return replace(disk, guest=guest, target=target or disk.target)

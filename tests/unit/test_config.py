@@ -1,0 +1,183 @@
+"""The settings: what is shipped, what comes before what, and what is told of a mistake."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import config
+from plimsoll_agent.config import Settings
+from plimsoll_agent.errors import ConfigError
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("OS_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        path = tmp_path / "plimsoll.conf"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def load(path: Path) -> Settings:
+    return config.load([path], [])
+
+
+def faults(path: Path) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    return [line.removeprefix(f"{path.parent}/") for line in str(error.value).splitlines()]
+
+
+def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
+    settings = config.load([], [])
+    assert settings.mode == "observe"
+    assert not settings.mode_chosen
+    assert settings.uri == "qemu:///system"
+    assert settings.bounds.at_once <= 4
+    assert settings.bounds.hung_guests == 2
+    assert 0 < settings.deadline <= 60
+
+
+def test_settings_are_read_from_a_file(file: Write) -> None:
+    text = """\
+[DEFAULT]
+mode = enforce
+rules_file = $state_dir/rules.yaml
+state_dir = /srv/plimsoll
+[libvirt]
+uri = qemu+unix:///system?socket=/run/libvirt/virtqemud-sock
+deadline = 2.5
+calls_at_once = 2
+hung_guests = 1
+"""
+    settings = load(file(text))
+    assert (settings.mode, settings.mode_chosen) == ("enforce", True)
+    assert settings.rules_file == Path("/srv/plimsoll/rules.yaml")
+    assert settings.state_dir == Path("/srv/plimsoll")
+    assert settings.uri == "qemu+unix:///system?socket=/run/libvirt/virtqemud-sock"
+    assert settings.deadline == 2.5
+    assert (settings.bounds.at_once, settings.bounds.hung_guests) == (2, 1)
+
+
+def test_a_mode_that_was_said_is_chosen_even_where_it_is_the_default(file: Write) -> None:
+    assert load(file("[DEFAULT]\nmode = observe\n")).mode_chosen
+
+
+def test_files_of_the_directory_come_after_the_file_in_the_order_of_their_names(tmp_path: Path, file: Write) -> None:
+    (tmp_path / "d").mkdir()
+    for name, deadline in (("20-b.conf", 3), ("10-a.conf", 2), ("30-c.conf.bak", 9)):
+        (tmp_path / "d" / name).write_text(f"[libvirt]\ndeadline = {deadline}\n")
+    main = file("[libvirt]\ndeadline = 1\nhung_guests = 7\n")
+    settings = config.load([main], [tmp_path / "d"])
+    assert settings.deadline == 3
+    assert settings.bounds.hung_guests == 7, "what the directory does not say stays"
+
+
+def test_the_environment_comes_before_the_files(file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file("[DEFAULT]\nmode = enforce\n[libvirt]\nuri = a:///\n")
+    monkeypatch.setenv("OS_DEFAULT__MODE", "observe")
+    monkeypatch.setenv("OS_LIBVIRT__URI", "b:///")
+    assert (load(path).mode, load(path).uri) == ("observe", "b:///")
+
+
+def test_a_mode_from_the_environment_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_DEFAULT__MODE", "enforce")
+    assert config.load([], []).mode_chosen
+
+
+def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OS_LIBVIRT__DEADLINE", "soon")
+    with pytest.raises(ConfigError, match=r"OS_LIBVIRT__DEADLINE.*soon"):
+        config.load([], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[DEFAULT]\n\nmoed = enforce\n", "plimsoll.conf:3: [DEFAULT] moed: no such setting; did you mean mode?"),
+        ("[DEFAULT]\nMODE = enforce\n", "plimsoll.conf:2: [DEFAULT] MODE: no such setting; known are mode"),
+        ("[libvirt]\nmode = enforce\n", "plimsoll.conf:2: [libvirt] mode: no such setting; known are uri, deadline"),
+        ("[libvrit]\nuri = x\n", "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [libvirt]"),
+        ("[DEFAULT]\nmode = enforced\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
+        ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
+        ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: could not convert"),
+        ("[libvirt]\ndeadline = 0\n", "plimsoll.conf:2: [libvirt] deadline: Should be greater than or equal to 0.1"),
+        (
+            "[libvirt]\ncalls_at_once = 5\n",
+            "plimsoll.conf:2: [libvirt] calls_at_once: Should be less than or equal to 4",
+        ),
+        (
+            "[libvirt]\nhung_guests = 0\n",
+            "plimsoll.conf:2: [libvirt] hung_guests: Should be greater than or equal to 1",
+        ),
+        # The same key twice: it is the second that is wrong.
+        ("[DEFAULT]\nmode = observe\nmode = x\n", "plimsoll.conf:3: [DEFAULT] mode: Valid values"),
+        # A value of several lines has the line where it begins.
+        ("[DEFAULT]\nmode = enforce\n  and more\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values"),
+        ("mode = enforce\n", "plimsoll.conf:1: mode: stands above all sections; write [DEFAULT]"),
+        ("[libvirt\nuri = x\n", "plimsoll.conf:1: Invalid section (must end with ]): [libvirt"),
+        ("[DEFAULT]\nenforce\n", "plimsoll.conf:2: No ':' or '=' found in assignment: enforce"),
+        ("[DEFAULT]\n mode = enforce\n", "plimsoll.conf:2: Unexpected continuation line: mode = enforce"),
+    ],
+)
+def test_a_mistake_is_told_with_file_line_and_key(file: Write, text: str, expected: str) -> None:
+    (told,) = faults(file(text))
+    assert told.startswith(expected)
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path, file: Write) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a.conf").write_text("[libvirt]\nuir = x\n")
+    main = file("[DEFAULT]\nmoed = x\n[libvirt]\ndeadline = x\n")
+    with pytest.raises(ConfigError) as error:
+        config.load([main], [tmp_path / "d"])
+    places = [line.split(": ")[0].removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
+    assert places == ["plimsoll.conf:2", "plimsoll.conf:4", "d/a.conf:2"]
+
+
+@pytest.mark.parametrize("text", ["[DEFAULT]\nrules_file = $nowhere/r.yaml\n", "[libvirt]\nuri = qemu:///$nowhere\n"])
+def test_a_name_that_stands_for_nothing_is_a_config_error_that_says_which(file: Write, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"\$nowhere stands for no setting"):
+        load(file(text))
+    assert load(file(text.replace("$", "$$"))), "a plain $"
+
+
+def test_a_file_or_directory_that_was_named_must_be_there(tmp_path: Path, file: Write) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.conf: cannot be read"):
+        config.load([tmp_path / "absent.conf"], [])
+    with pytest.raises(ConfigError, match=r"absent\.d: is no directory"):
+        config.load([], [tmp_path / "absent.d"])
+    binary = file("")
+    binary.write_bytes(b"[DEFAULT]\nmode = \xff\n")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(binary)
+
+
+def test_every_option_is_one_of_the_settings_and_explains_itself() -> None:
+    listed = {(group, option.name) for group, options in config.list_options() for option in options}
+    assert listed == {
+        ("DEFAULT", "mode"),
+        ("DEFAULT", "rules_file"),
+        ("DEFAULT", "state_dir"),
+        ("libvirt", "uri"),
+        ("libvirt", "deadline"),
+        ("libvirt", "calls_at_once"),
+        ("libvirt", "hung_guests"),
+    }
+    assert all(option.help for _, options in config.list_options() for option in options)

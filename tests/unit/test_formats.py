@@ -1,0 +1,91 @@
+"""Tables for people and CSV for spreadsheets."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from cliff.columns import FormattableColumn
+
+from plimsoll_agent.cli.formats import Csv, PlainTable
+
+NOTHING = argparse.Namespace()
+
+
+class Column(FormattableColumn[Any]):
+    """A value that people read otherwise than machines."""
+
+    def human_readable(self) -> str:
+        return f"<{self._value}>"
+
+
+def table(names: Sequence[str], *rows: Sequence[object]) -> list[str]:
+    out = io.StringIO()
+    PlainTable().emit_list(names, rows, out, NOTHING)
+    return out.getvalue().splitlines()
+
+
+def one(names: Sequence[str], values: Sequence[object]) -> list[str]:
+    out = io.StringIO()
+    PlainTable().emit_one(names, values, out, NOTHING)
+    return out.getvalue().splitlines()
+
+
+def cells(names: Sequence[str], *rows: Sequence[object]) -> list[list[str]]:
+    out = io.StringIO()
+    Csv().emit_list(names, rows, out, NOTHING)
+    return list(csv.reader(io.StringIO(out.getvalue())))
+
+
+def test_columns_stand_below_their_names() -> None:
+    assert table(("guest", "in_force"), ("a", "250 iops"), ("instance-1", "-")) == [
+        "GUEST       IN FORCE",
+        "a           250 iops",
+        "instance-1  -",
+    ]
+
+
+@pytest.mark.parametrize("name", ["🚢🚢", "データ", "e\u0301te\u0301", "abc"])
+def test_columns_stand_straight_beside_wide_characters(name: str) -> None:
+    wide = {"🚢🚢": 4, "データ": 6, "e\u0301te\u0301": 3, "abc": 3}[name]
+    head, row, other = table(("guest", "disk"), (name, "vda"), ("instance-1", "vdb"))
+    assert head.index("DISK") == other.index("vdb") == 12
+    assert row == name + " " * (12 - wide) + "vda"
+
+
+def test_no_line_ends_in_spaces() -> None:
+    assert all(line == line.rstrip() for line in table(("a", "b"), ("x", ""), ("", "long enough"), ("", "")))
+
+
+def test_an_empty_list_is_its_head() -> None:
+    assert table(("guest", "disk")) == ["GUEST  DISK"]
+
+
+def test_people_read_words_and_a_dash_for_nothing() -> None:
+    assert table(("a", "b", "c"), (Column("x"), None, 0))[1].split() == ["<x>", "-", "0"]
+
+
+def test_one_disk_is_shown_a_line_for_each_word() -> None:
+    assert one(("guest", "in_force"), ("🚢", None)) == ["guest     🚢", "in force  -"]
+
+
+def test_a_cell_of_csv_is_text_that_a_spreadsheet_can_read() -> None:
+    limits = {"total_iops_sec": 250, "group_name": "both"}
+    rows = cells(
+        ("guest", "in_force", "wanted", "defined", "cluster", "size"),
+        (Column("a;b,\nc"), Column(limits), Column({}), Column(None), ["a:1", "b:1"], 5),
+    )
+    assert rows == [
+        ["guest", "in_force", "wanted", "defined", "cluster", "size"],
+        ["a;b,\nc", "total_iops_sec=250 group_name=both", "unlimited", "", "a:1 b:1", "5"],
+    ]
+
+
+def test_one_disk_in_csv_is_a_head_and_a_row() -> None:
+    out = io.StringIO()
+    Csv().emit_one(("guest", "size"), ("a", None), out, NOTHING)
+    assert out.getvalue() == "guest,size\na,\n"

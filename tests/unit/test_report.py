@@ -1,0 +1,357 @@
+"""Words: every code has some, what people read stands in data/words.txt, and no name can speak to a terminal."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import plimsoll_agent
+from plimsoll_agent import report
+from plimsoll_agent.changes import Change, direction
+from plimsoll_agent.decide import Answer, Decision, Silent, Unmanaged, Wants
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.hypervisor import GuestRef
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport, Result, Scope
+from plimsoll_agent.reason import Code, Reason, Unknown, because
+from tests.unit.values import NOON, a_disk, a_guest
+
+WORDS = Path(__file__).parent / "data" / "words.txt"
+SOURCE = Path(plimsoll_agent.__file__).parent
+
+IOPS = Limits(total_iops_sec=250)
+NODE = Limits(total_iops_sec=250, total_bytes_sec=104857600)
+DEFAULT, RULE = because(Code.NODE_DEFAULT), because(Code.RULE, rule="gold racks")
+EXEMPT = because(Code.RULE_UNMANAGES, rule="gold racks")
+FOREIGN = because(Code.FOREIGN_LIMIT, limits={"total_iops_sec": 3000})
+SILENCE = because(Code.UNANSWERED, detail="no answer from QEMU within 5 s")
+IMPOSSIBLE = because(Code.IMPOSSIBLE, detail="total_iops_sec and read_iops_sec exclude each other; remove one")
+
+
+# --- outcomes, one disk after the other
+
+
+class Disks:
+    """Makes outcomes for vda, vdb, vdc … of one guest."""
+
+    def __init__(self) -> None:
+        self._letters = iter("abcdefghijklmnop")
+
+    def changing(self, before: Limits, after: Limits, cause: Code, result: Result | Reason = DEFAULT) -> Outcome:
+        disk = self._disk(before)
+        reason = result if isinstance(result, Reason) else DEFAULT
+        change = Change(disk, before, after, direction(before, after), reason, cause)
+        if isinstance(result, Reason):
+            result = Result(Kind.PLANNED, result)
+        return Outcome(disk, Decision(Wants(after, reason), ()), change, result)
+
+    def staying(self, kind: Kind, reason: Reason, *, drifted: bool = False) -> Outcome:
+        disk = replace(self._disk(IOPS), defined=NODE if drifted else IOPS)
+        answer = Wants(IOPS, reason) if kind is Kind.RIGHT else Unmanaged(reason)
+        return Outcome(disk, Decision(answer, ()), None, Result(kind, reason))
+
+    def _disk(self, in_force: Limits) -> Disk:
+        return a_disk(target=f"vd{next(self._letters)}", in_force=in_force)
+
+
+def a_pass(*outcomes: Outcome, overlooked: tuple[Overlooked, ...] = (), notes: tuple[Reason, ...] = ()) -> PassReport:
+    return PassReport(Scope(), NOON, 1.5, outcomes, overlooked, notes)
+
+
+def lines_of(passed: PassReport, *, planned: bool) -> list[str]:
+    """What ``plan`` and ``enforce`` print."""
+    told = [line for outcome in passed.outcomes if (line := report.outcome_line(outcome)) is not None]
+    return told + list(report.closing_lines(passed, planned=planned))
+
+
+def overlooked(number: int, reason: Reason) -> Overlooked:
+    return Overlooked(GuestRef(f"0000000{number}-0000-4000-8000-000000000000", f"instance-0000000{number}"), reason)
+
+
+# --- the golden file
+
+
+def planned() -> list[str]:
+    disks = Disks()
+    outcomes = [
+        disks.changing(Limits(), NODE, Code.NEVER_LIMITED),
+        disks.changing(Limits(total_iops_sec=500), Limits(total_iops_sec=3000), Code.WANTED_CHANGED, RULE),
+        disks.changing(Limits(total_iops_sec=9999), IOPS, Code.BEHIND_LIBVIRT),
+        disks.changing(Limits(total_iops_sec=100, total_iops_sec_max=200), IOPS, Code.CHANGED_BY_ANOTHER),
+        disks.changing(Limits(total_iops_sec=3000), Limits(), Code.WANTED_CHANGED, RULE),
+        disks.changing(
+            Limits(total_iops_sec=500),
+            Limits(read_iops_sec=300, group_name="both"),
+            Code.NEVER_LIMITED,
+            because(Code.COMMAND_LINE),
+        ),
+        disks.staying(Kind.RIGHT, DEFAULT),
+        disks.staying(Kind.LEFT_ALONE, EXEMPT),
+        disks.staying(Kind.LEFT_ALONE, FOREIGN),
+        disks.staying(Kind.LEFT_ALONE, FOREIGN),
+    ]
+    return lines_of(a_pass(*outcomes), planned=True)
+
+
+def planned_with_trouble() -> list[str]:
+    unreadable = because(Code.UNREADABLE_XML, detail="no element found: line 1, column 0")
+    outcome = Disks().staying(Kind.NOT_KNOWN, SILENCE)
+    return lines_of(a_pass(outcome, overlooked=(overlooked(8, unreadable),)), planned=True)
+
+
+def enforced() -> list[str]:
+    disks = Disks()
+    results = [
+        Result(Kind.CHANGED, DEFAULT, 0.0062),
+        Result(Kind.FAILED, because(Code.REJECTED, detail="QEMU says no")),
+        Result(Kind.NOT_KNOWN, SILENCE),
+        Result(Kind.FAILED, because(Code.READ_BACK_DIFFERS, in_force={"total_iops_sec": 1})),
+        Result(Kind.FAILED, because(Code.READ_BACK_DIFFERS, in_force={})),
+        Result(Kind.FAILED, because(Code.TOO_MANY_HUNG, hung=2)),
+        Result(Kind.LEFT_ALONE, because(Code.ANOTHER_DISK, target="vdg", now="volume-7")),
+        Result(Kind.LEFT_ALONE, because(Code.ANOTHER_DISK, target="vdh", now=None)),
+        Result(Kind.LEFT_ALONE, because(Code.MIGRATING)),
+        Result(Kind.LEFT_ALONE, because(Code.NO_RECORD)),
+        Result(Kind.LEFT_ALONE, because(Code.VANISHED, detail="the guest has stopped")),
+    ]
+    outcomes = [disks.changing(Limits(), IOPS, Code.NEVER_LIMITED, result) for result in results]
+    outcomes.append(disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    hidden = (
+        overlooked(8, because(Code.NOT_LOOKED_AT, detail="OSError('?')")),
+        overlooked(9, because(Code.VANISHED, detail="the guest is gone")),
+    )
+    note = because(Code.NO_RECORD, detail="/var/lib/plimsoll/memory.json: No space left on device")
+    return lines_of(a_pass(*outcomes, overlooked=hidden, notes=(note,)), planned=False)
+
+
+def states() -> list[str]:
+    disks = Disks()
+    outcomes = [
+        disks.staying(Kind.RIGHT, DEFAULT),
+        disks.staying(Kind.RIGHT, DEFAULT, drifted=True),
+        disks.changing(Limits(), IOPS, Code.NEVER_LIMITED),
+        disks.changing(NODE, IOPS, Code.NEVER_LIMITED),
+        disks.changing(NODE, IOPS, Code.WANTED_CHANGED),
+        disks.changing(NODE, IOPS, Code.CHANGED_BY_ANOTHER),
+        disks.changing(Limits(), IOPS, Code.BEHIND_LIBVIRT),
+        disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT)),
+        disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT), drifted=True),
+        disks.staying(Kind.LEFT_ALONE, EXEMPT),
+        disks.staying(Kind.LEFT_ALONE, FOREIGN),
+        disks.staying(Kind.LEFT_ALONE, because(Code.INCOMING)),
+        disks.staying(Kind.LEFT_ALONE, IMPOSSIBLE),
+        disks.staying(Kind.NOT_KNOWN, SILENCE),
+    ]
+    return [report.state_words(outcome) for outcome in outcomes]
+
+
+def answers() -> list[str]:
+    said: list[Answer] = [
+        Silent(because(Code.RULE_DOES_NOT_MATCH, word="project")),
+        Silent(because(Code.NO_DEFAULT)),
+        Silent(because(Code.NO_LIMIT)),
+        Wants(NODE, DEFAULT),
+        Wants(Limits(), RULE),
+        Unmanaged(EXEMPT),
+        Unmanaged(FOREIGN),
+        Unknown(IMPOSSIBLE),
+    ]
+    return [report.answer_words(answer) for answer in said]
+
+
+def limits() -> list[str]:
+    shown = [
+        Limits(),
+        NODE,
+        Limits(read_iops_sec=300, write_iops_sec=200, total_bytes_sec=20971520),
+        Limits(
+            total_iops_sec=250,
+            total_iops_sec_max=500,
+            read_bytes_sec=1536,
+            read_bytes_sec_max=2048,
+            read_bytes_sec_max_length=30,
+        ),
+        Limits(total_iops_sec=250, size_iops_sec=4096),
+        Limits(total_iops_sec=250, group_name="vm total"),
+        Limits(total_bytes_sec=100),
+        Limits(total_bytes_sec=10**15),
+    ]
+    return [report.short_limits(each) for each in shown]
+
+
+def wanted() -> list[str]:
+    return [
+        report.wanted_words(answer)
+        for answer in (Wants(IOPS, DEFAULT), Wants(Limits(), RULE), Unmanaged(EXEMPT), Unknown(IMPOSSIBLE))
+    ]
+
+
+def in_force() -> list[str]:
+    return [report.in_force_words(each) for each in (IOPS, Limits(), Unknown(SILENCE), None)]
+
+
+SECTIONS = {
+    "plan": planned,
+    "plan with trouble": planned_with_trouble,
+    "enforce": enforced,
+    "states in a list": states,
+    "explain": answers,
+    "limits": limits,
+    "wanted": wanted,
+    "in force": in_force,
+}
+
+
+def golden() -> dict[str, list[str]]:
+    sections: dict[str, list[str]] = {}
+    for line in WORDS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            section.append(line)
+    return sections
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_people_read_what_the_golden_file_says(section: str) -> None:
+    assert SECTIONS[section]() == golden()[section]
+
+
+def test_every_section_of_the_golden_file_is_compared() -> None:
+    assert golden().keys() == SECTIONS.keys()
+
+
+# --- every code has words
+
+# Codes that are not written beside ``because``, and the facts that they are given there.
+_BY_TABLE = {
+    # observe.reason_of: whatever an error says
+    Code.UNANSWERED: {"detail"},
+    Code.VANISHED: {"detail"},
+    Code.REJECTED: {"detail"},
+    Code.IMPOSSIBLE: {"detail"},
+    Code.UNREADABLE_XML: {"detail"},
+    Code.NOT_LOOKED_AT: {"detail"},
+    # rules.Rule
+    Code.RULE: {"rule"},
+    Code.RULE_UNMANAGES: {"rule"},
+    # observe.MOVING, changes._cause
+    Code.MIGRATING: set(),
+    Code.INCOMING: set(),
+    Code.NEVER_LIMITED: set(),
+    Code.BEHIND_LIBVIRT: set(),
+    Code.WANTED_CHANGED: set(),
+    Code.CHANGED_BY_ANOTHER: set(),
+}
+_FACTS = {"in_force": {"total_iops_sec": 5}, "limits": {"total_iops_sec": 5}, "hung": 2}
+
+
+def _because_in_source() -> Iterator[tuple[Code, set[str]]]:
+    """Each ``because(Code.X, fact=…)`` of the package."""
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
+                code = node.args[0]
+                if isinstance(code, ast.Attribute) and isinstance(code.value, ast.Name) and code.value.id == "Code":
+                    yield Code[code.attr], {keyword.arg or "" for keyword in node.keywords}
+
+
+def _codes_in_source() -> set[Code]:
+    """Each ``Code.X`` of the package, but where codes are made and where they are worded."""
+    return {
+        Code[node.attr]
+        for file in SOURCE.rglob("*.py")
+        if file.name not in ("reason.py", "report.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Code"
+    }
+
+
+SAID = sorted({(code, *sorted(facts)) for code, facts in (*_because_in_source(), *_BY_TABLE.items())})
+
+
+@pytest.mark.parametrize("said", SAID, ids=" ".join)
+def test_every_reason_that_the_source_gives_has_words(said: tuple[Code, ...]) -> None:
+    code, *names = said
+    sentence = report.words(because(code, **{name: _FACTS.get(name, "something") for name in names}))
+    assert sentence.strip()
+    assert "{" not in sentence
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_is_given_somewhere(code: Code) -> None:
+    assert code in _codes_in_source(), "nobody gives this reason"
+    assert code in {said[0] for said in SAID}, "add it to _BY_TABLE, with the facts that it is given"
+
+
+# --- hostile names
+
+HOSTILE = "a\x1b[2J\x07b\nc\r\td\u202ee\u2066f\u200bg\x9b1mh\ud800i\u2028j"
+
+
+def test_printable_text_stays_as_it_is() -> None:
+    for text in ("", "vm 1", "naïve Bestände", "データ", "🚢", "<b>&amp;"):
+        assert report.printable(text) == text
+
+
+def test_nothing_that_a_terminal_would_obey_is_printable() -> None:
+    shown = report.printable(HOSTILE)
+    assert shown.isprintable()
+    assert [letter for letter in shown if letter.isalpha() or letter == "["] == list("a[Jbcdefgmhij")
+
+
+def _hostile_outcomes() -> Iterator[Outcome]:
+    guest = a_guest(name=HOSTILE, display_name=HOSTILE, project_name=HOSTILE, flavor=HOSTILE)
+    disk = a_disk(guest, target=HOSTILE, pool=HOSTILE, image=HOSTILE, in_force=NODE, defined=IOPS)
+    for code, *names in SAID:
+        reason = because(code, **{name: _FACTS.get(name, HOSTILE) for name in names})
+        change = Change(disk, NODE, IOPS, direction(NODE, IOPS), reason, Code.BEHIND_LIBVIRT)
+        for kind in Kind:
+            yield Outcome(disk, Decision(Unmanaged(reason), ()), change, Result(kind, reason))
+            yield Outcome(disk, Decision(Unmanaged(reason), ()), None, Result(kind, reason))
+
+
+def test_a_name_that_a_tenant_chose_never_reaches_the_terminal_as_it_is() -> None:
+    outcomes = list(_hostile_outcomes())
+    note = because(Code.NO_RECORD, detail=HOSTILE)
+    hidden = Overlooked(GuestRef("u", HOSTILE), because(Code.REJECTED, detail=HOSTILE))
+    passed = a_pass(*outcomes, overlooked=(hidden,), notes=(note,))
+    told = lines_of(passed, planned=True)
+    told += [report.state_words(outcome) for outcome in outcomes]
+    told += [report.answer_words(Unknown(outcome.result.reason)) for outcome in outcomes]
+    told += [report.answer_words(Silent(outcome.result.reason)) for outcome in outcomes]
+    assert len(told) > 300
+    assert [line for line in told if not line.isprintable()] == []
+
+
+# --- sums
+
+
+def test_a_plan_that_has_nothing_to_do_says_so() -> None:
+    passed = a_pass(Disks().staying(Kind.RIGHT, DEFAULT))
+    assert lines_of(passed, planned=True) == ["Plan: 0 disks to limit, 0 to release, 0 left alone, 1 already right."]
+
+
+def test_a_disk_that_is_right_or_left_alone_as_ever_has_no_line_of_its_own() -> None:
+    disks = Disks()
+    assert report.outcome_line(disks.staying(Kind.RIGHT, DEFAULT)) is None
+    assert report.outcome_line(disks.staying(Kind.LEFT_ALONE, FOREIGN)) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (None, "?"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (10 * 2**30, "10 GiB"),
+        (3 * 2**39, "1.5 TiB"),
+    ],
+)
+def test_sizes_are_short(size: int | None, words: str) -> None:
+    assert report.short_size(size) == words

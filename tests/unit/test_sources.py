@@ -1,0 +1,170 @@
+"""Where limits come from: rules before and after what a disk was attached with, as design and manual have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.decide import Decision, Remembered, Silent, Unmanaged, Wants, decide
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.sources import SOURCES
+from tests.unit.values import NOON, a_disk, a_situation
+
+HERE, ELSEWHERE = Match(pool=("volumes",)), Match(pool=("elsewhere",))
+A, B, C = Limits(total_iops_sec=100), Limits(total_iops_sec=200), Limits(total_iops_sec=300)
+OWN = Limits(total_iops_sec=3000)
+
+
+def limit(name: str, limits: Limits = A, match: Match = HERE) -> Rule:
+    return Rule(name, match, limits)
+
+
+def override(name: str, limits: Limits = A, match: Match = HERE) -> Rule:
+    return Rule(name, match, limits, override=True)
+
+
+def exempt(name: str, match: Match = HERE) -> Rule:
+    return Rule(name, match, None)
+
+
+def decision(*rules: Rule, disk: Disk | None = None, memory: Any = None, **other: Any) -> Decision:
+    return decide(disk or a_disk(), a_situation(Rules(rules, **other), memory), SOURCES)
+
+
+def wanted(*rules: Rule, **other: Any) -> Limits:
+    answer = decision(*rules, **other).wanted
+    assert isinstance(answer, Wants)
+    return answer.limits
+
+
+def left_alone(*rules: Rule, **other: Any) -> Code:
+    answer = decision(*rules, **other).wanted
+    assert isinstance(answer, Unmanaged)
+    return answer.reason.code
+
+
+ATTACHED = a_disk(defined=OWN, in_force=OWN)
+
+
+# --- rules among each other
+
+
+def test_the_first_rule_that_matches_wins() -> None:
+    assert wanted(limit("other", C, ELSEWHERE), limit("a", A), limit("b", B)) == A
+    assert wanted(limit("b", B), limit("a", A)) == B
+
+
+def test_a_rule_comes_before_the_default() -> None:
+    assert wanted(limit("a", A), default=C) == A
+    assert wanted(limit("a", A, ELSEWHERE), default=C) == C
+
+
+def test_among_exemptions_and_overrides_the_order_of_the_file_decides() -> None:
+    assert left_alone(exempt("x"), override("o")) is Code.RULE_UNMANAGES
+    assert wanted(override("o"), exempt("x")) == A
+    assert wanted(exempt("x", ELSEWHERE), override("o", B)) == B
+
+
+def test_an_exemption_holds_wherever_it_stands_among_plain_rules() -> None:
+    # A plain rule is asked after Cinder and the flavor, an exemption before them.
+    assert left_alone(limit("a"), exempt("x"), default=C) is Code.RULE_UNMANAGES
+
+
+def test_an_override_comes_before_a_plain_rule_that_stands_above_it() -> None:
+    assert wanted(limit("a", A), override("o", B)) == B
+
+
+def test_without_rule_and_default_a_disk_is_left_alone() -> None:
+    assert left_alone() is Code.NO_LIMIT
+    assert left_alone(limit("a", match=ELSEWHERE)) is Code.NO_LIMIT
+
+
+def test_limits_are_taken_whole_and_never_merged() -> None:
+    assert wanted(limit("a", A), default=Limits(total_bytes_sec=2**20)) == A
+
+
+def test_unlimited_is_an_answer_and_not_silence() -> None:
+    assert wanted(limit("free", Limits()), default=C) == Limits()
+
+
+# --- limits that others gave
+
+
+def test_a_disk_attached_with_limits_is_left_alone_by_plain_rules_and_the_default() -> None:
+    assert left_alone(limit("a"), default=C, disk=ATTACHED) is Code.FOREIGN_LIMIT
+
+
+def test_an_override_takes_over_limits_of_others() -> None:
+    assert wanted(override("o", B), disk=ATTACHED) == B
+
+
+def test_the_definition_decides_whose_a_limit_is_not_qemu() -> None:
+    behind = a_disk(defined=Limits(), in_force=OWN)
+    assert wanted(default=C, disk=behind) == C
+    undone = a_disk(defined=OWN, in_force=Limits())
+    assert left_alone(default=C, disk=undone) is Code.FOREIGN_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("enforced", "attachment", "ours"),
+    [(True, None, True), (False, None, False), (True, "an earlier one", False)],
+    ids=["enforced", "only observed", "another attachment"],
+)
+def test_a_limit_is_ours_only_where_we_enforced_it_on_this_attachment(
+    enforced: bool, attachment: str | None, ours: bool
+) -> None:
+    remembered = Remembered(OWN, because(Code.NODE_DEFAULT), NOON, attachment or ATTACHED.attachment, enforced)
+    answer = decision(disk=ATTACHED, memory={ATTACHED.key: remembered}, default=C).wanted
+    assert isinstance(answer, Wants if ours else Unmanaged)
+
+
+def test_a_definition_that_cannot_be_read_is_unknown_and_gets_no_default() -> None:
+    unknown = Unknown(because(Code.IMPOSSIBLE, detail="?"))
+    assert decision(limit("a"), default=C, disk=a_disk(defined=unknown)).wanted == unknown
+    assert wanted(override("o", B), disk=a_disk(defined=unknown)) == B
+    assert left_alone(exempt("x"), disk=a_disk(defined=unknown)) is Code.RULE_UNMANAGES
+
+
+# --- limits by hand
+
+
+def test_limits_by_hand_come_before_every_rule_but_exemptions() -> None:
+    assert wanted(override("o", B), default=C, command_line=A) == A
+    assert wanted(exempt("x", ELSEWHERE), command_line=A, disk=ATTACHED) == A
+    assert left_alone(exempt("x"), command_line=A) is Code.RULE_UNMANAGES
+    assert left_alone(override("o", B), exempt("x"), command_line=A) is Code.RULE_UNMANAGES
+
+
+def test_limits_by_hand_are_said_to_be() -> None:
+    answer = decision(command_line=A).wanted
+    assert isinstance(answer, Wants)
+    assert answer.reason.code is Code.COMMAND_LINE
+
+
+def test_limits_by_hand_are_added_to_the_rules_not_put_in_their_place() -> None:
+    rules = Rules((exempt("x"),), default=C)
+    assert rules.with_command_line(A) == Rules((exempt("x"),), default=C, command_line=A)
+
+
+# --- the trail
+
+
+def test_the_trail_says_who_was_asked_and_why_they_were_silent() -> None:
+    trail = decision(override("o", B, ELSEWHERE), limit("a", A, ELSEWHERE), default=C).trail
+    assert [step.asked for step in trail] == ['rule "o"', "attached with", 'rule "a"', "default"]
+    silent = [step.answer.reason for step in trail if isinstance(step.answer, Silent)]
+    assert [reason.code for reason in silent] == [Code.RULE_DOES_NOT_MATCH, Code.NO_LIMIT, Code.RULE_DOES_NOT_MATCH]
+    assert silent[0].facts == {"word": "pool"}
+    assert isinstance(trail[-1].answer, Wants)
+    assert trail[-1].answer.reason.code is Code.NODE_DEFAULT
+
+
+def test_a_default_that_is_not_configured_is_said_so() -> None:
+    last = decision().trail[-1]
+    assert last.asked == "default"
+    assert isinstance(last.answer, Silent)
+    assert last.answer.reason.code is Code.NO_DEFAULT
