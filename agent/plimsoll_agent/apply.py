@@ -73,7 +73,7 @@ class Applier:
         for number, errand in list(errands.items()):
             if errand.change.direction is not Direction.TIGHTEN and not self._may_loosen:
                 # Where no record can be written a limit may be tightened, never loosened.
-                finish(number, errand.ended(Result(Kind.LEFT_ALONE, because(Code.NO_RECORD))))
+                finish(number, errand.ended(Result(Kind.FAILED, because(Code.NO_RECORD))))
                 del errands[number]
 
         guests: dict[str, dict[int, _Errand]] = {}

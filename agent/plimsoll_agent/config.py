@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -100,6 +101,7 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
     every = chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))]
     faults = [f"{folder}: is no directory" for folder in folders if not folder.is_dir()]
     faults += [fault for file in every for fault in _faults(file)]
+    faults += _environment_faults()
     if faults:
         raise ConfigError("\n".join(faults))
     conf = cfg.ConfigOpts()
@@ -113,7 +115,7 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
         culprit = error.__context__ if isinstance(error.__context__, cfg.NoSuchOptError) else error
         raise ConfigError(f"settings: ${culprit.opt_name} stands for no setting; a plain $ is written $$") from error
     except (cfg.Error, ValueError) as error:
-        raise ConfigError(f"settings: {error}") from error  # from the environment: files were judged above
+        raise ConfigError(f"settings: {error}") from error
 
 
 def _settings(conf: Any) -> Settings:
@@ -168,6 +170,14 @@ def _faults(file: Path) -> Iterator[str]:
         fault = _fault(group, key, value)
         if fault:
             yield f"{file}:{line}: [{group}] {key}: {fault}" if group else f"{file}:{line}: {key}: {fault}"
+
+
+def _environment_faults() -> Iterator[str]:
+    for group, options in OPTIONS.items():
+        for option in options:
+            name = f"OS_{group}__{option.dest}".upper()
+            if name in os.environ and (fault := _fault(group, option.dest, os.environ[name])):
+                yield f"environment: {name}: {fault}"
 
 
 def _fault(group: str, key: str, value: str) -> str | None:

@@ -38,9 +38,16 @@ class Situation:
     """By ``Disk.key``."""
 
     def ours(self, disk: Disk) -> Remembered | None:
-        """What is remembered of this very attachment; a restarted guest or a new attachment starts afresh."""
+        """What is remembered of this attachment; one that was made anew without our limits starts afresh.
+
+        A guest that is started again from its persistent definition brings along the limits that plimsoll
+        wrote into it: those are still ours.
+        """
         remembered = self.memory.get(disk.key)
-        return remembered if remembered and remembered.attachment == disk.attachment else None
+        if remembered is None:
+            return None
+        same = remembered.attachment == disk.attachment
+        return remembered if same or (remembered.enforced and remembered.wanted == disk.defined) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,25 +75,25 @@ def remembering(
     situation: Situation,
     decided: Sequence[tuple[Disk, Decision]],
     *,
-    enforcing: bool,
+    claimed: Collection[str],
     unseen: Collection[str],
 ) -> dict[str, Remembered]:
     """The memory after a pass: what it wants for each disk it saw, and all of the guests it did not see.
 
-    ``unseen`` are the uuids of guests that could not be looked at or were out of scope.
+    ``claimed`` are the keys of disks whose limits plimsoll sets in this pass, ``unseen`` the uuids of guests
+    that could not be looked at or were out of scope.
     """
     kept = {key: old for key, old in situation.memory.items() if key.partition("/")[0] in unseen}
     for disk, decision in decided:
         old = situation.ours(disk)
         if isinstance(decision.wanted, Wants):
-            kept[disk.key] = _wanted(disk, decision.wanted, old, situation.now, enforcing)
+            kept[disk.key] = _wanted(disk, decision.wanted, old, situation.now, disk.key in claimed)
         elif old is not None:  # still ours, though nothing is wanted of it now
             kept[disk.key] = old
     return kept
 
 
-def _wanted(disk: Disk, wants: Wants, old: Remembered | None, now: datetime, enforcing: bool) -> Remembered:
-    if old is None:
-        return Remembered(wants.limits, wants.reason, now, disk.attachment, enforcing)
-    since = old.since if old.wanted == wants.limits else now
-    return Remembered(wants.limits, wants.reason, since, disk.attachment, enforcing or old.enforced)
+def _wanted(disk: Disk, wants: Wants, old: Remembered | None, now: datetime, claimed: bool) -> Remembered:
+    since = old.since if old is not None and old.wanted == wants.limits else now
+    enforced = claimed or (old is not None and old.enforced)
+    return Remembered(wants.limits, wants.reason, since, disk.attachment, enforced)

@@ -40,8 +40,14 @@ class _Look:
 
 
 def observe(hypervisor: Hypervisor, scope: Scope, *, sizes: bool = False, at_once: int = 4) -> Observation:
-    """Look at every guest of the scope. Raises ``Unreachable`` or ``Unanswered`` when guests cannot be listed."""
+    """Look at every guest of the scope.
+
+    Raises ``Unreachable`` when they cannot be listed, ``Vanished`` for a name that nobody bears.
+    """
     guests = [guest for guest in hypervisor.guests() if guest in scope]
+    absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
+    if absent:
+        raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
     looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sizes), guests, at_once))
     return Observation(
         disks=tuple(disk for guest in guests for disk in looks[guest].disks),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from plimsoll_agent.apply import Applier, Bounds
 from plimsoll_agent.changes import change_for
-from plimsoll_agent.decide import Situation, Source, Unmanaged, decide
+from plimsoll_agent.decide import Remembered, Situation, Source, Unmanaged, decide
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger, remembering
@@ -47,18 +47,23 @@ def run_pass(
     clock = time.monotonic()
     seen = observe(hypervisor, scope, sizes=sizes, at_once=bounds.at_once)
     considered = [consider(disk, situation, sources) for disk in seen.disks]
-    notes: tuple[Reason, ...] = ()
-    if mode is not Mode.PLAN:
-        ledger.settle(seen.disks, situation.now, everything=scope.everything and not seen.overlooked)
-        notes = _remember(considered, seen, scope, situation, mode, ledger)
-    if mode is Mode.ENFORCE:
-        applier = Applier(hypervisor, ledger, bounds, situation.now, hung=seen.hung, may_loosen=not notes)
-        outcomes = tuple(applier.apply(considered, tell))
+    if mode is Mode.PLAN:
+        outcomes, notes = considered, _NO_NOTES
     else:
-        outcomes = tuple(considered)
+        ledger.settle(seen.disks, situation.now, everything=scope.everything and not seen.overlooked)
+        memory = _Memory(situation, considered, seen, scope, ledger)
+        if mode is Mode.OBSERVE:
+            outcomes, notes = considered, memory.keep(())
+        else:
+            # Before anything is done, so that a pass that is killed leaves no limit unclaimed.
+            notes = memory.keep(considered)
+            applier = Applier(hypervisor, ledger, bounds, situation.now, hung=seen.hung, may_loosen=not notes)
+            outcomes = applier.apply(considered, tell)
+            memory.keep(outcomes)
+    if mode is not Mode.ENFORCE:
         for outcome in outcomes:
             tell(outcome)
-    return PassReport(scope, situation.now, time.monotonic() - clock, outcomes, seen.overlooked, notes)
+    return PassReport(scope, situation.now, time.monotonic() - clock, tuple(outcomes), seen.overlooked, notes)
 
 
 def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
@@ -79,22 +84,40 @@ def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> O
     return Outcome(disk, decision, change, result)
 
 
-def _remember(
-    considered: list[Outcome],
-    seen: Observation,
-    scope: Scope,
-    situation: Situation,
-    mode: Mode,
-    ledger: Ledger,
-) -> tuple[Reason, ...]:
-    """Remember what is wanted before anything is done, so that a pass that is killed leaves no limit unclaimed."""
-    if scope.everything:
-        unseen = {guest.guest.uuid for guest in seen.overlooked}
-    else:
-        unseen = {key.partition("/")[0] for key in situation.memory} - {disk.guest.uuid for disk in seen.disks}
-    decided = [(outcome.disk, outcome.decision) for outcome in considered]
-    try:
-        ledger.remember(remembering(situation, decided, enforcing=mode is Mode.ENFORCE, unseen=unseen))
-    except StateError as error:
-        return (because(Code.NO_RECORD, detail=str(error)),)
-    return ()
+_NO_NOTES: tuple[Reason, ...] = ()
+_OURS = (Kind.PLANNED, Kind.CHANGED, Kind.NOT_KNOWN)
+
+
+class _Memory:
+    """What is remembered of a pass, kept once before its changes and again when they turned out otherwise."""
+
+    def __init__(
+        self,
+        situation: Situation,
+        considered: Sequence[Outcome],
+        seen: Observation,
+        scope: Scope,
+        ledger: Ledger,
+    ) -> None:
+        self._situation = situation
+        self._decided = [(outcome.disk, outcome.decision) for outcome in considered]
+        self._ledger = ledger
+        self._kept: dict[str, Remembered] | None = None
+        if scope.everything:
+            self._unseen = {missed.guest.uuid for missed in seen.overlooked}
+        else:
+            looked_at = {disk.guest.uuid for disk in seen.disks}
+            self._unseen = {key.partition("/")[0] for key in situation.memory} - looked_at
+
+    def keep(self, outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
+        """Claim the limits that plimsoll sets, or may have set; a note when nothing can be kept."""
+        claimed = {o.disk.key for o in outcomes if o.change is not None and o.result.kind in _OURS}
+        memory = remembering(self._situation, self._decided, claimed=claimed, unseen=self._unseen)
+        if memory == self._kept:
+            return ()
+        try:
+            self._ledger.remember(memory)
+        except StateError as error:
+            return (because(Code.NO_RECORD, detail=str(error)),)
+        self._kept = memory
+        return ()

@@ -1,14 +1,14 @@
 """What plimsoll keeps on this node: the one home of its files below the state directory.
 
-=================  =====================  ==========================================================
-file               what it is             when it cannot be read
-=================  =====================  ==========================================================
-``memory.json``    what was last wanted   set aside as ``memory.json.corrupt``; the pass goes on as on
-                   for each disk          a new node, so limits that it set before are left alone
-``rules.last.yaml``  the last good rules  the pass stops: there is nothing to run on
-``record.sqlite``  every change           tighten with the journal alone, never loosen (``record``)
-``lock``           held by a pass         never read
-=================  =====================  ==========================================================
+===================  =====================  =========================================================
+file                 what it is             when it cannot be read
+===================  =====================  =========================================================
+``memory.json``      what was last wanted   set aside as ``memory.json.corrupt``; the pass goes on as on
+                     for each disk          a new node, so limits that it set before are left alone
+``rules.last.yaml``  the last good rules    the pass stops: there is nothing to run on
+``record.sqlite``    every change           limits are tightened with the journal alone, never loosened
+``lock``             held by a pass         never read
+===================  =====================  =========================================================
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class State:
         finally:
             os.close(lock)
 
-    def load_memory(self) -> dict[str, Remembered]:
+    def load_memory(self, *, set_aside: bool = True) -> dict[str, Remembered]:
         """What was wanted for each disk, by ``Disk.key``. A corrupt file is set aside, a newer one refused."""
         try:
             text = self.memory.read_text(encoding="utf-8")
@@ -96,10 +96,10 @@ class State:
             if version <= MEMORY_VERSION:
                 return {key: _remembered(value) for key, value in envelope["disks"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            aside = self.memory.with_suffix(".json.corrupt")
-            LOG.warning("%s is corrupt (%s); it is kept as %s", self.memory, error, aside.name)
-            with suppress(OSError):  # a directory that cannot be written to is reported by the save
-                self.memory.replace(aside)
+            LOG.warning("%s is corrupt (%s): limits that plimsoll set before are left alone", self.memory, error)
+            if set_aside:
+                with suppress(OSError):  # a directory that cannot be written to is reported by the save
+                    self.memory.replace(self.memory.with_suffix(".json.corrupt"))
             return {}
         raise StateError(
             f"{self.memory}: written by a newer plimsoll (version {version}, known up to {MEMORY_VERSION});"

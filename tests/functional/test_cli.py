@@ -28,6 +28,7 @@ LIST_COLUMNS = ["guest", "disk", "volume", "pool", "size", "in_force", "wanted",
         ["disk", "lost"],
         ["plann"],
         ["--no-such-option"],
+        ["-v"],
     ],
     ids=" ".join,
 )
@@ -153,6 +154,13 @@ def test_settings_that_are_broken_name_file_line_and_key(plimsoll: Plimsoll, tmp
 def test_the_environment_comes_before_the_file(plimsoll: Plimsoll, test_node: str) -> None:
     assert plimsoll("plan").status != 0
     assert plimsoll("plan", OS_LIBVIRT__URI=test_node).status == 0
+
+
+def test_a_bad_value_in_the_environment_is_named(plimsoll: Plimsoll) -> None:
+    ran = plimsoll("plan", OS_DEFAULT__MODE="enforced")
+    assert ran.status == 1
+    assert ran.err.startswith("environment: OS_DEFAULT__MODE: ")
+    assert ran.err.count("\n") == 1
 
 
 def test_a_state_directory_that_cannot_be_made_is_a_sentence(

@@ -104,7 +104,7 @@ def test_a_volume_that_nova_attached_with_limits_is_left_alone_until_a_rule_over
     (guest,) = guests(disks=[volume(2**30, iotune={"read_iops_sec": 900, "write_iops_sec": 450})])
     enforce = node.run("enforce", *only(guest))
     assert enforce.status == 0
-    assert "1 disk left alone: it was attached with limits of its own" in enforce.out
+    assert "1 disk left alone: attached with limits already" in enforce.out
     assert in_force(hypervisor, guest.uuid, "vda") == gold
     node.write_rules(
         RULES + "rules:\n  - name: ours\n    match: {pool: volumes}\n    override: true\n"

@@ -143,12 +143,13 @@ def test_a_mistake_is_told_with_file_line_and_key(file: Write, text: str, expect
 
 def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path, file: Write) -> None:
     (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "a.conf").write_text("[libvirt]\nuir = x\n")
+    for name in "cfabed":
+        (tmp_path / "d" / f"{name}.conf").write_text("[libvirt]\nuir = x\n")
     main = file("[DEFAULT]\nmoed = x\n[libvirt]\ndeadline = x\n")
     with pytest.raises(ConfigError) as error:
         config.load([main], [tmp_path / "d"])
     places = [line.split(": ")[0].removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
-    assert places == ["plimsoll.conf:2", "plimsoll.conf:4", "d/a.conf:2"]
+    assert places == ["plimsoll.conf:2", "plimsoll.conf:4", *(f"d/{name}.conf:2" for name in "abcdef")]
 
 
 @pytest.mark.parametrize("text", ["[DEFAULT]\nrules_file = $nowhere/r.yaml\n", "[libvirt]\nuri = qemu:///$nowhere\n"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from plimsoll_agent.decide import Answer, Remembered, Silent, Situation, Source, Step, Unmanaged, Wants, decide
@@ -43,11 +45,15 @@ def test_a_disk_of_which_nobody_speaks_is_left_alone_and_not_released() -> None:
     assert decision.trail == (Step("a", SILENT),)
 
 
-def test_what_is_remembered_is_of_one_attachment_only() -> None:
+def test_what_is_remembered_is_of_one_attachment_or_came_back_with_the_definition() -> None:
     disk = a_disk()
     remembered = Remembered(WANTS.limits, WANTS.reason, NOON, disk.attachment, enforced=True)
     situation = a_situation(memory={disk.key: remembered})
+    again = a_guest(run="4")
     assert situation.ours(disk) is remembered
-    assert situation.ours(a_disk(guest=a_guest(run="4"))) is None, "the guest was started anew"
+    assert situation.ours(a_disk(again)) is None, "the guest was started anew"
     assert situation.ours(a_disk(node="7")) is None, "the volume was attached anew"
-    assert situation.ours(a_disk(volume_id="a0e41de2-d6b7-47d3-8136-56883c77d09e")) is None
+    assert situation.ours(a_disk(again, defined=WANTS.limits)) is remembered, "from its persistent definition"
+    assert situation.ours(a_disk(volume_id="a0e41de2-d6b7-47d3-8136-56883c77d09e", defined=WANTS.limits)) is None
+    observed = a_situation(memory={disk.key: replace(remembered, enforced=False)})
+    assert observed.ours(a_disk(again, defined=WANTS.limits)) is None, "what was never enforced cannot come back"

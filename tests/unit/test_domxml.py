@@ -71,12 +71,11 @@ def test_scsi_disks_are_read_with_the_flavors_quota_on_the_own_disk() -> None:
 
 
 def test_burst_lengths_and_groups_of_a_definition_are_read() -> None:
-    _, (own, volume, grouped) = parse(sample("41-live-group-name.live.xml"))
+    _, (_own, volume, grouped) = parse(sample("41-live-group-name.live.xml"))
     assert isinstance(volume.defined, Limits)
     assert volume.defined.read_iops_sec_max_length == 30
     assert volume.defined.total_bytes_sec_max_length == 1
     assert grouped.defined == Limits(total_bytes_sec=4194304, total_iops_sec=500, group_name="vm-total")
-    assert [disk.group for disk in (own, volume, grouped)] == [None, None, "vm-total"]
 
 
 # --- what else libvirt writes
@@ -264,18 +263,11 @@ def test_an_empty_iotune_and_zeros_are_unlimited() -> None:
     assert defined("<total_iops_sec>0</total_iops_sec>") == Limits()
 
 
-def test_a_group_that_libvirt_keeps_after_a_lift_is_a_group_without_a_limit() -> None:
-    disk = disk_of(rbd("<iotune><group_name>both</group_name></iotune>"))
-    assert disk.defined == Limits()
-    assert disk.group == "both"
-
-
 def test_a_group_named_after_the_device_is_none() -> None:
     disk = disk_of(
         rbd("<iotune><total_iops_sec>5</total_iops_sec><group_name>drive-virtio-disk0</group_name></iotune>")
     )
     assert disk.defined == Limits(total_iops_sec=5)
-    assert disk.group is None
 
 
 # --- what is no domain

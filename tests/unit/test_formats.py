@@ -57,6 +57,12 @@ def test_columns_stand_straight_beside_wide_characters(name: str) -> None:
     assert row == name + " " * (12 - wide) + "vda"
 
 
+def test_a_column_is_as_wide_as_its_widest_name_on_the_terminal() -> None:
+    head, wide, other = table(("guest", "disk"), ("データデータ", "vda"), ("instance", "vdb"))
+    assert wide == "データデータ  vda"
+    assert head.index("DISK") == other.index("vdb") == 14
+
+
 def test_no_line_ends_in_spaces() -> None:
     assert all(line == line.rstrip() for line in table(("a", "b"), ("x", ""), ("", "long enough"), ("", "")))
 

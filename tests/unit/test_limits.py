@@ -268,7 +268,10 @@ def test_each_parameter_knows_what_it_measures() -> None:
 def test_a_group_that_nobody_named_is_no_group() -> None:
     for name in (None, "", "/machine/peripheral/virtio-disk0/virtio-backend", "drive-virtio-disk0"):
         assert shared_group(name) is None
-    assert shared_group("vm-total") == "vm-total"
+    assert shared_group("vm-total", alias="scsi0-0-0-0") == "vm-total"
+    # QEMU names the group of a SCSI disk after its id, and of no other disk's.
+    assert shared_group("scsi0-0-0-0", alias="scsi0-0-0-0") is None
+    assert shared_group("scsi0-0-0-0", alias="scsi0-0-0-1") == "scsi0-0-0-0"
 
 
 def test_a_disk_taken_out_of_a_group_shares_with_nobody() -> None:

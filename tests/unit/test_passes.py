@@ -189,6 +189,40 @@ def test_a_limit_set_behind_libvirts_back_before_the_first_pass_is_nobodys_promi
     assert kinds(node.run()) == ["changed"]
 
 
+def test_limits_that_come_back_with_a_restart_from_the_persistent_definition_are_still_ours(node: Node) -> None:
+    node.run()
+    node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]], defined=DEFAULT)
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_a_refused_write_claims_no_limits_of_others(tmp_path: Path) -> None:
+    gold = Limits(total_iops_sec=3000)
+    node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
+    node.rules = Rules(rules=(Rule("ours", Match(pool=("volumes",)), DEFAULT, override=True),))
+
+    def refuse() -> None:
+        raise Rejected("QEMU says no")
+
+    node.hypervisor.before["set_limits"] = refuse
+    assert kinds(node.run()) == ["failed"]
+    node.rules = Rules(default=DEFAULT)
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+
+
+def test_limits_of_others_that_happen_to_be_right_are_not_claimed(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=DEFAULT, defined=DEFAULT)))
+    node.rules = Rules(rules=(Rule("ours", Match(pool=("volumes",)), DEFAULT, override=True),))
+    assert kinds(node.run()) == ["right"]
+    node.rules = Rules(default=TIGHTER)
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+
+
+def test_a_guest_that_is_asked_for_and_not_there_is_said(node: Node) -> None:
+    with pytest.raises(Vanished, match="nobody"):
+        node.run(scope=Scope(frozenset({"instance-00000001", "nobody"})))
+
+
 def test_limits_that_come_back_with_a_reboot_are_the_attachments_own(node: Node) -> None:
     node.run()
     gold = Limits(total_iops_sec=3000)
@@ -431,6 +465,7 @@ def test_without_a_record_nothing_is_loosened(node: Node) -> None:
     node.rules = Rules(default=DEFAULT)
     report = node.run(ledger=NoRecord(node.state, "tests"))
     assert codes(report) == [Code.NO_RECORD] * 4
+    assert report.failures == 4
     assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].in_force == TIGHTER
 
 

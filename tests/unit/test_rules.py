@@ -262,6 +262,12 @@ def test_a_rule_means_a_disk_however_its_words_are_written(match: dict[str, Any]
     assert parsed(match).misfit(a_disk()) is None
 
 
+def test_a_project_is_the_same_with_dashes_and_without_on_either_side() -> None:
+    guest = a_guest(project=DASHED.upper())
+    for written in (PROJECT, DASHED):
+        assert parsed({"project": written}).misfit(a_disk(guest)) is None
+
+
 def parsed(match: dict[str, Any]) -> Match:
     # JSON is YAML.
     text = str({"rules": [{"name": "r", "match": match, "limits": "unlimited"}]})

@@ -109,15 +109,32 @@ def test_the_definition_decides_whose_a_limit_is_not_qemu() -> None:
     assert left_alone(default=C, disk=undone) is Code.FOREIGN_LIMIT
 
 
+EARLIER = "an earlier run of the guest"
+
+
 @pytest.mark.parametrize(
-    ("enforced", "attachment", "ours"),
-    [(True, None, True), (False, None, False), (True, "an earlier one", False)],
-    ids=["enforced", "only observed", "another attachment"],
+    ("limits", "enforced", "attachment", "ours"),
+    [
+        (OWN, True, ATTACHED.attachment, True),
+        (A, True, ATTACHED.attachment, True),
+        (OWN, False, ATTACHED.attachment, False),
+        (OWN, True, EARLIER, True),
+        (A, True, EARLIER, False),
+        (OWN, False, EARLIER, False),
+    ],
+    ids=[
+        "enforced",
+        "enforced, then changed by another",
+        "only observed",
+        "ours came back with the definition",
+        "another came with the new attachment",
+        "observed before the restart",
+    ],
 )
-def test_a_limit_is_ours_only_where_we_enforced_it_on_this_attachment(
-    enforced: bool, attachment: str | None, ours: bool
+def test_a_limit_is_ours_only_where_we_enforced_it(
+    limits: Limits, enforced: bool, attachment: str, ours: bool
 ) -> None:
-    remembered = Remembered(OWN, because(Code.NODE_DEFAULT), NOON, attachment or ATTACHED.attachment, enforced)
+    remembered = Remembered(limits, because(Code.NODE_DEFAULT), NOON, attachment, enforced)
     answer = decision(disk=ATTACHED, memory={ATTACHED.key: remembered}, default=C).wanted
     assert isinstance(answer, Wants if ours else Unmanaged)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent.decide import Remembered, Situation
@@ -19,8 +19,8 @@ GUEST = "1ebc1454-0d31-4367-8c90-06e18daa66f9"
 VOLUME = "e725b0de-c647-4620-be6b-d427f6cb59cf"
 PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
 
-# No deadline: the machine may be busy. No database: a test run leaves nothing behind.
-examples = settings(deadline=None, max_examples=150, database=None)
+# No deadline and no check for slowness: the machine may be busy. No database: a test run leaves nothing behind.
+examples = settings(deadline=None, max_examples=150, database=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def a_guest(**other: Any) -> Guest:

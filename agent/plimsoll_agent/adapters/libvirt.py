@@ -31,10 +31,10 @@ class Libvirt:
         self.uri = uri
         self._deadlines = Deadlines(deadline, at_once)
         try:
-            self._connection: Any = self._call("libvirt", lambda: libvirt.open(uri))
+            self._connection: Any = self._deadlines.call("libvirt", lambda: libvirt.open(uri))
         except Unanswered as error:
             raise Unreachable(f"libvirt at {uri} does not answer: {error}") from error
-        except PlimsollError as error:
+        except libvirt.libvirtError as error:
             raise Unreachable(f"libvirt at {uri} cannot be reached: {error}") from error
 
     @property

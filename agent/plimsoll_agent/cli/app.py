@@ -65,6 +65,12 @@ class Plimsoll(App):
             for handler in logging.getLogger("").handlers:
                 handler.setFormatter(_JournalFormatter("%(message)s"))
 
+    def interact(self) -> None:
+        """Options without a command: cliff would open a prompt of its own."""
+        self.parser.print_usage(self.stderr)
+        self.stderr.write("plimsoll: no command given; see: plimsoll --help\n")
+        raise SystemExit(UsageError.exit_status)
+
     def run_subcommand(self, argv: list[str]) -> int:
         try:
             self.command_manager.find_command(argv)

@@ -89,7 +89,7 @@ def standing(settings: Settings, by_hand: Limits | None, *, keep: bool) -> Stand
     in_force, complaint = _rules(settings.rules_file, state, keep=keep)
     if by_hand is not None:
         in_force = in_force.with_command_line(by_hand)
-    situation = Situation(now=datetime.now(UTC), rules=in_force, memory=state.load_memory())
+    situation = Situation(now=datetime.now(UTC), rules=in_force, memory=state.load_memory(set_aside=keep))
     return Standing(situation, complaint)
 
 

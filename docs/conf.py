@@ -1,0 +1,37 @@
+"""Sphinx: HTML and man pages. Warnings are errors (``script/test docs``)."""
+
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "plimsoll"
+author = "the plimsoll developers"
+release = version = version_of("plimsoll-agent")
+
+extensions = ["cliff.sphinxext", "oslo_config.sphinxext", "plimsoll_docs", "reno.sphinxext"]
+exclude_patterns = ["_build"]
+nitpicky = True
+highlight_language = "none"
+smartquotes = False  # what stands in quotes is typed as it stands
+
+html_theme = "alabaster"
+html_theme_options = {
+    "description": "Block I/O limits in force on every RBD disk of a compute node",
+    "page_width": "76em",
+    "sidebar_width": "15em",
+    "fixed_sidebar": True,
+}
+html_show_sourcelink = False
+html_copy_source = False
+html_show_copyright = False
+
+# -h stands in every command of cliff's; --help is said once for all.
+autoprogram_cliff_ignored = ["-h", "--help"]
+
+man_pages = [
+    ("reference/plimsoll", "plimsoll", "keep block I/O limits in force on RBD disks of guests", author, 1),
+    ("reference/plimsoll.conf", "plimsoll.conf", "settings of plimsoll", author, 5),
+    ("reference/plimsoll-rules", "plimsoll-rules", "which RBD disks get which limits", author, 5),
+]

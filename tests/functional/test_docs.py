@@ -1,0 +1,153 @@
+"""What the documentation says of commands, options, statuses, codes and keys is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import rules
+from plimsoll_agent.cli.app import Plimsoll
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.outcome import Kind
+from plimsoll_agent.reason import Code
+from plimsoll_agent.record import Verdict
+from tests.functional.conftest import Ran
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(page for page in DOCS.rglob("*.rst") if "_build" not in page.parts),
+        *(ROOT / "releasenotes/notes").glob("*.yaml"),
+    ]
+)
+Run = Callable[..., Ran]
+
+
+def commands_in(text: str) -> Iterator[tuple[str, bool]]:
+    """What follows ``plimsoll`` in console lines, and in literals; True for a line that is typed as it stands."""
+    for line in re.findall(r"^ *# plimsoll (.+)$", text, re.MULTILINE):
+        yield re.split(r" [|>#] ", line)[0], True
+    for words in re.findall(r"``?plimsoll\s([^`]+)``?", text):
+        yield " ".join(words.split()), False
+
+
+def test_there_are_commands_to_look_at() -> None:
+    assert sum(typed for page in PAGES for _, typed in commands_in(page.read_text())) > 15
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_and_option_is_known(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app = Plimsoll()
+    for line, typed in commands_in(page.read_text()):
+        words = shlex.split(line)
+        if words[0] == "--version":
+            continue
+        factory, name, rest = app.command_manager.find_command(words)
+        parser = factory(app, None).get_parser(f"plimsoll {name}")
+        unknown = {word.partition("=")[0] for word in rest if word.startswith("-")} - set(
+            parser._option_string_actions
+        )
+        assert not unknown, f"plimsoll {line}"
+        if typed:
+            try:
+                parser.parse_args(rest)
+            except SystemExit:
+                pytest.fail(f"plimsoll {line}: {capsys.readouterr().err}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_of_the_checkout_that_is_named_is_there(page: Path) -> None:
+    named = re.findall(r"(?<![\w/.-])((?:script|tests|etc|docs|agent|probes)/[\w./-]*\w)", page.read_text())
+    missing = [name for name in named if not (ROOT / name).exists() and "_build" not in name]
+    assert not missing
+
+
+def _status(run: Run, directory: Path, *words: str, text: str = "", before: str | None = None) -> int:
+    file = directory / "rules.yaml"
+    if before is not None:
+        file.write_text(before)
+        run("enforce", *words[1:])
+    file.write_text(text)
+    return run(*words).status
+
+
+def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str, tmp_path: Path) -> None:
+    # libvirt's test driver refuses a limit without a burst, so such a write fails.
+    refused, wanted = (
+        "default: {limits: {total_iops_sec: 5}}",
+        "default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}",
+    )
+    node = ("--uri", test_node)
+
+    def status(*words: str, text: str = "", before: str | None = None) -> int:
+        return _status(plimsoll, tmp_path, *words, *node, text=text, before=before)
+
+    found = {
+        ("any", status("plan", "--no-such-option")),
+        ("any", status("plan", text="broken")),
+        ("plan", status("plan")),
+        ("plan", status("plan", text=wanted)),
+        ("plan", status("plan", text="broken", before="")),
+        ("enforce", status("enforce", text=wanted)),
+        ("enforce", status("enforce", "--mode", "enforce", text=refused)),
+        ("enforce", status("enforce", "--total-iops-sec", "5")),
+        ("disk list, disk show, disk explain", status("disk", "list")),
+        ("disk list, disk show, disk explain", status("disk", "list", text="broken")),
+    }
+    table = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
+    assert {(command, int(number)) for command, number in table} == found
+
+
+@pytest.mark.parametrize(("names", "page"), [(Code, "json.rst"), (Verdict, "state.rst")])
+def test_every_code_stands_in_its_table_and_no_other(names: type[StrEnum], page: str) -> None:
+    assert set(re.findall(r"\* - ``(.+)``\n", (REFERENCE / page).read_text())) == {name.value for name in names}
+
+
+def test_every_kind_of_outcome_is_told() -> None:
+    text = (REFERENCE / "json.rst").read_text()
+    assert [kind for kind in Kind if f"``{kind.value}``" not in text] == []
+
+
+def _shape(value: object) -> object:
+    """The keys of an object, and of those in it; limits and facts are not keys of ours."""
+    if not isinstance(value, dict):
+        return None
+    return {key: _shape(inner) if key == "change" else None for key, inner in value.items()}
+
+
+def test_the_json_shown_has_the_keys_of_the_real_one(plimsoll: Run, test_node: str) -> None:
+    shown = json.loads((REFERENCE / "plan.json").read_text())
+    real = json.loads(plimsoll("plan", "--uri", test_node, "--total-iops-sec", "5", "-f", "json").out)
+    assert (shown["version"], set(shown)) == (real["version"], set(real))
+    assert _shape(shown["outcomes"][0]) == _shape(real["outcomes"][0])
+    explained = (REFERENCE / "json.rst").read_text()
+    assert [key for key in real["outcomes"][0] if f"``{key}``" not in explained] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["-: 1", "rules: [{-: 1}]", "rules: [{match: {-: 1}}]"], ids=["file", "rule", "match"]
+)
+def test_every_key_of_the_rules_is_told(text: str) -> None:
+    with pytest.raises(ConfigError, match="known are") as refused:
+        rules.parse(text, "rules.yaml")
+    known = re.findall(r"known are (.+)", str(refused.value))[0].split(", ")
+    page = (REFERENCE / "plimsoll-rules.rst").read_text()
+    assert [key for key in known if not re.search(f"^``{key}``$", page, re.MULTILINE)] == []
+
+
+def test_the_rules_that_are_shown_are_good() -> None:
+    pages = (page.read_text() for page in PAGES if page.suffix == ".rst")
+    blocks = [block for page in pages for block in re.findall(r"code-block:: yaml\n\n((?: {3,}.*\n|\n)+)", page)]
+    assert len(blocks) > 4
+    for block in blocks:
+        rules.parse(block, "block")

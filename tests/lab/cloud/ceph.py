@@ -1,0 +1,206 @@
+"""The cloud's Ceph: one monitor, one manager, three OSDs on three CRUSH hosts."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from . import adminsocket, cephconf
+from .command import LabError, run
+from .daemon import Daemon
+from .layout import Layout
+from .namespace import Namespace
+
+# What to ask a daemon's admin socket, and the answer that it gives when it serves.
+READY: dict[str, tuple[str, str, object]] = {
+    "mon": ("mon_status", "state", "leader"),
+    "mgr": ("mgr_status", "initialized", True),
+    "osd": ("status", "state", "active"),
+}
+DEBIANS_PYTHON = "/usr/bin/python3"
+
+
+class Ceph:
+    def __init__(self, layout: Layout, namespace: Namespace) -> None:
+        self.conf = layout.ceph_conf
+        self._layout = layout
+        self._namespace = namespace
+
+    # --- what a test does with it
+
+    def run(self, *words: str, timeout: float = 60) -> str:
+        """`ceph WORDS` as client.admin."""
+        return run(["ceph", "-c", self.conf, "--connect-timeout", "15", *words], timeout=timeout)
+
+    def rbd(self, *words: str | Path, timeout: float = 120) -> str:
+        return run(["rbd", "-c", self.conf, *words], timeout=timeout)
+
+    def batch(self, steps: Sequence[dict[str, Any]], timeout: float = 120) -> list[str]:
+        """Many steps in one process; see bindings.py for what a step is."""
+        request = json.dumps({"conf": str(self.conf), "steps": list(steps)})
+        bindings = Path(__file__).with_name("bindings.py")
+        answers: list[str] = json.loads(run([DEBIANS_PYTHON, "-I", bindings], stdin=request, timeout=timeout))
+        return answers
+
+    def create_image(self, pool: str, name: str, size_bytes: int) -> None:
+        self.batch([{"create": [pool, name, size_bytes]}])
+
+    def key(self, entity: str) -> str:
+        """The cephx secret of, say, `client.cinder`."""
+        for line in (self.conf.parent / f"ceph.{entity}.keyring").read_text().splitlines():
+            if line.strip().startswith("key ="):
+                return line.split("=", 1)[1].strip()
+        raise LabError(f"there is no key of {entity}")
+
+    def daemon(self, name: str) -> Daemon:
+        """`mon.a`, `mgr.a`, `osd.0`, `osd.1` or `osd.2`."""
+        kind, _, number = name.partition(".")
+        if name not in self.daemon_names:
+            raise LabError(f"no daemon {name}: there are {', '.join(self.daemon_names)}")
+        argv = [f"/usr/bin/ceph-{kind}", "-f", "-i", number, "-c", str(self.conf)]
+        log = self._layout.logs / f"ceph/{name}.out"
+        return Daemon(self._namespace, name, argv, log, lambda: self._serves(name))
+
+    def _serves(self, name: str) -> bool:
+        """Asked of the daemon itself: after a crash the monitor takes it for alive for some seconds more."""
+        command, field, serving = READY[name.partition(".")[0]]
+        try:
+            answer = adminsocket.ask(self._layout.root / f"run/ceph/{name}.asok", command)
+        except (OSError, ValueError):
+            return False
+        return bool(answer.get(field) == serving)
+
+    daemon_names = ("mon.a", "mgr.a", *(f"osd.{n}" for n in cephconf.OSDS))
+
+    def status(self) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.run("status", "-f", "json"))
+        return answer
+
+    def wait_healthy(self, timeout: float = 120, steady: float = 3) -> None:
+        """Until all OSDs are up and in, every placement group is active+clean, and no check is raised.
+
+        And stays so for `steady` seconds: just after a fault the monitor still tells of the time before it.
+        """
+        deadline = time.monotonic() + timeout
+        healthy_since: float | None = None
+        missing = "not asked"
+        while time.monotonic() < deadline:
+            try:
+                missing = _missing(self.status())
+            except LabError as error:
+                missing = str(error)
+            if missing:
+                healthy_since = None
+            else:
+                healthy_since = healthy_since or time.monotonic()
+                if time.monotonic() - healthy_since >= steady:
+                    return
+            time.sleep(0.5)
+        raise LabError(f"Ceph is not healthy after {timeout:g} s: {missing}")
+
+    # --- making it
+
+    def make(self) -> None:
+        """From nothing to pools; the data directories must not exist yet."""
+        fsid = str(uuid.uuid4())
+        keys = {name: cephconf.new_key() for name in cephconf.CAPABILITIES}
+        self._write_files(fsid, keys)
+        osd_ids = {number: str(uuid.uuid4()) for number in cephconf.OSDS}
+        with ThreadPoolExecutor() as pool:
+            made = [pool.submit(self._make_osd, number, osd_ids[number]) for number in cephconf.OSDS]
+            self._make_monitor(fsid)
+            self.daemon("mon.a").start()
+            self._introduce(osd_ids)
+            self.daemon("mgr.a").start(wait=False)
+            for future in made:
+                future.result()
+        for number in cephconf.OSDS:
+            self.daemon(f"osd.{number}").start(wait=False)
+        self.batch(
+            [
+                *(
+                    {"monitor": {"prefix": "osd pool create", "pool": pool, "pg_num": 8, "pgp_num": 8}}
+                    for pool in cephconf.POOLS
+                ),
+                *(
+                    {"monitor": {"prefix": "osd pool application enable", "pool": pool, "app": "rbd"}}
+                    for pool in cephconf.POOLS
+                ),
+            ]
+        )
+
+    def heal(self) -> None:
+        healed = [name for name in self.daemon_names if self.daemon(name).heal()]
+        if healed:
+            self.wait_healthy()
+
+    def _write_files(self, fsid: str, keys: dict[str, str]) -> None:
+        home = self.conf.parent
+        for directory in ("run/ceph", "var/log/ceph", "var/lib/ceph/crash", "ceph/mon.a", "ceph/mgr.a"):
+            (self._layout.root / directory).mkdir(parents=True, exist_ok=True)
+        self.conf.write_text(cephconf.conf(self._layout.root, fsid))
+        rings = {
+            home / "ceph.client.admin.keyring": ("client.admin",),
+            home / "ceph.client.cinder.keyring": ("client.cinder",),
+            self._layout.root / "ceph/all.keyring": tuple(keys),
+            self._layout.root / "ceph/mgr.a/keyring": ("mgr.a",),
+        }
+        for number in cephconf.OSDS:
+            data = self._layout.root / f"ceph/osd.{number}"
+            data.mkdir(parents=True)
+            rings[data / "keyring"] = (f"osd.{number}",)
+        for path, names in rings.items():
+            path.touch(mode=0o600)
+            path.write_text(cephconf.keyring(keys, names))
+
+    def _make_monitor(self, fsid: str) -> None:
+        monmap = self._layout.root / "ceph/monmap"
+        address = f"[v2:127.0.0.1:{cephconf.MONITOR_V2_PORT},v1:127.0.0.1:{cephconf.MONITOR_V1_PORT}]"
+        run(["monmaptool", "--create", "--fsid", fsid, "--addv", "a", address, monmap])
+        keyring = self._layout.root / "ceph/all.keyring"
+        words = ["--mkfs", "-i", "a", "--monmap", str(monmap), "--keyring", str(keyring)]
+        run(["ceph-mon", "-c", self.conf, *words], boxed=True)
+
+    def _make_osd(self, number: int, osd_id: str) -> None:
+        words = ["--mkfs", "-i", str(number), "--osd-uuid", osd_id, "--no-mon-config"]
+        run(["ceph-osd", "-c", self.conf, *words], timeout=120, boxed=True)
+
+    def _introduce(self, osd_ids: dict[int, str]) -> None:
+        """Tell the monitor which OSDs will come."""
+        self.batch(
+            [
+                # Its own pool would be one more that no OpenStack has.
+                {
+                    "monitor": {
+                        "prefix": "config set",
+                        "who": "mgr",
+                        "name": "mgr/devicehealth/enable_monitoring",
+                        "value": "false",
+                        "force": True,  # the monitor learns a module's options from the manager, later
+                    }
+                },
+                *(
+                    {"monitor": {"prefix": "osd new", "uuid": osd_id, "id": number}}
+                    for number, osd_id in osd_ids.items()
+                ),
+            ]
+        )
+
+
+def _missing(status: dict[str, Any]) -> str:
+    """What keeps the cluster from being healthy, in words; empty when nothing does."""
+    osds = status["osdmap"]
+    up = (osds["num_up_osds"], osds["num_in_osds"])
+    if up != (len(cephconf.OSDS), len(cephconf.OSDS)):
+        return f"{up[0]} OSDs up, {up[1]} in"
+    states = {state["state_name"]: state["count"] for state in status["pgmap"].get("pgs_by_state", [])}
+    if set(states) != {"active+clean"}:
+        return f"placement groups: {states or 'none'}"
+    if status["health"]["status"] != "HEALTH_OK":
+        return ", ".join(status["health"]["checks"])
+    return ""

@@ -1,0 +1,140 @@
+"""Ceph's configuration and keys, made before any daemon runs."""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+import time
+from pathlib import Path
+
+OSDS = (0, 1, 2)
+POOLS = ("volumes", "vms", "images")
+# Away from a stock Ceph's 3300, 6789 and 6800-7300, and below the kernel's ephemeral range.
+MONITOR_V2_PORT = 23300
+MONITOR_V1_PORT = 26789
+DAEMON_PORTS = (26800, 26899)
+OSD_SIZE = 4 * 1024**3
+
+CAPABILITIES = {
+    "mon.": {"mon": "allow *"},
+    "client.admin": {"mon": "allow *", "mgr": "allow *", "osd": "allow *", "mds": "allow *"},
+    # As Ceph's manual for OpenStack gives them.
+    "client.cinder": {
+        "mon": "profile rbd",
+        "osd": "profile rbd pool=volumes, profile rbd pool=vms, profile rbd-read-only pool=images",
+        "mgr": "profile rbd pool=volumes, profile rbd pool=vms",
+    },
+    "mgr.a": {"mon": "allow profile mgr", "osd": "allow *", "mds": "allow *"},
+    **{f"osd.{n}": {"mon": "allow profile osd", "mgr": "allow profile osd", "osd": "allow *"} for n in OSDS},
+}
+
+
+def new_key() -> str:
+    """A cephx secret: type 1 (AES), creation time, length, 16 random bytes."""
+    return base64.b64encode(struct.pack("<hIIh", 1, int(time.time()), 0, 16) + os.urandom(16)).decode()
+
+
+def keyring(keys: dict[str, str], names: tuple[str, ...]) -> str:
+    lines = []
+    for name in names:
+        lines += [f"[{name}]", f"\tkey = {keys[name]}"]
+        lines += [f'\tcaps {service} = "{what}"' for service, what in CAPABILITIES[name].items()]
+    return "\n".join(lines) + "\n"
+
+
+def conf(root: Path, fsid: str) -> str:
+    osds = "\n".join(f"[osd.{n}]\ncrush location = root=default host=lab-{'abc'[n]}" for n in OSDS)
+    return f"""\
+[global]
+fsid = {fsid}
+mon initial members = a
+mon host = [v2:127.0.0.1:{MONITOR_V2_PORT}/0,v1:127.0.0.1:{MONITOR_V1_PORT}/0]
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
+ms bind port min = {DAEMON_PORTS[0]}
+ms bind port max = {DAEMON_PORTS[1]}
+auth cluster required = cephx
+auth service required = cephx
+auth client required = cephx
+auth allow insecure global id reclaim = false
+run dir = {root}/run/ceph
+admin socket = {root}/run/ceph/$name.asok
+log file = {root}/var/log/ceph/$name.log
+mon cluster log file = {root}/var/log/ceph/cluster.log
+crash dir = {root}/var/lib/ceph/crash
+mon data = {root}/ceph/mon.a
+mgr data = {root}/ceph/mgr.a
+osd data = {root}/ceph/osd.$id
+
+osd pool default size = 2
+osd pool default min size = 1
+osd pool default pg num = 8
+osd pool default pgp num = 8
+osd pool default pg autoscale mode = off
+mon allow pool delete = true
+mon max pg per osd = 500
+
+# Outages show within seconds. The grace is the OSDs' and the monitor's, and it must not grow with each test
+# that stops an OSD.
+osd heartbeat interval = 1
+osd heartbeat grace = 6
+mon osd adjust heartbeat grace = false
+mon osd min down reporters = 1
+mon pg stuck threshold = 5
+
+# The cores are the guests' too: only trouble is logged, and no checksums guard disks that are files anyway.
+debug ms = 0/0
+debug osd = 0/1
+debug bluestore = 0/0
+debug bluefs = 0/0
+debug bdev = 0/0
+debug rocksdb = 0/0
+debug mon = 0/1
+debug paxos = 0/0
+debug auth = 0/0
+debug mgr = 0/0
+ms crc data = false
+bluestore csum type = none
+
+[client]
+admin socket =
+log file =
+keyring = {root}/etc/ceph/ceph.$name.keyring
+
+[mon]
+mon data avail warn = 2
+mon data avail crit = 1
+mon health to clog tick interval = 10
+mon tick interval = 2
+# Slow peers of a lab on two cores are no clock trouble.
+mon lease = 10
+
+[mgr]
+mgr initial modules =
+mgr tick period = 1
+mgr stats period = 2
+
+[osd]
+osd objectstore = bluestore
+bluestore block size = {OSD_SIZE}
+bluestore block create = true
+bluestore cache autotune = false
+bluestore cache size = 67108864
+osd memory target = 939524096
+osd op complaint time = 3
+osd mon report interval = 1
+osd mgr report interval = 1
+osd op num shards = 2
+osd op num threads per shard = 1
+ms async op threads = 2
+osd max backfills = 4
+osd recovery sleep = 0
+osd scrub begin hour = 0
+osd scrub during recovery = false
+osd scrub min interval = 604800
+osd scrub max interval = 1209600
+osd deep scrub interval = 1209600
+
+{osds}
+"""

@@ -1,0 +1,217 @@
+"""The small real cloud: Ceph, libvirtd and guests, in one namespace and below one directory."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import domain, image, preflight, progress
+from .booted import BootedGuest
+from .ceph import Ceph
+from .command import LabError
+from .daemon import Daemon, process_state
+from .disk import Disk, belonging_to, targets
+from .domain import Server
+from .guest import Guest
+from .layout import Layout
+from .libvirtd import Libvirt, bindings
+from .namespace import Namespace
+from .progress import PARTS
+
+Say = Callable[[str], None]
+
+
+class Cloud:
+    """Nothing happens before `up`. Several programs may hold one: all state is on disk and in the daemons."""
+
+    def __init__(self, root: Path | str | None = None, say: Say = print) -> None:
+        self.layout = Layout.from_environment(root)
+        self.namespace = Namespace(self.layout)
+        self.ceph = Ceph(self.layout, self.namespace)
+        self.libvirt = Libvirt(self.layout, self.namespace)
+        self.say = say
+
+    @property
+    def libvirt_uri(self) -> str:
+        return self.layout.libvirt_uri
+
+    @property
+    def libvirtd(self) -> Daemon:
+        return self.libvirt.daemon
+
+    def connect(self) -> Any:
+        """A new libvirt.virConnect; the caller closes it."""
+        return self.libvirt.connect()
+
+    # --- up and down
+
+    def up(self, parts: Iterable[str] = ("ceph", "libvirt")) -> None:
+        """Start what is not up; what is up but was stopped or killed runs again afterwards."""
+        preflight.check_root()
+        self.layout.check()
+        chosen = progress.with_what_they_need(parts)
+        preflight.check_packages(image_needed="guest" in chosen and image.cached(self.layout.cache) is None)
+        bindings()
+        with self.layout.locked(self.say):
+            if self.namespace.supervisor_pid() is None or progress.half_made(self.layout):
+                self._start_afresh()
+            for part in chosen:
+                self._bring_up(part)
+
+    def down(self) -> None:
+        """End everything and remove it, however it was left. The cached guest image stays."""
+        preflight.check_root()
+        self.layout.check()
+        image.tidy(self.layout.cache)
+        if not self.layout.root.exists():
+            return
+        with self.layout.locked(self.say):
+            self._wipe()
+            self.libvirt.close()  # not before: a libvirtd that was stopped would never answer the farewell
+            self.layout.lock.unlink()
+            self.layout.root.rmdir()
+
+    def status(self) -> dict[str, Any]:
+        daemons = {name: (pid, process_state(pid)) for name, pid in self.namespace.daemons().items()}
+        running = self.namespace.supervisor_pid() is not None
+        # A libvirtd that is stopped would never answer.
+        askable = daemons.get("libvirtd", (0, "gone"))[1] == "running"
+        return {
+            "root": str(self.layout.root),
+            "parts": {part: progress.state(self.layout, part) if running else "down" for part in PARTS},
+            "daemons": {name: {"pid": pid, "state": state} for name, (pid, state) in daemons.items()},
+            "guests": [guest.name for guest in self.guests()] if askable else [],
+            "libvirt_uri": self.libvirt_uri,
+            "ceph_conf": str(self.ceph.conf),
+        }
+
+    def _start_afresh(self) -> None:
+        self._wipe()
+        preflight.check_space(self.layout)
+        preflight.check_ports()
+        self.namespace.start()
+
+    def _wipe(self) -> None:
+        self.namespace.kill()
+        for entry in self.layout.root.iterdir():
+            if entry == self.layout.lock:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    def _bring_up(self, part: str) -> None:
+        makers: dict[str, tuple[Callable[[], str], Callable[[], object]]] = {
+            "ceph": (self._make_ceph, self.ceph.heal),
+            "libvirt": (self._make_libvirt, self.libvirt.daemon.heal),
+            "guest": (self._booted.make, self._booted.heal),
+        }
+        make, heal = makers[part]
+        if progress.state(self.layout, part) == "up":
+            heal()
+            return
+        started = time.monotonic()
+        progress.set_state(self.layout, part, "begun")
+        what = make()
+        progress.set_state(self.layout, part, "up")
+        self.say(f"{part}: {what} in {time.monotonic() - started:.0f} s")
+
+    def _make_ceph(self) -> str:
+        self.ceph.make()
+        self.ceph.wait_healthy(steady=0)
+        return "monitor, manager, 3 OSDs up"
+
+    def _make_libvirt(self) -> str:
+        self.libvirt.make(self.ceph.key("client.cinder"))
+        return "libvirtd up"
+
+    # --- guests
+
+    def booted_guest(self) -> Guest:
+        """The cloud's one guest with a system inside, booted when first asked for.
+
+        vda is its own disk; vdb is a Cinder volume with a file system, mounted at booted.MOUNT_POINT.
+        """
+        guest = self._booted.running()
+        if guest is None:
+            self.up(["guest"])
+            guest = self._booted.running()
+        if guest is None:
+            raise LabError("the booted guest went away")
+        return guest
+
+    @property
+    def _booted(self) -> BootedGuest:
+        return BootedGuest(self)
+
+    def paused_guest(self, disks: Sequence[Disk] = (), server: Server | None = None) -> Guest:
+        return self.paused_guests([disks], server)[0]
+
+    def paused_guests(
+        self, disks_of_each: Sequence[Sequence[Disk]], server: Server | None = None
+    ) -> list[Guest]:
+        """As many guests as there are lists of disks: 8 MiB each, started paused, never run."""
+        if progress.state(self.layout, "libvirt") != "up":
+            self.up()
+        planned = []
+        for disks in disks_of_each:
+            guest_uuid = str(uuid.uuid4())
+            planned.append((guest_uuid, [belonging_to(guest_uuid, disk) for disk in disks]))
+        self.ceph.batch(
+            [
+                {"create": [disk.image.pool, disk.image.image, disk.size]}
+                for _, disks in planned
+                for disk in disks
+            ]
+        )
+        paused = bindings().VIR_DOMAIN_START_PAUSED
+        return [
+            self.start_guest(self.next_name(), guest_uuid, server or Server(), disks, flags=paused)
+            for guest_uuid, disks in planned
+        ]
+
+    def start_guest(
+        self,
+        name: str,
+        guest_uuid: str,
+        server: Server,
+        disks: Sequence[Disk],
+        boot: domain.Boot | None = None,
+        flags: int = 0,
+    ) -> Guest:
+        """Defined and started, as Nova does it; the disks' images must exist."""
+        attached = list(zip(disks, targets(disks), strict=True))
+        text = domain.xml(name, guest_uuid, server, attached, boot)
+        try:
+            self.libvirt.shared().defineXML(text).createWithFlags(flags)
+        except bindings().libvirtError as error:
+            raise LabError(f"{name}: {error}") from None
+        return Guest(self, name, guest_uuid)
+
+    def guests(self) -> list[Guest]:
+        """All that libvirtd knows of, running or not."""
+        return [Guest(self, one.name(), one.UUIDString()) for one in self.libvirt.shared().listAllDomains()]
+
+    def destroy_guests(self, guests: Iterable[Guest]) -> None:
+        """End them and remove their images."""
+        images = [image for guest in guests for image in guest.undefine()]
+        self.ceph.batch([{"remove": [image.pool, image.image]} for image in images])
+
+    def next_name(self) -> str:
+        """instance-00000001 and so on: a number is never given twice."""
+        numbers = self.layout.root / "instances"
+        numbers.mkdir(exist_ok=True)
+        number = sum(1 for _ in numbers.iterdir()) + 1
+        while True:
+            name = f"instance-{number:08x}"
+            try:
+                (numbers / name).touch(exist_ok=False)
+            except FileExistsError:
+                number += 1
+                continue
+            return name

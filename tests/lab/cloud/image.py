@@ -1,0 +1,128 @@
+"""The bootable guest image: built once with debootstrap, kept under a name made of its recipe."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import recipe
+from .command import LabError, run
+
+BUILD_SPACE = 4 * 1024**3
+
+
+@dataclass(frozen=True)
+class GuestImage:
+    kernel: Path
+    initrd: Path
+    root: Path  # raw ext4, sparse
+
+
+def cached(cache: Path) -> GuestImage | None:
+    home = cache / recipe.key()
+    return _image(home) if home.is_dir() else None
+
+
+def ensure(cache: Path, say: Callable[[str], None]) -> GuestImage:
+    """The image for the present recipe, built first if there is none; others' builds are waited for."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _drop_abandoned(cache)
+        found = cached(cache)
+        if found:
+            return found
+        if shutil.disk_usage(cache).free < BUILD_SPACE:
+            raise LabError(f"{cache}: building the guest image needs {BUILD_SPACE >> 30} GiB free")
+        say("image: building the guest image with debootstrap, once, in about 2 minutes")
+        build = Path(tempfile.mkdtemp(prefix="build-", dir=cache))
+        try:
+            (build / "out").mkdir()
+            _make(build / "tree", build / "out", build / "log")
+            for outdated in cache.glob("*/root.raw"):
+                shutil.rmtree(outdated.parent)
+            # The rename is the moment from which the image counts.
+            (build / "out").rename(cache / recipe.key())
+        finally:
+            shutil.rmtree(build, ignore_errors=True)
+    return _image(cache / recipe.key())
+
+
+def tidy(cache: Path) -> None:
+    """Remove what killed builds left, unless a build is under way."""
+    if not cache.is_dir():
+        return
+    with (cache / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _drop_abandoned(cache)
+
+
+def _drop_abandoned(cache: Path) -> None:
+    for left in cache.glob("build-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _image(home: Path) -> GuestImage:
+    return GuestImage(home / "vmlinuz", home / "initrd", home / "root.raw")
+
+
+def _make(tree: Path, out: Path, log: Path) -> None:
+    mirror = os.environ.get("PLIMSOLL_LAB_MIRROR", recipe.MIRROR)
+    include = ",".join(recipe.PACKAGES)
+    run(
+        ["debootstrap", "--variant=minbase", f"--include={include}", recipe.SUITE, tree, mirror],
+        timeout=1200,
+        boxed=True,
+        log=log,
+    )
+    _configure(tree)
+    run(["chroot", tree, "update-initramfs", "-u", "-k", "all"], timeout=300, boxed=True, log=log)
+    kernel = _only(tree, "boot/vmlinuz-*")
+    initrd = _only(tree, "boot/initrd.img-*")
+    shutil.copyfile(kernel, out / "vmlinuz")
+    shutil.copyfile(initrd, out / "initrd")
+    _strip(tree)
+    root = out / "root.raw"
+    with root.open("wb") as file:
+        file.truncate(recipe.SIZE)
+    run(["mke2fs", "-q", "-t", "ext4", "-L", "root", "-m", "0", "-d", tree, root], timeout=300, log=log)
+
+
+def _configure(tree: Path) -> None:
+    for name, text in recipe.FILES.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    units = tree / "etc/systemd/system"
+    for unit in recipe.MASKED:
+        (units / unit).unlink(missing_ok=True)
+        (units / unit).symlink_to("/dev/null")
+    initramfs = tree / "etc/initramfs-tools"
+    (initramfs / "modules").write_text("\n".join(recipe.MODULES) + "\n")
+    (initramfs / "conf.d/small").write_text("MODULES=list\nBUSYBOX=n\nCOMPRESS=gzip\nRESUME=none\n")
+
+
+def _strip(tree: Path) -> None:
+    for name in recipe.DROPPED:
+        path = tree / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for name in recipe.EMPTY_AGAIN:
+        (tree / name).mkdir(parents=True, exist_ok=True)
+
+
+def _only(tree: Path, pattern: str) -> Path:
+    found = sorted(tree.glob(pattern))
+    if not found:
+        raise LabError(f"the guest's tree has no {pattern}")
+    return found[-1]

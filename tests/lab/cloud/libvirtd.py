@@ -1,0 +1,119 @@
+"""The cloud's own libvirtd, which no other program on the machine knows of."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import socket
+from typing import Any
+
+from .command import LabError
+from .daemon import Daemon
+from .layout import Layout
+from .namespace import Namespace
+
+SECRET = "457eb676-33da-42ec-9a8c-9293d545c337"
+
+LIBVIRTD_CONF = """\
+auth_unix_ro = "none"
+auth_unix_rw = "none"
+unix_sock_rw_perms = "0700"
+unix_sock_ro_perms = "0700"
+log_filters = "3:qemu 3:util"
+log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+"""
+
+QEMU_CONF = """\
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+# Else virtlogd would have to run as well.
+stdio_handler = "file"
+max_core = 0
+"""
+
+SECRET_XML = f"""\
+<secret ephemeral='no' private='no'>
+  <uuid>{SECRET}</uuid>
+  <usage type='ceph'><name>client.cinder secret</name></usage>
+</secret>
+"""
+
+
+class Libvirt:
+    def __init__(self, layout: Layout, namespace: Namespace) -> None:
+        self._layout = layout
+        self._shared: Any = None
+        log = layout.logs / "libvirt/libvirtd.out"
+        self.daemon = Daemon(namespace, "libvirtd", ["/usr/sbin/libvirtd"], log, self._serves)
+
+    def make(self, cinder_key: str) -> None:
+        """The cinder key becomes the secret that disks name in <auth>."""
+        etc = self._layout.root / "etc/libvirt"
+        etc.mkdir(parents=True, exist_ok=True)
+        (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF)
+        (etc / "qemu.conf").write_text(QEMU_CONF)
+        (self._layout.logs / "libvirt").mkdir(parents=True, exist_ok=True)
+        self.daemon.start()
+        connection = self.connect()
+        try:
+            secret = connection.secretDefineXML(SECRET_XML, 0)
+            secret.setValue(base64.b64decode(cinder_key), 0)
+        finally:
+            connection.close()
+
+    def shared(self) -> Any:
+        """One connection for all handles of this program; a new one when libvirtd was restarted."""
+        if self._shared is not None:
+            try:
+                self._shared.getLibVersion()
+                return self._shared
+            except bindings().libvirtError:
+                self.close()
+        self._shared = self.connect()
+        return self._shared
+
+    def close(self) -> None:
+        if self._shared is None:
+            return
+        try:
+            self._shared.close()
+        except bindings().libvirtError:
+            pass  # the other end is gone, which is what we wanted
+        self._shared = None
+
+    def connect(self) -> Any:
+        """A new libvirt.virConnect; the caller closes it."""
+        libvirt = bindings()
+        try:
+            return libvirt.open(self._layout.libvirt_uri)
+        except libvirt.libvirtError as error:
+            raise LabError(f"libvirtd: {error}") from None
+
+    def _serves(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
+            try:
+                attempt.connect(str(self._layout.libvirt_socket))
+            except OSError:
+                return False
+        # Waits inside libvirtd until its drivers are up.
+        self.connect().close()
+        return True
+
+
+def bindings() -> Any:
+    """The libvirt module, silent on stderr: its errors are raised anyway."""
+    try:
+        libvirt: Any = importlib.import_module("libvirt")
+    except ImportError:
+        raise LabError("this Python lacks libvirt: pip install libvirt-python") from None
+    libvirt.registerErrorHandler(lambda *_: None, None)
+    return libvirt
+
+
+def qemu_bindings() -> Any:
+    return importlib.import_module("libvirt_qemu")

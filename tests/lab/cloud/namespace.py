@@ -1,0 +1,174 @@
+"""The namespace that the cloud lives in, seen from outside."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .command import LabError
+from .layout import COVERED, COVERED_FILES, Layout
+
+
+class Namespace:
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._process: subprocess.Popen[bytes] | None = None  # when started by this very program
+
+    def supervisor_pid(self) -> int | None:
+        """Pid on this host, or None when there is no supervisor."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            try:
+                connection.connect(str(self.layout.supervisor_socket))
+            except (FileNotFoundError, ConnectionRefusedError):
+                return None
+            # The kernel translates the peer's pid into the asker's namespace, so no pid file can be stale.
+            peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return int(struct.unpack("3i", peer)[0])
+
+    def start(self) -> None:
+        """Start a supervisor over an empty root. The caller holds the root's lock."""
+        self._write_accounts()
+        covered = COVERED | {file.lstrip("/"): file for file in COVERED_FILES}
+        descriptor = os.open(self.layout.alive, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # Whoever inherits the descriptor lives in the namespace, so the lock goes with the last of them.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            with (self.layout.root / "supervisor.log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    [
+                        *("unshare", "--fork", "--pid", "--mount-proc", "--mount", "--kill-child", "--"),
+                        *(sys.executable, "-I", str(Path(__file__).with_name("supervisor.py"))),
+                        *(str(self.layout.root), json.dumps(covered)),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(descriptor,),
+                    start_new_session=True,
+                    cwd="/",
+                )
+        finally:
+            os.close(descriptor)
+        deadline = time.monotonic() + 10
+        while self.supervisor_pid() is None:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                said = (self.layout.root / "supervisor.log").read_text().strip().splitlines()
+                raise LabError(f"the namespace did not start: {said[-1] if said else 'no word from unshare'}")
+            time.sleep(0.02)
+
+    def _write_accounts(self) -> None:
+        """Debian's libvirtd looks this user up before it reads qemu.conf, and would need one more package."""
+        etc = self.layout.root / "etc"
+        etc.mkdir(exist_ok=True)
+        for name, line in (
+            ("passwd", "libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin\n"),
+            ("group", "libvirt-qemu:x:64055:\n"),
+        ):
+            text = Path("/etc", name).read_text()
+            (etc / name).write_text(text if "libvirt-qemu:" in text else text + line)
+
+    def kill(self) -> None:
+        """End every process of the namespace; returns when all are gone."""
+        deadline = time.monotonic() + 15
+        while not self._nobody_alive():
+            pid = self.supervisor_pid()
+            if pid is not None:
+                kill_and_wait(pid)
+            if time.monotonic() > deadline:
+                raise LabError(f"{self.layout.alive} stays locked: something of the cloud does not die")
+            time.sleep(0.02)
+        if self._process:
+            self._process.wait()
+            self._process = None
+
+    def _nobody_alive(self) -> bool:
+        """Covers the moment in which a supervisor was started but does not listen yet."""
+        if not self.layout.alive.exists():
+            return True
+        with self.layout.alive.open("r") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    def spawn(self, name: str, argv: list[str], log: Path) -> None:
+        answer = self._ask({"start": name, "argv": argv, "log": str(log)})
+        if "error" in answer:
+            raise LabError(answer["error"])
+
+    def daemons(self) -> dict[str, int]:
+        """Living daemons and their pids on this host."""
+        if self.supervisor_pid() is None:
+            return {}
+        inner = self._ask({})["alive"]
+        seen = self._host_pids()
+        return {name: seen[pid] for name, pid in inner.items() if pid in seen}
+
+    def host_pid(self, inner: int) -> int | None:
+        return self._host_pids().get(inner)
+
+    def _host_pids(self) -> dict[int, int]:
+        """Pid inside the namespace → pid on this host."""
+        supervisor = self.supervisor_pid()
+        if supervisor is None:
+            return {}
+        ours = Path(f"/proc/{supervisor}/ns/pid").stat().st_ino
+        pids = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if (entry / "ns/pid").stat().st_ino == ours:
+                    pids[_innermost_pid(entry)] = int(entry.name)
+            except (OSError, ValueError):
+                continue  # ended while we looked
+        return pids
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(10)
+            try:
+                connection.connect(str(self.layout.supervisor_socket))
+                connection.sendall((json.dumps(request) + "\n").encode())
+                line = connection.makefile("r").readline()
+            except OSError as error:
+                raise LabError(f"the cloud's supervisor does not answer: {error}") from None
+        if not line:
+            raise LabError("the cloud's supervisor hung up")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def _innermost_pid(entry: Path) -> int:
+    for line in (entry / "status").read_text().splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    raise ValueError(entry)
+
+
+def kill_and_wait(pid: int, timeout: float = 15) -> None:
+    """SIGKILL, and return when the process is gone. For process 1 of a namespace: when all of it are gone."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        if not select.select([descriptor], [], [], timeout)[0]:
+            raise LabError(f"process {pid} does not die")
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,61 @@
+"""What must be true of the machine, checked before anything is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+from . import cephconf
+from .command import LabError
+from .layout import Layout
+
+SPACE = 8 * 1024**3
+
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+# A file of each package, as a package may be there without having been configured.
+PACKAGES = {
+    "ceph-common": "/usr/bin/rbd",
+    "ceph-mon": "/usr/bin/ceph-mon",
+    "ceph-mgr": "/usr/bin/ceph-mgr",
+    "ceph-osd": "/usr/bin/ceph-osd",
+    "libvirt-daemon": "/usr/sbin/libvirtd",
+    "libvirt-daemon-driver-qemu": f"{LIBRARIES}/libvirt/connection-driver/libvirt_driver_qemu.so",
+    "qemu-system-x86": "/usr/bin/qemu-system-x86_64",
+    "qemu-block-extra": f"{LIBRARIES}/qemu/block-rbd.so",
+}
+FOR_THE_IMAGE = {"debootstrap": "/usr/sbin/debootstrap", "e2fsprogs": "/usr/sbin/mke2fs"}
+
+
+def check_root() -> None:
+    if os.geteuid() != 0:
+        raise LabError("the cloud needs root: it starts daemons in a namespace of their own")
+
+
+def check_packages(image_needed: bool) -> None:
+    wanted = PACKAGES | (FOR_THE_IMAGE if image_needed else {})
+    missing = [package for package, file in wanted.items() if not Path(file).exists()]
+    if missing:
+        raise LabError(
+            f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}"
+        )
+
+
+def check_space(layout: Layout) -> None:
+    free = shutil.disk_usage(layout.root).free
+    if free < SPACE:
+        raise LabError(f"{layout.root}: {free >> 30} GiB free, and the cloud may need {SPACE >> 30}")
+
+
+def check_ports() -> None:
+    """Only the monitor's ports are fixed; the other daemons take free ones of a range."""
+    for port in (cephconf.MONITOR_V2_PORT, cephconf.MONITOR_V1_PORT):
+        with socket.socket() as attempt:
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                attempt.bind(("127.0.0.1", port))
+            except OSError:
+                raise LabError(
+                    f"127.0.0.1:{port} is taken, by another cloud perhaps (PLIMSOLL_LAB_DIR)"
+                ) from None
