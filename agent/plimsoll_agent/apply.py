@@ -168,7 +168,7 @@ class Applier:
             if isinstance(error, Unanswered):
                 self._hung.add(change.disk.guest.uuid)
             LOG.info(
-                "%s %s: not in the persistent definition: %s",
+                "%r %s: not in the persistent definition: %s",
                 change.disk.guest.name,
                 change.disk.target,
                 error,

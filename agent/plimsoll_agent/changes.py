@@ -69,16 +69,15 @@ def direction(before: Limits, after: Limits) -> Direction:
 
 
 def _base_looser(before: Limits, after: Limits, base: str) -> bool:
-    rate, peak, length = (getattr(before, name) for name in (base, f"{base}_max", f"{base}_max_length"))
-    if not rate:
+    if not getattr(before, base):
         return False
-    new_rate, new_peak, new_length = (getattr(after, name) for name in (base, f"{base}_max", f"{base}_max_length"))
-    if not new_rate or new_rate > rate:
-        return True
-    # Without a burst the peak is the rate itself; with one, its length times its height is what can be had.
-    if (new_peak or new_rate) > (peak or rate):
-        return True
-    return bool(new_peak and new_length > length)
+    return any(new > old for new, old in zip(_bounds(after, base), _bounds(before, base), strict=True))
+
+
+def _bounds(limits: Limits, base: str) -> tuple[float, float, float]:
+    """What a guest may do for ever, at once, and in one go; QEMU lets pass a tenth of a second without a burst."""
+    rate, peak, length = (getattr(limits, base + ending) for ending in ("", "_max", "_max_length"))
+    return (_ceiling(rate), _ceiling(peak or rate), peak * length if peak else _ceiling(rate) / 10)
 
 
 def _ceiling(value: int) -> float:

@@ -190,7 +190,7 @@ def _fault(group: str, key: str, value: str) -> str | None:
         near = get_close_matches(key, options, n=1)
         return "no such setting; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(options)}")
     try:
-        options[key].type(value)
+        read = options[key].type(value)
     except ValueError as error:
         return str(error)
-    return None
+    return "must be a number" if read != read else None  # nan is neither below the minimum nor above the maximum

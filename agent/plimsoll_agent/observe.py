@@ -68,7 +68,7 @@ def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
         look.hung = isinstance(error, Unanswered)
         return look
     except Exception as error:  # tenants write into definitions: what we did not foresee costs this guest only
-        LOG.exception("%s: this is a bug in plimsoll, please report it", guest.name)
+        LOG.exception("%r: this is a bug in plimsoll, please report it", guest.name)
         look.trouble = because(Code.NOT_LOOKED_AT, detail=repr(error))
         return look
     if look.movement is not Movement.STAYS:

@@ -53,7 +53,9 @@ def test_a_guest_that_is_gone_has_vanished(hypervisor: Libvirt) -> None:
 
 def test_a_guest_that_has_stopped_has_vanished_whatever_libvirt_calls_it(hypervisor: Libvirt) -> None:
     guest = hypervisor.guests()[0]
-    hypervisor._connection.lookupByUUIDString(guest.uuid).destroy()
+    connection = hypervisor._connection()
+    connection.lookupByUUIDString(guest.uuid).destroy()
+    hypervisor._idle.put(connection)  # each connection to the test driver is a world of its own
     with pytest.raises(Vanished):
         in_force(hypervisor, guest.uuid, "vda")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import libvirt
@@ -24,14 +25,20 @@ libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
 
 class Libvirt:
-    """A ``Hypervisor``: one connection to libvirtd, or to virtqemud. Use ``close`` when done."""
+    """A ``Hypervisor``: libvirtd, or virtqemud, behind a few connections. Use ``close`` when done.
+
+    Each call has a connection for itself. libvirt's client loses the wake-up of a second thread now and then
+    (until 9.10; "rpc: fix race in waking up client event loop"), so that on a shared connection one call that
+    hangs holds up those to other guests.
+    """
 
     def __init__(self, uri: str, *, deadline: float, at_once: int) -> None:
         """Connect. Raises ``Unreachable``."""
         self.uri = uri
         self._deadlines = Deadlines(deadline, at_once)
+        self._idle: SimpleQueue[Any] = SimpleQueue()
         try:
-            self._connection: Any = self._deadlines.call("libvirt", lambda: libvirt.open(uri))
+            self._deadlines.call("libvirt", lambda: self._idle.put(libvirt.open(uri)))
         except Unanswered as error:
             raise Unreachable(f"libvirt at {uri} does not answer: {error}") from error
         except libvirt.libvirtError as error:
@@ -39,23 +46,29 @@ class Libvirt:
 
     @property
     def hung(self) -> bool:
-        """True while a call has not come back: leave the process by ``os._exit``, the threads cannot be joined."""
+        """True while a call has not come back: leave by ``os._exit``, its thread cannot be joined."""
         return self._deadlines.hung > 0
 
     def close(self) -> None:
-        with suppress(PlimsollError):  # nothing is lost: the socket ends with the process
-            self._call("libvirt", self._connection.close)
+        """Close the connections that no call is on."""
+        with suppress(Empty):
+            while True:
+                connection = self._idle.get_nowait()
+                with suppress(PlimsollError, libvirt.libvirtError):  # it ends with the process at the latest
+                    self._deadlines.call("libvirt", connection.close)
 
     def guests(self) -> Sequence[GuestRef]:
         running = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
+
+        def ask(connection: Any) -> list[GuestRef]:
+            return [GuestRef(domain.UUIDString(), domain.name()) for domain in connection.listAllDomains(running)]
+
         try:
-            domains = self._call("libvirt", lambda: self._connection.listAllDomains(running))
+            found = self._call("libvirt", ask)
         except PlimsollError as error:
             raise Unreachable(f"libvirt at {self.uri} does not list its guests: {error}") from error
         # libvirt's order is that of a hash table, and another one at the next call.
-        return sorted(
-            (GuestRef(domain.UUIDString(), domain.name()) for domain in domains), key=lambda g: (g.name, g.uuid)
-        )
+        return sorted(found, key=lambda guest: (guest.name, guest.uuid))
 
     def look(self, uuid: str) -> Sighting:
         return self._ask("libvirt", uuid, lambda domain: Sighting(domain.XMLDesc(0), _movement(domain)))
@@ -70,14 +83,17 @@ class Libvirt:
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-        told = self._ask(
-            "QEMU",
-            uuid,
-            lambda domain: self._connection.domainListGetStats([domain], libvirt.VIR_DOMAIN_STATS_BLOCK, nowait),
-        )
+
+        def ask(connection: Any) -> list[tuple[Any, dict[str, Any]]]:
+            domain = connection.lookupByUUIDString(uuid)
+            told: list[tuple[Any, dict[str, Any]]] = connection.domainListGetStats(
+                [domain], libvirt.VIR_DOMAIN_STATS_BLOCK, nowait
+            )
+            return told
+
         return {
             stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
-            for _, stats in told
+            for _, stats in self._call("QEMU", ask)
             for n in range(stats.get("block.count", 0))
             if f"block.{n}.capacity" in stats
         }
@@ -108,9 +124,15 @@ class Libvirt:
         )
         return qmp.limits_by_image(json.loads(answer)["return"])
 
+    def _connection(self) -> Any:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            return libvirt.open(self.uri)
+
     def _ask(self, who: str, uuid: str, question: Callable[[Any], Answer]) -> Answer:
-        def ask() -> Answer:
-            domain = self._connection.lookupByUUIDString(uuid)
+        def ask(connection: Any) -> Answer:
+            domain = connection.lookupByUUIDString(uuid)
             try:
                 return question(domain)
             except libvirt.libvirtError:
@@ -121,14 +143,19 @@ class Libvirt:
 
         return self._call(who, ask)
 
-    def _call(self, who: str, ask: Callable[[], Answer]) -> Answer:
-        def translated() -> Answer:
+    def _call(self, who: str, ask: Callable[[Any], Answer]) -> Answer:
+        def on_a_connection() -> Answer:
             try:
-                return ask()
+                connection = self._connection()
+                try:
+                    return ask(connection)
+                finally:
+                    if connection.isAlive():
+                        self._idle.put(connection)
             except libvirt.libvirtError as error:
                 raise _translated(error) from error
 
-        return self._deadlines.call(who, translated)
+        return self._deadlines.call(who, on_a_connection)
 
 
 def _translated(error: Any) -> PlimsollError:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 OSDS = (0, 1, 2)
 POOLS = ("volumes", "vms", "images")
-# Away from a stock Ceph's 3300, 6789 and 6800-7300, and below the kernel's ephemeral range.
-MONITOR_V2_PORT = 23300
-MONITOR_V1_PORT = 26789
-DAEMON_PORTS = (26800, 26899)
+# Away from a stock Ceph's 3300, 6789 and 6800-7300, and below the kernel's ephemeral range. A second cloud
+# on the same machine needs an offset (200, say) besides a directory of its own.
+OFFSET = int(os.environ.get("PLIMSOLL_LAB_PORT_OFFSET") or 0)
+MONITOR_V2_PORT = 23300 + OFFSET
+MONITOR_V1_PORT = 26789 + OFFSET
+DAEMON_PORTS = (26800 + OFFSET, 26899 + OFFSET)
 OSD_SIZE = 4 * 1024**3
 
 CAPABILITIES = {

@@ -187,11 +187,13 @@ class Cloud:
         """Defined and started, as Nova does it; the disks' images must exist."""
         attached = list(zip(disks, targets(disks), strict=True))
         text = domain.xml(name, guest_uuid, server, attached, boot)
+        guest = Guest(self, name, guest_uuid)
         try:
             self.libvirt.shared().defineXML(text).createWithFlags(flags)
         except bindings().libvirtError as error:
+            guest.undefine()
             raise LabError(f"{name}: {error}") from None
-        return Guest(self, name, guest_uuid)
+        return guest
 
     def guests(self) -> list[Guest]:
         """All that libvirtd knows of, running or not."""

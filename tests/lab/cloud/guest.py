@@ -74,7 +74,10 @@ class Guest:
         return pid
 
     def attach(self, disk: Disk) -> str:
-        """Make the image and attach it to the running guest; returns the target."""
+        """Make the image and attach it to the running guest; returns the target.
+
+        On the scsi bus only where the guest was made with a disk on it, which brings the controller.
+        """
         disk = disk_module.belonging_to(self.uuid, disk)
         (target,) = disk_module.targets([disk], taken=set(self.disks))
         self._cloud.ceph.create_image(disk.image.pool, disk.image.image, disk.size)

@@ -57,5 +57,5 @@ def check_ports() -> None:
                 attempt.bind(("127.0.0.1", port))
             except OSError:
                 raise LabError(
-                    f"127.0.0.1:{port} is taken, by another cloud perhaps (PLIMSOLL_LAB_DIR)"
+                    f"127.0.0.1:{port} is taken (by another cloud? PLIMSOLL_LAB_PORT_OFFSET=200)"
                 ) from None
