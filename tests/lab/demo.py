@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
 from plimsoll_probes import fio
 from tests.lab import behind
 from tests.lab.cloud import Cloud, Completed, Guest, LabError
+from tests.looking import put
 
 FILE = "/mnt/volume/fio-test"
 FILE_SIZE = 2**28
@@ -100,7 +103,12 @@ class Demo:
         self._guest = cloud.booted_guest()
         self._plot = plot
         home = cloud.layout.root / "demo"
-        home.mkdir(exist_ok=True)
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=1)
+        for target in ("vda", "vdb"):  # a cloud that was kept up may have limits of an earlier demo
+            put(hypervisor, self._guest.uuid, target, Limits())
+        hypervisor.close()
         (home / "rules.yaml").write_text(RULES)
         self._settings = home / "plimsoll.conf"
         self._settings.write_text(
@@ -124,7 +132,7 @@ class Demo:
             self._mark("enforce")
             self._act("   The same fio, at the limit", "enforced")
             print("\n3. Somebody loosens it in QEMU, behind libvirt's back")
-            behind.set_limits(self._guest, "vdb", Limits(total_iops_sec=LIMIT * 4))
+            behind.set_limits(self._guest, "vdb", Limits(total_iops_sec=LIMIT * 2))
             self._mark("loosened")
             self._plimsoll("disk", "list")
             self._act("   The same fio", "loosened")
