@@ -17,6 +17,12 @@ MONITOR_V2_PORT = 23300 + OFFSET
 MONITOR_V1_PORT = 26789 + OFFSET
 DAEMON_PORTS = (26800 + OFFSET, 26899 + OFFSET)
 OSD_SIZE = 4 * 1024**3
+# The defaults let each OSD hold several tables of 256 MiB in memory.
+ROCKSDB = (
+    "compression=kNoCompression,max_write_buffer_number=4,min_write_buffer_number_to_merge=1,"
+    "recycle_log_file_num=4,write_buffer_size=16777216,writable_file_max_buffer_size=0,"
+    "compaction_readahead_size=2097152,max_background_compactions=1,max_total_wal_size=67108864"
+)
 
 CAPABILITIES = {
     "mon.": {"mon": "allow *"},
@@ -123,7 +129,9 @@ bluestore block size = {OSD_SIZE}
 bluestore block create = true
 bluestore cache autotune = false
 bluestore cache size = 67108864
-osd memory target = 939524096
+bluestore rocksdb options = {ROCKSDB}
+osd min pg log entries = 100
+osd max pg log entries = 500
 osd op complaint time = 3
 osd mon report interval = 1
 osd mgr report interval = 1

@@ -14,6 +14,8 @@ NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
 USER = "f1f42be43baa414a8d04a0b6807675a8"
 PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
 IMAGE = "93bc7989-58a3-4318-bd5c-156055bb79ed"
+# QEMU's default grows towards 1 GiB, and the guest needs a part of that.
+TRANSLATIONS = "<tcg><tb-cache unit='MiB'>128</tb-cache></tcg>"
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def xml(
   {_boot(boot) if boot else ""}
   <smbios mode='sysinfo'/>
 </os>
-<features><acpi/><apic/></features>
+<features><acpi/><apic/>{TRANSLATIONS if boot and not boot.kvm else ""}</features>
 <cpu mode='{"host-passthrough" if boot and boot.kvm else "maximum"}'/>
 <clock offset='utc'/>
 <on_poweroff>destroy</on_poweroff>
