@@ -1,4 +1,4 @@
-"""`python -m tests.lab.cloud up|status|down`"""
+"""`python -m tests.lab.cloud up|status|down|image`"""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def main() -> int:
             _say_how_to_reach(cloud)
         elif arguments.command == "down":
             cloud.down()
+        elif arguments.command == "image":
+            cloud.make_image()
         else:
             _show(cloud, arguments.format)
     except LabError as error:
@@ -41,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")
     status = commands.add_parser("status", help="what is up")
     status.add_argument("-f", "--format", choices=("text", "json"), default="text")
+    commands.add_parser("image", help="make the booted guest's image, unless it is cached")
     commands.add_parser("down", help="end and remove all of it; the cached guest image stays")
     return parser
 

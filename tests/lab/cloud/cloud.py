@@ -62,6 +62,12 @@ class Cloud:
             for part in chosen:
                 self._bring_up(part)
 
+    def make_image(self) -> None:
+        """The booted guest's image, made once and kept; `up` makes it too where it is missing."""
+        preflight.check_root()
+        preflight.check_packages(image_needed=image.cached(self.layout.cache) is None)
+        image.ensure(self.layout.cache, self.say)
+
     def down(self) -> None:
         """End everything and remove it, however it was left. The cached guest image stays."""
         preflight.check_root()
