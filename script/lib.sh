@@ -27,8 +27,9 @@ install_packages() {
         printf '#!/bin/sh\nexit 101\n' > $started_by_apt
         chmod 755 $started_by_apt
     fi
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "$@" > /dev/null
+    mkdir -p build
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"; } > build/apt.log 2>&1 ||
+        { tail -n 20 build/apt.log >&2; fail "apt-get did not succeed; its whole output is in build/apt.log"; }
 }
 
 # What setup depends on: when it changes, setup has to run again.

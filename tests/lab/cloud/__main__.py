@@ -35,9 +35,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.lab.cloud", description="A small real cloud to test on."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.cloud", description="A small real cloud to test on.")
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start what is not up")
     up.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")

@@ -82,6 +82,7 @@ class Cloud:
             self.layout.root.rmdir()
 
     def status(self) -> dict[str, Any]:
+        preflight.check_root()
         daemons = {name: (pid, process_state(pid)) for name, pid in self.namespace.daemons().items()}
         running = self.namespace.supervisor_pid() is not None
         # A libvirtd that is stopped would never answer.
@@ -158,22 +159,16 @@ class Cloud:
     def paused_guest(self, disks: Sequence[Disk] = (), server: Server | None = None) -> Guest:
         return self.paused_guests([disks], server)[0]
 
-    def paused_guests(
-        self, disks_of_each: Sequence[Sequence[Disk]], server: Server | None = None
-    ) -> list[Guest]:
+    def paused_guests(self, disks_of_each: Sequence[Sequence[Disk]], server: Server | None = None) -> list[Guest]:
         """As many guests as there are lists of disks: 8 MiB each, started paused, never run."""
-        if progress.state(self.layout, "libvirt") != "up":
+        if self.namespace.supervisor_pid() is None or progress.state(self.layout, "libvirt") != "up":
             self.up()
         planned = []
         for disks in disks_of_each:
             guest_uuid = str(uuid.uuid4())
             planned.append((guest_uuid, [belonging_to(guest_uuid, disk) for disk in disks]))
         self.ceph.batch(
-            [
-                {"create": [disk.image.pool, disk.image.image, disk.size]}
-                for _, disks in planned
-                for disk in disks
-            ]
+            [{"create": [disk.image.pool, disk.image.image, disk.size]} for _, disks in planned for disk in disks]
         )
         paused = bindings().VIR_DOMAIN_START_PAUSED
         return [

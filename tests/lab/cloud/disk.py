@@ -45,9 +45,7 @@ def volume(
 ) -> Disk:
     """A Cinder volume. Its image may bear another id than its serial, as it does after a volume migration."""
     volume_id = serial or str(uuid.uuid4())
-    return Disk(
-        Image(pool, image or f"volume-{volume_id}", volume_id), size, bus, tuple((iotune or {}).items())
-    )
+    return Disk(Image(pool, image or f"volume-{volume_id}", volume_id), size, bus, tuple((iotune or {}).items()))
 
 
 def ephemeral(
@@ -74,9 +72,7 @@ def targets(disks: Sequence[Disk], taken: set[str] | None = None) -> list[str]:
     chosen = []
     for disk in disks:
         prefix = "vd" if disk.bus == "virtio" else "sd"
-        target = next(
-            prefix + letter for letter in "abcdefghijklmnopqrstuvwxyz" if prefix + letter not in used
-        )
+        target = next(prefix + letter for letter in "abcdefghijklmnopqrstuvwxyz" if prefix + letter not in used)
         used.add(target)
         chosen.append(target)
     return chosen

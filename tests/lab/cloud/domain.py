@@ -46,9 +46,7 @@ class Boot:
     kvm: bool
 
 
-def xml(
-    name: str, uuid: str, server: Server, attached: list[tuple[Disk, str]], boot: Boot | None = None
-) -> str:
+def xml(name: str, uuid: str, server: Server, attached: list[tuple[Disk, str]], boot: Boot | None = None) -> str:
     """For disks with their targets. Without `boot` it is a guest of 8 MiB, only good to be started paused."""
     memory_mib = server.flavor.memory if boot else 8
     drives = "\n".join(disks.xml(disk, target) for disk, target in attached)

@@ -37,9 +37,7 @@ def check_packages(image_needed: bool) -> None:
     wanted = PACKAGES | (FOR_THE_IMAGE if image_needed else {})
     missing = [package for package, file in wanted.items() if not Path(file).exists()]
     if missing:
-        raise LabError(
-            f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}"
-        )
+        raise LabError(f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}")
 
 
 def check_space(layout: Layout) -> None:
