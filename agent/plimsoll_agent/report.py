@@ -13,6 +13,7 @@ from plimsoll_agent.outcome import Kind, Outcome, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
 
 UNLIMITED = "unlimited"
+_BY_OTHERS = (Code.BEHIND_LIBVIRT, Code.CHANGED_BY_ANOTHER)
 _MIB = 2**20
 
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
@@ -143,7 +144,7 @@ def outcome_line(outcome: Outcome) -> str | None:
 
 
 def _why(change: Change) -> str:
-    if change.cause in (Code.BEHIND_LIBVIRT, Code.CHANGED_BY_ANOTHER):
+    if change.cause in _BY_OTHERS:
         return f"{words(change.reason)} ({words(Reason(change.cause))})"
     return words(change.reason)
 
@@ -196,7 +197,9 @@ def state_words(outcome: Outcome) -> str:
         return "ok, but libvirt's definition says otherwise" if disk.drifted else "ok"
     if result.kind is Kind.PLANNED and change is not None:
         how = words(Reason(change.cause))
-        return f"{UNLIMITED}: {how}" if change.before.unlimited else f"behind: {how}"
+        if change.before.unlimited:
+            return f"{UNLIMITED}: {how}"
+        return how if change.cause in _BY_OTHERS else f"behind: {how}"
     if result.kind is Kind.LEFT_ALONE:
         drift = "; set behind libvirt's back" if disk.drifted else ""
         if result.reason.code is Code.NO_LIMIT:

@@ -218,6 +218,7 @@ class Demo:
                 textcoords="offset points",
                 ha="center",
                 fontsize=9,
+                bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
             )
         axes.set_xlabel("seconds")
         axes.set_ylabel("requests per second on vdb")
