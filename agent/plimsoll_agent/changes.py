@@ -85,9 +85,9 @@ def _ceiling(value: int) -> float:
 
 
 def _cause(disk: Disk, wanted: Limits, situation: Situation) -> Code:
-    remembered = situation.ours(disk)
     if disk.drifted:
         return Code.BEHIND_LIBVIRT
-    if remembered is None or not remembered.enforced:
+    remembered = situation.ours(disk)
+    if remembered is None or remembered.put is None:
         return Code.NEVER_LIMITED
-    return Code.CHANGED_BY_ANOTHER if remembered.wanted == wanted else Code.WANTED_CHANGED
+    return Code.CHANGED_BY_ANOTHER if remembered.put == wanted else Code.WANTED_CHANGED

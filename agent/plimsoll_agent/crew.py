@@ -15,7 +15,11 @@ Answer = TypeVar("Answer")
 def side_by_side(
     work: Callable[[Item], Answer], items: Sequence[Item], at_once: int
 ) -> Iterator[tuple[Item, Answer]]:
-    """Each item with its answer, in the order in which they are done; what ``work`` raises is raised here."""
+    """Each item with its answer, in the order in which they are done; what ``work`` raises is raised here.
+
+    However it ends, also when the caller is interrupted between two answers, nothing is begun afterwards and
+    what is in hand is waited for: each of its calls has a deadline.
+    """
     waiting: SimpleQueue[Item] = SimpleQueue()
     done: SimpleQueue[tuple[Item, Answer | None, BaseException | None]] = SimpleQueue()
     for item in items:
@@ -35,10 +39,20 @@ def side_by_side(
                     pass
                 done.put((item, None, error))
 
-    for number in range(min(at_once, len(items))):
-        threading.Thread(target=hand, name=f"hand-{number}", daemon=True).start()
-    for _ in items:
-        item, answer, error = done.get()
-        if error is not None:
-            raise error
-        yield item, answer  # type: ignore[misc]  # an answer, since there was no error
+    hands = [
+        threading.Thread(target=hand, name=f"hand-{number}", daemon=True)
+        for number in range(min(at_once, len(items)))
+    ]
+    for thread in hands:
+        thread.start()
+    try:
+        for _ in items:
+            item, answer, error = done.get()
+            if error is not None:
+                raise error
+            yield item, answer  # type: ignore[misc]  # an answer, since there was no error
+    finally:
+        for _ in next_item():
+            pass
+        for thread in hands:
+            thread.join()

@@ -18,14 +18,15 @@ from plimsoll_agent.rules import Rules
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What plimsoll last wanted for a disk, since when and why, and for which attachment of it."""
+    """What plimsoll wants for a disk and since when, and what it put in force there last."""
 
     wanted: Limits
-    reason: Reason
     since: datetime
-    attachment: str
-    enforced: bool
-    """True once plimsoll set out to put it in force; False while it only observed."""
+    seen: datetime
+    put: Limits | None
+    """None while plimsoll only observed, or met limits that were right already."""
+    attachment: str | None
+    """The attachment that this is about; None once the guest was away, or the node restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Situation:
         if remembered is None:
             return None
         same = remembered.attachment == disk.attachment
-        return remembered if same or (remembered.enforced and remembered.wanted == disk.defined) else None
+        return remembered if same or (remembered.put is not None and remembered.put == disk.defined) else None
 
 
 @dataclass(frozen=True, slots=True)

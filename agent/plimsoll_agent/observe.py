@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from plimsoll_agent import domxml
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Vanished
+from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Vanished
 from plimsoll_agent.hypervisor import GuestRef, Hypervisor, Movement
 from plimsoll_agent.limits import Limits, LimitsError
 from plimsoll_agent.outcome import Overlooked, Scope
@@ -25,7 +25,6 @@ class Observation:
 
     disks: tuple[Disk, ...]
     overlooked: tuple[Overlooked, ...]
-    moving: frozenset[str] = frozenset()
     hung: frozenset[str] = frozenset()
 
 
@@ -35,7 +34,6 @@ class _Look:
 
     disks: list[Disk] = field(default_factory=list)
     trouble: Reason | None = None
-    movement: Movement = Movement.STAYS
     hung: bool = False
 
 
@@ -52,7 +50,6 @@ def observe(hypervisor: Hypervisor, scope: Scope, *, sizes: bool = False, at_onc
     return Observation(
         disks=tuple(disk for guest in guests for disk in looks[guest].disks),
         overlooked=tuple(Overlooked(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
-        moving=frozenset(guest.uuid for guest in guests if looks[guest].movement is not Movement.STAYS),
         hung=frozenset(guest.uuid for guest in guests if looks[guest].hung),
     )
 
@@ -60,31 +57,30 @@ def observe(hypervisor: Hypervisor, scope: Scope, *, sizes: bool = False, at_onc
 def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
     look = _Look()
     try:
-        sighting = hypervisor.look(guest.uuid)
-        disks = domxml.parse(sighting.xml)[1]
-        look.movement = sighting.movement
-    except (PlimsollError, domxml.UnreadableXML) as error:
-        look.trouble = reason_of(error)
-        look.hung = isinstance(error, Unanswered)
-        return look
-    except Exception as error:  # tenants write into definitions: what we did not foresee costs this guest only
-        LOG.exception("%r: this is a bug in plimsoll, please report it", guest.name)
-        look.trouble = because(Code.NOT_LOOKED_AT, detail=repr(error))
-        return look
-    if look.movement is not Movement.STAYS:
-        moving = Unknown(because(MOVING[look.movement]))
+        _look_at(hypervisor, guest, sizes, look)
+    except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
+        if not isinstance(error, (PlimsollError, domxml.UnreadableXML)):
+            LOG.exception("%r: this is a bug in plimsoll, please report it", guest.name)
+        return _Look(trouble=reason_of(error), hung=is_hung(error))
+    return look
+
+
+def _look_at(hypervisor: Hypervisor, guest: GuestRef, sizes: bool, look: _Look) -> None:
+    sighting = hypervisor.look(guest.uuid)
+    disks = domxml.parse(sighting.xml)[1]
+    if sighting.movement in MOVING:
+        moving = Unknown(because(MOVING[sighting.movement]))
         look.disks = [replace(disk, in_force=moving) for disk in disks]
-        return look
+        return
     if sizes and disks:
         disks = _sized(hypervisor, disks)
     silence: Unknown | None = None
     for disk in disks:
         # A second call would queue behind the guest's job lock and hold one more of libvirtd's workers.
-        in_force = silence or _in_force(hypervisor, disk)
-        if isinstance(in_force, Unknown) and in_force.reason.code is Code.UNANSWERED:
-            silence, look.hung = in_force, True
+        in_force = silence or _in_force(hypervisor, disk, look)
+        if look.hung and isinstance(in_force, Unknown):
+            silence = in_force
         look.disks.append(replace(disk, in_force=in_force))
-    return look
 
 
 def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
@@ -95,15 +91,22 @@ def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
     return tuple(replace(disk, size=sizes.get(disk.target)) for disk in disks)
 
 
-def _in_force(hypervisor: Hypervisor, disk: Disk) -> Limits | Unknown:
+def _in_force(hypervisor: Hypervisor, disk: Disk, look: _Look) -> Limits | Unknown:
     try:
         return hypervisor.in_force(disk)
     except (PlimsollError, LimitsError) as error:
+        look.hung = look.hung or is_hung(error)
         return Unknown(reason_of(error))
+
+
+def is_hung(error: Exception) -> bool:
+    """True for a guest that was asked and does not answer; a call that was not even sent says nothing of it."""
+    return isinstance(error, Unanswered) and not isinstance(error, NotSent)
 
 
 def reason_of(error: Exception) -> Reason:
     codes: tuple[tuple[type[Exception], Code], ...] = (
+        (NotSent, Code.NOT_SENT),
         (Unanswered, Code.UNANSWERED),
         (Vanished, Code.VANISHED),
         (Rejected, Code.REJECTED),
@@ -111,4 +114,4 @@ def reason_of(error: Exception) -> Reason:
         (domxml.UnreadableXML, Code.UNREADABLE_XML),
     )
     code = next((code for kind, code in codes if isinstance(error, kind)), Code.NOT_LOOKED_AT)
-    return because(code, detail=str(error))
+    return because(code, detail=str(error) or repr(error))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 
 from plimsoll_agent.apply import Applier, Bounds
 from plimsoll_agent.changes import change_for
-from plimsoll_agent.decide import Remembered, Situation, Source, Unmanaged, decide
+from plimsoll_agent.decide import Situation, Source, Unmanaged, decide
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import Hypervisor
-from plimsoll_agent.ledger import Ledger, remembering
+from plimsoll_agent.ledger import Ledger, Sight, remembering
 from plimsoll_agent.observe import MOVING, Observation, observe
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
@@ -46,24 +48,27 @@ def run_pass(
     """
     clock = time.monotonic()
     seen = observe(hypervisor, scope, sizes=sizes, at_once=bounds.at_once)
-    considered = [consider(disk, situation, sources) for disk in seen.disks]
-    if mode is Mode.PLAN:
-        outcomes, notes = considered, _NO_NOTES
+    notes: list[Reason] = []
+    if mode is not Mode.PLAN:
+        everything = scope.everything and not seen.overlooked
+        with _noting(notes, Code.NOT_SETTLED):
+            ours = ledger.settle(seen.disks, situation.now, everything=everything)
+            situation = replace(situation, memory={**situation.memory, **ours})
+    outcomes = [consider(disk, situation, sources) for disk in seen.disks]
+    if mode is Mode.ENFORCE:
+        applier = Applier(hypervisor, ledger, bounds, situation.now, hung=seen.hung)
+        try:
+            outcomes = applier.apply(outcomes, tell)
+        finally:  # also of a pass that was interrupted: what was put in force is ours
+            _remember(ledger, situation, outcomes, applier, seen, scope, notes)
+        notes += applier.notes
     else:
-        ledger.settle(seen.disks, situation.now, everything=scope.everything and not seen.overlooked)
-        memory = _Memory(situation, considered, seen, scope, ledger)
-        if mode is Mode.OBSERVE:
-            outcomes, notes = considered, memory.keep(())
-        else:
-            # Before anything is done, so that a pass that is killed leaves no limit unclaimed.
-            notes = memory.keep(considered)
-            applier = Applier(hypervisor, ledger, bounds, situation.now, hung=seen.hung, may_loosen=not notes)
-            outcomes = applier.apply(considered, tell)
-            memory.keep(outcomes)
-    if mode is not Mode.ENFORCE:
         for outcome in outcomes:
             tell(outcome)
-    return PassReport(scope, situation.now, time.monotonic() - clock, tuple(outcomes), seen.overlooked, notes)
+        if mode is Mode.OBSERVE:
+            _remember(ledger, situation, outcomes, None, seen, scope, notes)
+    seconds = time.monotonic() - clock
+    return PassReport(scope, situation.now, seconds, tuple(outcomes), seen.overlooked, tuple(notes))
 
 
 def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
@@ -84,40 +89,29 @@ def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> O
     return Outcome(disk, decision, change, result)
 
 
-_NO_NOTES: tuple[Reason, ...] = ()
-_OURS = (Kind.PLANNED, Kind.CHANGED, Kind.NOT_KNOWN)
+def _remember(
+    ledger: Ledger,
+    situation: Situation,
+    outcomes: Sequence[Outcome],
+    applier: Applier | None,
+    seen: Observation,
+    scope: Scope,
+    notes: list[Reason],
+) -> None:
+    if scope.everything:
+        unseen = {missed.guest.uuid for missed in seen.overlooked}
+    else:
+        unseen = {key.partition("/")[0] for key in situation.memory} - {disk.guest.uuid for disk in seen.disks}
+    decided = [(outcome.disk, outcome.decision) for outcome in outcomes]
+    memory = remembering(situation, Sight(decided, applier.put if applier else {}, unseen))
+    with _noting(notes, Code.NOT_REMEMBERED):
+        ledger.remember(memory | (applier.strays if applier else {}))
 
 
-class _Memory:
-    """What is remembered of a pass, kept once before its changes and again when they turned out otherwise."""
-
-    def __init__(
-        self,
-        situation: Situation,
-        considered: Sequence[Outcome],
-        seen: Observation,
-        scope: Scope,
-        ledger: Ledger,
-    ) -> None:
-        self._situation = situation
-        self._decided = [(outcome.disk, outcome.decision) for outcome in considered]
-        self._ledger = ledger
-        self._kept: dict[str, Remembered] | None = None
-        if scope.everything:
-            self._unseen = {missed.guest.uuid for missed in seen.overlooked}
-        else:
-            looked_at = {disk.guest.uuid for disk in seen.disks}
-            self._unseen = {key.partition("/")[0] for key in situation.memory} - looked_at
-
-    def keep(self, outcomes: Sequence[Outcome]) -> tuple[Reason, ...]:
-        """Claim the limits that plimsoll sets, or may have set; a note when nothing can be kept."""
-        claimed = {o.disk.key for o in outcomes if o.change is not None and o.result.kind in _OURS}
-        memory = remembering(self._situation, self._decided, claimed=claimed, unseen=self._unseen)
-        if memory == self._kept:
-            return ()
-        try:
-            self._ledger.remember(memory)
-        except StateError as error:
-            return (because(Code.NO_RECORD, detail=str(error)),)
-        self._kept = memory
-        return ()
+@contextmanager
+def _noting(notes: list[Reason], code: Code) -> Iterator[None]:
+    """State that cannot be read or written is noted in the report; it does not stop the pass."""
+    try:
+        yield
+    except StateError as error:
+        notes.append(because(code, detail=str(error)))

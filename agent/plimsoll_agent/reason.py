@@ -25,6 +25,7 @@ class Code(StrEnum):
     INCOMING = "incoming"
     # why limits in force are not known
     UNANSWERED = "unanswered"
+    NOT_SENT = "not-sent"
     REJECTED = "rejected"
     VANISHED = "vanished"
     IMPOSSIBLE = "impossible"
@@ -34,6 +35,9 @@ class Code(StrEnum):
     ANOTHER_DISK = "another-disk"
     TOO_MANY_HUNG = "too-many-hung"
     NO_RECORD = "no-record"
+    NO_RESULTS = "no-results"
+    NOT_REMEMBERED = "not-remembered"
+    NOT_SETTLED = "not-settled"
     READ_BACK_DIFFERS = "read-back-differs"
     # how a limit came to differ from what is wanted
     NEVER_LIMITED = "never-limited"

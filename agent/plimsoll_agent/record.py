@@ -58,6 +58,15 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How the change of an id ended; ``detail`` is what libvirt or QEMU said, where it said something."""
+
+    id: int
+    verdict: Verdict
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OpenChange:
     """A change whose outcome is not known: settled by reading back what is in force."""
 
@@ -116,12 +125,12 @@ class Record:
         with self._open() as database:
             return [int(database.execute(insert, row).lastrowid or 0) for row in rows]
 
-    def conclude(self, verdicts: Sequence[tuple[int, Verdict, str | None]], now: datetime) -> None:
+    def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Write how the changes ended."""
         with self._open() as database:
             database.executemany(
                 "UPDATE change SET result = ?, result_at = ?, detail = ? WHERE id = ?",
-                [(verdict.value, now.isoformat(), detail, id_) for id_, verdict, detail in verdicts],
+                [(ended.verdict.value, now.isoformat(), ended.detail, ended.id) for ended in conclusions],
             )
 
     def unsettled(self) -> list[OpenChange]:
@@ -131,7 +140,7 @@ class Record:
         )
         with self._open() as database:
             rows = database.execute(query).fetchall()
-        return [OpenChange(row[0], row[1], row[2], Limits.from_mapping(json.loads(row[3]))) for row in rows]
+            return [OpenChange(row[0], row[1], row[2], Limits.from_mapping(json.loads(row[3]))) for row in rows]
 
     def last_in_force(self, disk: str) -> LastChange | None:
         """The last change of a disk (``Disk.key``) that is known to have taken; looks only, makes no file."""
@@ -144,12 +153,12 @@ class Record:
         try:
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as database:
                 row = database.execute(query, (disk,)).fetchone()
-        except sqlite3.Error as error:
+            if row is None:
+                return None
+            after, reason = Limits.from_mapping(json.loads(row[2])), Reason.from_record(json.loads(row[3]))
+            return LastChange(datetime.fromisoformat(row[0]), row[1], after, reason)
+        except (sqlite3.Error, ValueError, TypeError) as error:
             raise StateError(f"{self._path}: {error}") from error
-        if row is None:
-            return None
-        reason = Reason.from_record(json.loads(row[3]))
-        return LastChange(datetime.fromisoformat(row[0]), row[1], Limits.from_mapping(json.loads(row[2])), reason)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -165,5 +174,5 @@ class Record:
                 # 2 = FULL: the intent is on the disk before the call is made.
                 database.execute("PRAGMA synchronous = 2")
                 yield database
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise StateError(f"{self._path}: {error}") from error

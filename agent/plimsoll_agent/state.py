@@ -27,7 +27,6 @@ from pathlib import Path
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.reason import Reason
 
 LOG = logging.getLogger(__name__)
 MEMORY_VERSION = 1
@@ -46,6 +45,8 @@ class State:
     """The state directory (``/var/lib/plimsoll``)."""
 
     directory: Path
+    boot: str = ""
+    """What tells one run of this node from the next: libvirt counts guests and attachments anew after each."""
 
     @property
     def record(self) -> Path:
@@ -62,7 +63,9 @@ class State:
     def prepare(self) -> None:
         """Make the directory if it is missing. Raises ``StateError``."""
         try:
-            self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            if not self.directory.is_dir():
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self.directory.chmod(0o750)  # whatever the umask is
         except OSError as error:
             raise StateError(f"{self.directory}: cannot be made: {error.strerror}") from error
 
@@ -70,7 +73,7 @@ class State:
     def locked(self) -> Iterator[None]:
         """Hold the node for one pass. Raises ``Busy`` while another pass runs, ``StateError`` without a file."""
         try:
-            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         except OSError as error:
             raise StateError(f"{self.directory}/lock: cannot be opened: {error.strerror}") from error
         try:
@@ -92,24 +95,34 @@ class State:
             raise StateError(f"{self.memory}: cannot be read: {error}") from error
         try:
             envelope = json.loads(text)
-            version = int(envelope["version"])
-            if version <= MEMORY_VERSION:
-                return {key: _remembered(value) for key, value in envelope["disks"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            version, disks = int(envelope["version"]), dict(envelope["disks"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             LOG.warning("%s is corrupt (%s): limits that plimsoll set before are left alone", self.memory, error)
             if set_aside:
                 with suppress(OSError):  # a directory that cannot be written to is reported by the save
                     self.memory.replace(self.memory.with_suffix(".json.corrupt"))
             return {}
-        raise StateError(
-            f"{self.memory}: written by a newer plimsoll (version {version}, known up to {MEMORY_VERSION});"
-            " install that one again, or move the file away"
-        )
+        if version > MEMORY_VERSION:
+            raise StateError(
+                f"{self.memory}: written by a newer plimsoll (version {version}, known up to {MEMORY_VERSION});"
+                " install that one again, or move the file away"
+            )
+        same_run = envelope.get("boot") == self.boot
+        return {key: old for key, value in disks.items() if (old := self._remembered(key, value, same_run))}
+
+    def _remembered(self, key: str, value: object, same_run: bool) -> Remembered | None:
+        try:
+            return _from_json(value, same_run)
+        except (ValueError, KeyError, TypeError) as error:
+            LOG.warning("%s: what is remembered of %r cannot be read (%s) and is forgotten", self.memory, key, error)
+            return None
 
     def save_memory(self, memory: Mapping[str, Remembered]) -> None:
         """Replace the file as a whole. Raises ``StateError``."""
         disks = {key: _as_json(remembered) for key, remembered in sorted(memory.items())}
-        write_whole(self.memory, json.dumps({"version": MEMORY_VERSION, "disks": disks}, indent=1) + "\n")
+        write_whole(
+            self.memory, json.dumps({"version": MEMORY_VERSION, "boot": self.boot, "disks": disks}, indent=1) + "\n"
+        )
 
     def keep_rules(self, text: str) -> None:
         """Keep the text of rules that were found good. Raises ``StateError``."""
@@ -146,21 +159,36 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
 def _as_json(remembered: Remembered) -> dict[str, object]:
     return {
         "wanted": remembered.wanted.in_effect(),
-        "reason": remembered.reason.as_record(),
         "since": remembered.since.isoformat(),
+        "seen": remembered.seen.isoformat(),
+        "put": None if remembered.put is None else remembered.put.in_effect(),
         "attachment": remembered.attachment,
-        "enforced": remembered.enforced,
     }
 
 
-def _remembered(value: Mapping[str, object]) -> Remembered:
-    wanted, enforced = value["wanted"], value["enforced"]
-    if not isinstance(wanted, dict) or not isinstance(enforced, bool):
-        raise ValueError(f"no limits in {value!r}")
+def _from_json(value: object, same_run: bool) -> Remembered:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is no mapping")
+    attachment = value["attachment"]
+    if attachment is not None and not isinstance(attachment, str):
+        raise ValueError(f"{attachment!r} is no attachment")
     return Remembered(
-        wanted=Limits.from_mapping(wanted),
-        reason=Reason.from_record(value["reason"]),
-        since=datetime.fromisoformat(str(value["since"])),
-        attachment=str(value["attachment"]),
-        enforced=enforced,
+        wanted=_limits(value["wanted"]),
+        since=_time(value["since"]),
+        seen=_time(value["seen"]),
+        put=None if value["put"] is None else _limits(value["put"]),
+        attachment=attachment if same_run else None,
     )
+
+
+def _limits(value: object) -> Limits:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} are no limits")
+    return Limits.from_mapping(value)
+
+
+def _time(value: object) -> datetime:
+    time = datetime.fromisoformat(str(value))
+    if time.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    return time

@@ -92,5 +92,5 @@ def parse(text: str) -> Totals:
             # The longer of the two: in a mixed run both last as long, in a pure one the other is 0.
             seconds=max(int(read["runtime"]), int(write["runtime"])) / 1000,
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise FioError(f"no result of fio: {complaint.strip() or text[:200]!r}") from error

@@ -80,12 +80,12 @@ class _Ended:
         return 2 if self._passed.count(Kind.PLANNED) else 0
 
     def of_enforce(self) -> int:
-        """0 all as wanted, 3 some of it, 1 none of it, or older rules than the operator meant."""
+        """0 all as wanted, 3 some of it or without a trace of it, 1 none of it or older rules than meant."""
         if not self._sound:
             return 1
         if not self._passed.failures:
-            return 0
-        return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED, Kind.LEFT_ALONE) else 1
+            return 3 if self._passed.notes else 0
+        return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED) else 1
 
 
 class Plan(_Pass):

@@ -19,6 +19,6 @@ def limits_of_others(disk: Disk, situation: Situation) -> tuple[Step, ...]:
     if isinstance(disk.defined, Unknown):
         return (Step(_ASKED, disk.defined),)
     remembered = situation.ours(disk)
-    if disk.defined == Limits() or (remembered is not None and remembered.enforced):
+    if disk.defined == Limits() or (remembered is not None and remembered.put is not None):
         return (Step(_ASKED, Silent(because(Code.NO_LIMIT))),)
     return (Step(_ASKED, Unmanaged(because(Code.FOREIGN_LIMIT, limits=disk.defined.in_effect()))),)
