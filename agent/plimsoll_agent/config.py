@@ -15,6 +15,7 @@ from plimsoll_agent.apply import Bounds
 from plimsoll_agent.errors import ConfigError
 
 CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
+RULES_FILE = Path("/etc/plimsoll/rules.yaml")
 CONFIG_DIR = Path("/etc/plimsoll/plimsoll.conf.d")
 
 OPTIONS: Mapping[str, Sequence[Any]] = {
@@ -30,7 +31,7 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         ),
         cfg.StrOpt(
             "rules_file",
-            default="/etc/plimsoll/rules.yaml",
+            default=str(RULES_FILE),
             help="The rules: which disks get which limits. Read at every pass.",
         ),
         cfg.StrOpt(
@@ -57,7 +58,7 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.IntOpt(
             "calls_at_once",
             default=4,
-            min=1,
+            min=2,
             max=4,
             help="Calls in flight at once. libvirtd by default serves 5 requests a connection with 20 workers, and"
             " Nova shares those.",

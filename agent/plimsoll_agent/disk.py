@@ -18,7 +18,7 @@ class Guest:
     uuid: str
     name: str
     run: str | None
-    """libvirt's domain id: another one after every start, so it tells one run of the guest from the next."""
+    """libvirt's domain id: another one after every start, as long as the node itself runs."""
     display_name: str | None = None
     project: str | None = None
     project_name: str | None = None

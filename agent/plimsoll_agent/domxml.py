@@ -9,7 +9,8 @@ from plimsoll_agent.disk import MONITOR_PORT, Disk, Guest
 from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError, shared_group
 from plimsoll_agent.reason import Code, Unknown, because
 
-NOVA = "{http://openstack.org/xmlns/libvirt/nova/1.1}"
+# 1.0 until Nova 22; a guest keeps what was written at its last cold start.
+NOVAS = ("{http://openstack.org/xmlns/libvirt/nova/1.1}", "{http://openstack.org/xmlns/libvirt/nova/1.0}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 
@@ -44,20 +45,25 @@ def _guest(domain: ET.Element) -> Guest:
     if not uuid or not name:
         raise UnreadableXML("no domain: its name or uuid is missing")
     run = domain.get("id")
-    nova = domain.find(f"./metadata/{NOVA}instance")
-    if nova is None:
-        return Guest(uuid, name, run)
-    project = nova.find(f"./{NOVA}owner/{NOVA}project")
+    for namespace in NOVAS:
+        nova = domain.find(f"./metadata/{namespace}instance")
+        if nova is not None:
+            return _nova_guest(uuid, name, run, nova, namespace)
+    return Guest(uuid, name, run)
+
+
+def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str) -> Guest:
+    project = nova.find(f"./{ns}owner/{ns}project")
     return Guest(
         uuid,
         name,
         run,
-        display_name=nova.findtext(f"./{NOVA}name"),
+        display_name=nova.findtext(f"./{ns}name"),
         project=_attribute(project, "uuid"),
         project_name=None if project is None else project.text,
-        user=_attribute(nova.find(f"./{NOVA}owner/{NOVA}user"), "uuid"),
-        flavor=_attribute(nova.find(f"./{NOVA}flavor"), "name"),
-        image=_attribute(nova.find(f"./{NOVA}root[@type='image']"), "uuid"),
+        user=_attribute(nova.find(f"./{ns}owner/{ns}user"), "uuid"),
+        flavor=_attribute(nova.find(f"./{ns}flavor"), "name"),
+        image=_attribute(nova.find(f"./{ns}root[@type='image']"), "uuid"),
     )
 
 

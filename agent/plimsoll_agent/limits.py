@@ -193,8 +193,12 @@ def _not_numbers(limits: Limits) -> Iterator[Problem]:
         elif not 0 <= value <= VALUE_MAX:
             yield Problem((parameter.name,), f"{parameter.name} must be between 0 and 10^15, not {value}")
     group = limits.group_name
-    if group is not None and not (isinstance(group, str) and group.isprintable() and 0 < len(group) < 256):
+    if group is None:
+        return
+    if not (isinstance(group, str) and group.isprintable() and 0 < len(group) < 256):
         yield Problem(("group_name",), "group_name must be a printable name of 1 to 255 characters")
+    elif shared_group(group) is None:
+        yield Problem(("group_name",), f"group_name {group} is a name that QEMU or plimsoll gives; choose another")
 
 
 def _exclusive(limits: Limits) -> Iterator[Problem]:

@@ -85,14 +85,17 @@ class Rules:
         return replace(self, command_line=limits)
 
 
-def read(path: Path) -> str:
-    """The text of the rules file, empty when there is none. Raises ``ConfigError``."""
+def read(path: Path, *, required: bool) -> str:
+    """The text of the rules file; empty when there is none and none is ``required``. Raises ``ConfigError``."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return ""
+        text = ""
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
+    if required and not text.strip():
+        raise ConfigError(f"{path}: is missing or empty; a file that says {{}} stands for no rules")
+    return text
 
 
 def parse(text: str, origin: str) -> Rules:
@@ -289,7 +292,23 @@ def _repeated(given: list[object]) -> Iterator[tuple[int, str]]:
 
 def _file(given: object) -> Rules:
     values = _mapping({"default": _mapping({"limits": _limits}, required=("limits",)), "rules": _rule_list})(given)
-    return Rules(rules=values.get("rules", ()), default=values.get("default", {}).get("limits"))
+    rules = Rules(rules=values.get("rules", ()), default=values.get("default", {}).get("limits"))
+    clashes = [vol.Invalid(text, path=path) for path, text in _clashing_groups(rules)]
+    if clashes:
+        raise vol.MultipleInvalid(clashes)
+    return rules
+
+
+def _clashing_groups(rules: Rules) -> Iterator[tuple[list[Any], str]]:
+    """QEMU keeps one set of limits for a group: with two, each pass would undo the one before."""
+    seen: dict[str, Limits] = {}
+    everywhere: list[tuple[list[Any], Limits | None]] = [(["default", "limits", "group_name"], rules.default)]
+    everywhere += [(["rules", n, "limits", "group_name"], rule.limits) for n, rule in enumerate(rules.rules)]
+    for path, limits in everywhere:
+        if limits is None or limits.group_name is None:
+            continue
+        if seen.setdefault(limits.group_name, limits) != limits:
+            yield path, f"group_name {limits.group_name} stands with other limits elsewhere; a group has one set"
 
 
 _FILE = vol.Schema(_file)

@@ -95,8 +95,8 @@ class State:
             raise StateError(f"{self.memory}: cannot be read: {error}") from error
         try:
             envelope = json.loads(text)
-            version, disks = int(envelope["version"]), dict(envelope["disks"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            version, disks = int(envelope["version"]), {**envelope["disks"]}
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             LOG.warning("%s is corrupt (%s): limits that plimsoll set before are left alone", self.memory, error)
             if set_aside:
                 with suppress(OSError):  # a directory that cannot be written to is reported by the save
@@ -144,16 +144,18 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         Path(temporary).replace(path)
+        temporary = None
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
     except OSError as error:
+        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
         if temporary is not None:
             with suppress(OSError):
                 Path(temporary).unlink()
-        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def _as_json(remembered: Remembered) -> dict[str, object]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -44,16 +45,19 @@ def plimsoll(tmp_path: Path) -> Callable[..., Ran]:
     """Runs the installed command as a person would, with settings of its own."""
     settings = tmp_path / "plimsoll.conf"
     settings.write_text(f"[DEFAULT]\nstate_dir = {tmp_path}/state\nrules_file = {tmp_path}/rules.yaml\n")
+    (tmp_path / "rules.yaml").write_text("{}\n")
     command = Path(sys.executable).with_name("plimsoll")
 
-    def run(*words: str, **environment: str) -> Ran:
+    def run(*words: str, stdout: IO[str] | None = None, stderr: IO[str] | None = None, **environment: str) -> Ran:
         done = subprocess.run(
             [str(command), "--config-file", str(settings), *words],
-            capture_output=True,
-            text=True,
+            stdout=stdout or subprocess.PIPE,
+            stderr=stderr or subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
             timeout=60,
             env=os.environ | {"COLUMNS": "100"} | environment,
         )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return Ran(done.returncode, done.stdout or "", done.stderr or "")
 
     return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,6 +179,45 @@ def test_bash_completion_knows_the_commands(plimsoll: Plimsoll) -> None:
         assert word.replace("_", "-") in completion
 
 
-def test_errors_carry_their_priority_into_the_journal(plimsoll: Plimsoll) -> None:
-    ran = plimsoll("plan", "--uri", "test:///nowhere.xml", JOURNAL_STREAM="8:1")
-    assert ran.err.splitlines()[-1].startswith("<3>libvirt at test:///nowhere.xml")
+def test_errors_carry_their_priority_into_the_journal(plimsoll: Plimsoll, tmp_path: Path) -> None:
+    (tmp_path / "stderr").touch()
+    status = (tmp_path / "stderr").stat()
+    with (tmp_path / "stderr").open("w") as stderr:
+        plimsoll(
+            "plan", "--uri", "test:///nowhere.xml", stderr=stderr, JOURNAL_STREAM=f"{status.st_dev}:{status.st_ino}"
+        )
+    assert (tmp_path / "stderr").read_text().splitlines()[-1].startswith("<3>libvirt at test:///nowhere.xml")
+    elsewhere = plimsoll("plan", "--uri", "test:///nowhere.xml", JOURNAL_STREAM="8:1")
+    assert "<3>" not in elsewhere.err, "a shell below a service has the variable, but not the journal"
+
+
+def test_a_reader_that_goes_away_does_not_end_the_pass(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "250", stdout=full)
+    assert ran.status == 1
+    assert "the pass goes on unheard" in ran.err
+    with sqlite3.connect(tmp_path / "state" / "record.sqlite") as database:
+        results = {row[0] for row in database.execute("SELECT result FROM change")}
+    assert results == {"refused"}, "every write was tried, and what became of it is recorded"
+
+
+def test_a_terminal_without_arrows_does_not_end_the_pass(plimsoll: Plimsoll, test_node: str) -> None:
+    ran = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "250", PYTHONIOENCODING="latin-1")
+    assert ran.status == 2
+    assert "unlimited ? total_iops_sec 250" in ran.out
+
+
+@pytest.mark.parametrize("loss", ["removed", "emptied"])
+def test_rules_that_disappear_are_a_fault_and_the_last_good_ones_hold(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path, loss: str
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("rules:\n  - {name: hands off, match: {pool: '*'}, manage: false}\n")
+    assert plimsoll("enforce", "--uri", test_node, "--mode", "observe").status == 0
+    rules.unlink() if loss == "removed" else rules.write_text("\n")
+    ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "250")
+    assert ran.status == 1
+    assert f"{rules}: is missing or empty" in ran.err
+    assert "0 changed" in ran.out
+    rules.write_text("{}\n")
+    assert plimsoll("plan", "--uri", test_node).status == 0, "a file that says so stands for no rules"

@@ -72,7 +72,7 @@ def test_every_file_of_the_checkout_that_is_named_is_there(page: Path) -> None:
     assert not missing
 
 
-def _status(run: Run, directory: Path, *words: str, text: str = "", before: str | None = None) -> int:
+def _status(run: Run, directory: Path, *words: str, text: str = "{}", before: str | None = None) -> int:
     file = directory / "rules.yaml"
     if before is not None:
         file.write_text(before)
@@ -89,16 +89,21 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
     )
     node = ("--uri", test_node)
 
-    def status(*words: str, text: str = "", before: str | None = None) -> int:
+    def status(*words: str, text: str = "{}", before: str | None = None) -> int:
         return _status(plimsoll, tmp_path, *words, *node, text=text, before=before)
 
+    some = (
+        "rules:\n  - {name: a, match: {pool: osp-vms}, override: true, limits: unlimited}\n"
+        "  - {name: b, match: {pool: osp-volumes}, override: true, limits: {total_iops_sec: 5}}\n"
+    )
     found = {
         ("any", status("plan", "--no-such-option")),
         ("any", status("plan", text="broken")),
         ("plan", status("plan")),
         ("plan", status("plan", text=wanted)),
-        ("plan", status("plan", text="broken", before="")),
+        ("plan", status("plan", text="broken", before="{}")),
         ("enforce", status("enforce", text=wanted)),
+        ("enforce", status("enforce", "--mode", "enforce", text=some)),
         ("enforce", status("enforce", "--mode", "enforce", text=refused)),
         ("enforce", status("enforce", "--total-iops-sec", "5")),
         ("disk list, disk show, disk explain", status("disk", "list")),

@@ -158,7 +158,7 @@ def change(disk: Disk, remembered: Remembered | None = None, decision: Decision 
 
 
 def remembered(disk: Disk, limits: Limits = WANTED, **other: Any) -> Remembered:
-    return replace(Remembered(limits, because(Code.NODE_DEFAULT), NOON, disk.attachment, enforced=True), **other)
+    return replace(Remembered(limits, NOON, NOON, limits, disk.attachment), **other)
 
 
 def test_a_change_goes_from_what_qemu_has_to_what_is_wanted() -> None:
@@ -206,7 +206,7 @@ def cause(disk: Disk, memory: Remembered | None = None) -> Code:
 def test_a_change_knows_how_the_limit_came_to_differ() -> None:
     same, drifted = a_disk(in_force=OLD, defined=OLD), a_disk(in_force=OLD, defined=WANTED)
     assert cause(same) is Code.NEVER_LIMITED
-    assert cause(same, remembered(same, enforced=False)) is Code.NEVER_LIMITED
+    assert cause(same, remembered(same, put=None)) is Code.NEVER_LIMITED
     assert cause(same, remembered(same, attachment="an earlier run of the guest")) is Code.NEVER_LIMITED
     assert cause(same, remembered(same)) is Code.CHANGED_BY_ANOTHER
     assert cause(same, remembered(same, limits=OLD)) is Code.WANTED_CHANGED

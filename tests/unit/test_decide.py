@@ -47,7 +47,7 @@ def test_a_disk_of_which_nobody_speaks_is_left_alone_and_not_released() -> None:
 
 def test_what_is_remembered_is_of_one_attachment_or_came_back_with_the_definition() -> None:
     disk = a_disk()
-    remembered = Remembered(WANTS.limits, WANTS.reason, NOON, disk.attachment, enforced=True)
+    remembered = Remembered(WANTS.limits, NOON, NOON, WANTS.limits, disk.attachment)
     situation = a_situation(memory={disk.key: remembered})
     again = a_guest(run="4")
     assert situation.ours(disk) is remembered
@@ -55,5 +55,5 @@ def test_what_is_remembered_is_of_one_attachment_or_came_back_with_the_definitio
     assert situation.ours(a_disk(node="7")) is None, "the volume was attached anew"
     assert situation.ours(a_disk(again, defined=WANTS.limits)) is remembered, "from its persistent definition"
     assert situation.ours(a_disk(volume_id="a0e41de2-d6b7-47d3-8136-56883c77d09e", defined=WANTS.limits)) is None
-    observed = a_situation(memory={disk.key: replace(remembered, enforced=False)})
+    observed = a_situation(memory={disk.key: replace(remembered, put=None)})
     assert observed.ours(a_disk(again, defined=WANTS.limits)) is None, "what was never enforced cannot come back"

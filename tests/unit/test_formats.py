@@ -83,11 +83,11 @@ def test_a_cell_of_csv_is_text_that_a_spreadsheet_can_read() -> None:
     limits = {"total_iops_sec": 250, "group_name": "both"}
     rows = cells(
         ("guest", "in_force", "wanted", "defined", "cluster", "size"),
-        (Column("a;b,\nc"), Column(limits), Column({}), Column(None), ["a:1", "b:1"], 5),
+        (Column("a;b,c"), Column(limits), Column({}), Column(None), ["a:1", "b:1"], 5),
     )
     assert rows == [
         ["guest", "in_force", "wanted", "defined", "cluster", "size"],
-        ["a;b,\nc", "total_iops_sec=250 group_name=both", "unlimited", "", "a:1 b:1", "5"],
+        ["a;b,c", "total_iops_sec=250 group_name=both", "unlimited", "", "a:1 b:1", "5"],
     ]
 
 

@@ -312,12 +312,28 @@ def test_what_is_not_known_of_a_disk_matches_nothing(match: dict[str, Any], word
 
 
 def test_a_missing_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> None:
-    assert read(tmp_path / "rules.yaml") == ""
+    assert read(tmp_path / "rules.yaml", required=False) == ""
+    with pytest.raises(ConfigError, match="missing or empty"):
+        read(tmp_path / "rules.yaml", required=True)
     (tmp_path / "rules.yaml").write_bytes(b"rules: \xff\n")
     with pytest.raises(ConfigError, match=r"rules\.yaml: cannot be read"):
-        read(tmp_path / "rules.yaml")
+        read(tmp_path / "rules.yaml", required=False)
     with pytest.raises(ConfigError, match="cannot be read"):
-        read(tmp_path)
+        read(tmp_path, required=False)
+
+
+def test_a_group_has_one_set_of_limits_wherever_it_stands() -> None:
+    one, other = "{total_iops_sec: 400, group_name: web}", "{total_iops_sec: 500, group_name: web}"
+    rule = "  - {name: a, match: {pool: a}, limits: %s}\n"
+    assert parse(f"default: {{limits: {one}}}\nrules:\n{rule % one}", "r").rules[0].limits
+    with pytest.raises(ConfigError, match=r"r:3: rules\[0\].limits: group_name web stands with other limits"):
+        parse(f"default: {{limits: {one}}}\nrules:\n{rule % other}", "r")
+
+
+@pytest.mark.parametrize("name", ["drive-virtio-disk0", "/machine/peripheral/x", "plimsoll-alone:u:vda"])
+def test_a_group_cannot_bear_a_name_that_reads_back_as_none(name: str) -> None:
+    with pytest.raises(ConfigError, match="choose another"):
+        parse(f"default: {{limits: {{total_iops_sec: 400, group_name: '{name}'}}}}", "r")
 
 
 _keys = st.sampled_from(

@@ -134,7 +134,7 @@ EARLIER = "an earlier run of the guest"
 def test_a_limit_is_ours_only_where_we_enforced_it(
     limits: Limits, enforced: bool, attachment: str, ours: bool
 ) -> None:
-    remembered = Remembered(limits, because(Code.NODE_DEFAULT), NOON, attachment, enforced)
+    remembered = Remembered(limits, NOON, NOON, limits if enforced else None, attachment)
     answer = decision(disk=ATTACHED, memory={ATTACHED.key: remembered}, default=C).wanted
     assert isinstance(answer, Wants if ours else Unmanaged)
 

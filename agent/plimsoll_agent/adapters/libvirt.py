@@ -170,20 +170,17 @@ def _translated(error: Any) -> PlimsollError:
 
 
 def _movement(domain: Any) -> Movement:
+    if _has_job(domain):
+        moving = {
+            libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
+            libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
+        }
+        movement = moving.get(domain.jobStats().get("operation"))
+        if movement is not None:
+            return movement
     state, reason = domain.state()
-    if state == libvirt.VIR_DOMAIN_PAUSED and reason in (
-        libvirt.VIR_DOMAIN_PAUSED_MIGRATION,
-        libvirt.VIR_DOMAIN_PAUSED_STARTING_UP,
-    ):
-        return Movement.ARRIVING
-    if not _has_job(domain):
-        return Movement.STAYS
-    operation = domain.jobStats().get("operation")
-    moving = {
-        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
-        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
-    }
-    return moving.get(operation, Movement.STAYS)
+    arriving = (libvirt.VIR_DOMAIN_PAUSED_MIGRATION, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
+    return Movement.ARRIVING if state == libvirt.VIR_DOMAIN_PAUSED and reason in arriving else Movement.STAYS
 
 
 def _has_job(domain: Any) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import TextIO
 
 from cliff.app import App
 from cliff.commandmanager import CommandManager
@@ -23,6 +26,18 @@ class _JournalFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         priority = _PRIORITIES.get(record.levelno, 6)
         return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
+
+
+def _is_journal(stream: TextIO) -> bool:
+    """Whether the stream is the one that systemd connected to the journal (JOURNAL_STREAM of systemd.exec(5))."""
+    journal = os.environ.get("JOURNAL_STREAM")
+    if not journal:
+        return False
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return journal == f"{status.st_dev}:{status.st_ino}"
 
 
 class Plimsoll(App):
@@ -61,9 +76,13 @@ class Plimsoll(App):
 
     def configure_logging(self) -> None:
         super().configure_logging()
-        if "JOURNAL_STREAM" in os.environ:
+        if _is_journal(self.stderr):
             for handler in logging.getLogger("").handlers:
                 handler.setFormatter(_JournalFormatter("%(message)s"))
+
+    def for_journal(self, line: str) -> str:
+        """The line with its priority where standard output is the journal: a guest's name must not choose it."""
+        return f"<6>{line}" if _is_journal(self.stdout) else line
 
     def interact(self) -> None:
         """Options without a command: cliff would open a prompt of its own."""
@@ -83,14 +102,18 @@ class Plimsoll(App):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and leave; a thread that is stuck in libvirt does not hold the process."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an arrow must not end a pass in a terminal that has none
+            stream.reconfigure(errors="replace")
     app = Plimsoll()
     try:
         status = app.run(arguments or ["help"])
     except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for what it cannot read
         status = UsageError.exit_status if stop.code == 2 else int(stop.code or 0)
     if app.stuck:
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):
+            logging.shutdown()
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(status)
     return status

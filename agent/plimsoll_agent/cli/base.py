@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import logging
 import os
+import pwd
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -68,7 +68,7 @@ class NodeCommand(OneLineErrors):
             if not hypervisor.hung:
                 hypervisor.close()
         finally:
-            self.app.stuck = hypervisor is None or hypervisor.hung
+            self.app.stuck |= hypervisor is None or hypervisor.hung
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,22 @@ class Standing:
     complaint: str | None
 
 
+def state_of(settings: Settings) -> State:
+    """The node's state. The kernel tells one run of the node from the next."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return State(settings.state_dir, boot)
+
+
 def standing(settings: Settings, by_hand: Limits | None, *, keep: bool) -> Standing:
     """Rules and memory of this node; ``keep`` notes rules that were found good for the day when they are not.
 
     Raises ``ConfigError`` when the rules are broken and there are no last good ones, ``StateError`` when the
     memory cannot be read.
     """
-    state = State(settings.state_dir)
+    state = state_of(settings)
     in_force, complaint = _rules(settings.rules_file, state, keep=keep)
     if by_hand is not None:
         in_force = in_force.with_command_line(by_hand)
@@ -94,23 +103,40 @@ def standing(settings: Settings, by_hand: Limits | None, *, keep: bool) -> Stand
 
 
 def _rules(path: Path, state: State, *, keep: bool) -> tuple[rules.Rules, str | None]:
+    """The rules to run on. A file that disappears, or is cut off, is a fault once there were rules in it."""
+    last = _last_rules(state)
     try:
-        text = rules.read(path)
+        text = rules.read(path, required=path != config.RULES_FILE or bool(last and last.text.strip()))
         in_force = rules.parse(text, str(path))
     except ConfigError as error:
+        if last is None:
+            raise
         try:
-            text = state.last_rules.read_text(encoding="utf-8")
-            written = datetime.fromtimestamp(state.last_rules.stat().st_mtime, UTC)
-        except OSError:
-            raise error from None
-        last = rules.parse(text, str(state.last_rules))
-        return last, f"{error}\nThe pass ran on the last good rules ({written:%Y-%m-%d %H:%M} UTC)."
+            return rules.parse(last.text, str(state.last_rules)), (
+                f"{error}\nThe pass ran on the last good rules ({last.written:%Y-%m-%d %H:%M} UTC)."
+            )
+        except ConfigError as another:
+            raise ConfigError(f"{error}\n{another}") from another
     if keep:
         try:
             state.keep_rules(text)
         except StateError as trouble:
             LOG.warning("%s", trouble)
     return in_force, None
+
+
+@dataclass(frozen=True, slots=True)
+class _LastRules:
+    text: str
+    written: datetime
+
+
+def _last_rules(state: State) -> _LastRules | None:
+    try:
+        text = state.last_rules.read_text(encoding="utf-8", errors="replace")
+        return _LastRules(text, datetime.fromtimestamp(state.last_rules.stat().st_mtime, UTC))
+    except OSError:
+        return None
 
 
 def run(
@@ -123,15 +149,14 @@ def run(
     sizes: bool = False,
     tell: Callable[[Outcome], None] = lambda _: None,
 ) -> PassReport:
-    """A pass over this node, under the node's lock when it may write. Raises ``Busy`` and ``Unreachable``."""
-    state = State(settings.state_dir)
+    """A pass over this node with its settings; the caller holds the node's lock when it may write."""
     return run_pass(
         scope,
         situation,
         mode,
         hypervisor=hypervisor,
         sources=SOURCES,
-        ledger=Ledger(state, _who()),
+        ledger=Ledger(state_of(settings), _who()),
         bounds=settings.bounds,
         sizes=sizes,
         tell=tell,
@@ -141,8 +166,8 @@ def run(
 def _who() -> str:
     """Who makes the change, for the record: the user, and the one behind sudo."""
     try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user without an entry in the user database
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user without an entry in the user database
         user = str(os.getuid())
     behind = os.environ.get("SUDO_USER")
     return f"{user} ({behind})" if behind else user

@@ -9,16 +9,16 @@ from typing import Any
 from cliff import columns, lister, show
 
 from plimsoll_agent import report, views
-from plimsoll_agent.cli.base import NodeCommand, run, standing
+from plimsoll_agent.cli.base import NodeCommand, run, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import Rejected, UsageError
+from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Unknown
-from plimsoll_agent.record import LastChange, Record
-from plimsoll_agent.state import State
+from plimsoll_agent.record import Record
+from plimsoll_agent.state import StateError
 
 
 class Shown(columns.FormattableColumn[Any]):
@@ -35,6 +35,9 @@ class Shown(columns.FormattableColumn[Any]):
 class _DiskCommand(NodeCommand):
     """A command that looks at disks and changes nothing."""
 
+    _sound = True
+    """The rules are those that the operator meant."""
+
     def look(self, parsed_args: argparse.Namespace, guests: Iterable[str] = ()) -> PassReport:
         settings = self.settings(parsed_args)
         stand = standing(settings, None, keep=False)
@@ -43,6 +46,7 @@ class _DiskCommand(NodeCommand):
             passed = run(settings, hypervisor, stand.situation, scope=scope, mode=Mode.PLAN, sizes=True)
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
+        self._sound = stand.complaint is None
         self.status = 1 if stand.complaint or passed.failures else 0
         return passed
 
@@ -121,7 +125,12 @@ class _OneDisk(_DiskCommand):
         passed = self.look(parsed_args)
         meant = [o for o in passed.outcomes if _is_meant(o.disk, parsed_args.guest, parsed_args.disk)]
         if len(meant) == 1:
+            trouble = meant[0].result.kind is Kind.NOT_KNOWN
+            self.status = 1 if trouble or not self._sound else 0  # of this disk, whatever ails the others
             return meant[0]
+        for missed in passed.overlooked:
+            if parsed_args.guest in (missed.guest.name, missed.guest.uuid):
+                raise Unreachable(f"{report.printable(missed.guest.name)}  {report.words(missed.reason)}")
         asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
         if not meant:
             raise UsageError(f"no running guest has an RBD disk that is meant by {asked!r}; see: plimsoll disk list")
@@ -210,8 +219,8 @@ class DiskExplain(_OneDisk, lister.Lister):
         self._head = _head(disk)
         rows = [(report.printable(step.asked), report.answer_words(step.answer)) for step in outcome.decision.trail]
         rows.append(("wanted", f"{report.wanted_words(wanted)}, {report.words(wanted.reason)}"))
-        last = Record(State(self.settings(parsed_args).state_dir).record).last_in_force(disk.key)
-        rows.append(("in force", report.in_force_words(disk.in_force) + _history(disk, last)))
+        history = _history(disk, Record(state_of(self.settings(parsed_args)).record))
+        rows.append(("in force", report.in_force_words(disk.in_force) + history))
         if disk.drifted:
             rows.append(("defined", f"{report.in_force_words(disk.defined)} (libvirt's belief)"))
         return ("asked", "answer"), rows
@@ -237,9 +246,14 @@ def _head(disk: Disk) -> str:
     return report.printable(", ".join(parts))
 
 
-def _history(disk: Disk, last: LastChange | None) -> str:
+def _history(disk: Disk, record: Record) -> str:
     if not isinstance(disk.in_force, Limits):
         return f", {report.words(disk.in_force.reason)}" if disk.in_force else ""
+    try:
+        last = record.last_in_force(disk.key)
+    except StateError as error:
+        return f", since nobody knows when ({error})"
     if last is None or disk.in_force != last.after:
         return "" if disk.in_force.unlimited else ", not set by plimsoll"
-    return f", since {last.at:%Y-%m-%d %H:%M} UTC (by plimsoll, {report.words(last.reason)}, run by {last.by})"
+    by = report.printable(last.by)
+    return f", since {last.at:%Y-%m-%d %H:%M} UTC (by plimsoll, {report.words(last.reason)}, run by {by})"

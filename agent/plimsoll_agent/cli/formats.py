@@ -11,6 +11,8 @@ from cliff import columns
 from cliff.formatters import base
 from rich.cells import cell_len
 
+from plimsoll_agent.report import printable
+
 _GAP = "  "
 
 
@@ -89,4 +91,6 @@ def _cell(value: object) -> object:
     plain = value.machine_readable() if isinstance(value, columns.FormattableColumn) else value
     if isinstance(plain, dict):
         return " ".join(f"{name}={number}" for name, number in plain.items()) or "unlimited"
-    return " ".join(plain) if isinstance(plain, list) else plain
+    if isinstance(plain, list):
+        plain = " ".join(plain)
+    return printable(plain) if isinstance(plain, str) else plain

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from contextlib import nullcontext
 
 from plimsoll_agent import report, views
-from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits, run, standing
+from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits, run, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
 from plimsoll_agent.passes import Mode
-from plimsoll_agent.state import State
+
+LOG = logging.getLogger(__name__)
 
 
 class _Pass(NodeCommand):
     """What plan and enforce share."""
+
+    _unheard = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -32,7 +36,7 @@ class _Pass(NodeCommand):
         return parser
 
     def do(self, parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None, mode: Mode) -> _Ended:
-        state = State(settings.state_dir)
+        state = state_of(settings)
         if mode is not Mode.PLAN:
             state.prepare()
         text = parsed_args.format == "text"
@@ -51,10 +55,10 @@ class _Pass(NodeCommand):
             for line in report.closing_lines(passed, planned=mode is not Mode.ENFORCE):
                 self._say(line)
         else:
-            self._say(json.dumps(views.report_data(passed), indent=2, ensure_ascii=False))
+            self._say(json.dumps(views.report_data(passed), indent=2))
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
-        return _Ended(passed, sound=stand.complaint is None)
+        return _Ended(passed, sound=stand.complaint is None and not self._unheard)
 
     def _tell(self, outcome: Outcome) -> None:
         line = report.outcome_line(outcome)
@@ -62,8 +66,17 @@ class _Pass(NodeCommand):
             self._say(line)
 
     def _say(self, line: str) -> None:
-        # Flushed line by line: a pass that waits for a guest has said already what it did.
-        print(line, file=self.app.stdout, flush=True)
+        """Print a line at once: a pass that waits for a guest has said already what it did.
+
+        A reader that went away, or a full disk behind it, must not end a pass in the middle.
+        """
+        if self._unheard:
+            return
+        try:
+            print(self.app.for_journal(line), file=self.app.stdout, flush=True)
+        except OSError as error:
+            self._unheard = True
+            LOG.error("standard output is gone (%s); the pass goes on unheard", error)
 
 
 class _Ended:
