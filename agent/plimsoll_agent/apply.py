@@ -95,9 +95,7 @@ class Applier:
 
     def _conclude(self, errands: Sequence[_Errand]) -> None:
         ended = [
-            Conclusion(
-                errand.id, _verdict(errand.result), str(errand.result.reason.facts.get("detail") or "") or None
-            )
+            Conclusion(errand.id, _verdict(errand.result), _detail(errand.result))
             for errand in errands
             if errand.id is not None and errand.result is not None
         ]
@@ -200,6 +198,11 @@ class _Errand:
         elif result.kind is Kind.NOT_KNOWN:
             disk = replace(disk, in_force=Unknown(result.reason))
         return replace(self.considered, disk=disk, result=result)
+
+
+def _detail(result: Result) -> str | None:
+    detail = result.reason.facts.get("detail")
+    return str(detail) if detail else None
 
 
 def _obstacle(disk: Disk, there: Disk | Reason | None) -> Reason | None:

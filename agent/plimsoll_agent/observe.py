@@ -59,8 +59,6 @@ def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
     try:
         _look_at(hypervisor, guest, sizes, look)
     except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
-        if not isinstance(error, (PlimsollError, domxml.UnreadableXML)):
-            LOG.exception("%r: this is a bug in plimsoll, please report it", guest.name)
         return _Look(trouble=reason_of(error), hung=is_hung(error))
     return look
 
@@ -105,6 +103,7 @@ def is_hung(error: Exception) -> bool:
 
 
 def reason_of(error: Exception) -> Reason:
+    """The reason that an error is; one that nobody foresaw is logged with its traceback."""
     codes: tuple[tuple[type[Exception], Code], ...] = (
         (NotSent, Code.NOT_SENT),
         (Unanswered, Code.UNANSWERED),
@@ -114,4 +113,6 @@ def reason_of(error: Exception) -> Reason:
         (domxml.UnreadableXML, Code.UNREADABLE_XML),
     )
     code = next((code for kind, code in codes if isinstance(error, kind)), Code.NOT_LOOKED_AT)
+    if code is Code.NOT_LOOKED_AT and not isinstance(error, PlimsollError):
+        LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
     return because(code, detail=str(error) or repr(error))

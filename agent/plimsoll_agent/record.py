@@ -148,16 +148,16 @@ class Record:
             "SELECT intended_at, by, after, reason FROM change"
             " WHERE disk = ? AND result IN ('done', 'took') ORDER BY id DESC LIMIT 1"
         )
-        if not self._path.exists():
-            return None
         try:
+            if not self._path.exists():
+                return None
             with closing(sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)) as database:
                 row = database.execute(query, (disk,)).fetchone()
             if row is None:
                 return None
             after, reason = Limits.from_mapping(json.loads(row[2])), Reason.from_record(json.loads(row[3]))
             return LastChange(datetime.fromisoformat(row[0]), row[1], after, reason)
-        except (sqlite3.Error, ValueError, TypeError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise StateError(f"{self._path}: {error}") from error
 
     @contextmanager

@@ -76,6 +76,8 @@ class State:
             lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         except OSError as error:
             raise StateError(f"{self.directory}/lock: cannot be opened: {error.strerror}") from error
+        with suppress(PermissionError):  # another user's, who has set it already
+            os.fchmod(lock, 0o640)
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -118,6 +118,8 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
         ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: could not convert"),
         ("[libvirt]\ndeadline = 0\n", "plimsoll.conf:2: [libvirt] deadline: Should be greater than or equal to 0.1"),
+        # Neither below the minimum nor above the maximum, and no call would ever be given up.
+        ("[libvirt]\ndeadline = nan\n", "plimsoll.conf:2: [libvirt] deadline: must be a number"),
         (
             "[libvirt]\ncalls_at_once = 5\n",
             "plimsoll.conf:2: [libvirt] calls_at_once: Should be less than or equal to 4",

@@ -120,7 +120,7 @@ def test_a_job_that_failed_is_told_with_its_error_and_what_fio_said() -> None:
 def test_without_a_result_the_complaint_is_what_is_told() -> None:
     with pytest.raises(FioError, match=r"^no result of fio: 'fio: failed opening /dev/vdx'$"):
         parse("fio: failed opening /dev/vdx\n")
-    with pytest.raises(FioError, match="^no result of fio: 'fio: killed'$"):
+    with pytest.raises(FioError, match=r"^no result of fio: 'fio: killed'$"):
         parse(f"fio: killed\n{TEXT[:1000]}")
 
 

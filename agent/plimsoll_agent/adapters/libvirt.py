@@ -175,12 +175,22 @@ def _movement(domain: Any) -> Movement:
             libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
             libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
         }
-        movement = moving.get(domain.jobStats().get("operation"))
+        movement = moving.get(_operation(domain))
         if movement is not None:
             return movement
     state, reason = domain.state()
     arriving = (libvirt.VIR_DOMAIN_PAUSED_MIGRATION, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
     return Movement.ARRIVING if state == libvirt.VIR_DOMAIN_PAUSED and reason in arriving else Movement.STAYS
+
+
+def _operation(domain: Any) -> object:
+    try:
+        return domain.jobStats().get("operation")
+    except libvirt.libvirtError as error:
+        # "migration statistics are available only on the source host"
+        if error.get_error_code() == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
+            return libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN
+        raise
 
 
 def _has_job(domain: Any) -> bool:

@@ -1,0 +1,317 @@
+"""Looking at a node: one guest's trouble is that guest's, and nobody is asked who should not be."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.domxml import UnreadableXML
+from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
+from plimsoll_agent.hypervisor import Movement, Sighting
+from plimsoll_agent.limits import Limits, LimitsError, Problem
+from plimsoll_agent.observe import Observation, observe, reason_of
+from plimsoll_agent.outcome import Scope
+from plimsoll_agent.reason import Code, Unknown
+from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs
+
+UUIDS = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(9)]
+LIMITS = Limits(total_iops_sec=250)
+EVERYTHING = Scope()
+
+
+def guest(number: int, *targets: str) -> FakeGuest:
+    disks = {target: FakeDisk(f"{target}-of-{number}", in_force=LIMITS) for target in targets or ("vda", "vdb")}
+    return FakeGuest(f"instance-0000000{number}", UUIDS[number], disks)
+
+
+def look(hypervisor: FakeHypervisor, scope: Scope = EVERYTHING, *, sizes: bool = False) -> Observation:
+    return observe(hypervisor, scope, sizes=sizes, at_once=1)
+
+
+def images(seen: Observation) -> list[str]:
+    return [disk.image for disk in seen.disks]
+
+
+def codes(seen: Observation) -> list[Code | None]:
+    """Why what is in force is not known, by disk; None where it is known."""
+    return [disk.in_force.reason.code if isinstance(disk.in_force, Unknown) else None for disk in seen.disks]
+
+
+def overlooked(seen: Observation) -> list[tuple[str, Code]]:
+    return [(missed.guest.uuid, missed.reason.code) for missed in seen.overlooked]
+
+
+# --- who is looked at
+
+
+def test_every_disk_of_every_guest_is_seen_with_what_is_in_force() -> None:
+    seen = look(FakeHypervisor(guest(1), guest(2, "vda")))
+    assert images(seen) == ["vda-of-1", "vdb-of-1", "vda-of-2"]
+    assert {disk.in_force for disk in seen.disks} == {LIMITS}
+    assert {disk.defined for disk in seen.disks} == {Limits()}, "libvirt's word is kept apart from QEMU's"
+    assert (seen.overlooked, seen.hung) == ((), frozenset())
+
+
+@pytest.mark.parametrize(
+    "words", [{"instance-00000002"}, {UUIDS[2]}, {"instance-00000002", UUIDS[2]}], ids=["name", "uuid", "both"]
+)
+def test_only_guests_that_are_asked_for_are_looked_at(words: set[str]) -> None:
+    hypervisor = FakeHypervisor(guest(1), guest(2, "vda"), guest(3))
+    assert images(look(hypervisor, Scope(frozenset(words)))) == ["vda-of-2"]
+    assert hypervisor.calls == ["guests", "look", "in_force"]
+
+
+def test_all_that_are_asked_for_and_not_there_are_named_and_nobody_is_looked_at() -> None:
+    hypervisor = FakeHypervisor(guest(1))
+    with pytest.raises(Vanished, match=r"name or uuid of b, c$"):
+        look(hypervisor, Scope(frozenset({"instance-00000001", "c", "b"})))
+    assert hypervisor.calls == ["guests"]
+
+
+def test_a_list_of_guests_that_cannot_be_had_is_raised() -> None:
+    hypervisor = FakeHypervisor(guest(1))
+
+    def down() -> None:
+        raise Unreachable("libvirt is down")
+
+    hypervisor.before["guests"] = down
+    with pytest.raises(Unreachable):
+        look(hypervisor)
+
+
+def test_a_node_without_guests_is_empty_and_not_an_error() -> None:
+    assert look(FakeHypervisor()) == Observation((), ())
+
+
+def test_guests_stay_in_the_order_of_their_list_whoever_answers_first() -> None:
+    class FirstIsSlow(FakeHypervisor):
+        others = threading.Semaphore(0)
+
+        def look(self, uuid: str) -> Sighting:
+            if uuid == UUIDS[1]:
+                assert self.others.acquire(timeout=10)
+            try:
+                return super().look(uuid)
+            finally:
+                self.others.release()
+
+    seen = observe(FirstIsSlow(guest(1), guest(2), guest(3)), EVERYTHING, at_once=2)
+    assert [disk.guest.uuid for disk in seen.disks] == [uuid for uuid in UUIDS[1:4] for _ in range(2)]
+
+
+# --- sizes
+
+
+def test_sizes_are_asked_once_a_guest_and_only_where_they_are_wanted() -> None:
+    hypervisor = FakeHypervisor(guest(1))
+    assert {disk.size for disk in look(hypervisor).disks} == {None}
+    assert "sizes" not in hypervisor.calls
+    assert {disk.size for disk in look(hypervisor, sizes=True).disks} == {10 * 2**30}
+    assert hypervisor.calls.count("sizes") == 1
+
+
+def test_each_disk_has_its_own_size_and_one_that_is_not_told_is_not_known() -> None:
+    one = guest(1, "vda", "vdb", "vdc")
+    one.disks["vda"].size, one.disks["vdb"].size, one.disks["vdc"].size = 2**30, None, 2**31
+    assert [disk.size for disk in look(FakeHypervisor(one), sizes=True).disks] == [2**30, None, 2**31]
+
+
+@pytest.mark.parametrize("error", [hangs(), Rejected("no"), NotSent("not asked"), Vanished("gone")])
+def test_disks_whose_sizes_cannot_be_had_are_seen_all_the_same(error: PlimsollError) -> None:
+    hypervisor = FakeHypervisor(guest(1))
+
+    def fail() -> None:
+        raise error
+
+    hypervisor.before["sizes"] = fail
+    seen = look(hypervisor, sizes=True)
+    assert [(disk.size, disk.in_force) for disk in seen.disks] == [(None, LIMITS)] * 2
+    assert (seen.overlooked, seen.hung) == ((), frozenset())
+
+
+def test_a_guest_without_rbd_disks_is_asked_for_nothing_more() -> None:
+    bare = guest(1)
+    bare.disks.clear()
+    hypervisor = FakeHypervisor(bare)
+    assert look(hypervisor, sizes=True) == Observation((), ())
+    assert hypervisor.calls == ["guests", "look"]
+
+
+# --- guests in trouble
+
+
+def test_one_disk_that_hangs_silences_the_others_of_its_guest_and_nobody_else() -> None:
+    hypervisor = FakeHypervisor(guest(1, "vda", "vdb", "vdc"), guest(2))
+    hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+    seen = look(hypervisor)
+    assert codes(seen) == [Code.UNANSWERED] * 3 + [None] * 2
+    assert seen.hung == {UUIDS[1]}
+    assert seen.overlooked == (), "its disks are known"
+    assert hypervisor.calls.count("in_force") == 1 + 2
+
+
+def test_what_was_known_before_a_guest_hung_stays_known() -> None:
+    hypervisor = FakeHypervisor(guest(1, "vda", "vdb", "vdc"))
+
+    def hang_from_now_on() -> None:
+        hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+
+    hypervisor.before["in_force"] = lambda: hypervisor.before.update(in_force=hang_from_now_on)
+    seen = look(hypervisor)
+    assert codes(seen) == [None, Code.UNANSWERED, Code.UNANSWERED]
+    assert seen.hung == {UUIDS[1]}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Rejected("QEMU says no"), Code.REJECTED),
+        (Vanished("gone"), Code.VANISHED),
+        (NotSent("the guest is busy"), Code.NOT_SENT),
+        (LimitsError((Problem(("total_iops_sec",), "QEMU's own rules broken"),)), Code.IMPOSSIBLE),
+    ],
+)
+def test_a_disk_whose_limits_cannot_be_had_is_unknown_and_its_neighbour_is_asked(
+    error: PlimsollError, code: Code
+) -> None:
+    hypervisor = FakeHypervisor(guest(1))
+
+    def fail() -> None:
+        raise error
+
+    hypervisor.before["in_force"] = fail
+    seen = look(hypervisor)
+    assert codes(seen) == [code, None]
+    assert isinstance(seen.disks[0].in_force, Unknown)
+    assert seen.disks[0].in_force.reason.facts == {"detail": str(error)}
+    assert seen.hung == frozenset(), "it answered, or was not asked"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "hung"),
+    [
+        (hangs(), Code.UNANSWERED, True),
+        (NotSent("not asked: 4 calls hang already"), Code.NOT_SENT, False),
+        (Vanished("the guest is gone"), Code.VANISHED, False),
+        (Rejected("no"), Code.REJECTED, False),
+        (Unreachable("libvirt is down"), Code.NOT_LOOKED_AT, False),
+        (UnreadableXML("cut off"), Code.UNREADABLE_XML, False),
+        (KeyError("a surprise"), Code.NOT_LOOKED_AT, False),
+    ],
+)
+def test_a_guest_that_cannot_be_looked_at_is_told_and_costs_nobody_else(
+    error: Exception, code: Code, hung: bool
+) -> None:
+    hypervisor = FakeHypervisor(guest(1), guest(2))
+
+    def fail() -> None:
+        raise error
+
+    hypervisor.before["look"] = fail
+    seen = look(hypervisor)
+    assert overlooked(seen) == [(UUIDS[1], code)]
+    assert images(seen) == ["vda-of-2", "vdb-of-2"]
+    assert seen.hung == ({UUIDS[1]} if hung else frozenset())
+
+
+@pytest.mark.parametrize("xml", ["", "<domain>", "<domain/>", "<!DOCTYPE domain [<!ENTITY a 'a'>]><domain/>"])
+def test_a_definition_that_cannot_be_read_costs_its_guest_only(xml: str) -> None:
+    first = guest(1)
+    first.xml = xml or " "
+    seen = look(FakeHypervisor(first, guest(2)))
+    assert overlooked(seen) == [(UUIDS[1], Code.UNREADABLE_XML)]
+    assert images(seen) == ["vda-of-2", "vdb-of-2"]
+
+
+@pytest.mark.parametrize("call", ["look", "sizes", "in_force"])
+def test_what_nobody_foresaw_costs_its_guest_only_and_is_logged_as_a_bug(
+    call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hypervisor = FakeHypervisor(replace(guest(1), name="in\nstance"), guest(2))
+
+    def surprise() -> None:
+        raise ZeroDivisionError
+
+    hypervisor.before[call] = surprise
+    seen = look(hypervisor, sizes=True)
+    assert overlooked(seen) == [(UUIDS[1], Code.NOT_LOOKED_AT)], "half a guest is not shown as a whole one"
+    assert seen.overlooked[0].reason.facts == {"detail": "ZeroDivisionError()"}
+    assert images(seen) == ["vda-of-2", "vdb-of-2"]
+    (logged,) = caplog.records
+    assert "a bug in plimsoll" in logged.getMessage()
+    assert "\n" not in logged.getMessage(), "tenants choose names"
+    assert logged.exc_info
+
+
+def test_trouble_that_is_foreseen_is_not_logged_as_a_bug(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = guest(1), guest(2)
+    first.xml, second.trouble = "<domain>", hangs()
+    look(FakeHypervisor(first, second), sizes=True)
+    assert caplog.records == []
+
+
+def test_an_interrupt_is_not_one_guests_trouble() -> None:
+    hypervisor = FakeHypervisor(guest(1), guest(2))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    hypervisor.before["look"] = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        look(hypervisor)
+
+
+# --- guests on the move
+
+
+@pytest.mark.parametrize(
+    ("movement", "code"), [(Movement.LEAVING, Code.MIGRATING), (Movement.ARRIVING, Code.INCOMING)]
+)
+def test_disks_of_a_guest_on_the_move_are_seen_and_its_qemu_is_not_asked(movement: Movement, code: Code) -> None:
+    moving = guest(1)
+    moving.movement = movement
+    hypervisor = FakeHypervisor(moving)
+    seen = look(hypervisor, sizes=True)
+    assert images(seen) == ["vda-of-1", "vdb-of-1"]
+    assert codes(seen) == [code, code]
+    assert hypervisor.calls == ["guests", "look"]
+    assert (seen.overlooked, seen.hung) == ((), frozenset())
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Unanswered("x"), Code.UNANSWERED),
+        (NotSent("x"), Code.NOT_SENT),
+        (Vanished("x"), Code.VANISHED),
+        (Rejected("x"), Code.REJECTED),
+        (LimitsError((Problem((), "x"),)), Code.IMPOSSIBLE),
+        (UnreadableXML("x"), Code.UNREADABLE_XML),
+        (Unreachable("x"), Code.NOT_LOOKED_AT),
+        (OSError("x"), Code.NOT_LOOKED_AT),
+    ],
+)
+def test_an_error_has_the_reason_of_its_kind_and_its_own_words(error: Exception, code: Code) -> None:
+    assert (reason_of(error).code, reason_of(error).facts) == (code, {"detail": "x"})
+
+
+def test_a_threaded_look_sees_what_one_after_the_other_sees() -> None:
+    class TwoAtOnce(FakeHypervisor):
+        """Each guest waits for another one, so that no look is alone."""
+
+        pair = threading.Barrier(2, timeout=10)
+
+        def in_force(self, disk: Disk) -> Limits:
+            if disk.target == "vda":
+                self.pair.wait()
+            return super().in_force(disk)
+
+    guests = [guest(number) for number in range(1, 5)]
+    together = observe(TwoAtOnce(*guests), EVERYTHING, sizes=True, at_once=4)
+    assert together == look(FakeHypervisor(*guests), sizes=True)
