@@ -29,7 +29,9 @@ class Ran:
 class Node:
     """A compute node as its operator has it."""
 
-    def __init__(self, home: Path, cloud: Cloud, rules: str = "{}\n", mode: str = "enforce", deadline: float = 5) -> None:
+    def __init__(
+        self, home: Path, cloud: Cloud, rules: str = "{}\n", mode: str = "enforce", deadline: float = 5
+    ) -> None:
         self._home = home
         self.state = State(home / "state")
         self._settings = home / "plimsoll.conf"

@@ -170,35 +170,30 @@ def _translated(error: Any) -> PlimsollError:
 
 
 def _movement(domain: Any) -> Movement:
-    if _has_job(domain):
-        moving = {
-            libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
-            libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
-        }
-        movement = moving.get(_operation(domain))
-        if movement is not None:
-            return movement
+    moving = {
+        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
+        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
+    }
+    movement = moving.get(_operation(domain))
+    if movement is not None:
+        return movement
     state, reason = domain.state()
     arriving = (libvirt.VIR_DOMAIN_PAUSED_MIGRATION, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
     return Movement.ARRIVING if state == libvirt.VIR_DOMAIN_PAUSED and reason in arriving else Movement.STAYS
 
 
 def _operation(domain: Any) -> object:
+    """What the guest's job is, None without one."""
     try:
+        if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
+            return None
         return domain.jobStats().get("operation")
     except libvirt.libvirtError as error:
-        # "migration statistics are available only on the source host"
-        if error.get_error_code() == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
+        code = error.get_error_code()
+        if code == libvirt.VIR_ERR_NO_SUPPORT:  # a driver that cannot migrate knows no jobs
+            return None
+        if code == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:  # "… statistics are available only on the source host"
             return libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN
-        raise
-
-
-def _has_job(domain: Any) -> bool:
-    try:
-        return bool(domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:  # a driver that cannot migrate has no jobs
-            return False
         raise
 
 
