@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -218,3 +219,27 @@ def test_two_passes_at_once_are_one_pass_and_a_sentence(node: Node, guests: Gues
     statuses = sorted(process.returncode for process in both)
     assert statuses in ([0, 0], [0, 1]), ended
     assert all(in_force(hypervisor, guest.uuid, "vdb") == LIMIT for guest in made)
+
+
+def test_a_pass_that_is_killed_leaves_nothing_that_the_next_one_does_not_put_right(
+    node: Node, guests: Guests, hypervisor: Libvirt
+) -> None:
+    made = guests(6)
+    before = time.monotonic()
+    assert node.run("enforce", *only(*made)).status == 0
+    whole = time.monotonic() - before
+    for number in range(8):
+        # Other limits each time, and a kill at another moment of the pass each time.
+        limit = Limits(total_iops_sec=300 + number)
+        node.write_rules(f"default: {{limits: {{total_iops_sec: {limit.total_iops_sec}}}}}\n")
+        process = node.start("enforce", *only(*made))
+        try:
+            process.communicate(timeout=whole * (number + 1) / 8)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        after = node.run("enforce", *only(*made))
+        assert after.status == 0, after.out + after.err
+        assert "left alone" not in after.out.replace("0 left alone", ""), "no limit of ours is taken for another's"
+        assert all(in_force(hypervisor, guest.uuid, "vdb") == limit for guest in made)
+    assert Ledger(node.state, "test")._record.unsettled() == []
