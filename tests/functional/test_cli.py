@@ -201,6 +201,14 @@ def test_a_reader_that_goes_away_does_not_end_the_pass(plimsoll: Plimsoll, test_
     assert results == {"refused"}, "every write was tried, and what became of it is recorded"
 
 
+def test_a_list_that_nobody_takes_is_a_failure_without_a_traceback(plimsoll: Plimsoll, test_node: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = plimsoll("disk", "list", "--uri", test_node, stdout=full)
+    assert ran.status == 1
+    assert "Traceback" not in ran.err
+    assert "Exception ignored" not in ran.err
+
+
 def test_a_terminal_without_arrows_does_not_end_the_pass(plimsoll: Plimsoll, test_node: str) -> None:
     ran = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "250", PYTHONIOENCODING="latin-1")
     assert ran.status == 2

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TextIO
@@ -110,10 +109,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = app.run(arguments or ["help"])
     except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for what it cannot read
         status = UsageError.exit_status if stop.code == 2 else int(stop.code or 0)
+    if not _flushed():
+        status = status or 1
     if app.stuck:
-        with suppress(OSError, ValueError):
-            logging.shutdown()
-            sys.stdout.flush()
-            sys.stderr.flush()
         os._exit(status)
     return status
+
+
+def _flushed() -> bool:
+    """Send out what is still held back; False, and nothing more is tried, when nobody takes it."""
+    logging.shutdown()
+    all_taken = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            all_taken = False
+            # Else Python tries again on its way out, and ends with a status of its own (120).
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return all_taken
