@@ -90,13 +90,13 @@ class State:
     def load_memory(self, *, set_aside: bool = True) -> dict[str, Remembered]:
         """What was wanted for each disk, by ``Disk.key``. A corrupt file is set aside, a newer one refused."""
         try:
-            text = self.memory.read_text(encoding="utf-8")
+            content = self.memory.read_bytes()
         except FileNotFoundError:
             return {}
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise StateError(f"{self.memory}: cannot be read: {error}") from error
         try:
-            envelope = json.loads(text)
+            envelope = json.loads(content.decode("utf-8"))
             version, disks = int(envelope["version"]), {**envelope["disks"]}
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             LOG.warning("%s is corrupt (%s): limits that plimsoll set before are left alone", self.memory, error)

@@ -84,6 +84,8 @@ def parse(text: str) -> Totals:
         if job["error"]:
             raise FioError(f"fio ended with error {job['error']}: {complaint.strip() or 'no message'}")
         read, write = job["read"], job["write"]
+        if not read["runtime"] and not write["runtime"]:
+            raise FioError(f"fio ran for no time at all: {complaint.strip() or 'no message'}")
         return Totals(
             read_operations=int(read["total_ios"]),
             write_operations=int(write["total_ios"]),

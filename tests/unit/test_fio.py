@@ -181,3 +181,9 @@ def test_a_direction_with_anything_in_it_is_a_result_or_a_fio_error(number: str,
         return
     assert isinstance(totals.operations + totals.bytes, int)
     assert totals.seconds >= 0.001
+
+
+def test_a_run_that_took_no_time_is_no_result() -> None:
+    side = {"total_ios": 0, "io_bytes": 0, "runtime": 0}
+    with pytest.raises(FioError, match="no time at all"):
+        parse(json.dumps({"jobs": [{"error": 0, "read": side, "write": side}]}))
