@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,44 @@ def test_what_nova_wrote_about_a_guest_is_shown(cloud: Cloud, node: Node) -> Non
         assert "\u202e" not in told, "nothing that turns a terminal's text around"
     finally:
         guest.destroy()
+
+
+@pytest.fixture
+def encrypted_disk(cloud: Cloud) -> Iterator[str]:
+    """The XML of a LUKS volume as Nova attaches one: libvirt has the passphrase, QEMU decrypts."""
+    passphrase, secret_uuid, disk = b"correct horse", str(uuid4()), volume(2**26)
+    image = f"rbd:{disk.image.pool}/{disk.image.image}:conf={cloud.ceph.conf}:id=admin"
+    luks = [
+        "-f",
+        "luks",
+        "--object",
+        f"secret,id=key,data={passphrase.decode()}",
+        "-o",
+        "key-secret=key,iter-time=10",
+    ]
+    subprocess.run(["qemu-img", "create", "-q", *luks, image, str(disk.size)], check=True, timeout=60)
+    connection = cloud.connect()
+    secret = connection.secretDefineXML(
+        f"<secret ephemeral='yes' private='yes'><uuid>{secret_uuid}</uuid>"
+        f"<usage type='volume'><volume>{disk.image.volume_id}</volume></usage></secret>"
+    )
+    secret.setValue(passphrase, 0)
+    encryption = f"<encryption format='luks'><secret type='passphrase' uuid='{secret_uuid}'/></encryption>"
+    yield xml(disk, "vda").replace("</disk>", f"{encryption}</disk>")
+    secret.undefine()
+    connection.close()
+    cloud.ceph.batch([{"remove": [disk.image.pool, disk.image.image]}])
+
+
+def test_an_encrypted_volume_is_limited_like_any_other(
+    node: Node, encrypted_disk: str, raw_guest: Callable[[str, str], Any], hypervisor: Libvirt
+) -> None:
+    domain = raw_guest("encrypted", encrypted_disk)
+    enforce = node.run("enforce", "--guest", domain.UUIDString())
+    assert enforce.status == 0, enforce.out + enforce.err
+    assert in_force(hypervisor, domain.UUIDString(), "vda") == LIMIT
+    shown = node.run("disk", "show", "encrypted", "vda", "--verify", "-f", "json")
+    assert shown.status == 0, shown.err
+    assert shown.data()["encrypted"] is True
+    assert shown.data()["qemu"] == LIMIT.in_effect(), "QEMU's own list names the image below the decryption"
+    assert shown.data()["size"] == 2**26, "what the guest sees, without the LUKS header"
