@@ -82,18 +82,13 @@ class Libvirt:
         return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
-        nowait = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-
-        def ask(connection: Any) -> list[tuple[Any, dict[str, Any]]]:
-            domain = connection.lookupByUUIDString(uuid)
-            told: list[tuple[Any, dict[str, Any]]] = connection.domainListGetStats(
-                [domain], libvirt.VIR_DOMAIN_STATS_BLOCK, nowait
-            )
-            return told
-
+        block, nowait = libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        told: list[tuple[Any, dict[str, Any]]] = self._ask(
+            "QEMU", uuid, lambda domain: domain.connect().domainListGetStats([domain], block, nowait)
+        )
         return {
             stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
-            for _, stats in self._call("QEMU", ask)
+            for _, stats in told
             for n in range(stats.get("block.count", 0))
             if f"block.{n}.capacity" in stats
         }

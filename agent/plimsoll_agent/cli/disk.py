@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cliff import columns, lister, show
@@ -175,9 +176,10 @@ class DiskShow(_OneDisk, show.ShowOne):
         shown["state"] = Shown(outcome.result.kind.value, report.state_words(outcome))
         if parsed_args.verify:
             limits = self._qemu_says(self.settings(parsed_args), disk)
-            agrees = "as libvirt says" if limits == _without_group(disk.in_force) else "NOT what libvirt says"
-            shown["qemu"] = Shown(limits.in_effect(), f"{report.short_limits(limits)} ({agrees})")
-            self.status = self.status or (0 if agrees.startswith("as") else 1)
+            agrees = limits == _without_group(disk.in_force)
+            words = "as libvirt says" if agrees else "NOT what libvirt says"
+            shown["qemu"] = Shown(limits.in_effect(), f"{report.short_limits(limits)} ({words})")
+            self.status = self.status or int(not agrees)
         return tuple(shown), tuple(shown.values())
 
     def _qemu_says(self, settings: Settings, disk: Disk) -> Limits:
@@ -189,9 +191,7 @@ class DiskShow(_OneDisk, show.ShowOne):
 
 
 def _without_group(in_force: Limits | Unknown | None) -> Limits | None:
-    if not isinstance(in_force, Limits):
-        return None
-    return Limits.from_mapping({**in_force.full_set(), "group_name": None})
+    return replace(in_force, group_name=None) if isinstance(in_force, Limits) else None
 
 
 def _text(value: object) -> str:
