@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Vanished
-from plimsoll_agent.hypervisor import GuestRef, Movement, Sighting
+from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting
 from plimsoll_agent.limits import Limits
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
@@ -29,6 +29,8 @@ class FakeDisk:
     persistent: Limits = field(default_factory=Limits)
     size: int | None = 10 * 2**30
     node: int = 1
+    done: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Read requests and bytes, write requests and bytes, since the guest started."""
 
 
 def volume(volume_id: str = VOLUME, **more: object) -> FakeDisk:
@@ -89,10 +91,9 @@ class FakeHypervisor:
         self._happens("in_force")
         return self._disk(disk).in_force
 
-    def sizes(self, uuid: str) -> Mapping[str, int]:
-        self._happens("sizes")
-        sizes = ((target, disk.size) for target, disk in self._guest(uuid).disks.items())
-        return {target: size for target, size in sizes if size is not None}
+    def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
+        self._happens("block_stats")
+        return {target: BlockStats(*disk.done, disk.size) for target, disk in self._guest(uuid).disks.items()}
 
     def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
         self._happens("set_limits")

@@ -47,6 +47,8 @@ class Disk:
     bus: str | None = None
     encrypted: bool = False
     alias: str | None = None
+    cluster: str | None = None
+    """Ceph's fsid; None where no configuration of Ceph on this node names its monitors."""
     size: int | None = None
     """Present size in bytes as libvirt tells it; None where it was not asked."""
     in_force: Limits | Unknown | None = field(default=None)

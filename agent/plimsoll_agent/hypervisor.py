@@ -35,6 +35,17 @@ class Sighting:
     movement: Movement = Movement.STAYS
 
 
+@dataclass(frozen=True, slots=True)
+class BlockStats:
+    """Counters of a disk since its guest started, and its present size in bytes; None is not known."""
+
+    read_requests: int
+    read_bytes: int
+    write_requests: int
+    write_bytes: int
+    capacity: int | None
+
+
 class Hypervisor(Protocol):
     """The calls, each with its deadline.
 
@@ -51,8 +62,8 @@ class Hypervisor(Protocol):
         """QEMU's own word on the limits of a disk."""
         ...
 
-    def sizes(self, uuid: str) -> Mapping[str, int]:
-        """Present size in bytes by target, without waiting for a guest that is busy; absent where not known."""
+    def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
+        """What the disks did so far by target, without waiting for a guest that is busy; absent where not known."""
         ...
 
     def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:

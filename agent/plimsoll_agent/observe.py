@@ -83,9 +83,10 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sizes: bool, look: _Look) 
 
 def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
     try:
-        sizes = hypervisor.sizes(disks[0].guest.uuid)
+        stats = hypervisor.block_stats(disks[0].guest.uuid)
     except PlimsollError:
         return disks  # not known: shown as such, and nothing but a per-GiB limit depends on it
+    sizes = {target: known.capacity for target, known in stats.items()}
     return tuple(replace(disk, size=sizes.get(disk.target)) for disk in disks)
 
 

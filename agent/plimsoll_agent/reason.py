@@ -17,6 +17,8 @@ class Code(StrEnum):
     # why a source said nothing
     NO_DEFAULT = "no-default"
     RULE_DOES_NOT_MATCH = "rule-does-not-match"
+    # why a source cannot say
+    CLUSTER_NOT_KNOWN = "cluster-not-known"
     # why a disk is left alone
     RULE_UNMANAGES = "rule-unmanages"
     NO_LIMIT = "no-limit"

@@ -21,6 +21,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.RULE: 'rule "{rule}"',
     Code.NODE_DEFAULT: "node default",
     Code.RULE_DOES_NOT_MATCH: "does not match ({word})",
+    Code.CLUSTER_NOT_KNOWN: "no configuration of Ceph on this node names its monitors ({monitors})",
     Code.NO_DEFAULT: "none is configured",
     Code.RULE_UNMANAGES: 'rule "{rule}" says manage: false',
     Code.NO_LIMIT: "no source gives a limit",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent import rules
+from plimsoll_agent import rulesfile
 from plimsoll_agent.cli.app import Plimsoll
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.outcome import Kind
@@ -144,7 +144,7 @@ def test_the_json_shown_has_the_keys_of_the_real_one(plimsoll: Run, test_node: s
 )
 def test_every_key_of_the_rules_is_told(text: str) -> None:
     with pytest.raises(ConfigError, match="known are") as refused:
-        rules.parse(text, "rules.yaml")
+        rulesfile.parse(text, "rules.yaml")
     known = re.findall(r"known are (.+)", str(refused.value))[0].split(", ")
     page = (REFERENCE / "plimsoll-rules.rst").read_text()
     assert [key for key in known if not re.search(f"^``{key}``$", page, re.MULTILINE)] == []
@@ -155,4 +155,4 @@ def test_the_rules_that_are_shown_are_good() -> None:
     blocks = [block for page in pages for block in re.findall(r"code-block:: yaml\n\n((?: {3,}.*\n|\n)+)", page)]
     assert len(blocks) > 4
     for block in blocks:
-        rules.parse(block, "block")
+        rulesfile.parse(block, "block")

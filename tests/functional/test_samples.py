@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from oslo_config import generator
 
-from plimsoll_agent import config, rules
+from plimsoll_agent import config, rules, rulesfile
 from plimsoll_agent.limits import Limits
 
 ETC = Path(__file__).parents[2] / "etc"
@@ -52,15 +52,15 @@ def test_the_settings_sample_shows_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_rules_sample_as_shipped_limits_no_disk() -> None:
-    assert rules.parse(RULES.read_text(), RULES.name) == rules.Rules()
+    assert rulesfile.parse(RULES.read_text(), RULES.name) == rules.Rules()
 
 
 def test_the_rules_sample_uncommented_has_exactly_the_default_that_it_speaks_of() -> None:
-    assert rules.parse(uncommented(RULES.read_text()), RULES.name).default == DEFAULT
+    assert rulesfile.parse(uncommented(RULES.read_text()), RULES.name).default == DEFAULT
 
 
 def test_the_rules_sample_has_an_example_of_each_kind_of_rule() -> None:
-    examples = rules.parse(uncommented(RULES.read_text()), RULES.name).rules
+    examples = rulesfile.parse(uncommented(RULES.read_text()), RULES.name).rules
     assert {
         word
         for rule in examples
@@ -73,8 +73,8 @@ def test_the_rules_sample_has_an_example_of_each_kind_of_rule() -> None:
         "volume",
         "guest",
     }
-    assert any(not rule.manages for rule in examples)
+    assert any(not rule.manage for rule in examples)
     assert any(rule.override for rule in examples)
-    assert any(rule.manages and not rule.override for rule in examples)
+    assert any(rule.manage and not rule.override for rule in examples)
     assert any(rule.limits == Limits() for rule in examples)
     assert any(rule.limits and rule.limits.group_name for rule in examples)

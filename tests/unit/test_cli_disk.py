@@ -31,7 +31,7 @@ def hostile_pass() -> PassReport:
     names = dict.fromkeys(("target", "pool", "image", "namespace", "bus", "alias"), HOSTILE)
     # Its definition says otherwise: that has a line of its own in ``explain``.
     disk = a_disk(guest, **names, volume_id=None, monitors=(HOSTILE,), defined=Limits(total_iops_sec=1))
-    rules = Rules((Rule(HOSTILE, Match(pool=("x",)), None),))
+    rules = Rules((Rule(name=HOSTILE, match=Match(pool=("x",)), manage=False),))
     decision = decide(disk, a_situation(rules), SOURCES)
     outcome = Outcome(disk, decision, None, Result(Kind.FAILED, because(Code.REJECTED, detail=HOSTILE)))
     hidden = Overlooked(GuestRef("u", HOSTILE), because(Code.NOT_LOOKED_AT, detail=HOSTILE))

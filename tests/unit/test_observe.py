@@ -108,9 +108,9 @@ def test_guests_stay_in_the_order_of_their_list_whoever_answers_first() -> None:
 def test_sizes_are_asked_once_a_guest_and_only_where_they_are_wanted() -> None:
     hypervisor = FakeHypervisor(guest(1))
     assert {disk.size for disk in look(hypervisor).disks} == {None}
-    assert "sizes" not in hypervisor.calls
+    assert "block_stats" not in hypervisor.calls
     assert {disk.size for disk in look(hypervisor, sizes=True).disks} == {10 * 2**30}
-    assert hypervisor.calls.count("sizes") == 1
+    assert hypervisor.calls.count("block_stats") == 1
 
 
 def test_each_disk_has_its_own_size_and_one_that_is_not_told_is_not_known() -> None:
@@ -126,7 +126,7 @@ def test_disks_whose_sizes_cannot_be_had_are_seen_all_the_same(error: PlimsollEr
     def fail() -> None:
         raise error
 
-    hypervisor.before["sizes"] = fail
+    hypervisor.before["block_stats"] = fail
     seen = look(hypervisor, sizes=True)
     assert [(disk.size, disk.in_force) for disk in seen.disks] == [(None, LIMITS)] * 2
     assert (seen.overlooked, seen.hung) == ((), frozenset())
@@ -226,7 +226,7 @@ def test_a_definition_that_cannot_be_read_costs_its_guest_only(xml: str) -> None
     assert images(seen) == ["vda-of-2", "vdb-of-2"]
 
 
-@pytest.mark.parametrize("call", ["look", "sizes", "in_force"])
+@pytest.mark.parametrize("call", ["look", "block_stats", "in_force"])
 def test_what_nobody_foresaw_costs_its_guest_only_and_is_logged_as_a_bug(
     call: str, caplog: pytest.LogCaptureFixture
 ) -> None:

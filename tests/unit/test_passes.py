@@ -164,7 +164,7 @@ def test_a_volume_attached_with_limits_is_left_alone(tmp_path: Path) -> None:
 def test_a_rule_that_overrides_takes_over_limits_of_others(tmp_path: Path) -> None:
     gold = Limits(total_iops_sec=3000)
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
-    node.rules = Rules(rules=(Rule("ours", Match(pool=("volumes",)), DEFAULT, override=True),))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
     assert kinds(node.run()) == ["changed"]
 
 
@@ -201,7 +201,7 @@ def test_limits_that_come_back_with_a_restart_from_the_persistent_definition_are
 def test_a_refused_write_claims_no_limits_of_others(tmp_path: Path) -> None:
     gold = Limits(total_iops_sec=3000)
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
-    node.rules = Rules(rules=(Rule("ours", Match(pool=("volumes",)), DEFAULT, override=True),))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
 
     def refuse() -> None:
         raise Rejected("QEMU says no")
@@ -214,7 +214,7 @@ def test_a_refused_write_claims_no_limits_of_others(tmp_path: Path) -> None:
 
 def test_limits_of_others_that_happen_to_be_right_are_not_claimed(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=DEFAULT, defined=DEFAULT)))
-    node.rules = Rules(rules=(Rule("ours", Match(pool=("volumes",)), DEFAULT, override=True),))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
     assert kinds(node.run()) == ["right"]
     node.rules = Rules(default=TIGHTER)
     assert codes(node.run()) == [Code.FOREIGN_LIMIT]
@@ -542,7 +542,7 @@ def test_nothing_is_written_after_a_pass_was_interrupted(tmp_path: Path) -> None
 def test_a_pass_that_was_killed_before_its_write_claims_no_limits_of_others(tmp_path: Path) -> None:
     gold = Limits(total_iops_sec=3000)
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
-    node.rules = Rules(rules=(Rule("ours", Match(pool=("volumes",)), DEFAULT, override=True),))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
 
     node.hypervisor.before["set_limits"] = lambda: (_ for _ in ()).throw(SystemExit)
     with pytest.raises(SystemExit):
@@ -593,7 +593,8 @@ def test_a_bug_that_one_guest_sets_off_costs_that_guest_only(node: Node, call: s
 def test_a_disk_that_took_anothers_limit_is_put_right_by_the_next_pass(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1)))
     node.rules = Rules(
-        rules=(Rule("small", Match(volume=("aaaaaaa1-001a-4ea4-a2eb-d491b58efc11",)), TIGHTER),), default=DEFAULT
+        rules=(Rule(name="small", match=Match(volume=("aaaaaaa1-001a-4ea4-a2eb-d491b58efc11",)), limits=TIGHTER),),
+        default=DEFAULT,
     )
     other = a_volume(2)
     node.hypervisor.before["set_limits"] = lambda: node.hypervisor.attach(

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code
-from plimsoll_agent.rules import Match, Rule, Rules, parse, read
+from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.rulesfile import parse, read
 from tests.unit.values import GUEST, PROJECT, VOLUME, a_disk, a_guest, examples
 
 FULL = f"""\
@@ -59,9 +60,14 @@ def test_a_file_is_read_as_it_stands() -> None:
     limits = Limits(read_iops_sec=100, write_iops_sec=50, group_name="batch")
     assert parse(FULL, "rules.yaml") == Rules(
         rules=(
-            Rule("batch", Match(project=(PROJECT,), guest=("batch-*", "db")), limits),
-            Rule("exempt", Match(volume=(VOLUME,)), None),
-            Rule("no limit on nvme", Match(pool=("nvme",), flavor=("big", "huge")), Limits(), override=True),
+            Rule(name="batch", match=Match(project=(PROJECT,), guest=("batch-*", "db")), limits=limits),
+            Rule(name="exempt", match=Match(volume=(VOLUME,)), manage=False),
+            Rule(
+                name="no limit on nvme",
+                match=Match(pool=("nvme",), flavor=("big", "huge")),
+                limits=Limits(),
+                override=True,
+            ),
         ),
         default=Limits(total_iops_sec=250, total_bytes_sec=104857600),
     )
@@ -73,7 +79,7 @@ def test_a_file_that_says_nothing_has_no_rules_and_no_default() -> None:
 
 def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
     batch, exempt, nvme = parse(FULL, "rules.yaml").rules
-    assert (batch.manages, exempt.manages, nvme.manages) == (True, False, True)
+    assert (batch.manage, exempt.manage, nvme.manage) == (True, False, True)
     assert [rule.reason.code for rule in (batch, exempt, nvme)] == [Code.RULE, Code.RULE_UNMANAGES, Code.RULE]
     assert exempt.reason.facts == {"rule": "exempt"}
 

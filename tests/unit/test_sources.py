@@ -20,15 +20,15 @@ OWN = Limits(total_iops_sec=3000)
 
 
 def limit(name: str, limits: Limits = A, match: Match = HERE) -> Rule:
-    return Rule(name, match, limits)
+    return Rule(name=name, match=match, limits=limits)
 
 
 def override(name: str, limits: Limits = A, match: Match = HERE) -> Rule:
-    return Rule(name, match, limits, override=True)
+    return Rule(name=name, match=match, limits=limits, override=True)
 
 
 def exempt(name: str, match: Match = HERE) -> Rule:
-    return Rule(name, match, None)
+    return Rule(name=name, match=match, manage=False)
 
 
 def decision(*rules: Rule, disk: Disk | None = None, memory: Any = None, **other: Any) -> Decision:

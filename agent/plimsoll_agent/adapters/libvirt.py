@@ -15,10 +15,12 @@ from plimsoll_agent.adapters import qmp
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
-from plimsoll_agent.hypervisor import GuestRef, Movement, Sighting
+from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting
 from plimsoll_agent.limits import Limits, group_alone, shared_group
 
 Answer = TypeVar("Answer")
+
+_COUNTERS = ("rd.reqs", "rd.bytes", "wr.reqs", "wr.bytes")
 
 # libvirt's bindings print every error on stderr unless somebody takes them.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
@@ -81,16 +83,18 @@ class Libvirt:
         group = told.pop("group_name", None)
         return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
 
-    def sizes(self, uuid: str) -> Mapping[str, int]:
+    def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
         block, nowait = libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
         told: list[tuple[Any, dict[str, Any]]] = self._ask(
             "QEMU", uuid, lambda domain: domain.connect().domainListGetStats([domain], block, nowait)
         )
         return {
-            stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
+            stats[f"block.{n}.name"]: BlockStats(
+                *(stats[f"block.{n}.{counter}"] for counter in _COUNTERS), stats.get(f"block.{n}.capacity")
+            )
             for _, stats in told
             for n in range(stats.get("block.count", 0))
-            if f"block.{n}.capacity" in stats
+            if f"block.{n}.rd.reqs" in stats  # the answer for a guest that is busy has names only
         }
 
     def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:

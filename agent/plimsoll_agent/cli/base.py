@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cliff import command
 
-from plimsoll_agent import config, rules
+from plimsoll_agent import config, rules, rulesfile
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.cli.app import Plimsoll
 from plimsoll_agent.config import Settings
@@ -106,13 +106,13 @@ def _rules(path: Path, state: State, *, keep: bool) -> tuple[rules.Rules, str | 
     """The rules to run on. A file that disappears, or is cut off, is a fault once there were rules in it."""
     last = _last_rules(state)
     try:
-        text = rules.read(path, required=path != config.RULES_FILE or bool(last and last.text.strip()))
-        in_force = rules.parse(text, str(path))
+        text = rulesfile.read(path, required=path != config.RULES_FILE or bool(last and last.text.strip()))
+        in_force = rulesfile.parse(text, str(path))
     except ConfigError as error:
         if last is None:
             raise
         try:
-            return rules.parse(last.text, str(state.last_rules)), (
+            return rulesfile.parse(last.text, str(state.last_rules)), (
                 f"{error}\nThe pass ran on the last good rules ({last.written:%Y-%m-%d %H:%M} UTC)."
             )
         except ConfigError as another:
