@@ -20,8 +20,6 @@ from plimsoll_agent.limits import Limits, group_alone, shared_group
 
 Answer = TypeVar("Answer")
 
-_COUNTERS = ("rd.reqs", "rd.bytes", "wr.reqs", "wr.bytes")
-
 # libvirt's bindings print every error on stderr unless somebody takes them.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
@@ -90,7 +88,11 @@ class Libvirt:
         )
         return {
             stats[f"block.{n}.name"]: BlockStats(
-                *(stats[f"block.{n}.{counter}"] for counter in _COUNTERS), stats.get(f"block.{n}.capacity")
+                read_requests=stats[f"block.{n}.rd.reqs"],
+                read_bytes=stats[f"block.{n}.rd.bytes"],
+                write_requests=stats[f"block.{n}.wr.reqs"],
+                write_bytes=stats[f"block.{n}.wr.bytes"],
+                capacity=stats.get(f"block.{n}.capacity"),
             )
             for _, stats in told
             for n in range(stats.get("block.count", 0))
