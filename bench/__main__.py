@@ -1,36 +1,67 @@
-"""``script/bench``: a pass of plimsoll beside the cron way, on the same paused guests, in turn, in one run."""
+"""``script/bench``: a pass of plimsoll beside the cron way, on the same paused guests, in turn, in one run.
+
+Each way is run as a whole process, once with every disk to change and then with nothing to change. The limits
+only ever get tighter: plimsoll asks Ceph's health before it loosens one, and the cron way has no such care to
+be compared with. plimsoll is called as its timer calls it, with a rules file, and as a person does, with limits
+on the command line. Then it runs once more with clocks inside, to see where its time goes.
+
+All of them find their modules compiled, as an installed package has them. Ratios are taken in pairs, run by run.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import tempfile
-from itertools import cycle
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from bench.measure import Cost, median, once
-from tests.lab.cloud import Cloud, LabError, ephemeral, volume
+from bench.measure import Cost, Span, Spread, covered, once
+from tests.lab.cloud import Cloud, Guest, LabError, ephemeral, volume
 
 BYTES = 104857600
 GIB = 2**30
+HERE = Path(__file__).parent
+
+CRON, BY_RULES, BY_HAND = "cron", "plimsoll, by its rules", "plimsoll, by hand"
+WAYS = (CRON, BY_RULES, BY_HAND)
+STEADY, CHANGING = "nothing to change", "every disk to change"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__)
+    words = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__, formatter_class=words)
     parser.add_argument(
-        "--guests", type=int, default=50, help="paused, with two RBD disks each (default: %(default)s)"
+        "--guests",
+        type=int,
+        nargs="+",
+        default=[10, 50, 100],
+        metavar="N",
+        help="paused, with two RBD disks each; measured at each of these numbers (default: 10 50 100)",
     )
-    parser.add_argument("--runs", type=int, default=5, help="of each way (default: %(default)s)")
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="of each way (default: %(default)s)")
     arguments = parser.parse_args()
-    cloud = Cloud(say=lambda line: print(line, flush=True))
+    cloud = Cloud(say=_say)
     try:
         cloud.up(("ceph", "libvirt"))
-        print(f"starting {arguments.guests} paused guests", flush=True)
-        made = cloud.paused_guests([[ephemeral(GIB), volume(GIB)] for _ in range(arguments.guests)])
+        guests: list[Guest] = []
         try:
-            _compare(cloud, arguments.guests, arguments.runs)
+            measured = []
+            with tempfile.TemporaryDirectory() as home:
+                bench = Bench(cloud.libvirt_uri, Path(home))
+                for number in sorted(set(arguments.guests)):
+                    _say(f"starting {number - len(guests)} paused guests")
+                    guests += cloud.paused_guests(
+                        [[ephemeral(GIB), volume(GIB)] for _ in range(number - len(guests))]
+                    )
+                    measured.append(bench.measure(number, arguments.runs))
+                    measured[-1].show()
+            _show_goals(measured)
         finally:
-            cloud.destroy_guests(made)
+            cloud.destroy_guests(guests)
     except (LabError, RuntimeError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
@@ -39,44 +70,193 @@ def main() -> int:
     return 0
 
 
-def _compare(cloud: Cloud, guests: int, runs: int) -> None:
-    with tempfile.TemporaryDirectory() as state:
-        plimsoll = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", _settings(Path(state), cloud)]
-        # Other numbers each time: then there is everything to change, and for the same ones nothing.
-        numbers = cycle(range(250, 1000))
+def _say(line: str = "") -> None:
+    print(line, flush=True)
 
-        def by_plimsoll(iops: int) -> list[str]:
-            return [*plimsoll, "enforce", f"--total-iops-sec={iops}", f"--total-bytes-sec={BYTES}"]
 
-        def by_cron(iops: int) -> list[str]:
-            return [sys.executable, "-m", "bench.cron", cloud.libvirt_uri, str(iops), str(BYTES)]
+@dataclass(frozen=True)
+class Inside:
+    """One run of plimsoll with nothing to change, seen from inside; seconds."""
 
-        changing: dict[str, list[Cost]] = {"cron": [], "plimsoll": []}
-        steady: dict[str, list[Cost]] = {"cron": [], "plimsoll": []}
+    interpreter: float
+    imports: float
+    settings: float
+    """Command line, settings, rules and state."""
+    connect: float
+    whole_pass: float
+    in_libvirt: float
+    """Of the pass: at least one call into libvirt was under way."""
+    at_once: float
+    """How many calls into libvirt were under way in the pass, on average."""
+    xml: float
+    """Of the pass: XML was read while nothing was under way in libvirt."""
+    way_out: float
+    """The closing lines, farewell to libvirt, the end of the process."""
+
+    @classmethod
+    def of(cls, cost: Cost, told: dict[str, list[Span]], began: float, imported: float) -> Inside:
+        (connect,), (whole,) = told["connect"], told["pass"]
+        in_pass = {
+            kind: [span for span in told[kind] if whole[0] <= span[0] < whole[1]] for kind in ("libvirt", "xml")
+        }
+        in_libvirt = covered(in_pass["libvirt"])
+        return cls(
+            interpreter=began - cost.started,
+            imports=imported - began,
+            settings=connect[0] - imported,
+            connect=connect[1] - connect[0],
+            whole_pass=whole[1] - whole[0],
+            in_libvirt=in_libvirt,
+            at_once=sum(ended - began for began, ended in in_pass["libvirt"]) / (whole[1] - whole[0]),
+            xml=covered(in_pass["libvirt"] + in_pass["xml"]) - in_libvirt,
+            way_out=cost.started + cost.wall - whole[1],
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All runs at one number of guests."""
+
+    guests: int
+    costs: dict[tuple[str, str], list[Cost]]
+    """By what there was to do, and way."""
+    insides: list[Inside]
+
+    def ratio(self, task: str, way: str) -> Spread:
+        """How many times as long the cron way takes."""
+        pairs = zip(self.costs[task, CRON], self.costs[task, way], strict=True)
+        return Spread.of(cron.wall / ours.wall for cron, ours in pairs)
+
+    def of_pass(self) -> Spread:
+        """How many times as long the cron way takes as a pass within a process."""
+        pairs = zip(self.costs[STEADY, CRON], self.insides, strict=True)
+        return Spread.of(cron.wall / inside.whole_pass for cron, inside in pairs)
+
+    def in_libvirt(self) -> Spread:
+        """The part of a pass that is spent in libvirt's own calls."""
+        return Spread.of(inside.in_libvirt / inside.whole_pass for inside in self.insides)
+
+    def pass_per_guest(self) -> float:
+        return Spread.of(inside.whole_pass for inside in self.insides).middle / self.guests
+
+    def peak(self) -> float:
+        """MiB, the greatest of all runs of plimsoll."""
+        return max(cost.memory for (_, way), costs in self.costs.items() if way != CRON for cost in costs) / 1024
+
+    def show(self) -> None:
+        runs = len(self.insides)
+        _say(f"\n{self.guests} guests, {2 * self.guests} RBD disks; medians of {runs} runs of whole processes")
+        for task in (STEADY, CHANGING):
+            _say(f"\n{task:26}{'wall s':>8}{'CPU s':>8}{'peak MiB':>10}   cron takes")
+            for way in WAYS:
+                costs = self.costs[task, way]
+                wall, cpu = (Spread.of(getattr(cost, name) for cost in costs).middle for name in ("wall", "cpu"))
+                memory = max(cost.memory for cost in costs) / 1024
+                ratio = "" if way == CRON else f"   {_times(self.ratio(task, way))}"
+                _say(f"  {way:24}{wall:8.2f}{cpu:8.2f}{memory:10.0f}{ratio}")
+        _say("\nwhere the time goes: plimsoll by its rules with nothing to change, with clocks inside, ms")
+        for name, part in _PARTS:
+            spread = Spread.of(part(inside) * 1000 for inside in self.insides)
+            _say(f"  {name:38}{spread.middle:8.1f}   ({spread.least:.1f} to {spread.greatest:.1f})")
+        at_once = Spread.of(inside.at_once for inside in self.insides).middle
+        share = self.in_libvirt().middle
+        _say(f"  a call into libvirt is under way for {share:.0%} of the pass, and {at_once:.1f} of them on average;")
+        _say(f"  a guest costs {1000 * self.pass_per_guest():.2f} ms of it")
+        _say(f"  the cron way takes {_times(self.of_pass())} as such a pass\n")
+
+
+_PARTS: tuple[tuple[str, Callable[[Inside], float]], ...] = (
+    ("the interpreter starts", lambda inside: inside.interpreter),
+    ("imports", lambda inside: inside.imports),
+    ("command line, settings, rules, state", lambda inside: inside.settings),
+    ("connecting to libvirt", lambda inside: inside.connect),
+    ("the pass", lambda inside: inside.whole_pass),
+    ("  in libvirt's own calls", lambda inside: inside.in_libvirt),
+    ("  reading XML, with none under way", lambda inside: inside.xml),
+    ("  the rest", lambda inside: inside.whole_pass - inside.in_libvirt - inside.xml),
+    ("closing lines, and the way out", lambda inside: inside.way_out),
+)
+
+
+def _times(ratio: Spread) -> str:
+    return f"{ratio.middle:.1f} × as long ({ratio.least:.1f} to {ratio.greatest:.1f})"
+
+
+class Bench:
+    """The ways, each as a command line, on one libvirt."""
+
+    def __init__(self, uri: str, home: Path) -> None:
+        self._uri = uri
+        self._home = home
+        self._numbers = iter(range(90_000, 0, -1))
+        self._passes = 0
+        python = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._environment = python | {"PYTHONPYCACHEPREFIX": str(home / "compiled")}
+
+    def measure(self, guests: int, runs: int) -> Measured:
+        costs: dict[tuple[str, str], list[Cost]] = {(task, way): [] for task in (STEADY, CHANGING) for way in WAYS}
+        insides = []
+        self._inside()  # compiles what is not
         for number in range(runs):
-            print(f"run {number + 1} of {runs}", flush=True)
-            for name, way in (("cron", by_cron), ("plimsoll", by_plimsoll)):
-                iops = next(numbers)
-                changing[name].append(once(way(iops)))
-                steady[name].append(once(way(iops)))
-    print(f"\n{guests} guests, {2 * guests} RBD disks; medians of {runs} runs of whole processes")
-    _table("nothing to change", steady)
-    _table("every disk to change", changing)
+            _say(f"run {number + 1} of {runs}")
+            for way in WAYS:
+                iops = next(self._numbers)
+                command = self._command(way, iops)
+                costs[CHANGING, way].append(once(command, self._environment))
+                costs[STEADY, way].append(once(command, self._environment))
+            insides.append(self._inside())
+        return Measured(guests, costs, insides)
+
+    def _command(self, way: str, iops: int) -> list[str]:
+        if way == CRON:  # without the virtual environment, which it has no need of
+            return [sys.executable, "-I", "-S", str(HERE / "cron.py"), self._uri, str(iops), str(BYTES)]
+        plimsoll = [str(Path(sys.executable).with_name("plimsoll"))]
+        if way == BY_RULES:
+            return [*plimsoll, *self._enforce(iops)]
+        return [*plimsoll, *self._enforce(None), f"--total-iops-sec={iops}", f"--total-bytes-sec={BYTES}"]
+
+    def _enforce(self, iops: int | None) -> list[str]:
+        """With a state of its own each time: the ways change each other's limits, and a node remembers its own."""
+        self._passes += 1
+        place = self._home / str(self._passes)
+        place.mkdir()
+        rule = f"{{total_iops_sec: {iops}, total_bytes_sec: {BYTES}}}"
+        rules = f"rules:\n  - {{name: bench, match: {{pool: '*'}}, override: true, limits: {rule}}}\n"
+        (place / "rules.yaml").write_text("{}\n" if iops is None else rules)
+        (place / "plimsoll.conf").write_text(
+            f"[DEFAULT]\nmode = enforce\nstate_dir = {place}/state\nrules_file = {place}/rules.yaml\n"
+            f"[libvirt]\nuri = {self._uri}\n"
+        )
+        return ["--config-file", f"{place}/plimsoll.conf", "enforce"]
+
+    def _inside(self) -> Inside:
+        into = self._home / "inside.json"
+        command = [sys.executable, str(HERE / "inside.py"), str(into), *self._enforce(next(self._numbers))]
+        once(command, self._environment)
+        cost = once(command, self._environment)
+        told = json.loads(into.read_text())
+        return Inside.of(cost, told, told.pop("began"), told.pop("imported"))
 
 
-def _settings(home: Path, cloud: Cloud) -> str:
-    file = home / "plimsoll.conf"
-    file.write_text(f"[DEFAULT]\nmode = enforce\nstate_dir = {home}/state\n[libvirt]\nuri = {cloud.libvirt_uri}\n")
-    return str(file)
-
-
-def _table(title: str, costs: dict[str, list[Cost]]) -> None:
-    print(f"\n{title:24}{'wall s':>9}{'CPU s':>9}{'peak MiB':>10}")
-    for name, measured in costs.items():
-        cost = median(measured)
-        print(f"  {name:22}{cost.wall:9.2f}{cost.cpu:9.2f}{cost.memory / 1024:10.0f}")
-    ratios = sorted(cron.wall / ours.wall for cron, ours in zip(costs["cron"], costs["plimsoll"], strict=True))
-    print(f"  cron takes {ratios[len(ratios) // 2]:.1f} × as long ({ratios[0]:.1f} to {ratios[-1]:.1f}, run by run)")
+def _show_goals(measured: list[Measured]) -> None:
+    largest = measured[-1]
+    whole, inside, share = largest.ratio(STEADY, BY_RULES), largest.of_pass(), largest.in_libvirt()
+    _say(f"goals, at {largest.guests} guests with nothing to change")
+    peak = max(one.peak() for one in measured)
+    goals = [
+        (whole.middle >= 5, f"whole process at least 5 × as fast as cron: {whole.middle:.2f} ×"),
+        (
+            inside.middle >= 10 or share.middle >= 0.8,
+            f"a pass at least 10 × as fast, or 80 % of it in libvirt: {inside.middle:.2f} ×, {share.middle:.1%}",
+        ),
+        (peak < 60, f"less than 60 MiB: {peak:.0f} MiB"),
+    ]
+    if len(measured) > 1:
+        a_guest = [one.pass_per_guest() * 1000 for one in measured]
+        each = ", ".join(f"{cost:.2f} ms at {one.guests}" for cost, one in zip(a_guest, measured, strict=True))
+        goals.append((a_guest[-1] <= 1.25 * min(a_guest), f"linear, a guest costs no more among many: {each}"))
+    for met, text in goals:
+        _say(f"  {'met   ' if met else 'MISSED'}  {text}")
 
 
 if __name__ == "__main__":

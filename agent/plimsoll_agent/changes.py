@@ -19,6 +19,10 @@ class Direction(StrEnum):
     LIFT = "lift"
 
 
+BY_OTHERS = (Code.BEHIND_LIBVIRT, Code.CHANGED_BY_ANOTHER)
+"""Causes that are somebody else's hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """Put ``after`` in force where ``before`` is."""
@@ -37,7 +41,8 @@ class Change:
         """True when the disk must be taken out of a group: without a word it would stay, and take all along."""
         defined = self.disk.defined
         # libvirt adds the group that its definition has to a write that names none.
-        in_group = self.before.group_name or (isinstance(defined, Limits) and defined.group_name)
+        # A definition that cannot be read may have one.
+        in_group = self.before.group_name or not isinstance(defined, Limits) or defined.group_name
         return bool(in_group) and self.after.group_name is None
 
 
@@ -63,14 +68,21 @@ def direction(before: Limits, after: Limits) -> Direction:
     looser = any(_base_looser(before, after, base) for base in BASES)
     # The request size from which one counts as several: none at all (0) is loosest.
     looser = looser or _ceiling(after.size_iops_sec) > _ceiling(before.size_iops_sec)
-    # Leaving a group ends the sharing of its limit, and like a lift it drains the disk in QEMU.
-    looser = looser or before.group_name not in (None, after.group_name)
+    # Another group ends the sharing of a limit, and like a lift it drains the disk in QEMU.
+    looser = looser or (before.group_name != after.group_name and not before.unlimited)
     return Direction.LOOSEN if looser else Direction.TIGHTEN
 
 
+def cut_by_more_than_half(before: Limits, after: Limits) -> bool:
+    """Whether a guest may do less than half of something after the change, for ever or at once."""
+    return any(
+        new < old / 2
+        for base in BASES
+        for new, old in zip(_bounds(after, base)[:2], _bounds(before, base)[:2], strict=True)
+    )
+
+
 def _base_looser(before: Limits, after: Limits, base: str) -> bool:
-    if not getattr(before, base):
-        return False
     return any(new > old for new, old in zip(_bounds(after, base), _bounds(before, base), strict=True))
 
 

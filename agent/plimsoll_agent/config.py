@@ -11,8 +11,10 @@ from typing import Any
 
 from oslo_config import cfg, iniparser
 
-from plimsoll_agent.apply import Bounds
+from plimsoll_agent.brake import Brake
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.gate import BLOCKING_CHECKS
+from plimsoll_agent.write import Bounds
 
 CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
 RULES_FILE = Path("/etc/plimsoll/rules.yaml")
@@ -38,6 +40,49 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "state_dir",
             default="/var/lib/plimsoll",
             help="Where the record of changes and the memory of what was wanted are kept.",
+        ),
+        cfg.StrOpt(
+            "pause_file",
+            default="/etc/plimsoll/paused",
+            help="While this file is there, no limit is written: see plimsoll pause.",
+        ),
+        cfg.IntOpt(
+            "rounds",
+            default=5,
+            min=1,
+            help="So often in a row, a day at the most from one to the next, a limit that somebody else changes is"
+            " put back. Then it is left as they have it, which every pass reports.",
+        ),
+    ),
+    "brake": (
+        cfg.IntOpt(
+            "disks",
+            default=5,
+            min=0,
+            help="So many disks may be released, loosened, or cut by more than half in one pass without a person's"
+            " approval, because something else is wanted of them. The larger of disks and percent counts.",
+        ),
+        cfg.IntOpt("percent", default=20, min=0, max=100, help="The same, in percent of the disks of this node."),
+    ),
+    "ceph": (
+        cfg.ListOpt(
+            "conf_files",
+            default=["/etc/ceph/ceph.conf"],
+            help="A ceph.conf for each cluster that guests have disks on. Its mon_host must name the monitors as"
+            " the guests' definitions do; what is on another cluster is never loosened.",
+        ),
+        cfg.StrOpt(
+            "id",
+            default="plimsoll",
+            help="The client that asks for the health of a cluster: plimsoll for client.plimsoll. It needs no more"
+            " than mon 'allow r', and its keyring where Ceph looks for it.",
+        ),
+        cfg.FloatOpt("deadline", default=10.0, min=1.0, max=120.0, help="Seconds that Ceph has to answer in."),
+        cfg.ListOpt(
+            "blocking_checks",
+            default=list(BLOCKING_CHECKS),
+            help="While one of these health checks is raised on a disk's cluster, nothing is loosened or lifted"
+            " there. Patterns. When empty, Ceph is never asked and nothing waits for it.",
         ),
     ),
     "libvirt": (
@@ -74,6 +119,16 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class CephSettings:
+    """How clusters are asked for their health; ``deadline`` in seconds."""
+
+    conf_files: tuple[Path, ...]
+    id: str
+    deadline: float
+    blocking_checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings in force; ``mode_chosen`` tells that the operator said it, not the default."""
 
@@ -81,6 +136,10 @@ class Settings:
     mode_chosen: bool
     rules_file: Path
     state_dir: Path
+    pause_file: Path
+    rounds: int
+    brake: Brake
+    ceph: CephSettings
     uri: str
     deadline: float
     bounds: Bounds
@@ -126,6 +185,15 @@ def _settings(conf: Any) -> Settings:
         mode_chosen=chosen is not None and chosen.location is not cfg.Locations.opt_default,
         rules_file=Path(conf.rules_file),
         state_dir=Path(conf.state_dir),
+        pause_file=Path(conf.pause_file),
+        rounds=conf.rounds,
+        brake=Brake(conf.brake.disks, conf.brake.percent),
+        ceph=CephSettings(
+            tuple(Path(file) for file in conf.ceph.conf_files),
+            conf.ceph.id,
+            conf.ceph.deadline,
+            tuple(conf.ceph.blocking_checks),
+        ),
         uri=conf.libvirt.uri,
         deadline=conf.libvirt.deadline,
         bounds=Bounds(at_once=conf.libvirt.calls_at_once, hung_guests=conf.libvirt.hung_guests),

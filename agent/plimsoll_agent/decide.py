@@ -1,32 +1,42 @@
 """What a disk's limits should be: pure, values in and values out.
 
-Three stages: *base* (the first source that is not silent), *shape* (what bounds a source's word) and *hold*
-(an operator's exception). Shape and hold have nothing to say yet; they go between ``_base`` and the ``Decision``.
+Three stages: *base* (the first source that is not silent), *shape* (floors and ceilings bound what it said) and
+*hold* (an operator's exception has the last word, over what is unknown as well).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
-from plimsoll_agent.rules import Rules
+from plimsoll_agent.rules import Rule, Rules
+from plimsoll_agent.shape import at_least, at_most
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """What plimsoll wants for a disk and since when, and what it put in force there last."""
 
-    wanted: Limits
+    wanted: Limits | None
+    """What the sources wanted last, holds and limits by hand aside; None while they never wanted anything."""
     since: datetime
     seen: datetime
     put: Limits | None
     """None while plimsoll only observed, or met limits that were right already."""
     attachment: str | None
     """The attachment that this is about; None once the guest was away, or the node restarted."""
+    returns: Limits | None = None
+    """What was in force before a hold: to go back to when it ends and no source wants anything."""
+    theirs: bool = False
+    """That was somebody else's, not put there by plimsoll."""
+    fought: int = 0
+    """How often in a row plimsoll put back what somebody else had changed."""
+    fought_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +46,8 @@ class Situation:
     now: datetime
     rules: Rules
     memory: Mapping[str, Remembered] = field(default_factory=dict)
+    """By ``Disk.key``."""
+    holds: Mapping[str, Hold] = field(default_factory=dict)
     """By ``Disk.key``."""
 
     def ours(self, disk: Disk) -> Remembered | None:
@@ -49,6 +61,11 @@ class Situation:
             return None
         same = remembered.attachment == disk.attachment
         return remembered if same or (remembered.put is not None and remembered.put == disk.defined) else None
+
+    def hold(self, disk: Disk) -> Hold | None:
+        """The hold that stands on the disk."""
+        hold = self.holds.get(disk.key)
+        return None if hold is None or hold.ended(self.now) else hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +108,28 @@ class Decision:
 
     wanted: Wants | Unmanaged | Unknown
     trail: tuple[Step, ...]
+    aside: Wants | Unmanaged | Unknown | None = None
+    """What the sources want, where a hold has the last word."""
+
+    @property
+    def of_sources(self) -> Limits | None:
+        """What the sources want, holds and limits by hand aside; None when that is nothing, or not known."""
+        said = self.aside or self.wanted
+        return said.limits if isinstance(said, Wants) and said.reason.code is not Code.COMMAND_LINE else None
+
+    def and_then(self, asked: str, answer: Answer) -> Decision:
+        """The decision after one more was asked; a silent one leaves it as it is."""
+        wanted = self.wanted if isinstance(answer, Silent) else answer
+        return Decision(wanted, (*self.trail, Step(asked, answer)))
 
 
 def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
-    """Ask the sources in their order; the first answer that is not ``Silent`` is the decision."""
+    """Ask the sources, bound what they said, and let an operator's hold have the last word."""
+    return _hold(disk, situation, _shape(disk, situation, _base(disk, situation, sources)))
+
+
+def _base(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
+    """The first answer that is not ``Silent``."""
     trail: list[Step] = []
     for source in sources:
         for step in source(disk, situation):
@@ -102,3 +137,56 @@ def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Dec
             if not isinstance(step.answer, Silent):
                 return Decision(step.answer, tuple(trail))
     return Decision(Unmanaged(because(Code.NO_LIMIT)), tuple(trail))
+
+
+def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """Floor, then ceiling, so that the ceiling wins; each from the first rule that matches and has one."""
+    if isinstance(decision.wanted, Wants) and decision.wanted.reason.code is not Code.COMMAND_LINE:
+        for word, bound in (("floor", at_least), ("ceiling", at_most)):
+            for rule in situation.rules.rules:
+                limit: Limits | None = getattr(rule, word)
+                if limit is None or not isinstance(decision.wanted, Wants):
+                    continue
+                silence = silence_of(rule, disk, situation)
+                decision = decision.and_then(
+                    f'{word} of rule "{rule.name}"',
+                    silence or _bounded(decision.wanted, bound(decision.wanted.limits, limit), word, rule),
+                )
+                if silence is None:
+                    break
+    return decision
+
+
+def _bounded(wanted: Wants, limits: Limits, word: str, rule: Rule) -> Answer:
+    if limits == wanted.limits:
+        return Silent(because(Code.RULE_BOUNDS_NOTHING))
+    reason = wanted.reason
+    return Wants(limits, replace(reason, facts={**reason.facts, word: rule.name}))
+
+
+def silence_of(rule: Rule, disk: Disk, situation: Situation) -> Silent | Unknown | None:
+    """Why a rule has nothing to say of the disk, or that nobody knows whether it has; None when it speaks."""
+    if rule.until is not None and rule.ended(situation.now):
+        return Silent(because(Code.RULE_ENDED, until=rule.until.isoformat()))
+    misfit = rule.match.misfit(disk)
+    if misfit is None or isinstance(misfit, Unknown):
+        return misfit
+    return Silent(because(Code.RULE_DOES_NOT_MATCH, word=misfit))
+
+
+def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """An operator's exception; after it, what was there before, unless a source wants something by now.
+
+    A rule that says ``manage: false`` stands: then plimsoll has no hand on the disk at all.
+    """
+    if isinstance(decision.wanted, Unmanaged) and decision.wanted.reason.code is Code.RULE_UNMANAGES:
+        return decision
+    hold = situation.hold(disk)
+    if hold is not None:
+        answer = Unmanaged(hold.reason) if hold.limits is None else Wants(hold.limits, hold.reason)
+        return replace(decision.and_then("hold", answer), aside=decision.wanted)
+    remembered = situation.ours(disk)
+    if remembered is None or remembered.returns is None or isinstance(decision.wanted, Wants):
+        return decision
+    ended = decision.and_then("hold", Wants(remembered.returns, because(Code.HOLD_ENDED)))
+    return replace(ended, aside=decision.wanted)

@@ -28,6 +28,26 @@ class Guest:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskName:
+    """A disk, and what it and its guest are called at some time: for records and lists. ``key`` is ``Disk.key``."""
+
+    key: str
+    guest_uuid: str
+    guest_name: str
+    project: str | None
+    target: str
+    pool: str
+    image: str
+    volume_id: str | None
+
+    def means(self, guest: str, disk: str | None) -> bool:
+        """Whether a person means it: by guest (name or uuid) and target or volume, or by the volume's id alone."""
+        if disk is None and guest == self.volume_id:
+            return True
+        return guest in (self.guest_name, self.guest_uuid) and disk in (None, self.target, self.volume_id)
+
+
+@dataclass(frozen=True, slots=True)
 class Disk:
     """One RBD disk of a running guest."""
 
@@ -68,6 +88,13 @@ class Disk:
     def attachment(self) -> str:
         """Identity of this very attachment: another one after a restart, or a detach and attach."""
         return f"{self.guest.run}:{self.node}:{self.path}"
+
+    @property
+    def named(self) -> DiskName:
+        guest = self.guest
+        return DiskName(
+            self.key, guest.uuid, guest.name, guest.project, self.target, self.pool, self.image, self.volume_id
+        )
 
     @property
     def drifted(self) -> bool:

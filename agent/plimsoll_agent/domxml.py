@@ -6,33 +6,44 @@ import re
 import xml.etree.ElementTree as ET
 
 from plimsoll_agent.disk import MONITOR_PORT, Disk, Guest
-from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError, shared_group
+from plimsoll_agent.limits import Limits, LimitsError, shared_group
 from plimsoll_agent.reason import Code, Unknown, because
 
 # 1.0 until Nova 22; a guest keeps what was written at its last cold start.
 NOVAS = ("{http://openstack.org/xmlns/libvirt/nova/1.1}", "{http://openstack.org/xmlns/libvirt/nova/1.0}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+# libvirt writes numbers with %llu; int() would read "1_000", "+5", " 5 " and the digits of every script too.
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
+
+# Characters of a namespace, and of a complaint, which may quote what somebody wrote.
+_MOST = 200
 
 
 class UnreadableXML(ValueError):
     """The text is no domain XML that libvirt would write."""
 
 
-class _NoDoctype(ET.TreeBuilder):
+class _Plain(ET.TreeBuilder):
     """libvirt never writes a document type; entities could only come from someone who means harm."""
 
+    def start_ns(self, _prefix: str, uri: str) -> None:
+        # Every name in a namespace is a copy of it: a long one and many short names would take minutes.
+        if len(uri) > _MOST:
+            raise UnreadableXML(f"a namespace of {len(uri)} characters")
+
     def doctype(self, name: str, *_identifiers: str) -> None:
-        raise UnreadableXML(f"document type {name!r} in a domain's XML")
+        raise UnreadableXML(f"document type {name[:40]!r} in a domain's XML")
 
 
 def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     """The guest and its RBD disks in the definition's order.
 
     Only ``<disk type="network" device="disk">`` with protocol rbd counts: files, LVs, cdroms and empty drives
-    are not ours. Raises ``UnreadableXML``.
+    are not ours. Raises ``UnreadableXML``, also where something that libvirt writes once stands twice: there is no
+    telling which is meant. Limits that cannot be read cost the disk no more than its ``defined``.
     """
     try:
-        domain = ET.fromstring(text, ET.XMLParser(target=_NoDoctype()))  # noqa: S314  # no entities: see _NoDoctype
+        domain = ET.fromstring(text, ET.XMLParser(target=_Plain()))  # noqa: S314  # no entities: see _Plain
     except (ET.ParseError, ValueError) as error:
         raise UnreadableXML(str(error)) from error
     guest = _guest(domain)
@@ -41,29 +52,29 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
 
 
 def _guest(domain: ET.Element) -> Guest:
-    uuid, name = domain.findtext("uuid"), domain.findtext("name")
-    if not uuid or not name:
-        raise UnreadableXML("no domain: its name or uuid is missing")
+    uuid, name = _text(_only(domain, "uuid")), _text(_only(domain, "name"))
+    if domain.tag != "domain" or not uuid or not name:
+        raise UnreadableXML("no domain, or its name or uuid is missing")
     run = domain.get("id")
     for namespace in NOVAS:
-        nova = domain.find(f"./metadata/{namespace}instance")
+        nova = _only(domain, f"./metadata/{namespace}instance")
         if nova is not None:
             return _nova_guest(uuid, name, run, nova, namespace)
     return Guest(uuid, name, run)
 
 
 def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str) -> Guest:
-    project = nova.find(f"./{ns}owner/{ns}project")
+    project = _only(nova, f"./{ns}owner/{ns}project")
     return Guest(
         uuid,
         name,
         run,
-        display_name=nova.findtext(f"./{ns}name"),
+        display_name=_text(_only(nova, f"./{ns}name")),
         project=_attribute(project, "uuid"),
-        project_name=None if project is None else project.text,
-        user=_attribute(nova.find(f"./{ns}owner/{ns}user"), "uuid"),
-        flavor=_attribute(nova.find(f"./{ns}flavor"), "name"),
-        image=_attribute(nova.find(f"./{ns}root[@type='image']"), "uuid"),
+        project_name=_text(project),
+        user=_attribute(_only(nova, f"./{ns}owner/{ns}user"), "uuid"),
+        flavor=_attribute(_only(nova, f"./{ns}flavor"), "name"),
+        image=_attribute(_only(nova, f"./{ns}root[@type='image']"), "uuid"),
     )
 
 
@@ -71,13 +82,13 @@ def _disk(guest: Guest, element: ET.Element) -> Disk | None:
     # A disk that says no device is a disk (libvirt's formatdomain).
     if element.get("type") != "network" or element.get("device", "disk") != "disk":
         return None
-    source, target = element.find("source"), element.find("target")
+    source, target = _only(element, "source"), _only(element, "target")
     if source is None or target is None or source.get("protocol") != "rbd":
         return None
     path = source.get("name", "").split("/")
     if len(path) not in (2, 3) or not all(path) or not target.get("dev"):
         return None
-    serial = element.findtext("serial", "")
+    serial = _text(_only(element, "serial")) or ""
     return Disk(
         guest=guest,
         target=target.get("dev", ""),
@@ -88,29 +99,56 @@ def _disk(guest: Guest, element: ET.Element) -> Disk | None:
         node=source.get("index", ""),
         # Not from the image's name: after a volume migration the image keeps another volume's id.
         volume_id=serial.lower() if _UUID.fullmatch(serial) else None,
-        monitors=tuple(
-            sorted(f"{host.get('name')}:{host.get('port', MONITOR_PORT)}" for host in source.iterfind("host[@name]"))
-        ),
+        monitors=tuple(sorted(_monitor(host) for host in source.iterfind("host[@name]"))),
         encrypted=element.find("encryption") is not None or source.find("encryption") is not None,
-        alias=_attribute(element.find("alias"), "name"),
-        defined=_defined(element.find("iotune")),
+        alias=_attribute(_only(element, "alias"), "name"),
+        defined=_defined(element),
     )
 
 
-def _defined(iotune: ET.Element | None) -> Limits | Unknown:
-    if iotune is None:
-        return Limits()
+def _monitor(host: ET.Element) -> str:
+    name = host.get("name", "")
+    return f"{f'[{name}]' if ':' in name else name}:{host.get('port', MONITOR_PORT)}"
+
+
+def _defined(disk: ET.Element) -> Limits | Unknown:
+    """The definition's limits; whatever libvirt would not have written is ``Unknown``, never a looser guess."""
     try:
-        numbers: dict[str, object] = {
-            parameter.name: int(text)
-            for parameter in PARAMETERS
-            if (text := iotune.findtext(parameter.name)) is not None
-        }
-        return Limits.from_mapping(numbers | {"group_name": shared_group(iotune.findtext("group_name"))})
+        iotune = _only(disk, "iotune")
+        if iotune is None:
+            return Limits()
+        said = {child.tag: _text(child) or "" for child in iotune}
+        if len(said) < len(iotune):
+            raise UnreadableXML("a limit stands there twice")
+        group = shared_group(said.pop("group_name", None))
+        numbers = {name: _number(name, text) for name, text in said.items()}
+        return Limits.from_mapping({**numbers, "group_name": group})
     except LimitsError as error:
-        return Unknown(because(Code.IMPOSSIBLE, detail=str(error)))
-    except ValueError as error:
-        return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"))
+        return Unknown(because(Code.IMPOSSIBLE, detail=str(error)[:_MOST]))
+    except UnreadableXML as error:
+        return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"[:_MOST]))
+
+
+def _number(name: str, text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise UnreadableXML(f"{name} is no number: {text!r}")
+    return int(text)
+
+
+def _only(parent: ET.Element, path: str) -> ET.Element | None:
+    found = parent.findall(path)
+    if len(found) > 1:
+        raise UnreadableXML(f"{path} stands more than once in {parent.tag}")
+    return found[0] if found else None
+
+
+def _text(element: ET.Element | None) -> str | None:
+    if element is None:
+        return None
+    # What follows a child would be lost: <total_iops_sec>5<x/>0</total_iops_sec>.
+    if len(element):
+        raise UnreadableXML(f"{element.tag} is more than a text")
+    return element.text
 
 
 def _attribute(element: ET.Element | None, name: str) -> str | None:

@@ -3,51 +3,133 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from plimsoll_agent.changes import Change
+from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.record import Conclusion, OpenChange, Record, Verdict
-from plimsoll_agent.state import State
+from plimsoll_agent.reason import Code, Reason, because
+from plimsoll_agent.record import (
+    Conclusion,
+    CorruptRecord,
+    Event,
+    Happening,
+    Record,
+    RecordedChange,
+    Selection,
+    Verdict,
+)
+from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
 
 # A guest that is off keeps its place in the memory: it brings our limits along when it is started again.
 KEPT_FOR = timedelta(days=30)
+# Somebody who changes a limit once a day is not fighting for it.
+ROUNDS_WITHIN = timedelta(days=1)
+_HOLDS = (Code.HOLD, Code.HOLD_ENDED)
 
 
 class Ledger:
-    """Record and memory of one node, for a pass that may write. All of it raises ``StateError``."""
+    """Record and memory of one node. All of it raises ``StateError``; ``notes`` is what was wrong with the files."""
 
     def __init__(self, state: State, by: str) -> None:
         self._state = state
         self._record = Record(state.record)
         self._by = by
+        self.notes: list[Reason] = []
 
-    def settle(self, disks: Sequence[Disk], now: datetime, *, everything: bool) -> dict[str, Remembered]:
+    def recall(self, now: datetime, *, look_only: bool) -> Memory:
+        """What is remembered. A memory that is lost is made anew from the record: limits that we put are ours."""
+        try:
+            memory = self._state.load_memory()
+        except CorruptState as error:
+            memory = None
+            if not look_only:
+                _make_room(self._state.memory)
+            self.notes.append(because(Code.MEMORY_SET_ASIDE, detail=str(error)))
+        if memory is not None:
+            return memory
+        try:
+            return Memory(disks=_from_record(self._record, now))
+        except StateError:  # it is said when the pass goes to settle
+            return Memory()
+
+    def approved(self, *, look_only: bool) -> str | None:
+        """The edition of the rules that a person approved of."""
+        try:
+            approval = self._state.load_approval()
+        except CorruptState as error:
+            if not look_only:
+                _make_room(self._state.approval)
+            self.notes.append(because(Code.APPROVAL_SET_ASIDE, detail=str(error)))
+            return None
+        return None if approval is None else approval.edition
+
+    def settle(
+        self, disks: Sequence[Disk], situation: Situation, *, everything: bool, look_only: bool = False
+    ) -> dict[str, Remembered]:
         """Find out by what is in force how the changes ended whose outcome was not known.
 
         Returns what is to be remembered of those that took: limits of a pass that was killed are ours.
         """
-        conclusions, ours = settled(self._record.unsettled(), disks, now, everything=everything)
-        if conclusions:
-            self._record.conclude(conclusions, now)
+        try:
+            unsettled = self._record.changes([change.id for change in self._record.unsettled()], Selection())
+        except CorruptRecord as error:
+            if not look_only:
+                self._record.set_aside(situation.now, self._by)
+            self.notes.append(because(Code.RECORD_SET_ASIDE, detail=str(error)))
+            return {}
+        conclusions, ours = settled(unsettled, disks, situation, everything=everything)
+        if conclusions and not look_only:
+            self._record.conclude(conclusions, situation.now)
         return ours
 
-    def remember(self, memory: Mapping[str, Remembered]) -> None:
-        self._state.save_memory(memory)
+    def remember(self, disks: Mapping[str, Remembered], holds: Mapping[str, Hold], now: datetime) -> None:
+        """Holds that have ended go once the record says so."""
+        standing = standing_holds(holds, now)
+        ended = [hold for key, hold in holds.items() if key not in standing]
+        try:
+            self._record.note([hold_event(hold, Happening.HOLD_ENDED, now, self._by) for hold in ended])
+        except StateError as error:
+            standing = dict(holds)
+            self.notes.append(because(Code.NO_RECORD, detail=str(error)))
+        self._state.save_memory(Memory(disks, standing))
 
-    def intend(self, changes: Sequence[Change], now: datetime) -> list[int]:
-        return self._record.intend(changes, now, self._by)
+    def intend(self, changes: Sequence[Change], now: datetime, edition: str) -> list[int]:
+        return self._record.intend(changes, now, self._by, edition)
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Left undone, the intents stand, and the next pass settles them."""
         self._record.conclude(conclusions, now)
 
 
+def _make_room(corrupt: Path) -> None:
+    with suppress(StateError):  # where nothing can be written the save says so
+        set_aside(corrupt)
+
+
+def hold_event(hold: Hold, what: Happening, now: datetime, by: str) -> Event:
+    return Event(now, by, what, hold.reason, hold.disk)
+
+
+def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
+    """Ours is what we put last, if the definition still says so.
+
+    What a hold put is not what the sources wanted, and what was put back after one may be somebody else's.
+    """
+    return {
+        taken.disk: Remembered(taken.after, taken.at, now, taken.after, attachment=None)
+        for taken in record.taken()
+        if taken.reason.code not in _HOLDS
+    }
+
+
 def settled(
-    open_changes: Sequence[OpenChange], disks: Sequence[Disk], now: datetime, *, everything: bool
+    open_changes: Sequence[RecordedChange], disks: Sequence[Disk], situation: Situation, *, everything: bool
 ) -> tuple[list[Conclusion], dict[str, Remembered]]:
     """How each open change ended, and what to remember; left out are those that still cannot be told.
 
@@ -57,7 +139,7 @@ def settled(
     conclusions: list[Conclusion] = []
     ours: dict[str, Remembered] = {}
     for change in open_changes:
-        disk = present.get(change.disk)
+        disk = present.get(change.disk.key)
         if disk is None:
             if everything:
                 conclusions.append(Conclusion(change.id, Verdict.GONE))
@@ -67,21 +149,31 @@ def settled(
             took = disk.in_force == change.after
             conclusions.append(Conclusion(change.id, Verdict.TOOK if took else Verdict.DID_NOT_TAKE))
             if took or disk.defined == change.after:  # somebody may have come after us, behind libvirt's back
-                ours[disk.key] = Remembered(change.after, now, now, change.after, disk.attachment)
+                ours[disk.key] = _taken(change, disk, situation)
     return conclusions, ours
+
+
+def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remembered:
+    """The memory of a disk on which a change took that nobody had seen to its end."""
+    now, remembered = situation.now, _known(disk, situation)
+    if change.reason.code not in (*_HOLDS, Code.COMMAND_LINE) and remembered.wanted != change.after:
+        remembered = replace(remembered, wanted=change.after, since=now)
+    return _after(change, remembered, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What a pass saw of the node, for the memory: decisions for its disks, and guests that it did not see.
 
-    ``put`` is what plimsoll put in force in this pass, by ``Disk.key``; ``unseen`` are the uuids of guests
+    ``put`` are the changes that plimsoll made in this pass, by ``Disk.key``; ``unseen`` are the uuids of guests
     that could not be looked at or were out of scope. Whoever is in neither is away.
     """
 
     decided: Sequence[tuple[Disk, Decision]]
-    put: Mapping[str, Limits]
+    put: Mapping[str, Change]
     unseen: Collection[str]
+    braked: Collection[str] = field(default_factory=frozenset)
+    """Keys of disks for which what is wanted now must not count until a person has approved of it."""
 
 
 def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
@@ -96,16 +188,57 @@ def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
         elif uuid not in looked_at and now - old.seen < KEPT_FOR:
             kept[key] = replace(old, attachment=None)
     for disk, decision in sight.decided:
-        old_one = situation.ours(disk)
-        if isinstance(decision.wanted, Wants):
-            kept[disk.key] = _remembered(disk, decision.wanted.limits, old_one, sight.put.get(disk.key), now)
-        elif old_one is not None:  # still ours, though nothing is wanted of it now
-            kept[disk.key] = replace(old_one, seen=now, attachment=disk.attachment)
+        kept[disk.key] = _remembered(disk, decision, situation, sight)
     return kept
 
 
-def _remembered(disk: Disk, wanted: Limits, old: Remembered | None, put: Limits | None, now: datetime) -> Remembered:
-    since = old.since if old is not None and old.wanted == wanted else now
-    if put is None and old is not None:
-        put = old.put
-    return Remembered(wanted, since, now, put, disk.attachment)
+def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sight) -> Remembered:
+    """What is to be remembered of a disk that was decided about."""
+    now, after, wanted = situation.now, _known(disk, situation), decision.wanted
+    says = decision.of_sources
+    # What the sources want anew during a hold counts when the hold ends: the brake has not seen it yet.
+    counts = (decision.aside is None or after.wanted is None) and disk.key not in sight.braked
+    if says is not None and says != after.wanted and counts:
+        after = replace(after, wanted=says, since=now)
+    put = sight.put.get(disk.key)
+    if put is not None:
+        after = _after(put, after, now)
+    in_force = disk.in_force if put is None else put.after
+    if isinstance(wanted, Wants) and wanted.reason.code is not Code.HOLD and in_force == wanted.limits:
+        if wanted.reason.code is Code.HOLD_ENDED:
+            after = replace(after, put=None if after.theirs else after.returns)
+        after = replace(after, returns=None, theirs=False)
+    return after
+
+
+def _known(disk: Disk, situation: Situation) -> Remembered:
+    """What is remembered of a disk that is there now."""
+    now, known, ours = situation.now, situation.memory.get(disk.key), situation.ours(disk)
+    if ours is not None:
+        return replace(ours, seen=now, attachment=disk.attachment)
+    fresh = Remembered(None, now, now, None, disk.attachment)
+    # Made anew: what was put there is gone, what was wanted is not.
+    return fresh if known is None else replace(fresh, wanted=known.wanted, since=known.since)
+
+
+def _after(change: Change | RecordedChange, remembered: Remembered, now: datetime) -> Remembered:
+    """The memory of a disk that was changed."""
+    if change.reason.code is Code.HOLD and remembered.returns is None:
+        remembered = replace(remembered, returns=change.before, theirs=remembered.put is None)
+    elif change.reason.code not in _HOLDS:
+        remembered = replace(remembered, returns=None, theirs=False)
+    fought = change.cause in BY_OTHERS and remembered.put == change.after
+    recent = remembered.fought_at is not None and now - remembered.fought_at < ROUNDS_WITHIN
+    return replace(
+        remembered,
+        put=change.after,
+        fought=(remembered.fought if recent else 0) + 1 if fought else 0,
+        fought_at=now if fought else None,
+    )
+
+
+def yields(remembered: Remembered | None, wanted: Limits, rounds: int, now: datetime) -> bool:
+    """Whether somebody else has changed a limit back so often that it is to be left to them."""
+    if remembered is None or remembered.put != wanted or remembered.fought_at is None:
+        return False
+    return remembered.fought >= rounds and now - remembered.fought_at < ROUNDS_WITHIN

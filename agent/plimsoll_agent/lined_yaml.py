@@ -1,91 +1,187 @@
-"""YAML that remembers its lines and refuses what a person did not mean: keys twice, aliases, odd keys."""
+"""YAML that remembers its lines and finds what a person did not mean: keys twice, odd keys, odd numbers, aliases."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from plimsoll_agent.errors import ConfigError
-
 Path = tuple[str | int, ...]
+
+DEEPEST = 20
+"""Lists and mappings in one another."""
+
+# libyaml's parser is some ten times faster; builds of PyYAML without it are rare, but exist.
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# Nothing that has a longer text is a number here, and PyYAML takes its time to make one of it.
+_LONGEST_NUMBER = 64
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)", re.ASCII)
+# Its own list (yaml.reader), and a byte order mark: the two parsers do not agree on that.
+_NO_CHARACTER = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# Before a comment only: text with a tab in it is refused anyway, and the parsers disagree on tabs between words.
+_TAB = re.compile(r"^[^#\n\t]*\t", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with what stands at the path."""
+
+    line: int
+    path: Path
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The plain value, and the line of each key and item in it."""
+    """The plain value, the line of each key and item in it, and what is wrong with it as YAML.
+
+    Times are the text that they were written as. A document that cannot be read at all is None with one fault.
+    """
 
     value: Any
-    lines: dict[Path, int]
+    lines: dict[Path, int] = field(default_factory=dict)
+    faults: tuple[Fault, ...] = ()
+    odd: frozenset[Path] = frozenset()
+    """Where a fault was told of the value already: what stands there is only in its place."""
 
-    def line_of(self, path: Sequence[object]) -> int:
+    def line_of(self, path: Sequence[str | int]) -> int:
         """The line of what stands at the path, or of the nearest thing around it that is there."""
-        steps = tuple(step if isinstance(step, int) else str(step) for step in path)
-        return next(line for n in range(len(steps), -1, -1) if (line := self.lines.get(steps[:n])) is not None)
+        steps = tuple(path)
+        return next((line for n in range(len(steps), 0, -1) if (line := self.lines.get(steps[:n])) is not None), 1)
 
 
-class _Loader(yaml.SafeLoader):
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        # An alias can stand for a document of exponential size; nothing of ours needs one.
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not read here", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-
-def load(text: str, origin: str) -> Document:
-    """The document in the text. Raises ``ConfigError`` as ``origin:line: what is wrong``."""
-    lines: dict[Path, int] = {(): 1}
+def load(text: str, loader: Any = LOADER) -> Document:
+    """The document in the text. Nothing in a text makes this raise."""
+    text = text.removeprefix("\ufeff")
+    fault = _unreadable(text)
+    if fault is not None:
+        return Document(None, faults=(fault,))
+    reading = _Reading()
     try:
-        loader = _Loader(text)
-        try:
-            node = loader.get_single_node()
-            value = None if node is None else _value(loader, node, (), lines, origin)
-        finally:
-            loader.dispose()
+        reading.events = loader(text)
+        return reading.document()
+    except _TooDeep as error:
+        return Document(None, faults=(Fault(reading.line, (), str(error)),))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = 1 if mark is None else mark.line + 1
-        raise ConfigError(f"{origin}:{line}: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise ConfigError(f"{origin}:1: {' '.join(str(error).split())}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{origin}:1: nested too deeply") from error
-    return Document(value, lines)
+        line = reading.line if mark is None else mark.line + 1
+        return Document(None, faults=(Fault(line, (), str(error.problem or error.context)),))
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # "\UFFFFFFFF" is a character to the scanner
+        return Document(None, faults=(Fault(reading.line, (), f"cannot be read: {error}"),))
+    finally:
+        if reading.events is not None:
+            reading.events.dispose()
 
 
-_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)", re.ASCII)
+def _unreadable(text: str) -> Fault | None:
+    for wrong, words in ((_NO_CHARACTER, "a character that YAML does not allow"), (_TAB, "a tab; use spaces")):
+        found = wrong.search(text)
+        if found is not None:
+            return Fault(text.count("\n", 0, found.end() - 1) + 1, (), f"here stands {words}")
+    return None
 
 
-def _scalar(loader: _Loader, node: yaml.Node, place: str) -> Any:
-    try:
-        value = loader.construct_object(node, deep=True)
-    except yaml.YAMLError:
-        raise
-    except Exception as error:  # PyYAML trips over a 13th month, a !!bool that is none, a number of a million digits
-        kind = node.tag.rpartition(":")[2]
-        raise ConfigError(f"{place}: {node.value[:40]!r} cannot be read as {kind}") from error
-    if isinstance(value, int) and not isinstance(value, bool) and not _DECIMAL.fullmatch(node.value):
-        raise ConfigError(f"{place}: {node.value} is {value} to YAML; write that, or put it in quotes if it is text")
-    return value
+class _TooDeep(Exception):
+    def __init__(self) -> None:
+        super().__init__(f"is nested more than {DEEPEST} deep")
 
 
-def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], origin: str) -> Any:
-    lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [_value(loader, item, (*path, index), lines, origin) for index, item in enumerate(node.value)]
-    if not isinstance(node, yaml.MappingNode):
-        return _scalar(loader, node, f"{origin}:{node.start_mark.line + 1}")
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key, line = key_node.value, key_node.start_mark.line + 1
-        if not isinstance(key, str):
-            raise ConfigError(f"{origin}:{line}: a key must be a word")
-        if key in mapping:
-            raise ConfigError(f"{origin}:{line}: {key} stands here twice; remove one")
-        lines[*path, key] = line
-        mapping[key] = _value(loader, value_node, (*path, key), lines, origin)
-    return mapping
+class _Reading:
+    """One walk over the events of a document; PyYAML's nodes would have no place for most of its faults."""
+
+    def __init__(self) -> None:
+        self.events: Any = None
+        self.line = 1
+        self._lines: dict[Path, int] = {}
+        self._faults: list[Fault] = []
+        self._odd: set[Path] = set()
+
+    def document(self) -> Document:
+        value = None
+        self._next()  # the stream's start
+        if not isinstance(self._next(), yaml.StreamEndEvent):
+            value = self._value(self._next(), ())
+            self._next()  # the document's end
+            if not isinstance(self._next(), yaml.StreamEndEvent):
+                self._fault((), "another document begins here; a file is one")
+        return Document(value, self._lines, tuple(self._faults), frozenset(self._odd))
+
+    def _next(self) -> Any:
+        event = self.events.get_event()
+        self.line = event.start_mark.line + 1
+        return event
+
+    def _fault(self, path: Path, text: str, *, odd: bool = False) -> None:
+        self._faults.append(Fault(self.line, path, text))
+        if odd:
+            self._odd.add(path)
+
+    def _value(self, event: Any, path: Path) -> Any:
+        if path:
+            self._lines.setdefault(path, self.line)
+        # An alias can stand for a document of exponential size; nothing of ours needs one, nor a tag.
+        if isinstance(event, yaml.AliasEvent):
+            return self._fault(path, "aliases are not read here; write out what it stands for", odd=True)
+        if event.tag is not None:
+            self._fault(path, "tags are not read here; remove what begins with !", odd=True)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, path)
+        if len(path) == DEEPEST:
+            raise _TooDeep
+        return self._items(path) if isinstance(event, yaml.SequenceStartEvent) else self._pairs(path)
+
+    def _items(self, path: Path) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._value(event, (*path, len(items))))
+        return items
+
+    def _pairs(self, path: Path) -> dict[str, Any]:
+        pairs: dict[str, Any] = {}
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = event.value if isinstance(event, yaml.ScalarEvent) and event.tag is None else None
+            if not key or not key.isprintable():
+                self._fault(path, "a key must be a word")
+                self._skip(event)
+                self._skip(self._next())
+            elif key in pairs:
+                self._fault((*path, key), f"{key} stands here twice; remove one")
+                self._skip(self._next())
+            else:
+                self._lines[*path, key] = self.line
+                pairs[key] = None
+                pairs[key] = self._value(self._next(), (*path, key))
+        return pairs
+
+    def _skip(self, event: Any) -> None:
+        depth = 0
+        while True:
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise _TooDeep
+            if depth == 0:
+                return
+            event = self._next()
+
+    def _scalar(self, event: Any, path: Path) -> Any:
+        written = event.value
+        if not event.implicit[0] or len(written) > _LONGEST_NUMBER:
+            return written
+        kind = self.events.resolve(yaml.ScalarNode, written, (True, False)).rpartition(":")[2]
+        if kind == "int" and _DECIMAL.fullmatch(written):
+            return int(written.replace("_", ""))
+        if kind not in ("null", "bool", "int", "float"):
+            return written
+        try:
+            value = self.events.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", written))
+        except ValueError:  # 0x_
+            return self._fault(path, f"{written!r} cannot be read as {kind}", odd=True)
+        if kind == "int":
+            words = f"{written} is {value} to YAML; write the number that is meant, or put it in quotes if it is text"
+            self._fault(path, words, odd=True)
+        return value

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field, replace
 
 from plimsoll_agent import domxml
+from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Vanished
@@ -37,7 +38,9 @@ class _Look:
     hung: bool = False
 
 
-def observe(hypervisor: Hypervisor, scope: Scope, *, sizes: bool = False, at_once: int = 4) -> Observation:
+def observe(
+    hypervisor: Hypervisor, scope: Scope, *, clusters: Clusters, sizes: bool = False, at_once: int = 4
+) -> Observation:
     """Look at every guest of the scope.
 
     Raises ``Unreachable`` when they cannot be listed, ``Vanished`` for a name that nobody bears.
@@ -48,10 +51,15 @@ def observe(hypervisor: Hypervisor, scope: Scope, *, sizes: bool = False, at_onc
         raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
     looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sizes), guests, at_once))
     return Observation(
-        disks=tuple(disk for guest in guests for disk in looks[guest].disks),
+        disks=tuple(_placed(disk, clusters) for guest in guests for disk in looks[guest].disks),
         overlooked=tuple(Overlooked(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
         hung=frozenset(guest.uuid for guest in guests if looks[guest].hung),
     )
+
+
+def _placed(disk: Disk, clusters: Clusters) -> Disk:
+    cluster = clusters.of(disk)
+    return disk if cluster is None else replace(disk, cluster=cluster.fsid)
 
 
 def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:

@@ -19,6 +19,8 @@ class Kind(StrEnum):
     RIGHT = "right"
     PLANNED = "planned"
     CHANGED = "changed"
+    WAITS = "waits"
+    """A change is wanted, and is not made now: it is paused, braked, or the cluster is not well."""
     LEFT_ALONE = "left-alone"
     NOT_KNOWN = "not-known"
     FAILED = "failed"
@@ -66,6 +68,18 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Braked:
+    """What the brake stopped: the keys of the disks, out of how many, and by which state of the rules."""
+
+    edition: str
+    keys: frozenset[str]
+    of: int
+    released: int
+    loosened: int
+    cut: int
+
+
+@dataclass(frozen=True, slots=True)
 class PassReport:
     """The central record of a pass: lists, metrics, checks and words are views of it."""
 
@@ -75,6 +89,8 @@ class PassReport:
     outcomes: tuple[Outcome, ...]
     overlooked: tuple[Overlooked, ...]
     notes: tuple[Reason, ...] = ()
+    braked: Braked | None = None
+    paused: Reason | None = None
 
     def count(self, *kinds: Kind) -> int:
         return sum(outcome.result.kind in kinds for outcome in self.outcomes)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from plimsoll_agent.apply import Applier, Bounds
-from plimsoll_agent.changes import change_for
+from plimsoll_agent.apply import Applier
+from plimsoll_agent.brake import Brake, braked
+from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Situation, Source, Unmanaged, decide
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.gate import Gate
 from plimsoll_agent.hypervisor import Hypervisor
-from plimsoll_agent.ledger import Ledger, Sight, remembering
+from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
 from plimsoll_agent.observe import MOVING, Observation, observe
-from plimsoll_agent.outcome import Kind, Outcome, PassReport, Result, Scope
+from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.state import StateError
+from plimsoll_agent.write import Bounds
 
 
 class Mode(StrEnum):
@@ -30,6 +33,18 @@ class Mode(StrEnum):
     ENFORCE = "enforce"
 
 
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """What may keep a pass from a change that is wanted."""
+
+    brake: Brake | None
+    """None when a person said yes."""
+    gate: Gate
+    paused: Callable[[], Reason | None]
+    rounds: int
+    """So often in a row somebody else's hand is met with a write; then it is left alone."""
+
+
 def run_pass(
     scope: Scope,
     situation: Situation,
@@ -39,6 +54,7 @@ def run_pass(
     sources: tuple[Source, ...],
     ledger: Ledger,
     bounds: Bounds,
+    caution: Caution,
     sizes: bool = False,
     tell: Callable[[Outcome], None],
 ) -> PassReport:
@@ -47,28 +63,34 @@ def run_pass(
     Raises ``Unreachable`` when the guests cannot be listed; everything after that is an outcome.
     """
     clock = time.monotonic()
-    seen = observe(hypervisor, scope, sizes=sizes, at_once=bounds.at_once)
+    seen = observe(hypervisor, scope, clusters=caution.gate.clusters, sizes=sizes, at_once=bounds.at_once)
     notes: list[Reason] = []
-    if mode is not Mode.PLAN:
+    with _noting(notes, Code.NOT_SETTLED):
         everything = scope.everything and not seen.overlooked
-        with _noting(notes, Code.NOT_SETTLED):
-            ours = ledger.settle(seen.disks, situation.now, everything=everything)
-            situation = replace(situation, memory={**situation.memory, **ours})
+        ours = ledger.settle(seen.disks, situation, everything=everything, look_only=mode is Mode.PLAN)
+        situation = replace(situation, memory={**situation.memory, **ours})
     outcomes = [consider(disk, situation, sources) for disk in seen.disks]
+    observing = mode is Mode.OBSERVE
+    paused = caution.paused()
+    outcomes, stop = _held_back(outcomes, situation, caution, paused, observing=observing)
+    if not observing:  # nothing is written then: no cluster has to be asked whether it may be
+        outcomes = _through(caution.gate, outcomes)
+    sight = _Sight(situation, seen, scope, stop)
     if mode is Mode.ENFORCE:
-        applier = Applier(hypervisor, ledger, bounds, situation.now, hung=seen.hung)
+        applier = Applier(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=caution.paused)
         try:
             outcomes = applier.apply(outcomes, tell)
         finally:  # also of a pass that was interrupted: what was put in force is ours
-            _remember(ledger, situation, outcomes, applier, seen, scope, notes)
+            sight.remember(ledger, outcomes, applier, notes)
         notes += applier.notes
     else:
         for outcome in outcomes:
             tell(outcome)
         if mode is Mode.OBSERVE:
-            _remember(ledger, situation, outcomes, None, seen, scope, notes)
+            sight.remember(ledger, outcomes, None, notes)
     seconds = time.monotonic() - clock
-    return PassReport(scope, situation.now, seconds, tuple(outcomes), seen.overlooked, tuple(notes))
+    notes = [*ledger.notes, *notes]
+    return PassReport(scope, situation.now, seconds, tuple(outcomes), seen.overlooked, tuple(notes), stop, paused)
 
 
 def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
@@ -89,23 +111,69 @@ def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> O
     return Outcome(disk, decision, change, result)
 
 
-def _remember(
-    ledger: Ledger,
-    situation: Situation,
-    outcomes: Sequence[Outcome],
-    applier: Applier | None,
-    seen: Observation,
-    scope: Scope,
-    notes: list[Reason],
-) -> None:
-    if scope.everything:
-        unseen = {missed.guest.uuid for missed in seen.overlooked}
-    else:
-        unseen = {key.partition("/")[0] for key in situation.memory} - {disk.guest.uuid for disk in seen.disks}
-    decided = [(outcome.disk, outcome.decision) for outcome in outcomes]
-    memory = remembering(situation, Sight(decided, applier.put if applier else {}, unseen))
-    with _noting(notes, Code.NOT_REMEMBERED):
-        ledger.remember(memory | (applier.strays if applier else {}))
+def _held_back(
+    considered: Sequence[Outcome], situation: Situation, caution: Caution, paused: Reason | None, *, observing: bool
+) -> tuple[list[Outcome], Braked | None]:
+    """The outcomes, where a pause, the brake or somebody else's hand lets planned changes wait."""
+    stop = None if caution.brake is None else braked(considered, situation, caution.brake, observing=observing)
+    return [_waiting(o, _reason_to_wait(o, situation, caution, paused, stop)) for o in considered], stop
+
+
+def _through(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes, where the health of a cluster lets planned changes wait."""
+    planned = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
+    shut = gate.keeps(planned)
+    return [_waiting(o, shut.get(o.disk.key)) for o in outcomes]
+
+
+def _reason_to_wait(
+    outcome: Outcome, situation: Situation, caution: Caution, paused: Reason | None, stop: Braked | None
+) -> Reason | None:
+    change = outcome.change
+    if change is None:
+        return None
+    if paused is not None:
+        return paused
+    if stop is not None and outcome.disk.key in stop.keys:
+        return because(Code.BRAKED, edition=stop.edition, disks=len(stop.keys), of=stop.of)
+    return _somebody_elses_hand(change, situation, caution.rounds)
+
+
+def _somebody_elses_hand(change: Change, situation: Situation, rounds: int) -> Reason | None:
+    remembered = situation.ours(change.disk)
+    if yields(remembered, change.after, rounds, situation.now):
+        return because(Code.ANOTHERS_HAND, rounds=rounds)
+    return None
+
+
+def _waiting(outcome: Outcome, reason: Reason | None) -> Outcome:
+    return outcome if reason is None else replace(outcome, result=Result(Kind.WAITS, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What a pass saw, to be remembered when it is over."""
+
+    situation: Situation
+    seen: Observation
+    scope: Scope
+    stop: Braked | None
+
+    def remember(
+        self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None, notes: list[Reason]
+    ) -> None:
+        situation = self.situation
+        if self.scope.everything:
+            unseen = {missed.guest.uuid for missed in self.seen.overlooked}
+        else:
+            seen = {disk.guest.uuid for disk in self.seen.disks}
+            unseen = {key.partition("/")[0] for key in situation.memory} - seen
+        # As they were seen: after our write, an attachment made anew looks like one that brought our limits along.
+        decided = [(disk, outcome.decision) for disk, outcome in zip(self.seen.disks, outcomes, strict=True)]
+        braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
+        memory = remembering(situation, Sight(decided, applier.put if applier else {}, unseen, braked_keys))
+        with _noting(notes, Code.NOT_REMEMBERED):
+            ledger.remember(memory | (applier.strays if applier else {}), situation.holds, situation.now)
 
 
 @contextmanager

@@ -14,9 +14,14 @@ class Code(StrEnum):
     COMMAND_LINE = "command-line"
     RULE = "rule"
     NODE_DEFAULT = "node-default"
+    RULE_RELEASES = "rule-releases"
+    HOLD = "hold"
+    HOLD_ENDED = "hold-ended"
     # why a source said nothing
     NO_DEFAULT = "no-default"
     RULE_DOES_NOT_MATCH = "rule-does-not-match"
+    RULE_ENDED = "rule-ended"
+    RULE_BOUNDS_NOTHING = "rule-bounds-nothing"
     # why a source cannot say
     CLUSTER_NOT_KNOWN = "cluster-not-known"
     # why a disk is left alone
@@ -33,6 +38,12 @@ class Code(StrEnum):
     IMPOSSIBLE = "impossible"
     UNREADABLE_XML = "unreadable-xml"
     NOT_LOOKED_AT = "not-looked-at"
+    # why a change waits
+    PAUSED = "paused"
+    BRAKED = "braked"
+    CLUSTER_UNWELL = "cluster-unwell"
+    CLUSTER_SILENT = "cluster-silent"
+    ANOTHERS_HAND = "anothers-hand"
     # why a change was not made, or not as meant
     ANOTHER_DISK = "another-disk"
     TOO_MANY_HUNG = "too-many-hung"
@@ -40,12 +51,18 @@ class Code(StrEnum):
     NO_RESULTS = "no-results"
     NOT_REMEMBERED = "not-remembered"
     NOT_SETTLED = "not-settled"
+    MEMORY_SET_ASIDE = "memory-set-aside"
+    APPROVAL_SET_ASIDE = "approval-set-aside"
+    RECORD_SET_ASIDE = "record-set-aside"
     READ_BACK_DIFFERS = "read-back-differs"
     # how a limit came to differ from what is wanted
     NEVER_LIMITED = "never-limited"
     BEHIND_LIBVIRT = "behind-libvirt"
     WANTED_CHANGED = "wanted-changed"
     CHANGED_BY_ANOTHER = "changed-by-another"
+    # what an operator did
+    APPROVED = "approved"
+    OPERATOR = "operator"
 
 
 @dataclass(frozen=True, slots=True)

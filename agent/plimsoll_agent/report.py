@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
-from plimsoll_agent.changes import Change
+from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Answer, Silent, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import BASES, SCOPES, Limits
-from plimsoll_agent.outcome import Kind, Outcome, PassReport
+from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
 
 UNLIMITED = "unlimited"
-_BY_OTHERS = (Code.BEHIND_LIBVIRT, Code.CHANGED_BY_ANOTHER)
 _MIB = 2**20
 
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.COMMAND_LINE: "given on the command line",
     Code.RULE: 'rule "{rule}"',
     Code.NODE_DEFAULT: "node default",
+    Code.RULE_RELEASES: 'rule "{rule}" releases what no source limits',
+    Code.HOLD: lambda facts: f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
+    Code.HOLD_ENDED: "the hold has ended: back to what it had before",
     Code.RULE_DOES_NOT_MATCH: "does not match ({word})",
-    Code.CLUSTER_NOT_KNOWN: "no configuration of Ceph on this node names its monitors ({monitors})",
+    Code.RULE_ENDED: lambda facts: f"ended {_minute(facts['until'])}",
+    Code.RULE_BOUNDS_NOTHING: "changes nothing",
+    Code.CLUSTER_NOT_KNOWN: lambda facts: (
+        f"no configuration of Ceph on this node names its monitors ({facts['monitors']})"
+        if facts["monitors"]
+        else "it names no monitors, and this node knows several clusters or none"
+    ),
     Code.NO_DEFAULT: "none is configured",
     Code.RULE_UNMANAGES: 'rule "{rule}" says manage: false',
     Code.NO_LIMIT: "no source gives a limit",
@@ -35,6 +44,13 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.IMPOSSIBLE: "has limits that QEMU would not accept: {detail}",
     Code.UNREADABLE_XML: "its definition cannot be read: {detail}",
     Code.NOT_LOOKED_AT: "could not be looked at: {detail}",
+    Code.PAUSED: lambda facts: f"paused by {facts['file']}{': ' + str(facts['why']) if facts['why'] else ''}",
+    Code.BRAKED: "waits for plimsoll approve {edition}: {disks} of {of} disks would change so much",
+    Code.CLUSTER_UNWELL: "waits until Ceph is well again: {checks} on cluster {cluster}",
+    Code.CLUSTER_SILENT: "waits until Ceph says that it is well: {detail} (cluster {cluster})",
+    Code.ANOTHERS_HAND: lambda facts: (
+        f"somebody else keeps changing it; put back {_times(facts['rounds'])}, and left to them for a day"
+    ),
     Code.ANOTHER_DISK: lambda facts: (
         f"{facts['target']} is another disk now ({facts['now']})"
         if facts.get("now")
@@ -45,11 +61,18 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NO_RESULTS: "the results are not in the record, the next pass finds them out",
     Code.NOT_REMEMBERED: "what was put in force is not remembered, and will look like limits of others",
     Code.NOT_SETTLED: "changes of an earlier pass stay unsettled",
+    Code.MEMORY_SET_ASIDE: "the memory is damaged: it is set aside and made anew from the record, without the holds",
+    Code.APPROVAL_SET_ASIDE: "the approval is damaged: it is set aside, and nothing is approved",
+    Code.RECORD_SET_ASIDE: "the record is damaged: it is set aside and begun anew",
     Code.READ_BACK_DIFFERS: lambda facts: f"QEMU has {_listed(facts['in_force'])} in force after the write",
     Code.NEVER_LIMITED: "not limited by plimsoll yet",
     Code.BEHIND_LIBVIRT: "set behind libvirt's back",
     Code.WANTED_CHANGED: "what is wanted changed",
     Code.CHANGED_BY_ANOTHER: "changed by somebody else",
+    Code.APPROVED: lambda facts: (
+        f"rules {facts['edition']} approved{': ' + str(facts['why']) if facts['why'] else ''}"
+    ),
+    Code.OPERATOR: "{why}",
 }
 
 
@@ -57,7 +80,29 @@ def words(reason: Reason) -> str:
     """The sentence of a reason."""
     sentence = _SENTENCES[reason.code]
     facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in reason.facts.items()}
-    return sentence(facts) if callable(sentence) else sentence.format_map(facts)
+    said = sentence(facts) if callable(sentence) else sentence.format_map(facts)
+    if reason.code in (Code.RULE, Code.RULE_UNMANAGES, Code.RULE_RELEASES) and facts.get("why"):
+        said += f" ({facts['why']})"
+    for word, does in (("floor", "raised"), ("ceiling", "capped")):
+        if word in facts:
+            said += f', {does} by rule "{facts[word]}"'
+    return said
+
+
+def _minute(time: object) -> str:
+    try:
+        return f"{datetime.fromisoformat(str(time)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError):  # out of a record that somebody wrote to
+        return str(time)
+
+
+def _times(number: object) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _waiting(reason: Reason) -> str:
+    said = words(reason)
+    return said if said.startswith("waits ") else f"waits: {said}"
 
 
 def printable(text: str) -> str:
@@ -105,7 +150,11 @@ def short_size(value: int | None) -> str:
 
 def change_words(change: Change) -> str:
     """``total_iops_sec 500 → 3000``: the parameters that differ, under libvirt's names."""
-    before, after = change.before.in_effect(), change.after.in_effect()
+    return limits_change_words(change.before, change.after)
+
+
+def limits_change_words(old: Limits, new: Limits) -> str:
+    before, after = old.in_effect(), new.in_effect()
     if not before:
         return f"{UNLIMITED} → {_listed(after)}"
     if not after:
@@ -140,6 +189,8 @@ def outcome_line(outcome: Outcome) -> str | None:
             return f"{name}  {change_words(change)}   {_why(change)}; done in {result.seconds * 1000:.0f} ms"
         case Kind.FAILED | Kind.NOT_KNOWN if change is not None:
             return f"{name}  {change_words(change)}   {words(result.reason)}"
+        case Kind.WAITS if change is not None and result.reason.code is not Code.BRAKED:
+            return f"{name}  {change_words(change)}   {_waiting(result.reason)}"
         case Kind.LEFT_ALONE if change is not None:
             return f"{name}  left alone: {words(result.reason)}"
         case Kind.FAILED | Kind.NOT_KNOWN:
@@ -149,7 +200,7 @@ def outcome_line(outcome: Outcome) -> str | None:
 
 
 def _why(change: Change) -> str:
-    if change.cause in _BY_OTHERS:
+    if change.cause in BY_OTHERS:
         return f"{words(change.reason)} ({words(Reason(change.cause))})"
     return words(change.reason)
 
@@ -158,6 +209,8 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
     """What stands below the disks: guests that were overlooked, disks left alone by reason, and the sum."""
     for guest in report.overlooked:
         yield f"{printable(guest.guest.name)}  {words(guest.reason)}"
+    if report.paused is not None:
+        yield f"Nothing is written: {words(report.paused)}"
     for reason in report.notes:
         yield f"{words(reason)} ({printable(str(reason.facts['detail']))})"
     alone: dict[str, int] = {}
@@ -167,11 +220,32 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
             alone[sentence] = alone.get(sentence, 0) + 1
     for sentence, number in alone.items():
         yield f"{number} {_disks(number)} left alone: {sentence}"
+    if report.braked is not None:
+        yield from _braked_lines(report.braked, report)
     yield plan_sum(report) if planned else pass_sum(report)
 
 
+def _braked_lines(braked: Braked, report: PassReport) -> Iterator[str]:
+    """What the brake stopped, and what it would have come to: the commonest changes first."""
+    hows = [(braked.cut, "cut by more than half"), (braked.loosened, "loosened"), (braked.released, "released")]
+    parts = [f"{number} of {braked.of} disks would be {how}" for number, how in hows if number]
+    yield f"{', '.join(parts)}. None of them was changed."
+    changes: dict[str, int] = {}
+    for outcome in report.outcomes:
+        if outcome.change is not None and outcome.result.reason.code is Code.BRAKED:
+            line = f"{change_words(outcome.change)}   {words(outcome.change.reason)}"
+            changes[line] = changes.get(line, 0) + 1
+    commonest = sorted(changes.items(), key=lambda item: -item[1])
+    for line, number in commonest[:5]:
+        yield f"  {number} {_disks(number)}: {line}"
+    if len(commonest) > 5:
+        rest = sum(number for _, number in commonest[5:])
+        yield f"  {rest} more {_disks(rest)}, in {len(commonest) - 5} other ways: see plimsoll disk list"
+    yield f"If it is meant: plimsoll approve {braked.edition} (these rules only)"
+
+
 def plan_sum(report: PassReport) -> str:
-    changes = [outcome.change for outcome in report.outcomes if outcome.change is not None]
+    changes = [o.change for o in report.outcomes if o.change is not None and o.result.kind is not Kind.WAITS]
     release = sum(change.after.unlimited for change in changes)
     parts = [
         f"{len(changes) - release} {_disks(len(changes) - release)} to limit",
@@ -179,15 +253,18 @@ def plan_sum(report: PassReport) -> str:
         f"{report.count(Kind.LEFT_ALONE)} left alone",
         f"{report.count(Kind.RIGHT)} already right",
     ]
+    if report.count(Kind.WAITS):
+        parts.append(f"{report.count(Kind.WAITS)} waiting")
     if report.failures:
         parts.append(f"{report.failures} not known")
     return f"Plan: {', '.join(parts)}."
 
 
 def pass_sum(report: PassReport) -> str:
+    waiting = f" {report.count(Kind.WAITS)} waiting," if report.count(Kind.WAITS) else ""
     return (
         f"{report.count(Kind.CHANGED)} changed, {report.count(Kind.RIGHT)} already right,"
-        f" {report.count(Kind.LEFT_ALONE)} left alone, {report.failures} failed, in {report.seconds:.1f} s"
+        f" {report.count(Kind.LEFT_ALONE)} left alone,{waiting} {report.failures} failed, in {report.seconds:.1f} s"
     )
 
 
@@ -199,12 +276,15 @@ def state_words(outcome: Outcome) -> str:
     """The STATE of a disk in lists."""
     disk, result, change = outcome.disk, outcome.result, outcome.change
     if result.kind is Kind.RIGHT:
-        return "ok, but libvirt's definition says otherwise" if disk.drifted else "ok"
+        held = f", {words(result.reason)}" if result.reason.code is Code.HOLD else ""
+        return f"ok, but libvirt's definition says otherwise{held}" if disk.drifted else f"ok{held}"
+    if result.kind is Kind.WAITS:
+        return _waiting(result.reason)
     if result.kind is Kind.PLANNED and change is not None:
         how = words(Reason(change.cause))
         if change.before.unlimited:
             return f"{UNLIMITED}: {how}"
-        return how if change.cause in _BY_OTHERS else f"behind: {how}"
+        return how if change.cause in BY_OTHERS else f"behind: {how}"
     if result.kind is Kind.LEFT_ALONE:
         drift = "; set behind libvirt's back" if disk.drifted else ""
         if result.reason.code is Code.NO_LIMIT:

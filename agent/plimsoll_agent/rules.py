@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -14,6 +14,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 
 UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", re.ASCII)
+_PATTERNS = ("flavor", "pool", "guest")
 
 
 class DiskKind(StrEnum):
@@ -54,14 +55,24 @@ class Match:
             "volume": disk.volume_id,
         }
         for word, value in has.items():
-            patterns = getattr(self, word)
-            if patterns and not any(_fits(value, pattern) for pattern in patterns):
+            wanted = getattr(self, word)
+            # Ids are compared whole: there may be many, and they are asked for each disk.
+            fits = any(_fits(value, pattern) for pattern in wanted) if word in _PATTERNS else value in wanted
+            if wanted and not fits:
                 return word
         if self.guest and not any(_means(pattern, guest) for pattern in self.guest):
             return "guest"
         if self.cluster and disk.cluster is None:
             return Unknown(because(Code.CLUSTER_NOT_KNOWN, monitors=", ".join(disk.monitors)))
         return "cluster" if self.cluster and disk.cluster not in self.cluster else None
+
+    def covers(self, other: Match) -> bool:
+        """Whether it fits every disk that the other fits; False also where that cannot be told from the words."""
+        return all(
+            theirs and all(their in ours or (word in _PATTERNS and _surely_fits(their, ours)) for their in theirs)
+            for word, ours, theirs in ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+            if ours
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +128,12 @@ def plain(identifier: str | None) -> str | None:
 
 def _fits(value: str | None, pattern: str) -> bool:
     return value is not None and fnmatchcase(value, pattern)
+
+
+def _surely_fits(literal: str, patterns: tuple[str, ...]) -> bool:
+    if any(character in literal for character in "*?[") or UUID.fullmatch(literal):
+        return False
+    return any(_fits(literal, pattern) for pattern in patterns)
 
 
 def _means(pattern: str, guest: Guest) -> bool:

@@ -1,16 +1,16 @@
 """The rules file: text in, ``Rules`` out, or every fault in it with its line.
 
 The file is YAML: ``default: {limits: …}`` and an ordered list ``rules``, each with a ``name``, a ``match`` and
-what it says of the disks that match. The first rule that matches wins; its limits are taken whole.
+what it says of the disks that match. Sets of limits are taken whole, never merged.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +18,90 @@ import voluptuous as vol
 
 from plimsoll_agent import lined_yaml
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
-from plimsoll_agent.rules import UUID, Match, Rule, Rules
+from plimsoll_agent.rules import Rule, Rules
+from plimsoll_agent.ruleschema import Steps, rules_of, short
+
+MOST_FAULTS = 200
+"""What a person can still read; the nearest words of a hundred thousand odd ones would take minutes."""
+LARGEST = 2**20
+"""Bytes of a rules file."""
+
+
+class Severity(StrEnum):
+    """What a remark means for the pass."""
+
+    FAULT = "fault"
+    """The file is refused whole."""
+    WARNING = "warning"
+    """The file is taken, and perhaps not meant so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something about one place in the file; ``key`` is like ``rules[2].match.pool``, empty for the whole file."""
+
+    line: int
+    key: str
+    text: str
+    severity: Severity = Severity.FAULT
+
+    def at(self, origin: str) -> str:
+        """``origin:line: key: what is wrong``; the key's last word is left out where the text begins with it."""
+        around, _, last = self.key.rpartition(".")
+        key = around if last and self.text.startswith(last) else self.key
+        return f"{origin}:{self.line}: {key}: {self.text}" if key else f"{origin}:{self.line}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The rules in a text, None where there are faults, and every remark in the order of the lines."""
+
+    rules: Rules | None
+    remarks: tuple[Remark, ...]
 
 
 def read(path: Path, *, required: bool) -> str:
     """The text of the rules file; empty when there is none and none is ``required``. Raises ``ConfigError``."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            written = file.read(LARGEST + 1)
     except FileNotFoundError:
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
+        written = b""
+    except (OSError, ValueError) as error:  # a path with a null character in it
         raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return decoded(written, str(path), required=required)
+
+
+def decoded(written: bytes, origin: str, *, required: bool) -> str:
+    """The text in the bytes of a rules file. Raises ``ConfigError``."""
+    if len(written) > LARGEST:
+        raise ConfigError(f"{origin}:1: is larger than 1 MiB")
+    try:
+        text = written.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = written.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{origin}:{line}: cannot be read: {error}") from error
     if required and not text.strip():
-        raise ConfigError(f"{path}: is missing or empty; a file that says {{}} stands for no rules")
+        raise ConfigError(f"{origin}: is missing or empty; a file that says {{}} stands for no rules")
     return text
 
 
 def parse(text: str, origin: str) -> Rules:
     """The rules in the text. Raises ``ConfigError`` with ``origin:line: key: what is wrong``, one a fault."""
-    document = lined_yaml.load(text, origin)
-    if document.value is None:
-        return Rules(edition=edition_of(text))
-    try:
-        return replace(_FILE(document.value), edition=edition_of(text))  # type: ignore[no-any-return]
-    except vol.MultipleInvalid as faults:
-        located = sorted((document.line_of(fault.path), _words(fault)) for fault in faults.errors)
-        raise ConfigError("\n".join(f"{origin}:{line}: {words}" for line, words in located)) from faults
+    rules, _, faults = _parsed(text)
+    if rules is None:
+        raise ConfigError("\n".join(fault.at(origin) for fault in faults))
+    return rules
+
+
+def check(text: str, now: datetime) -> Checked:
+    """All that there is to say of the text: faults, or where there are none, what is perhaps not meant so."""
+    rules, line_of, remarks = _parsed(text)
+    if rules is not None:
+        remarks = _in_order(
+            Remark(line_of(path), _key(path), words, Severity.WARNING) for path, words in _warnings(rules, now)
+        )
+    return Checked(rules, remarks)
 
 
 def edition_of(text: str) -> str:
@@ -52,189 +109,67 @@ def edition_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def _words(fault: vol.Invalid) -> str:
-    path = [str(step) if isinstance(step, int) else str(getattr(step, "schema", step)) for step in fault.path]
-    message = str(fault.error_message)
-    if path and message.startswith(path[-1]):  # the message names the key already
-        path = path[:-1]
-    where = "".join(f"[{step}]" if step.isdecimal() else f".{step}" for step in path).lstrip(".")
-    return f"{where}: {message}" if where else message
-
-
-# --- the schema: every validator returns the value that the rest of plimsoll works with -----------------
-
-
-def _mapping(known: Mapping[str, Any], required: tuple[str, ...] = ()) -> Any:
-    """A mapping of known keys; a key that is none of them is answered with the nearest one."""
-
-    def validate(given: object) -> dict[str, Any]:
-        if not isinstance(given, dict):
-            raise vol.Invalid(f"must be a mapping with {', '.join(known)}")
-        faults: list[vol.Invalid] = [
-            vol.Invalid(f"{name} is missing", path=[name]) for name in required if name not in given
-        ]
-        values: dict[str, Any] = {}
-        for name, value in given.items():
-            if name not in known:
-                faults.append(vol.Invalid(f"{name} is no key here{_nearest(name, known)}", path=[name]))
-                continue
-            try:
-                values[name] = vol.Schema(known[name])(value)
-            except vol.MultipleInvalid as wrong:
-                wrong.prepend([name])
-                faults.extend(wrong.errors)
-        if faults:
-            raise vol.MultipleInvalid(faults)
-        return values
-
-    return validate
-
-
-def _nearest(name: object, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(str(name), known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
-
-
-def _limits(given: object) -> Limits:
-    if given == "unlimited":
-        return Limits()
-    values = _mapping({parameter.name: object for parameter in PARAMETERS} | {"group_name": object})(given)
-    if not values:
-        raise vol.Invalid("is empty; to say that there is no limit, write: limits: unlimited")
-    try:
-        return Limits.from_mapping(values)
-    except LimitsError as error:
-        raise vol.MultipleInvalid(
-            [vol.Invalid(problem.text, path=[problem.names[0]]) for problem in error.problems]
-        ) from error
-
-
-def _text(given: object) -> str:
-    if not isinstance(given, str) or not given.strip():
-        raise vol.Invalid(f"must be text, not {given!r}; put it in quotes")
-    return given
-
-
-def _boolean(given: object) -> bool:
-    if not isinstance(given, bool):
-        raise vol.Invalid(f"must be true or false, not {given!r}")
-    return given
-
-
-def _texts(given: object) -> tuple[str, ...]:
-    values = given if isinstance(given, list) else [given]
-    if not values:
-        raise vol.Invalid("is an empty list, which nothing can match")
-    return tuple(_text(value) for value in values)
-
-
-def _uuids(given: object) -> tuple[str, ...]:
-    values = _texts(given)
-    for value in values:
-        if not UUID.fullmatch(value):
-            raise vol.Invalid(f"must be an id (uuid), not {value!r}: names are not unique, and can be changed")
-    return values
-
-
-def _projects(given: object) -> tuple[str, ...]:
-    return tuple(value.replace("-", "").lower() for value in _uuids(given))
-
-
-def _volumes(given: object) -> tuple[str, ...]:
-    return tuple(_dashed(value) for value in _uuids(given))
-
-
-def _guests(given: object) -> tuple[str, ...]:
-    return tuple(_dashed(value) if UUID.fullmatch(value) else value for value in _texts(given))
-
-
-def _dashed(identifier: str) -> str:
-    """An id as Cinder and libvirt write it; people write it without dashes and in capitals too."""
-    return str(uuid.UUID(identifier))
-
-
-_MATCH = _mapping(
-    {"project": _projects, "flavor": _texts, "pool": _texts, "volume": _volumes, "guest": _guests},
-)
-
-
-def _match(given: object) -> Match:
-    match = Match(**_MATCH(given))
-    if match == Match():
-        raise vol.Invalid("is empty; limits for every disk belong under default")
-    # Tenants choose the names of their guests: a name alone must not buy anybody another limit.
-    if not match.project and not all(UUID.fullmatch(guest) for guest in match.guest):
-        raise vol.Invalid("guest by name needs project too: tenants choose the names of their guests", path=["guest"])
-    return match
-
-
-_RULE = _mapping(
-    {"name": _text, "match": _match, "limits": _limits, "manage": _boolean, "override": _boolean},
-    required=("name", "match"),
-)
-
-
-def _rule(given: object) -> Rule:
-    values = _RULE(given)
-    manage = values.get("manage", True)
-    if manage and "limits" not in values:
-        raise vol.Invalid("says neither limits nor manage: false")
-    if not manage and "limits" in values:
-        raise vol.Invalid("manage: false and limits exclude each other; remove one", path=["manage"])
-    if not manage and values.get("override"):
-        raise vol.Invalid("override means nothing beside manage: false; remove it", path=["override"])
-    return Rule(**values)
-
-
-def _rule_list(given: object) -> tuple[Rule, ...]:
-    if not isinstance(given, list):
-        raise vol.Invalid("must be a list")
-    rules: list[Rule] = []
-    faults: list[vol.Invalid] = []
-    for index, item in enumerate(given):
+def _parsed(text: str) -> tuple[Rules | None, Callable[[Steps], int], tuple[Remark, ...]]:
+    document = lined_yaml.load(text)
+    rules, faults = Rules(), list(document.faults)
+    if document.value is not None:
         try:
-            rules.append(vol.Schema(_rule)(item))
+            rules = rules_of(document.value)
         except vol.MultipleInvalid as wrong:
-            wrong.prepend([index])
-            faults.extend(wrong.errors)
-    faults.extend(
-        vol.Invalid(f"name {name!r} is taken by an earlier rule", path=[index, "name"])
-        for index, name in _repeated(given)
-    )
-    if faults:
-        raise vol.MultipleInvalid(faults)
-    return tuple(rules)
+            for fault in wrong.errors:
+                path: Any = tuple(fault.path)
+                if path not in document.odd:
+                    faults.append(lined_yaml.Fault(document.line_of(path), path, fault.error_message))
+    if not faults:
+        return replace(rules, edition=edition_of(text)), document.line_of, ()
+    faults.sort(key=lambda fault: fault.line)
+    told = [Remark(fault.line, _key(fault.path), short(str(fault.text), 400)) for fault in faults[:MOST_FAULTS]]
+    if len(faults) > MOST_FAULTS:
+        told.append(Remark(faults[MOST_FAULTS].line, "", f"and {len(faults) - MOST_FAULTS} more faults"))
+    return None, document.line_of, _in_order(told)
 
 
-def _repeated(given: list[object]) -> Iterator[tuple[int, str]]:
-    seen: set[str] = set()
-    for index, item in enumerate(given):
-        name = item.get("name") if isinstance(item, dict) else None
-        if isinstance(name, str):
-            if name in seen:
-                yield index, name
-            seen.add(name)
+def _in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: remark.line))
 
 
-def _file(given: object) -> Rules:
-    values = _mapping({"default": _mapping({"limits": _limits}, required=("limits",)), "rules": _rule_list})(given)
-    rules = Rules(rules=values.get("rules", ()), default=values.get("default", {}).get("limits"))
-    clashes = [vol.Invalid(text, path=path) for path, text in _clashing_groups(rules)]
-    if clashes:
-        raise vol.MultipleInvalid(clashes)
-    return rules
+def _key(path: Steps) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{short(step, 40)}" for step in path).lstrip(".")
 
 
-def _clashing_groups(rules: Rules) -> Iterator[tuple[list[Any], str]]:
-    """QEMU keeps one set of limits for a group: with two, each pass would undo the one before."""
-    seen: dict[str, Limits] = {}
-    everywhere: list[tuple[list[Any], Limits | None]] = [(["default", "limits", "group_name"], rules.default)]
-    everywhere += [(["rules", n, "limits", "group_name"], rule.limits) for n, rule in enumerate(rules.rules)]
-    for path, limits in everywhere:
-        if limits is None or limits.group_name is None:
-            continue
-        if seen.setdefault(limits.group_name, limits) != limits:
-            yield path, f"group_name {limits.group_name} stands with other limits elsewhere; a group has one set"
+def _warnings(rules: Rules, now: datetime) -> Iterator[tuple[Steps, str]]:
+    for index, rule in enumerate(rules.rules):
+        if rule.until is not None and rule.ended(now):
+            ago = f"{rule.until:%Y-%m-%d %H:%M} UTC"
+            yield ("rules", index, "until"), f"until has passed ({ago}): the rule is as if it were not there"
+    standing = [(index, rule) for index, rule in enumerate(rules.rules) if not rule.ended(now)]
+    for index, rule in standing:
+        for effect in _effects(rule):
+            for other_index, other in standing:
+                if other is not rule and _silences(other, other_index, rule, index, effect):
+                    words = f'{effect} is never asked: rule "{other.name}" comes first and means all of these disks'
+                    yield ("rules", index, effect), words
+                    break
 
 
-_FILE = vol.Schema(_file)
+def _effects(rule: Rule) -> list[str]:
+    said = {
+        "manage": not rule.manage,
+        "limits": rule.limits is not None,
+        "ceiling": rule.ceiling is not None,
+        "floor": rule.floor is not None,
+        "release_when_silent": rule.release_when_silent,
+    }
+    return [name for name, is_said in said.items() if is_said]
+
+
+def _silences(first: Rule, first_index: int, rule: Rule, index: int, effect: str) -> bool:
+    """Whether the first is asked before the rule for the effect, whenever the rule could be. Errs towards no."""
+    if first.until is not None and (rule.until is None or rule.until > first.until):
+        return False
+    early, late = first.override or not first.manage, rule.override or not rule.manage
+    if effect in ("manage", "limits"):
+        comes_first = (not early, first_index) < (not late, index) and (first.limits is not None or not first.manage)
+    else:
+        comes_first = not first.manage or (first_index < index and effect in _effects(first))
+    return comes_first and first.match.covers(rule.match)

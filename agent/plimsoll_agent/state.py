@@ -1,15 +1,4 @@
-"""What plimsoll keeps on this node: the one home of its files below the state directory.
-
-===================  =====================  =========================================================
-file                 what it is             when it cannot be read
-===================  =====================  =========================================================
-``memory.json``      what was last wanted   set aside as ``memory.json.corrupt``; the pass goes on as on
-                     for each disk          a new node, so limits that it set before are left alone
-``rules.last.yaml``  the last good rules    the pass stops: there is nothing to run on
-``record.sqlite``    every change           limits are tightened with the journal alone, never loosened
-``lock``             held by a pass         never read
-===================  =====================  =========================================================
-"""
+"""What plimsoll keeps on this node: the one home of its files below the state directory."""
 
 from __future__ import annotations
 
@@ -18,26 +7,99 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from plimsoll_agent.decide import Remembered
+from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 
 LOG = logging.getLogger(__name__)
-MEMORY_VERSION = 1
 
 
 class StateError(PlimsollError):
     """The state directory does not let us read or write."""
 
 
+class CorruptState(StateError):
+    """A file is there, and is not what plimsoll wrote."""
+
+
 class Busy(PlimsollError):
     """Another pass holds the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """One file: who writes it, which version of its format this is, and what happens without it."""
+
+    name: str
+    owner: str
+    version: int | None
+    what: str
+    corrupt: str
+    missing: str
+
+
+MEMORY = StateFile(
+    "memory.json",
+    owner="passes, ``disk hold``",
+    version=2,
+    what="what was last wanted for each disk and put in force there, and the holds",
+    corrupt="set aside as ``memory.json.corrupt``, and made anew from the record; holds are lost, and the disks"
+    " that they were on are left alone",
+    missing="made anew from the record; without one this is a new node, and disks that have limits are left alone",
+)
+APPROVAL = StateFile(
+    "approval.json",
+    owner="``approve``",
+    version=1,
+    what="the state of the rules that was approved last",
+    corrupt="set aside; nothing is approved",
+    missing="nothing is approved",
+)
+LAST_RULES = StateFile(
+    "rules.last.yaml",
+    owner="passes",
+    version=None,
+    what="the last good rules",
+    corrupt="of no matter while the rules are good; else the pass stops, since there is nothing to run on",
+    missing="the same",
+)
+RECORD = StateFile(
+    "record.sqlite",
+    owner="passes, ``disk hold``, ``approve``, ``pause``",
+    version=2,
+    what="every change of a limit",
+    corrupt="set aside as ``record.sqlite.corrupt``, and begun anew; where that cannot be, limits are tightened with"
+    " the journal alone, and never loosened",
+    missing="begun anew",
+)
+FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is remembered, and the holds; both by ``Disk.key``."""
+
+    disks: Mapping[str, Remembered] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """The edition of the rules that a person approved of."""
+
+    edition: str
+    by: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +112,19 @@ class State:
 
     @property
     def record(self) -> Path:
-        return self.directory / "record.sqlite"
+        return self.directory / RECORD.name
 
     @property
     def last_rules(self) -> Path:
-        return self.directory / "rules.last.yaml"
+        return self.directory / LAST_RULES.name
 
     @property
     def memory(self) -> Path:
-        return self.directory / "memory.json"
+        return self.directory / MEMORY.name
+
+    @property
+    def approval(self) -> Path:
+        return self.directory / APPROVAL.name
 
     def prepare(self) -> None:
         """Make the directory if it is missing. Raises ``StateError``."""
@@ -70,61 +136,76 @@ class State:
             raise StateError(f"{self.directory}: cannot be made: {error.strerror}") from error
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the node for one pass. Raises ``Busy`` while another pass runs, ``StateError`` without a file."""
+    def locked(self, *, patience: float = 0) -> Iterator[None]:
+        """Hold the node for one pass, after ``patience`` seconds of waiting at the most.
+
+        Raises ``Busy`` while another pass runs, ``StateError`` when there is nothing to hold. The directory
+        itself is held: a full or read-only file system lets us do that too.
+        """
         try:
-            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+            lock = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise StateError(f"{self.directory}/lock: cannot be opened: {error.strerror}") from error
-        with suppress(PermissionError):  # another user's, who has set it already
-            os.fchmod(lock, 0o640)
+            raise StateError(f"{self.directory}: cannot be opened: {error.strerror}") from error
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise Busy("another pass is under way on this node; this one changed nothing") from error
+            end = time.monotonic() + patience
+            while not _locks(lock, self.directory):
+                if time.monotonic() >= end:
+                    raise Busy("another pass is under way on this node; this one changed nothing")
+                time.sleep(0.1)
             yield
         finally:
             os.close(lock)
 
-    def load_memory(self, *, set_aside: bool = True) -> dict[str, Remembered]:
-        """What was wanted for each disk, by ``Disk.key``. A corrupt file is set aside, a newer one refused."""
-        try:
-            content = self.memory.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StateError(f"{self.memory}: cannot be read: {error}") from error
-        try:
-            envelope = json.loads(content.decode("utf-8"))
-            version, disks = int(envelope["version"]), {**envelope["disks"]}
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            LOG.warning("%s is corrupt (%s): limits that plimsoll set before are left alone", self.memory, error)
-            if set_aside:
-                with suppress(OSError):  # a directory that cannot be written to is reported by the save
-                    self.memory.replace(self.memory.with_suffix(".json.corrupt"))
-            return {}
-        if version > MEMORY_VERSION:
-            raise StateError(
-                f"{self.memory}: written by a newer plimsoll (version {version}, known up to {MEMORY_VERSION});"
-                " install that one again, or move the file away"
-            )
-        same_run = envelope.get("boot") == self.boot
-        return {key: old for key, value in disks.items() if (old := self._remembered(key, value, same_run))}
-
-    def _remembered(self, key: str, value: object, same_run: bool) -> Remembered | None:
-        try:
-            return _from_json(value, same_run)
-        except (ValueError, KeyError, TypeError) as error:
-            LOG.warning("%s: what is remembered of %r cannot be read (%s) and is forgotten", self.memory, key, error)
+    def load_memory(self) -> Memory | None:
+        """What is remembered, None when there is no file. Raises ``CorruptState``, ``StateError``."""
+        envelope = _read(self.memory, MEMORY, {1: _memory_from_1})
+        if envelope is None:
             return None
-
-    def save_memory(self, memory: Mapping[str, Remembered]) -> None:
-        """Replace the file as a whole. Raises ``StateError``."""
-        disks = {key: _as_json(remembered) for key, remembered in sorted(memory.items())}
-        write_whole(
-            self.memory, json.dumps({"version": MEMORY_VERSION, "boot": self.boot, "disks": disks}, indent=1) + "\n"
+        same_run = envelope.get("boot") == self.boot
+        try:
+            disks, holds = {**envelope["disks"]}, {**envelope["holds"]}
+        except (KeyError, TypeError) as error:
+            raise _corrupt(self.memory, error) from error
+        return Memory(
+            self._each(disks, lambda _, value: _remembered(value, same_run)),
+            self._each(holds, _hold),
         )
+
+    def _each(self, values: Mapping[str, object], read: Callable[[str, Any], Any]) -> dict[str, Any]:
+        known: dict[str, Any] = {}
+        for key, value in values.items():
+            try:
+                known[key] = read(key, value)
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+                LOG.warning(
+                    "%s: what is remembered of %r cannot be read (%s) and is forgotten", self.memory, key, error
+                )
+        return known
+
+    def save_memory(self, memory: Memory) -> None:
+        """Replace the file as a whole. Raises ``StateError``."""
+        content = {
+            "version": MEMORY.version,
+            "boot": self.boot,
+            "disks": {key: _remembered_data(remembered) for key, remembered in sorted(memory.disks.items())},
+            "holds": {key: _hold_data(hold) for key, hold in sorted(memory.holds.items())},
+        }
+        write_whole(self.memory, json.dumps(content, indent=1) + "\n")
+
+    def load_approval(self) -> Approval | None:
+        """Raises ``CorruptState``, ``StateError``."""
+        envelope = _read(self.approval, APPROVAL, {})
+        if envelope is None:
+            return None
+        try:
+            return Approval(_text(envelope["edition"]), _text(envelope["by"]), _time(envelope["at"]))
+        except (ValueError, KeyError, OverflowError) as error:
+            raise _corrupt(self.approval, error) from error
+
+    def save_approval(self, approval: Approval) -> None:
+        """Raises ``StateError``."""
+        content = {"edition": approval.edition, "by": approval.by, "at": approval.at.isoformat()}
+        write_whole(self.approval, json.dumps({"version": APPROVAL.version} | content, indent=1) + "\n")
 
     def keep_rules(self, text: str) -> None:
         """Keep the text of rules that were found good. Raises ``StateError``."""
@@ -135,8 +216,65 @@ class State:
         write_whole(self.last_rules, text)
 
 
+def _locks(lock: int, directory: Path) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise StateError(f"{directory}: cannot be locked: {error.strerror}") from error
+    return True
+
+
+def set_aside(path: Path) -> Path:
+    """Move a corrupt file out of the way, never over an earlier one. Raises ``StateError``."""
+    number = 1
+    try:
+        while (aside := path.with_name(f"{path.name}.corrupt{'' if number == 1 else f'.{number}'}")).exists():
+            number += 1
+        return path.rename(aside)
+    except OSError as error:
+        raise StateError(f"{path}: cannot be set aside: {error.strerror}") from error
+
+
+def _read(
+    path: Path, file: StateFile, migrations: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]
+) -> dict[str, Any] | None:
+    """The envelope in the file, brought to the version that we know; None when there is no file."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        envelope: dict[str, Any] = {**json.loads(content.decode("utf-8"))}
+        version, known = int(envelope["version"]), file.version or 0
+        while version in migrations:
+            envelope = migrations[version](envelope)
+            version = envelope["version"]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise _corrupt(path, error) from error
+    if version > known:
+        raise StateError(
+            f"{path}: written by a newer plimsoll (version {version}, known up to {known});"
+            " install that one again, or move the file away"
+        )
+    if version != known:
+        raise CorruptState(f"{path}: is corrupt: there is no version {version}")
+    return envelope
+
+
+def _corrupt(path: Path, error: Exception) -> CorruptState:
+    # Not repr(): that of a UnicodeDecodeError has the whole file in it.
+    return CorruptState(f"{path}: is corrupt: {type(error).__name__}: {error}")
+
+
 def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
-    """Write a file so that a reader, or a crash, meets the old or the new one. Raises ``StateError``."""
+    """Write a file so that a reader, or a crash, meets the old or the new one. Raises ``StateError``.
+
+    What root writes belongs to the owner of the directory, who runs the next pass and has to read it.
+    """
     temporary: str | None = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -144,6 +282,9 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), mode)
+            if os.geteuid() == 0:
+                owner = path.parent.stat()
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             os.fsync(file.fileno())
         Path(temporary).replace(path)
         temporary = None
@@ -160,39 +301,111 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
                 Path(temporary).unlink()
 
 
-def _as_json(remembered: Remembered) -> dict[str, object]:
+# --- values as JSON, and back ---------------------------------------------------------------------------
+
+
+def _memory_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 knew no holds, and not how often somebody else's hand had been met."""
+    if "holds" in envelope:  # the number is what was damaged; they must not be lost in silence
+        raise ValueError("holds in version 1")
+    new = {"returns": None, "theirs": False, "fought": 0, "fought_at": None}
+    disks = {key: old | new if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()}
+    return envelope | {"version": 2, "disks": disks, "holds": {}}
+
+
+def _remembered_data(remembered: Remembered) -> dict[str, object]:
     return {
-        "wanted": remembered.wanted.in_effect(),
+        "wanted": _limits_data(remembered.wanted),
         "since": remembered.since.isoformat(),
         "seen": remembered.seen.isoformat(),
-        "put": None if remembered.put is None else remembered.put.in_effect(),
+        "put": _limits_data(remembered.put),
         "attachment": remembered.attachment,
+        "returns": _limits_data(remembered.returns),
+        "theirs": remembered.theirs,
+        "fought": remembered.fought,
+        "fought_at": None if remembered.fought_at is None else remembered.fought_at.isoformat(),
     }
 
 
-def _from_json(value: object, same_run: bool) -> Remembered:
-    if not isinstance(value, dict):
-        raise ValueError(f"{value!r} is no mapping")
-    attachment = value["attachment"]
-    if attachment is not None and not isinstance(attachment, str):
-        raise ValueError(f"{attachment!r} is no attachment")
+def _remembered(value: Any, same_run: bool) -> Remembered:
+    attachment, theirs, fought = value["attachment"], value["theirs"], value["fought"]
+    if not isinstance(theirs, bool):
+        raise ValueError("whose limits they were is not said")
+    if type(fought) is not int or fought not in range(10**9):
+        raise ValueError("how often they were fought for is no number")
     return Remembered(
-        wanted=_limits(value["wanted"]),
+        wanted=_limits_or_none(value["wanted"]),
         since=_time(value["since"]),
         seen=_time(value["seen"]),
-        put=None if value["put"] is None else _limits(value["put"]),
-        attachment=attachment if same_run else None,
+        put=_limits_or_none(value["put"]),
+        attachment=None if attachment is None or not same_run else _text(attachment),
+        returns=_limits_or_none(value["returns"]),
+        theirs=theirs,
+        fought=fought,
+        fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )
 
 
-def _limits(value: object) -> Limits:
+def _hold_data(hold: Hold) -> dict[str, object]:
+    return {
+        "disk": asdict(hold.disk),
+        "limits": _limits_data(hold.limits),
+        "since": hold.since.isoformat(),
+        "until": hold.until.isoformat(),
+        "by": hold.by,
+        "why": hold.why,
+    }
+
+
+def _hold(key: str, value: Any) -> Hold:
+    disk = _disk_name(value["disk"])
+    if disk.key != key:
+        raise ValueError(f"a hold for {disk.key!r}")
+    return Hold(
+        disk=disk,
+        limits=_limits_or_none(value["limits"]),
+        since=_time(value["since"]),
+        until=_time(value["until"]),
+        by=_text(value["by"]),
+        why=_text(value["why"]),
+    )
+
+
+def _disk_name(value: Any) -> DiskName:
+    return DiskName(
+        key=_text(value["key"]),
+        guest_uuid=_text(value["guest_uuid"]),
+        guest_name=_text(value["guest_name"]),
+        project=None if value["project"] is None else _text(value["project"]),
+        target=_text(value["target"]),
+        pool=_text(value["pool"]),
+        image=_text(value["image"]),
+        volume_id=None if value["volume_id"] is None else _text(value["volume_id"]),
+    )
+
+
+def _limits_data(limits: Limits | None) -> dict[str, int | str] | None:
+    return None if limits is None else limits.in_effect()
+
+
+def _limits_or_none(value: object) -> Limits | None:
+    if value is None:
+        return None
     if not isinstance(value, dict):
-        raise ValueError(f"{value!r} are no limits")
+        raise ValueError("no limits")
     return Limits.from_mapping(value)
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a {type(value).__name__} is no text")
+    return value
+
+
 def _time(value: object) -> datetime:
-    time = datetime.fromisoformat(str(value))
+    """Raises ``ValueError``, and ``OverflowError`` for a time that is none in UTC."""
+    time = datetime.fromisoformat(_text(value))
     if time.tzinfo is None:
         raise ValueError(f"{value!r} has no time zone")
+    time.astimezone(UTC)
     return time

@@ -6,7 +6,7 @@ from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Outcome, PassReport
+from plimsoll_agent.outcome import Braked, Outcome, PassReport
 from plimsoll_agent.reason import Unknown
 
 FORMAT_VERSION = 1
@@ -31,7 +31,8 @@ def disk_data(disk: Disk) -> dict[str, object]:
         "image": disk.image,
         "size": disk.size,
         "encrypted": disk.encrypted,
-        "cluster": list(disk.monitors),
+        "cluster": disk.cluster,
+        "monitors": list(disk.monitors),
     }
 
 
@@ -66,6 +67,17 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
     }
 
 
+def braked_data(braked: Braked) -> dict[str, object]:
+    return {
+        "edition": braked.edition,
+        "disks": len(braked.keys),
+        "of": braked.of,
+        "released": braked.released,
+        "loosened": braked.loosened,
+        "cut": braked.cut,
+    }
+
+
 def report_data(report: PassReport) -> dict[str, object]:
     return {
         "version": FORMAT_VERSION,
@@ -81,4 +93,6 @@ def report_data(report: PassReport) -> dict[str, object]:
             for overlooked in report.overlooked
         ],
         "notes": [note.as_record() for note in report.notes],
+        "paused": None if report.paused is None else report.paused.as_record(),
+        "braked": None if report.braked is None else braked_data(report.braked),
     }

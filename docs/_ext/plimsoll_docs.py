@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -74,32 +73,16 @@ def _meaning(parameter: Parameter) -> str:
 
 
 class StateFiles(_Table):
-    """The files below the state directory, out of the docstring of ``plimsoll_agent.state``."""
+    """The files below the state directory."""
 
-    header = ("File", "What it is", "When it cannot be read")
-    widths = (18, 28, 50)
+    header = ("File", "Written by", "Version", "What it is", "When it is corrupt", "When it is missing")
+    widths = (15, 15, 8, 18, 25, 19)
     origin = state
 
     def rows(self) -> Iterator[Sequence[str]]:
-        lines = iter((state.__doc__ or "").splitlines())
-        rule = next((line for line in lines if line.startswith("===")), "")
-        starts = [stretch.start() for stretch in re.finditer("=+", rule)]
-        if len(starts) != len(self.header):
-            raise self.error("plimsoll_agent.state: its docstring has no table of files any more")
-        row: list[str] = []
-        next(lines), next(lines)  # its own header
-        for line in lines:
-            if row and not line.startswith(" "):
-                yield row
-                row = []
-            if line.startswith("==="):
-                return
-            if row:  # goes on with the row above
-                ends = [*starts[1:], len(line)]
-                cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-                row = [f"{before} {more}".strip() for before, more in zip(row, cells, strict=True)]
-            else:  # a name may be longer than its column
-                row = re.split(" {2,}", line.strip())
+        for file in state.FILES:
+            version = "none" if file.version is None else str(file.version)
+            yield (f"``{file.name}``", file.owner, version, file.what, file.corrupt, file.missing)
 
 
 class GeneralOptions(AutoprogramCliffDirective):

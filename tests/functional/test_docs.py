@@ -81,6 +81,35 @@ def _status(run: Run, directory: Path, *words: str, text: str = "{}", before: st
     return run(*words).status
 
 
+def _statuses_of_the_rest(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
+    """Those of commands that look, try rules, or tell the node something."""
+    file, node = directory / "tried.yaml", ("--uri", test_node)
+    (directory / "rules.yaml").write_text("{}")
+    yield "top", run("top", "--once", "--interval", "0.5", "--uri", "test:///default").status
+    yield "top", run("top", "--once", "--interval", "0.5", *node).status  # the test driver has no block stats
+    for text in ("{}", "default: {limits: {total_iops_sec: 5}}", "broken"):
+        file.write_text(text)
+        yield "rules check", run("rules", "check", str(file)).status
+        yield "rules test", run("rules", "test", str(file), *node).status
+    (guest,) = {row["guest"] for row in json.loads(run("disk", "list", *node, "-f", "json").out)[:1]}
+    hold = ("--for", "1h", "--limits", "total_iops_sec=5", "--reason", "a test")
+    yield "disk hold add", run("disk", "hold", "add", guest, "vda", *hold, *node).status
+    yield "disk hold list, disk hold end", run("disk", "hold", "end", guest, "vda").status
+    yield "disk hold list, disk hold end", run("disk", "hold", "list").status
+    yield "disk hold add", run("disk", "hold", "add", guest, "vda", *hold, *node, OS_DEFAULT__MODE="enforce").status
+    yield "any", run("disk", "hold", "end", guest, "vdz").status
+    edition = str(rulesfile.parse((directory / "rules.yaml").read_text(), "").edition)
+    words = (("approve", edition), ("pause", "--reason", "a test"), ("resume", "--reason", "a test"))
+    told = {"OS_DEFAULT__PAUSE_FILE": str(directory / "paused")}
+    yield "record", run("record").status
+    for word in words:
+        yield "approve, pause, resume", run(*word, **told).status
+    (directory / "state/record.sqlite").write_text("damaged")
+    yield "record", run("record").status
+    for word in words:
+        yield "approve, pause, resume", run(*word, **told).status
+
+
 def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str, tmp_path: Path) -> None:
     # libvirt's test driver refuses a limit without a burst, so such a write fails.
     refused, wanted = (
@@ -103,11 +132,12 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
         ("plan", status("plan", text=wanted)),
         ("plan", status("plan", text="broken", before="{}")),
         ("enforce", status("enforce", text=wanted)),
-        ("enforce", status("enforce", "--mode", "enforce", text=some)),
+        ("enforce", status("enforce", "--mode", "enforce", "--yes", text=some)),
         ("enforce", status("enforce", "--mode", "enforce", text=refused)),
         ("enforce", status("enforce", "--total-iops-sec", "5")),
         ("disk list, disk show, disk explain", status("disk", "list")),
         ("disk list, disk show, disk explain", status("disk", "list", text="broken")),
+        *_statuses_of_the_rest(plimsoll, tmp_path, test_node),
     }
     table = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
     assert {(command, int(number)) for command, number in table} == found

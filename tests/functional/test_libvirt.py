@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import libvirt
 import pytest
 
 from plimsoll_agent import domxml
@@ -12,7 +15,7 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.errors import Rejected, Unreachable, Vanished
 from plimsoll_agent.hypervisor import Movement
 from plimsoll_agent.limits import Limits
-from tests.looking import in_force, put
+from tests.looking import disk_of, in_force, put
 
 
 @pytest.fixture
@@ -20,6 +23,14 @@ def hypervisor(test_node: str) -> Iterator[Libvirt]:
     hypervisor = Libvirt(test_node, deadline=5, at_once=4)
     yield hypervisor
     hypervisor.close()
+
+
+@contextmanager
+def world(hypervisor: Libvirt) -> Iterator[Any]:
+    """The connection that the next call will be on: each one to the test driver is a world of its own."""
+    link = hypervisor._link()
+    yield link.connection
+    hypervisor._idle.put(link)
 
 
 def test_guests_that_nova_made_are_read_through_real_bindings(hypervisor: Libvirt) -> None:
@@ -53,11 +64,77 @@ def test_a_guest_that_is_gone_has_vanished(hypervisor: Libvirt) -> None:
 
 def test_a_guest_that_has_stopped_has_vanished_whatever_libvirt_calls_it(hypervisor: Libvirt) -> None:
     guest = hypervisor.guests()[0]
-    connection = hypervisor._connection()
-    connection.lookupByUUIDString(guest.uuid).destroy()
-    hypervisor._idle.put(connection)  # each connection to the test driver is a world of its own
+    with world(hypervisor) as connection:
+        connection.lookupByUUIDString(guest.uuid).destroy()
     with pytest.raises(Vanished):
         in_force(hypervisor, guest.uuid, "vda")
+
+
+def test_a_guest_that_was_started_anew_answers_again(hypervisor: Libvirt) -> None:
+    guest = hypervisor.guests()[0]
+    before = domxml.parse(hypervisor.look(guest.uuid).xml)[0].run
+    with world(hypervisor) as connection:
+        connection.lookupByUUIDString(guest.uuid).destroy()
+        connection.lookupByUUIDString(guest.uuid).create()
+    assert domxml.parse(hypervisor.look(guest.uuid).xml)[0].run not in (None, before)
+    assert in_force(hypervisor, guest.uuid, "vda") == Limits()
+
+
+def test_a_guest_that_was_started_after_the_list_is_found(hypervisor: Libvirt) -> None:
+    guest = hypervisor.guests()[0]
+    with world(hypervisor) as connection:
+        connection.lookupByUUIDString(guest.uuid).destroy()
+    assert guest not in hypervisor.guests()
+    with world(hypervisor) as connection:
+        connection.lookupByUUIDString(guest.uuid).create()
+    assert guest.uuid in hypervisor.look(guest.uuid).xml
+
+
+def test_guests_of_the_list_are_not_looked_up_with_every_call(
+    hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lookup costs as much as a look; a second connection has no list yet, and asks for one."""
+    looked_up: list[str] = []
+    monkeypatch.setattr(libvirt.virConnect, "lookupByUUIDString", lambda _, uuid: looked_up.append(uuid))
+    guests = hypervisor.guests()
+    with world(hypervisor):
+        for guest in guests:
+            hypervisor.look(guest.uuid)
+    for guest in guests:
+        for disk in domxml.parse(hypervisor.look(guest.uuid).xml)[1]:
+            hypervisor.in_force(disk)
+    assert looked_up == []
+
+
+def test_close_says_farewell_on_every_connection(hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else libvirtd logs an error for each: whoever holds a guest's object holds its connection open."""
+    still_held: list[int] = []
+    close = libvirt.virConnect.close
+    monkeypatch.setattr(libvirt.virConnect, "close", lambda connection: still_held.append(close(connection)))
+    guests = hypervisor.guests()
+    with world(hypervisor):
+        hypervisor.look(guests[0].uuid)
+    hypervisor.close()
+    assert still_held == [0, 0]
+
+
+def test_a_guest_without_a_definition_of_its_own_has_none_to_write(hypervisor: Libvirt) -> None:
+    uuid = hypervisor.guests()[0].uuid
+    with world(hypervisor) as connection:
+        domain = connection.lookupByUUIDString(uuid)
+        text = domain.XMLDesc()
+        domain.destroy()
+        domain.undefine()
+        connection.createXML(text)
+    limits = Limits(total_iops_sec=250, total_iops_sec_max=250)
+    hypervisor.define_limits(disk_of(hypervisor, uuid, "vda"), limits)
+    assert in_force(hypervisor, uuid, "vda") == Limits()
+
+
+def test_a_definition_that_libvirt_refuses_to_write_is_rejected(hypervisor: Libvirt) -> None:
+    disk = disk_of(hypervisor, hypervisor.guests()[0].uuid, "vda")
+    with pytest.raises(Rejected, match="total_iops_sec_max"):
+        hypervisor.define_limits(disk, Limits(total_iops_sec=250))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -61,20 +63,16 @@ def test_the_rules_sample_uncommented_has_exactly_the_default_that_it_speaks_of(
 
 def test_the_rules_sample_has_an_example_of_each_kind_of_rule() -> None:
     examples = rulesfile.parse(uncommented(RULES.read_text()), RULES.name).rules
-    assert {
-        word
-        for rule in examples
-        for word in ("project", "flavor", "pool", "volume", "guest")
-        if getattr(rule.match, word)
-    } == {
-        "project",
-        "flavor",
-        "pool",
-        "volume",
-        "guest",
-    }
-    assert any(not rule.manage for rule in examples)
-    assert any(rule.override for rule in examples)
+    words = {field.name for field in fields(rules.Match)}
+    assert {word for rule in examples for word in words if getattr(rule.match, word)} == words
+    bare = rules.Rule(name="", match=rules.Match())
+    said = {field.name for field in fields(rules.Rule)}
+    assert {word for rule in examples for word in said if getattr(rule, word) != getattr(bare, word)} == said
     assert any(rule.manage and not rule.override for rule in examples)
     assert any(rule.limits == Limits() for rule in examples)
     assert any(rule.limits and rule.limits.group_name for rule in examples)
+
+
+def test_no_rule_of_the_sample_hides_another() -> None:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    assert rulesfile.check(uncommented(RULES.read_text()), now).remarks == ()

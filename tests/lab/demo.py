@@ -113,7 +113,7 @@ class Demo:
         self._settings = home / "plimsoll.conf"
         self._settings.write_text(
             f"[DEFAULT]\nmode = enforce\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
-            f"[libvirt]\nuri = {cloud.libvirt_uri}\n"
+            f"[libvirt]\nuri = {cloud.libvirt_uri}\n[ceph]\nconf_files = {cloud.ceph.conf}\n"
         )
         self._phases: list[Phase] = []
         self._marks: list[tuple[float, str]] = []

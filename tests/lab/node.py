@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plimsoll_agent.record import Record
 from plimsoll_agent.state import State
 from tests.lab.cloud import Cloud
 
@@ -32,17 +34,31 @@ class Node:
     def __init__(
         self, home: Path, cloud: Cloud, rules: str = "{}\n", mode: str = "enforce", deadline: float = 5
     ) -> None:
-        self._home = home
+        self.home = home
         self.state = State(home / "state")
         self._settings = home / "plimsoll.conf"
         self._settings.write_text(
             f"[DEFAULT]\nmode = {mode}\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
-            f"[libvirt]\nuri = {cloud.libvirt_uri}\ndeadline = {deadline}\n"
+            f"pause_file = {home}/paused\n[libvirt]\nuri = {cloud.libvirt_uri}\ndeadline = {deadline}\n"
+            f"[ceph]\nconf_files = {cloud.ceph.conf}\ndeadline = 5\n"
         )
         self.write_rules(rules)
 
+    def set_mode(self, mode: str) -> None:
+        """Instead of the one that the node was made with."""
+        text = self._settings.read_text()
+        self._settings.write_text(re.sub(r"^mode = \w+$", f"mode = {mode}", text, flags=re.MULTILINE))
+
+    def set_ceph_conf(self, file: Path) -> None:
+        text = self._settings.read_text()
+        self._settings.write_text(re.sub(r"^conf_files = .*$", f"conf_files = {file}", text, flags=re.MULTILINE))
+
+    @property
+    def record(self) -> Record:
+        return Record(self.state.record)
+
     def write_rules(self, text: str) -> None:
-        (self._home / "rules.yaml").write_text(text)
+        (self.home / "rules.yaml").write_text(text)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plimsoll_agent.changes import Change, Direction, change_for, direction
+from plimsoll_agent.changes import Change, Direction, change_for, cut_by_more_than_half, direction
 from plimsoll_agent.decide import Answer, Decision, Remembered, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
@@ -130,8 +130,9 @@ def test_a_first_limit_tightens_and_no_limit_lifts(limits: Limits) -> None:
         ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500, "size_iops_sec": 8192}, LOOSEN),
         ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, LOOSEN),
         ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4096}, TIGHTEN),
-        # sharing with others is less than having all for oneself; leaving drains the disk
-        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "group_name": "g"}, TIGHTEN),
+        # to join a group or to leave one drains the disk, as a lift does
+        ({"total_iops_sec": 500}, {"total_iops_sec": 400, "group_name": "g"}, LOOSEN),
+        ({}, {"total_iops_sec": 400, "group_name": "g"}, TIGHTEN),
         ({"total_iops_sec": 500, "group_name": "g"}, {"total_iops_sec": 400}, LOOSEN),
         ({"total_iops_sec": 500, "group_name": "g"}, {"total_iops_sec": 400, "group_name": "h"}, LOOSEN),
         ({"total_iops_sec": 500, "group_name": "g"}, {"total_iops_sec": 400, "group_name": "g"}, TIGHTEN),
@@ -139,6 +140,48 @@ def test_a_first_limit_tightens_and_no_limit_lifts(limits: Limits) -> None:
 )
 def test_directions_that_are_easy_to_get_wrong(before: dict, after: dict, expected: Direction) -> None:
     assert direction(Limits(**before), Limits(**after)) is expected
+
+
+# --- a cut by more than half
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cut"),
+    [
+        ({"total_iops_sec": 500}, {"total_iops_sec": 250}, False),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 249}, True),
+        ({"total_iops_sec": 501}, {"total_iops_sec": 250}, True),
+        ({"total_iops_sec": 500, "total_bytes_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 249}, True),
+        ({"write_bytes_sec": 500}, {"write_bytes_sec": 249}, True),
+        # at once: a burst of 1000 is taken away, or a tenth of it left
+        ({"total_iops_sec": 500, "total_iops_sec_max": 1000}, {"total_iops_sec": 500}, False),
+        ({"total_iops_sec": 500, "total_iops_sec_max": 1001}, {"total_iops_sec": 500}, True),
+        (
+            {"total_iops_sec": 500, "total_iops_sec_max": 5000},
+            {"total_iops_sec": 400, "total_iops_sec_max": 500},
+            True,
+        ),
+        # what was unlimited is not any more
+        ({}, {"total_iops_sec": 10**9}, True),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 10**9}, True),
+        ({"read_iops_sec": 500}, {"read_iops_sec": 500, "write_iops_sec": 500}, True),
+        # more, or the same, is no cut
+        ({}, {}, False),
+        ({"total_iops_sec": 500}, {}, False),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 5000}, False),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4096}, False),
+    ],
+)
+def test_a_cut_by_more_than_half_of_anything_is_one(before: dict, after: dict, cut: bool) -> None:
+    assert cut_by_more_than_half(Limits(**before), Limits(**after)) is cut
+
+
+@given(pairs_of_limits())
+@examples
+def test_a_cut_by_more_than_half_is_never_of_more_than_a_guest_may_do_after_it(pair: tuple[Limits, Limits]) -> None:
+    before, after = map(may_do, pair)
+    bounds = [bound for bound in before if "in one go" not in bound and "bytes that count" not in bound]
+    assert cut_by_more_than_half(*pair) is any(2 * after[bound] < before[bound] for bound in bounds)
 
 
 # --- the change
@@ -227,4 +270,5 @@ def test_a_disk_leaves_a_group_only_when_it_is_in_one_and_none_is_wanted() -> No
     assert not leaves(a_disk(in_force=other), shared)
     # libvirt adds the group of its definition to a write that names none, whatever QEMU has
     assert leaves(a_disk(in_force=OLD, defined=other), WANTED)
-    assert not leaves(a_disk(in_force=OLD, defined=Unknown(because(Code.IMPOSSIBLE, detail="?"))), WANTED)
+    # and one that cannot be read may have a group
+    assert leaves(a_disk(in_force=OLD, defined=Unknown(because(Code.IMPOSSIBLE, detail="?"))), WANTED)

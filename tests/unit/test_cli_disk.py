@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from plimsoll_agent.apply import Bounds
+from plimsoll_agent import config
 from plimsoll_agent.cli.disk import DiskExplain, DiskList, DiskShow
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import decide
@@ -47,7 +48,7 @@ def test_no_name_reaches_the_terminal_as_it_is(command: type, tmp_path: Path) ->
             return hostile_pass()
 
         def settings(self, parsed_args: argparse.Namespace) -> Settings:
-            return Settings("observe", False, tmp_path / "r", tmp_path, "test:///default", 1.0, Bounds())
+            return replace(config.load([], []), state_dir=tmp_path)
 
     app = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO())
     seen = Seen(app, None)

@@ -50,6 +50,10 @@ def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
     assert settings.bounds.at_once <= 4
     assert settings.bounds.hung_guests == 2
     assert 0 < settings.deadline <= 60
+    assert (settings.brake.disks, settings.brake.percent, settings.brake.approved) == (5, 20, None)
+    assert settings.ceph.blocking_checks, "the gate is shut while one of these is raised, not open for all"
+    assert "HEALTH_WARN" not in settings.ceph.blocking_checks, "large clusters are never well"
+    assert settings.pause_file == Path("/etc/plimsoll/paused")
 
 
 def test_settings_are_read_from_a_file(file: Write) -> None:
@@ -113,7 +117,10 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         ("[DEFAULT]\n\nmoed = enforce\n", "plimsoll.conf:3: [DEFAULT] moed: no such setting; did you mean mode?"),
         ("[DEFAULT]\nMODE = enforce\n", "plimsoll.conf:2: [DEFAULT] MODE: no such setting; known are mode"),
         ("[libvirt]\nmode = enforce\n", "plimsoll.conf:2: [libvirt] mode: no such setting; known are uri, deadline"),
-        ("[libvrit]\nuri = x\n", "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [libvirt]"),
+        (
+            "[libvrit]\nuri = x\n",
+            "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [brake], [ceph], [libvirt]",
+        ),
         ("[DEFAULT]\nmode = enforced\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
         ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
         ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: could not convert"),
@@ -178,6 +185,14 @@ def test_every_option_is_one_of_the_settings_and_explains_itself() -> None:
         ("DEFAULT", "mode"),
         ("DEFAULT", "rules_file"),
         ("DEFAULT", "state_dir"),
+        ("DEFAULT", "pause_file"),
+        ("DEFAULT", "rounds"),
+        ("brake", "disks"),
+        ("brake", "percent"),
+        ("ceph", "conf_files"),
+        ("ceph", "id"),
+        ("ceph", "deadline"),
+        ("ceph", "blocking_checks"),
         ("libvirt", "uri"),
         ("libvirt", "deadline"),
         ("libvirt", "calls_at_once"),

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change, direction
 from plimsoll_agent.decide import Decision, Remembered, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.ledger import Ledger, Sight, remembering, settled
+from plimsoll_agent.holds import Hold
+from plimsoll_agent.ledger import Ledger, Sight, remembering, settled, yields
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.reason import Code, Unknown, because
-from plimsoll_agent.record import Conclusion, OpenChange, Verdict
-from plimsoll_agent.state import State, StateError
+from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.record import Conclusion, RecordedChange, Verdict
+from plimsoll_agent.state import Approval, Memory, State, StateError
 from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation
 
 BEFORE = NOON - timedelta(hours=1)
+UNLIMITED = Limits()
 LIMITS = Limits(total_iops_sec=250)
 OTHERS = Limits(total_iops_sec=9)
 DISK = a_disk(in_force=LIMITS, defined=LIMITS)
@@ -29,8 +31,22 @@ OURS = Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment)
 ALL = pytest.mark.parametrize("everything", [True, False])
 
 
-def an_open(disk: Disk = DISK, id_: int = 7, after: Limits = LIMITS) -> OpenChange:
-    return OpenChange(id_, disk.key, disk.attachment, after)
+DEFAULT, HOLD, ENDED = because(Code.NODE_DEFAULT), because(Code.HOLD), because(Code.HOLD_ENDED)
+
+
+def an_open(
+    disk: Disk = DISK,
+    id_: int = 7,
+    after: Limits = LIMITS,
+    before: Limits = UNLIMITED,
+    reason: Reason = DEFAULT,
+    cause: Code = Code.NEVER_LIMITED,
+) -> RecordedChange:
+    """A change that was under way when its pass was killed."""
+    how = direction(before, after)
+    return RecordedChange(
+        id_, BEFORE, "root", disk.named, disk.attachment, before, after, how, reason, cause, "", None, None, None
+    )
 
 
 # --- how a change ended whose outcome was not known
@@ -56,20 +72,20 @@ def an_open(disk: Disk = DISK, id_: int = 7, after: Limits = LIMITS) -> OpenChan
 def test_how_a_change_ended_is_read_off_what_is_in_force(
     present: Disk, verdict: Verdict | None, remembered: Remembered | None, everything: bool
 ) -> None:
-    conclusions, ours = settled([an_open()], [present], NOON, everything=everything)
+    conclusions, ours = settled([an_open()], [present], a_situation(), everything=everything)
     assert conclusions == ([Conclusion(7, verdict)] if verdict else [])
     assert ours == ({DISK.key: remembered} if remembered else {})
 
 
 def test_a_disk_that_is_not_there_is_gone_only_where_everything_was_seen() -> None:
     neighbour = a_disk(volume_id=None, image="another")
-    assert settled([an_open()], [neighbour], NOON, everything=True) == ([Conclusion(7, Verdict.GONE)], {})
-    assert settled([an_open()], [neighbour], NOON, everything=False) == ([], {})
+    assert settled([an_open()], [neighbour], a_situation(), everything=True) == ([Conclusion(7, Verdict.GONE)], {})
+    assert settled([an_open()], [neighbour], a_situation(), everything=False) == ([], {})
 
 
 def test_a_change_that_lifted_a_limit_took_where_there_is_none() -> None:
-    lift = an_open(after=Limits())
-    conclusions, ours = settled([lift], [a_disk()], NOON, everything=True)
+    lift = an_open(after=UNLIMITED, before=LIMITS)
+    conclusions, ours = settled([lift], [a_disk()], a_situation(), everything=True)
     assert conclusions == [Conclusion(7, Verdict.TOOK)]
     assert ours[DISK.key].put == Limits()
 
@@ -82,7 +98,7 @@ def test_each_of_many_changes_has_its_own_end() -> None:
         an_open(id_=9, after=OTHERS),
         an_open(a_disk(pool="x", volume_id=None), 10),
     ]
-    conclusions, ours = settled(opened, [DISK, second], NOON, everything=True)
+    conclusions, ours = settled(opened, [DISK, second], a_situation(), everything=True)
     assert [(c.id, c.verdict) for c in conclusions] == [
         (7, Verdict.TOOK),
         (8, Verdict.DID_NOT_TAKE),
@@ -90,6 +106,50 @@ def test_each_of_many_changes_has_its_own_end() -> None:
         (10, Verdict.GONE),
     ]
     assert ours == {DISK.key: OURS}
+
+
+OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment)
+
+
+def took(change: RecordedChange, old: Remembered | None, disk: Disk = DISK) -> Remembered:
+    """What is remembered of a disk on which the change was found to have taken."""
+    memory = {DISK.key: old} if old else {}
+    return settled([change], [disk], a_situation(memory=memory), everything=True)[1][disk.key]
+
+
+def test_what_took_is_added_to_what_was_remembered_and_not_put_in_its_place() -> None:
+    same = took(an_open(), OLD)
+    assert same == replace(OLD, seen=NOON), "wanted since then, not since now"
+    anew = took(an_open(), replace(OLD, wanted=OTHERS, put=OTHERS))
+    assert anew == replace(OLD, since=NOON, seen=NOON)
+
+
+def test_a_hold_that_took_is_not_what_the_sources_wanted_and_has_a_way_back() -> None:
+    hold = an_open(before=OTHERS, reason=HOLD)
+    assert took(hold, None) == replace(OURS, wanted=None, returns=OTHERS, theirs=True)
+    ours = replace(OLD, wanted=OTHERS, put=OTHERS)
+    assert took(hold, ours) == replace(ours, seen=NOON, put=LIMITS, returns=OTHERS)
+    second = replace(ours, returns=UNLIMITED, theirs=True)
+    assert took(hold, second) == replace(second, seen=NOON, put=LIMITS), "before the first hold"
+
+
+def test_the_way_back_stays_known_until_it_was_seen_to_its_end() -> None:
+    held = replace(OLD, wanted=None, put=OTHERS, returns=LIMITS, theirs=True)
+    back = took(an_open(before=OTHERS, reason=ENDED), held)
+    assert back == replace(held, seen=NOON, put=LIMITS)
+    assert took(an_open(before=OTHERS), held).returns is None, "a source has spoken"
+
+
+def test_limits_by_hand_that_took_are_ours_and_not_what_the_sources_wanted() -> None:
+    by_hand = an_open(before=OTHERS, reason=because(Code.COMMAND_LINE))
+    others = replace(OLD, wanted=OTHERS, put=OTHERS)
+    assert took(by_hand, others) == replace(others, seen=NOON, put=LIMITS)
+
+
+def test_a_round_that_took_counts_like_one_that_was_answered() -> None:
+    fought = replace(OLD, fought=1, fought_at=BEFORE)
+    assert took(an_open(before=OTHERS, cause=Code.CHANGED_BY_ANOTHER), fought).fought == 2
+    assert took(an_open(before=OTHERS, cause=Code.WANTED_CHANGED), fought).fought == 0
 
 
 # --- a ledger on real files
@@ -100,8 +160,11 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(State(tmp_path), "root (ann)")
 
 
-def a_change(disk: Disk = DISK) -> Change:
-    return Change(disk, Limits(), LIMITS, Direction.TIGHTEN, because(Code.NODE_DEFAULT), Code.NEVER_LIMITED)
+STANDING = Hold(DISK.named, OTHERS, BEFORE, NOON + timedelta(hours=1), "ann", "a test")
+
+
+def a_change(disk: Disk = DISK, reason: Reason = DEFAULT, after: Limits = LIMITS) -> Change:
+    return Change(disk, UNLIMITED, after, direction(UNLIMITED, after), reason, Code.NEVER_LIMITED)
 
 
 def results(directory: Path) -> list[tuple[object, ...]]:
@@ -110,44 +173,95 @@ def results(directory: Path) -> list[tuple[object, ...]]:
 
 
 def test_a_change_of_a_killed_pass_is_settled_by_the_next_and_ours(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.intend([a_change()], BEFORE)
-    assert ledger.settle([DISK], NOON, everything=True) == {DISK.key: OURS}
+    ledger.intend([a_change()], BEFORE, "aaaaaa")
+    assert ledger.settle([DISK], a_situation(), everything=True) == {DISK.key: OURS}
     assert results(tmp_path) == [("root (ann)", "took", NOON.isoformat())]
-    assert ledger.settle([DISK], NOON, everything=True) == {}, "once"
+    assert ledger.settle([DISK], a_situation(), everything=True) == {}, "once"
 
 
 def test_a_change_that_cannot_be_told_yet_stays_open_for_a_later_pass(ledger: Ledger, tmp_path: Path) -> None:
-    (id_,) = ledger.intend([a_change()], BEFORE)
+    (id_,) = ledger.intend([a_change()], BEFORE, "aaaaaa")
     ledger.conclude([Conclusion(id_, Verdict.UNANSWERED)], BEFORE)
-    assert ledger.settle([replace(DISK, in_force=SILENT)], NOON, everything=True) == {}
-    assert ledger.settle([], NOON, everything=False) == {}
+    assert ledger.settle([replace(DISK, in_force=SILENT)], a_situation(), everything=True) == {}
+    assert ledger.settle([], a_situation(), everything=False) == {}
     assert results(tmp_path) == [("root (ann)", "unanswered", BEFORE.isoformat())]
-    assert ledger.settle([DISK], NOON, everything=True) == {DISK.key: OURS}
+    assert ledger.settle([DISK], a_situation(), everything=True) == {DISK.key: OURS}
 
 
 def test_what_is_remembered_is_in_the_state(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.remember({DISK.key: OURS})
-    assert State(tmp_path).load_memory() == {DISK.key: OURS}
+    ledger.remember({DISK.key: OURS}, {DISK.key: STANDING}, NOON)
+    assert State(tmp_path).load_memory() == Memory({DISK.key: OURS}, {DISK.key: STANDING})
+    assert ledger.recall(NOON, look_only=True) == Memory({DISK.key: OURS}, {DISK.key: STANDING})
 
 
-def test_a_ledger_without_its_directory_raises_a_state_error_whatever_is_asked(tmp_path: Path) -> None:
+def test_a_ledger_without_its_directory_raises_a_state_error_whatever_it_is_to_keep(tmp_path: Path) -> None:
     ledger = Ledger(State(tmp_path / "absent"), "tests")
+    assert ledger.settle([], a_situation(), everything=True) == {}, "there is nothing in it"
     for use in (
-        lambda: ledger.settle([], NOON, everything=True),
-        lambda: ledger.intend([a_change()], NOON),
+        lambda: ledger.intend([a_change()], NOON, "aaaaaa"),
         lambda: ledger.conclude([Conclusion(1, Verdict.DONE)], NOON),
-        lambda: ledger.remember({}),
+        lambda: ledger.remember({}, {}, NOON),
     ):
         with pytest.raises(StateError, match="absent"):
             use()
 
 
+def put_on_record(ledger: Ledger, *changes: Change, verdict: Verdict = Verdict.DONE) -> None:
+    ids = ledger.intend(changes, BEFORE, "aaaaaa")
+    ledger.conclude([Conclusion(id_, verdict) for id_ in ids], BEFORE)
+
+
+def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_in_force(ledger: Ledger) -> None:
+    assert ledger.recall(NOON, look_only=False) == Memory(), "a new node"
+    put_on_record(ledger, a_change(after=OTHERS), a_change())
+    put_on_record(ledger, a_change(after=OTHERS), verdict=Verdict.REFUSED)
+    assert ledger.recall(NOON, look_only=False).disks == {
+        DISK.key: Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None)
+    }
+    assert ledger.notes == []
+
+
+@pytest.mark.parametrize("reason", [HOLD, ENDED])
+def test_what_a_hold_put_or_put_back_is_not_claimed_from_the_record(ledger: Ledger, reason: Reason) -> None:
+    put_on_record(ledger, a_change(), a_change(reason=reason, after=OTHERS))
+    assert ledger.recall(NOON, look_only=False) == Memory()
+    put_on_record(ledger, a_change())
+    assert list(ledger.recall(NOON, look_only=False).disks) == [DISK.key]
+
+
+def test_one_that_only_looks_changes_no_file(ledger: Ledger, tmp_path: Path) -> None:
+    put_on_record(ledger, a_change())
+    ledger.intend([a_change()], BEFORE, "aaaaaa")
+    state = State(tmp_path)
+    for file in (state.memory, state.approval):
+        file.write_text("{")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert list(ledger.recall(NOON, look_only=True).disks) == [DISK.key]
+    assert ledger.approved(look_only=True) is None
+    assert list(ledger.settle([DISK], a_situation(), everything=True, look_only=True)) == [DISK.key]
+    state.record.write_bytes(b"no record" * 100)
+    assert ledger.settle([DISK], a_situation(), everything=True, look_only=True) == {}
+    state.record.write_bytes(before["record.sqlite"])
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert [note.code for note in ledger.notes] == [
+        Code.MEMORY_SET_ASIDE,
+        Code.APPROVAL_SET_ASIDE,
+        Code.RECORD_SET_ASIDE,
+    ]
+
+
+def test_an_approval_is_of_one_edition(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.approved(look_only=False) is None
+    State(tmp_path).save_approval(Approval("aaaaaa", "ann", NOON))
+    assert ledger.approved(look_only=False) == "aaaaaa"
+
+
 # --- the memory after a pass
 
-WANTS = Decision(Wants(LIMITS, because(Code.NODE_DEFAULT)), ())
+WANTS = Decision(Wants(LIMITS, DEFAULT), ())
 LEAVES = Decision(Unmanaged(because(Code.NO_LIMIT)), ())
 UNKNOWN = Decision(Unknown(because(Code.IMPOSSIBLE)), ())
-OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment)
+HELD = Decision(Wants(OTHERS, HOLD), (), aside=WANTS.wanted)
 
 
 def after(
@@ -157,18 +271,25 @@ def after(
     disk: Disk = DISK,
     put: Limits | None = None,
     unseen: tuple[str, ...] = (),
+    braked: bool = False,
 ) -> Remembered | None:
     """What is remembered of the disk after a pass that decided so; None as a decision: the pass did not see it."""
     memory = {DISK.key: old} if old else {}
     decided = [(disk, decision)] if decision else []
-    sight = Sight(decided, {DISK.key: put} if put is not None else {}, unseen)
+    change = None
+    if put is not None and decision is not None:
+        change = replace(a_change(disk, decision.wanted.reason, put), before=disk.in_force)
+    sight = Sight(decided, {} if change is None else {DISK.key: change}, unseen, {DISK.key} if braked else ())
     kept = remembering(a_situation(memory=memory), sight)
     assert kept.keys() <= {DISK.key}
     return kept.get(DISK.key)
 
 
+FRESH = Remembered(LIMITS, NOON, NOON, None, DISK.attachment)
+
+
 def test_a_disk_that_is_new_is_remembered_with_what_is_wanted_and_not_claimed() -> None:
-    assert after(WANTS) == Remembered(LIMITS, NOON, NOON, None, DISK.attachment)
+    assert after(WANTS) == FRESH
 
 
 def test_limits_that_were_put_in_force_are_claimed() -> None:
@@ -184,6 +305,12 @@ def test_a_claim_outlives_passes_that_put_nothing_and_gives_way_to_a_new_one() -
     assert after(WANTS, before, put=LIMITS) == replace(OLD, seen=NOON)
 
 
+def test_limits_by_hand_are_put_and_not_taken_for_what_the_sources_want() -> None:
+    by_hand = Decision(Wants(LIMITS, because(Code.COMMAND_LINE)), ())
+    others = replace(OLD, wanted=OTHERS, put=OTHERS)
+    assert after(by_hand, others, put=LIMITS) == replace(others, seen=NOON, put=LIMITS)
+
+
 def test_since_when_something_is_wanted_begins_anew_with_something_else() -> None:
     wanted_others = replace(OLD, wanted=OTHERS)
     assert after(WANTS, wanted_others) == replace(OLD, since=NOON, seen=NOON)
@@ -192,14 +319,14 @@ def test_since_when_something_is_wanted_begins_anew_with_something_else() -> Non
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
 def test_a_disk_of_which_nothing_is_wanted_now_stays_ours(decision: Decision) -> None:
     assert after(decision, OLD) == replace(OLD, seen=NOON)
-    assert after(decision) is None, "and one that never was ours does not become it"
+    assert after(decision) == replace(FRESH, wanted=None), "and one that never was ours does not become it"
 
 
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
 def test_a_disk_attached_anew_with_other_limits_is_not_taken_for_the_old_one(decision: Decision) -> None:
     again = replace(DISK, node="9", defined=OTHERS, in_force=OTHERS)
-    fresh = Remembered(LIMITS, NOON, NOON, None, again.attachment)
-    assert after(decision, OLD, disk=again) == (fresh if decision is WANTS else None)
+    fresh = Remembered(LIMITS, BEFORE, NOON, None, again.attachment)
+    assert after(decision, OLD, disk=again) == fresh, "but what was wanted of it is still known"
 
 
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
@@ -225,7 +352,7 @@ def test_a_guest_that_is_away_keeps_its_claim_for_30_days_and_not_its_attachment
 def test_a_disk_that_its_guest_has_no_more_is_forgotten() -> None:
     neighbour = a_disk(volume_id=None, image="another")
     kept = remembering(a_situation(memory={DISK.key: OLD}), Sight([(neighbour, LEAVES)], {}, ()))
-    assert kept == {}
+    assert kept.keys() == {neighbour.key}
 
 
 def test_guests_are_told_apart_by_their_whole_uuid() -> None:
@@ -233,3 +360,44 @@ def test_guests_are_told_apart_by_their_whole_uuid() -> None:
     memory = {DISK.key: OLD, f"{GUEST}0/volumes/x": other}
     kept = remembering(a_situation(memory=memory), Sight([], {}, (GUEST,)))
     assert kept == {DISK.key: OLD, f"{GUEST}0/volumes/x": replace(other, attachment=None)}
+
+
+def test_what_the_brake_stopped_is_not_taken_for_wanted() -> None:
+    others = replace(OLD, wanted=OTHERS, put=OTHERS)
+    assert after(WANTS, others, braked=True) == replace(others, seen=NOON)
+
+
+def test_during_a_hold_what_the_sources_wanted_before_it_stays_known() -> None:
+    assert after(HELD, replace(OLD, wanted=OTHERS)) == replace(OLD, wanted=OTHERS, seen=NOON)
+    assert after(HELD) == FRESH, "of a disk of which nothing was wanted yet, what they want now"
+
+
+def test_somebody_elses_hand_is_counted_while_the_same_is_wanted() -> None:
+    def fought(old: Remembered, cause: Code = Code.CHANGED_BY_ANOTHER) -> tuple[int, object]:
+        change = replace(a_change(), cause=cause)
+        new = remembering(a_situation(memory={DISK.key: old}), Sight([(DISK, WANTS)], {DISK.key: change}, ()))
+        return new[DISK.key].fought, new[DISK.key].fought_at
+
+    twice = replace(OLD, fought=2, fought_at=BEFORE)
+    assert fought(OLD) == (1, NOON)
+    assert fought(twice) == fought(twice, Code.BEHIND_LIBVIRT) == (3, NOON)
+    assert fought(twice, Code.WANTED_CHANGED) == (0, None)
+    assert fought(replace(twice, put=OTHERS), Code.BEHIND_LIBVIRT) == (0, None), "something else was wanted"
+    assert fought(replace(twice, fought_at=NOON - timedelta(days=1))) == (1, NOON)
+
+
+@pytest.mark.parametrize(
+    ("remembered", "left"),
+    [
+        (replace(OLD, fought=3, fought_at=NOON - timedelta(hours=23)), True),
+        (replace(OLD, fought=2, fought_at=BEFORE), False),
+        (replace(OLD, fought=3, fought_at=NOON - timedelta(days=1)), False),
+        (replace(OLD, fought=3, fought_at=BEFORE, put=OTHERS), False),
+        (OLD, False),
+        (None, False),
+    ],
+)
+def test_a_limit_is_left_to_somebody_else_after_3_rounds_within_a_day(
+    remembered: Remembered | None, left: bool
+) -> None:
+    assert yields(remembered, LIMITS, 3, NOON) is left

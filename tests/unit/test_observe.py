@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.domxml import UnreadableXML
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
@@ -28,7 +30,7 @@ def guest(number: int, *targets: str) -> FakeGuest:
 
 
 def look(hypervisor: FakeHypervisor, scope: Scope = EVERYTHING, *, sizes: bool = False) -> Observation:
-    return observe(hypervisor, scope, sizes=sizes, at_once=1)
+    return observe(hypervisor, scope, sizes=sizes, at_once=1, clusters=Clusters())
 
 
 def images(seen: Observation) -> list[str]:
@@ -98,8 +100,16 @@ def test_guests_stay_in_the_order_of_their_list_whoever_answers_first() -> None:
             finally:
                 self.others.release()
 
-    seen = observe(FirstIsSlow(guest(1), guest(2), guest(3)), EVERYTHING, at_once=2)
+    seen = observe(FirstIsSlow(guest(1), guest(2), guest(3)), EVERYTHING, at_once=2, clusters=Clusters())
     assert [disk.guest.uuid for disk in seen.disks] == [uuid for uuid in UUIDS[1:4] for _ in range(2)]
+
+
+def test_each_disk_knows_its_cluster_where_its_monitors_tell() -> None:
+    here = Cluster(Path("a.conf"), "fsid a", frozenset({"127.0.0.1"}))
+    there = Cluster(Path("b.conf"), "fsid b", frozenset({"10.0.0.1"}))
+    seen = observe(FakeHypervisor(guest(1)), EVERYTHING, clusters=Clusters((there, here)), at_once=1)
+    assert {disk.cluster for disk in seen.disks} == {"fsid a"}
+    assert {disk.cluster for disk in look(FakeHypervisor(guest(1))).disks} == {None}
 
 
 # --- sizes
@@ -313,5 +323,5 @@ def test_a_threaded_look_sees_what_one_after_the_other_sees() -> None:
             return super().in_force(disk)
 
     guests = [guest(number) for number in range(1, 5)]
-    together = observe(TwoAtOnce(*guests), EVERYTHING, sizes=True, at_once=4)
+    together = observe(TwoAtOnce(*guests), EVERYTHING, sizes=True, at_once=4, clusters=Clusters())
     assert together == look(FakeHypervisor(*guests), sizes=True)

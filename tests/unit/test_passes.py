@@ -2,92 +2,32 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.apply import Bounds
-from plimsoll_agent.decide import Situation
+from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, Rejected, Unreachable, Vanished
 from plimsoll_agent.hypervisor import Movement
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
-from plimsoll_agent.passes import Mode, run_pass
-from plimsoll_agent.reason import Code
+from plimsoll_agent.outcome import Kind, Outcome, Scope
+from plimsoll_agent.passes import Mode
+from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Match, Rule, Rules
-from plimsoll_agent.sources import SOURCES
 from plimsoll_agent.state import State, StateError
-from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, volume
-
-NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-DEFAULT = Limits(total_iops_sec=250, total_bytes_sec=104857600)
-TIGHTER = Limits(total_iops_sec=100, total_bytes_sec=104857600)
-UUIDS = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(9)]
-EVERYTHING = Scope()
-
-
-def guest(number: int, *disks: FakeDisk) -> FakeGuest:
-    letters = {f"vd{'abcdef'[n]}": disk for n, disk in enumerate(disks or (own_disk(number), a_volume(number)))}
-    return FakeGuest(f"instance-0000000{number}", UUIDS[number], letters)
-
-
-def own_disk(number: int) -> FakeDisk:
-    return FakeDisk(image=f"{UUIDS[number]}_disk", pool="vms")
-
-
-def a_volume(number: int) -> FakeDisk:
-    return volume(f"aaaaaaa{number}-001a-4ea4-a2eb-d491b58efc11")
-
-
-class Node:
-    """A node with its state, on which passes run one after the other; the clock moves five minutes each time."""
-
-    def __init__(self, directory: Path, *guests: FakeGuest) -> None:
-        self.hypervisor = FakeHypervisor(*guests)
-        self.state = State(directory)
-        self.rules = Rules(default=DEFAULT)
-        self.now = NOON
-        self.told: list[Outcome] = []
-
-    def run(
-        self, mode: Mode = Mode.ENFORCE, scope: Scope = EVERYTHING, ledger: Ledger | None = None, hung: int = 2
-    ) -> PassReport:
-        self.now += timedelta(minutes=5)
-        self.told.clear()
-        return run_pass(
-            scope,
-            Situation(self.now, self.rules, self.state.load_memory()),
-            mode,
-            hypervisor=self.hypervisor,
-            sources=SOURCES,
-            ledger=ledger or Ledger(self.state, "tests"),
-            bounds=Bounds(at_once=1, hung_guests=hung),
-            tell=self.told.append,
-        )
-
-    def recorded(self, *columns: str) -> list[tuple[object, ...]]:
-        with sqlite3.connect(self.state.record) as database:
-            return database.execute(f"SELECT {', '.join(columns)} FROM change ORDER BY id").fetchall()
+from tests.fakes import FakeHypervisor, hangs
+from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path, guest(1), guest(2))
-
-
-def kinds(report: PassReport) -> list[str]:
-    return [outcome.result.kind.value for outcome in report.outcomes]
-
-
-def codes(report: PassReport) -> list[Code]:
-    return [outcome.result.reason.code for outcome in report.outcomes]
 
 
 # --- modes
@@ -115,9 +55,19 @@ def test_a_plan_leaves_no_trace_on_the_node(node: Node) -> None:
     assert list(node.state.directory.iterdir()) == []
 
 
+def test_a_plan_leaves_it_to_the_next_pass_to_settle_what_is_open(node: Node) -> None:
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    node.hypervisor.before["set_limits"] = lambda: setattr(first, "trouble", hangs())
+    node.run()
+    first.trouble, first.disks["vda"].in_force = None, DEFAULT
+    before = node.recorded("result", "result_at")
+    assert kinds(node.run(Mode.PLAN))[0] == "right"
+    assert node.recorded("result", "result_at") == before
+
+
 def test_observing_remembers_what_it_wants_but_claims_no_limit(node: Node) -> None:
     node.run(Mode.OBSERVE)
-    assert [remembered.put for remembered in node.state.load_memory().values()] == [None] * 4
+    assert [remembered.put for remembered in node.memory.values()] == [None] * 4
 
 
 def test_a_node_that_observed_does_what_its_plan_said_once_it_may(node: Node) -> None:
@@ -135,10 +85,10 @@ def test_each_outcome_is_told_once_as_it_stands(node: Node) -> None:
 
 def test_a_pass_over_some_guests_touches_no_other_and_forgets_nothing(node: Node) -> None:
     node.run(Mode.OBSERVE)
-    before = node.state.load_memory()
+    before = node.memory
     node.run(scope=Scope(frozenset({"instance-00000001"})))
     assert {uuid for uuid, _, _ in node.hypervisor.writes} == {UUIDS[1]}
-    assert node.state.load_memory().keys() == before.keys()
+    assert node.memory.keys() == before.keys()
 
 
 def test_a_node_whose_guests_cannot_be_listed_has_no_report(node: Node) -> None:
@@ -443,7 +393,8 @@ def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
     def kill() -> None:
         raise Killed
 
-    node.hypervisor.before["define_limits"] = kill  # after the first write, before its result
+    # After the first write, before its result.
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(set_limits=kill)
     with pytest.raises(Killed):
         node.run()
     report = node.run()
@@ -454,7 +405,7 @@ def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
 class NoRecord(Ledger):
     """A ledger on a full disk."""
 
-    def intend(self, changes: object, now: object) -> list[int]:
+    def intend(self, changes: object, now: object, edition: object) -> list[int]:
         raise StateError("record.sqlite: database or disk is full")
 
 
@@ -475,20 +426,21 @@ def test_without_a_record_nothing_is_loosened(node: Node) -> None:
 
 def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
     class NoMemory(Ledger):
-        def remember(self, memory: object) -> None:
+        def remember(self, disks: object, holds: object, now: object) -> None:
             raise StateError("memory.json: cannot be written: Read-only file system")
 
     report = node.run(ledger=NoMemory(node.state, "tests"))
     assert kinds(report) == ["changed"] * 4
-    assert [note.code for note in report.notes] == [Code.NOT_REMEMBERED]
+    assert notes(report) == [Code.NOT_REMEMBERED]
     assert [row[0] for row in node.recorded("result")] == ["done"] * 4, "the record is kept all the same"
 
 
-def test_a_record_that_is_garbage_is_noted_and_limits_are_tightened(node: Node) -> None:
+def test_a_record_that_is_garbage_is_set_aside_and_the_pass_is_in_the_new_one(node: Node) -> None:
     node.state.record.write_bytes(b"this is no database" * 100)
     report = node.run()
     assert kinds(report) == ["changed"] * 4
-    assert {note.code for note in report.notes} == {Code.NOT_SETTLED, Code.NO_RECORD}
+    assert notes(report) == [Code.RECORD_SET_ASIDE]
+    assert [row[0] for row in node.recorded("result")] == ["done"] * 4
 
 
 def test_results_that_cannot_be_recorded_are_noted(node: Node) -> None:
@@ -497,7 +449,7 @@ def test_results_that_cannot_be_recorded_are_noted(node: Node) -> None:
             raise StateError("record.sqlite: database or disk is full")
 
     report = node.run(ledger=NoResults(node.state, "tests"))
-    assert [note.code for note in report.notes] == [Code.NO_RESULTS]
+    assert notes(report) == [Code.NO_RESULTS]
     node.run()
     assert [row[0] for row in node.recorded("result")] == ["took"] * 4
 
@@ -522,20 +474,11 @@ def test_nothing_is_written_after_a_pass_was_interrupted(tmp_path: Path) -> None
     node.hypervisor = WaitsForTheFirstWord(*(guest(number) for number in range(9)))
 
     with pytest.raises(KeyboardInterrupt):
-        run_pass(
-            EVERYTHING,
-            Situation(NOON, node.rules),
-            Mode.ENFORCE,
-            hypervisor=node.hypervisor,
-            sources=SOURCES,
-            ledger=Ledger(node.state, "tests"),
-            bounds=Bounds(at_once=4),
-            tell=interrupted,
-        )
+        node.run(at_once=4, tell=interrupted)
     written = len(node.hypervisor.writes)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hand-")]
     assert [row[0] for row in node.recorded("result")].count("done") == written
-    assert len([old for old in node.state.load_memory().values() if old.put]) == written
+    assert len([old for old in node.memory.values() if old.put]) == written
     assert len(node.hypervisor.writes) == written < 18
 
 
@@ -593,7 +536,7 @@ def test_a_bug_that_one_guest_sets_off_costs_that_guest_only(node: Node, call: s
 def test_a_disk_that_took_anothers_limit_is_put_right_by_the_next_pass(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1)))
     node.rules = Rules(
-        rules=(Rule(name="small", match=Match(volume=("aaaaaaa1-001a-4ea4-a2eb-d491b58efc11",)), limits=TIGHTER),),
+        rules=(Rule(name="small", match=Match(volume=("aaaaa001-001a-4ea4-a2eb-d491b58efc11",)), limits=TIGHTER),),
         default=DEFAULT,
     )
     other = a_volume(2)
@@ -621,10 +564,10 @@ def test_a_guest_that_stays_away_is_forgotten_in_the_end(node: Node) -> None:
     del node.hypervisor.by_uuid[UUIDS[1]]
     node.now += timedelta(days=29)
     node.run()
-    assert len(node.state.load_memory()) == 4
+    assert len(node.memory) == 4
     node.now += timedelta(days=2)
     node.run()
-    assert len(node.state.load_memory()) == 2
+    assert len(node.memory) == 2
 
 
 def test_a_node_that_restarted_takes_no_attachment_for_an_earlier_one(node: Node) -> None:
@@ -671,19 +614,274 @@ def test_a_disk_that_is_gone_is_forgotten(node: Node) -> None:
     node.run()
     del node.hypervisor.by_uuid[UUIDS[1]].disks["vdb"]
     node.run()
-    assert len(node.state.load_memory()) == 3
+    assert len(node.memory) == 3
 
 
 def test_since_when_something_is_wanted_survives_passes_that_want_the_same(node: Node) -> None:
     node.run()
     first = node.now
     node.run()
-    assert {remembered.since for remembered in node.state.load_memory().values()} == {first}
+    assert {remembered.since for remembered in node.memory.values()} == {first}
     node.rules = Rules(default=TIGHTER)
     node.run()
-    assert {remembered.since for remembered in node.state.load_memory().values()} == {node.now}
+    assert {remembered.since for remembered in node.memory.values()} == {node.now}
 
 
 def test_counts_are_of_disks(node: Node) -> None:
     report = node.run()
     assert (report.count(Kind.CHANGED), report.count(Kind.RIGHT)) == (4, 0)
+
+
+# --- the health of Ceph
+
+UNWELL = ("OSD_DOWN",)
+LOOSER = Limits(total_iops_sec=300, total_bytes_sec=104857600)
+
+
+@pytest.mark.parametrize("after", [LOOSER, Limits(), replace(DEFAULT, group_name="both")])
+def test_what_loosens_waits_until_ceph_is_well(node: Node, after: Limits) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=after)
+    for _ in range(2):
+        report = node.run()
+        assert (kinds(report), codes(report)) == (["waits"] * 4, [Code.CLUSTER_UNWELL] * 4)
+    assert {disk.in_force for disk in node.disks()} == {DEFAULT}
+    node.ceph.raised = ()
+    assert kinds(node.run()) == ["changed"] * 4
+    assert {disk.in_force for disk in node.disks()} == {after}
+
+
+def test_what_tightens_goes_on_while_ceph_is_unwell_and_asks_nobody(node: Node) -> None:
+    node.ceph.raised = UNWELL
+    assert kinds(node.run()) == ["changed"] * 4
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+    assert node.ceph.asked == 0
+
+
+def test_a_cluster_that_does_not_say_counts_as_unwell(node: Node) -> None:
+    node.run()
+    node.ceph.silent, node.rules = Unreachable("no answer from ceph within 10 s"), Rules(default=LOOSER)
+    assert codes(node.run()) == [Code.CLUSTER_SILENT] * 4
+    node.ceph.known = Clusters()
+    assert codes(node.run()) == [Code.CLUSTER_NOT_KNOWN] * 4
+    assert {disk.in_force for disk in node.disks()} == {DEFAULT}
+
+
+def test_each_disk_waits_for_itself(node: Node) -> None:
+    node.run()
+    set_by_hand(node.disk(1, "vdb"), Limits())
+    node.ceph.raised = UNWELL
+    node.rules = Rules(
+        (Rule(name="free", match=Match(guest=("instance-00000002",)), limits=LOOSER),), default=DEFAULT
+    )
+    assert kinds(node.run()) == ["right", "changed", "waits", "waits"]
+    assert node.ceph.asked == 1, "once for all its disks"
+
+
+def test_a_plan_says_of_waiting_what_the_pass_does(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=LOOSER)
+    planned = node.run(Mode.PLAN)
+    assert planned.outcomes == node.run().outcomes
+
+
+def test_who_only_observes_asks_no_cluster(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=LOOSER)
+    assert kinds(node.run(Mode.OBSERVE)) == ["planned"] * 4
+    assert node.ceph.asked == 0
+
+
+def test_changes_that_wait_have_no_intent_in_the_record(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=LOOSER)
+    node.run()
+    assert len(node.recorded("id")) == 4
+
+
+# --- the pause
+
+PAUSED = because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance")
+
+
+def test_a_paused_node_is_looked_at_and_nothing_is_written(node: Node) -> None:
+    node.paused = lambda: PAUSED
+    report = node.run()
+    assert (kinds(report), codes(report)) == (["waits"] * 4, [Code.PAUSED] * 4)
+    assert node.hypervisor.writes == []
+    assert node.ceph.asked == 0
+    assert not node.state.record.exists()
+    node.paused = lambda: None
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_on_a_paused_node_what_loosens_waits_for_the_pause_and_no_cluster_is_asked(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules, node.paused = UNWELL, Rules(default=LOOSER), lambda: PAUSED
+    assert codes(node.run()) == [Code.PAUSED] * 4
+    assert node.ceph.asked == 0
+
+
+def test_what_is_right_is_right_on_a_paused_node_too(node: Node) -> None:
+    node.run()
+    node.paused = lambda: PAUSED
+    assert kinds(node.run()) == ["right"] * 4
+
+
+def test_a_pause_that_begins_in_mid_pass_stops_before_the_next_write(node: Node) -> None:
+    node.paused = lambda: PAUSED if node.hypervisor.writes else None
+    report = node.run()
+    assert kinds(report) == ["changed", "waits", "waits", "waits"]
+    assert codes(report)[1:] == [Code.PAUSED] * 3
+    assert len(node.hypervisor.writes) == 1
+    assert node.recorded("result") == [("done",), ("not-sent",), ("not-sent",), ("not-sent",)]
+    node.paused = lambda: None
+    assert kinds(node.run()) == ["right", "changed", "changed", "changed"]
+
+
+# --- somebody else's hand
+
+THEIRS = Limits(total_iops_sec=9999)
+
+
+def fight(node: Node, rounds: int) -> list[str]:
+    """Somebody changes a disk again before each of so many passes; what those did about it."""
+    done = []
+    for _ in range(rounds):
+        set_by_hand(node.disk(1), THEIRS)
+        done.append(kinds(node.run())[0])
+    return done
+
+
+def test_a_limit_that_somebody_keeps_changing_is_left_to_them_after_so_many_rounds(node: Node) -> None:
+    node.run()
+    assert fight(node, 5) == ["changed", "changed", "changed", "waits", "waits"]
+    report = node.run(Mode.PLAN)
+    assert (kinds(report)[0], codes(report)[0]) == ("waits", Code.ANOTHERS_HAND)
+    assert report.outcomes[0].result.reason.facts == {"rounds": 3}
+    assert node.disk(1).in_force == THEIRS
+    assert kinds(report)[1:] == ["right"] * 3, "the other disks are guarded as ever"
+
+
+def test_a_hand_behind_libvirts_back_is_one_like_any_other(node: Node) -> None:
+    node.run()
+    for _ in range(4):
+        node.disk(1).in_force = THEIRS
+        report = node.run()
+    assert codes(report)[0] is Code.ANOTHERS_HAND
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_number_of_rounds_is_a_setting(node: Node, rounds: int) -> None:
+    node.rounds = rounds
+    node.run()
+    assert fight(node, rounds + 1) == ["changed"] * rounds + ["waits"]
+
+
+def test_what_is_wanted_anew_is_put_in_force_and_fought_for_afresh(node: Node) -> None:
+    node.run()
+    fight(node, 4)
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run())[0] == "changed"
+    assert fight(node, 4) == ["changed", "changed", "changed", "waits"]
+
+
+def test_after_a_day_the_rounds_begin_afresh(node: Node) -> None:
+    node.run()
+    fight(node, 4)
+    node.now += timedelta(hours=23)
+    assert fight(node, 1) == ["waits"]
+    node.now += timedelta(hours=1)
+    assert fight(node, 4) == ["changed", "changed", "changed", "waits"]
+
+
+def test_who_changes_a_limit_once_a_day_is_not_fighting_for_it(node: Node) -> None:
+    node.run()
+    for _ in range(5):
+        node.now += timedelta(days=1)
+        assert fight(node, 1) == ["changed"]
+
+
+def test_a_disk_that_is_attached_anew_is_not_left_to_who_changed_it_before(node: Node) -> None:
+    node.run()
+    fight(node, 4)
+    node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vda", own_disk(1))
+    assert kinds(node.run())[0] == "changed"
+    assert fight(node, 4) == ["changed", "changed", "changed", "waits"]
+
+
+def test_a_write_that_failed_is_no_round(node: Node) -> None:
+    node.run()
+
+    def refuse() -> None:
+        raise Rejected("QEMU says no")
+
+    for _ in range(5):
+        node.hypervisor.before["set_limits"] = refuse
+        assert fight(node, 1) == ["failed"]
+    assert fight(node, 4) == ["changed", "changed", "changed", "waits"]
+
+
+def test_rounds_whose_answer_came_late_count_too(node: Node) -> None:
+    node.run()
+
+    def late() -> None:
+        raise hangs()
+
+    for _ in range(3):
+        node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(in_force=late)
+        assert fight(node, 1) == ["not-known"]
+        assert kinds(node.run())[0] == "right"
+    assert fight(node, 1) == ["waits"]
+
+
+def test_reboots_are_nobodys_hand(node: Node) -> None:
+    node.run()
+    for _ in range(5):
+        node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]])
+        assert kinds(node.run())[0] == "changed"
+
+
+# --- a memory that was lost
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"\0" * 100], ids=["lost", "empty", "cut off", "zeros"])
+def test_a_memory_that_is_lost_is_made_anew_from_the_record(node: Node, content: bytes | None) -> None:
+    node.run()
+    if content is None:
+        node.state.memory.unlink()
+    else:
+        node.state.memory.write_bytes(content)
+    node.rules = Rules(default=TIGHTER)
+    planned = node.run(Mode.PLAN)
+    assert content is None or node.state.memory.read_bytes() == content, "a plan sets nothing aside"
+    report = node.run()
+    assert kinds(report) == ["changed"] * 4, "our limits are ours again"
+    assert notes(planned) == notes(report) == ([] if content is None else [Code.MEMORY_SET_ASIDE])
+    assert notes(node.run()) == []
+
+
+def test_limits_that_somebody_changed_since_are_not_claimed_from_the_record(node: Node) -> None:
+    node.run()
+    node.state.memory.unlink()
+    set_by_hand(node.disk(1), THEIRS)
+    assert codes(node.run())[0] is Code.FOREIGN_LIMIT
+    assert node.disk(1).in_force == THEIRS
+
+
+def test_without_memory_and_record_limits_are_left_alone(node: Node) -> None:
+    node.run()
+    node.state.memory.unlink()
+    node.state.record.write_bytes(b"this is no database" * 100)
+    node.rules = Rules(default=TIGHTER)
+    report = node.run()
+    assert codes(report) == [Code.FOREIGN_LIMIT] * 4
+    assert notes(report) == [Code.RECORD_SET_ASIDE]
+
+
+def test_an_approval_that_is_corrupt_approves_nothing_and_is_noted(node: Node) -> None:
+    node.state.approval.write_bytes(b"{")
+    report = node.run()
+    assert (kinds(report), notes(report)) == (["changed"] * 4, [Code.APPROVAL_SET_ASIDE])
+    assert notes(node.run()) == []

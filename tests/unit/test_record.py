@@ -6,10 +6,10 @@ import os
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,21 @@ from plimsoll_agent.changes import Change, Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, because
-from plimsoll_agent.record import Conclusion, LastChange, OpenChange, Record, Verdict
+from plimsoll_agent.record import (
+    Conclusion,
+    CorruptRecord,
+    Event,
+    Fault,
+    Flaw,
+    Happening,
+    LastChange,
+    OpenChange,
+    Record,
+    RecordedChange,
+    RecordedEvent,
+    Selection,
+    Verdict,
+)
 from plimsoll_agent.state import StateError
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_guest, examples, possible_limits
 
@@ -35,6 +49,10 @@ def a_change(disk: Disk = DISK, after: Limits = LIMITS, **other: object) -> Chan
     reason = because(Code.RULE, rule="bronze")
     change = Change(disk, Limits(), after, Direction.TIGHTEN, reason, Code.NEVER_LIMITED)
     return replace(change, **other)  # type: ignore[arg-type]
+
+
+def an_event(disk: Disk | None = None, at: datetime = NOON, what: Happening = Happening.PAUSED) -> Event:
+    return Event(at, "ann", what, because(Code.OPERATOR, why="maintenance"), None if disk is None else disk.named)
 
 
 @pytest.fixture
@@ -73,7 +91,7 @@ def ended(record: Record, verdict: Verdict | None, change: Change | None = None)
 def test_an_intent_says_who_changes_what_from_what_into_what_and_why(record: Record, path: Path) -> None:
     before = Limits(read_bytes_sec=2**20)
     record.intend(
-        [a_change(before=before, direction=Direction.LOOSEN, cause=Code.WANTED_CHANGED)], NOON, "root (ann)"
+        [a_change(before=before, direction=Direction.LOOSEN, cause=Code.WANTED_CHANGED)], NOON, "root (ann)", "04d2ab"
     )
     assert rows(path) == [
         (
@@ -97,6 +115,7 @@ def test_an_intent_says_who_changes_what_from_what_into_what_and_why(record: Rec
             None,
             None,
             None,
+            "04d2ab",
         )
     ]
 
@@ -141,8 +160,8 @@ def test_names_that_tenants_choose_are_values_and_no_sql(record: Record, path: P
 
 def test_a_commit_waits_for_the_disk_and_leaves_the_file_readable_for_others(record: Record, path: Path) -> None:
     record.intend([a_change()], NOON, "tests")
-    with record._open() as database:
-        assert database.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+    with record._write() as database:
+        assert tuple(database.execute("PRAGMA synchronous").fetchone()) == (3,), "EXTRA"
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",), "not WAL"
     assert [file.name for file in path.parent.iterdir()] == ["record.sqlite"], "closed, with nothing left over"
@@ -157,12 +176,14 @@ def test_the_file_is_for_its_owner_and_its_group_whatever_the_umask_is(record: R
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_file_that_was_not_finished_when_it_was_made_is_finished(record: Record, path: Path) -> None:
-    path.write_bytes(b"")
-    path.chmod(0o666)
-    assert record.unsettled() == []
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert len(record.intend([a_change()], NOON, "tests")) == 1
+def test_a_user_whose_name_is_no_text_does_not_keep_a_change_out_of_the_record(record: Record, path: Path) -> None:
+    record.intend([a_change()], NOON, "root (b\udce9b)")
+    assert rows(path, "by") == [("root (b\\udce9b)",)]
+
+
+def test_times_of_another_zone_are_kept_in_utc_so_that_they_compare(record: Record, path: Path) -> None:
+    record.intend([a_change()], NOON.astimezone(timezone(timedelta(hours=9))), "tests")
+    assert rows(path, "intended_at") == [("2026-11-20T12:00:00+00:00",)]
 
 
 # --- conclusions
@@ -180,9 +201,15 @@ def test_how_a_change_ended_is_written_to_it_alone(record: Record, path: Path) -
     assert set(rows(path, "intended_at")) == {("2026-11-20T12:00:00+00:00",)}, "when it was meant stays"
 
 
-def test_a_conclusion_of_no_change_changes_nothing(record: Record, path: Path) -> None:
-    record.conclude([Conclusion(7, Verdict.DONE)], NOON)
-    assert rows(path) == []
+def test_results_of_changes_of_another_record_are_refused_and_none_is_written(record: Record, path: Path) -> None:
+    (id_,) = record.intend([a_change()], NOON, "tests")
+    with pytest.raises(StateError, match="has no change 7"):
+        record.conclude([Conclusion(id_, Verdict.DONE), Conclusion(7, Verdict.DONE)], NOON)
+    assert rows(path, "result") == [(None,)]
+    path.unlink()
+    with pytest.raises(StateError, match="unable to open"):
+        record.conclude([Conclusion(id_, Verdict.DONE)], NOON)
+    assert not path.exists()
 
 
 # --- what is not settled
@@ -230,7 +257,7 @@ def test_limits_that_were_meant_are_read_back_as_they_were(shared: Record, after
 def test_only_a_change_that_is_known_to_have_taken_is_in_force(record: Record, verdict: Verdict | None) -> None:
     ended(record, verdict)
     taken = verdict in (Verdict.DONE, Verdict.TOOK)
-    last = LastChange(NOON, "tests", LIMITS, because(Code.RULE, rule="bronze"))
+    last = LastChange(DISK.key, NOON, "tests", LIMITS, because(Code.RULE, rule="bronze"))
     assert record.last_in_force(DISK.key) == (last if taken else None)
 
 
@@ -308,54 +335,70 @@ def _last(record: Record) -> object:
     return record.last_in_force(DISK.key)
 
 
+def _note(record: Record) -> object:
+    return record.note([an_event()])
+
+
+def _list(record: Record) -> object:
+    return list(record.entries(Selection()))
+
+
+def _newest(record: Record) -> object:
+    return record.newest(Selection(), 5)
+
+
 Use = Callable[[Record], object]
-WRITERS: Sequence[Use] = (_intend, _conclude, Record.unsettled)
+WRITERS: Sequence[Use] = (_intend, _conclude, _note)
+READERS: Sequence[Use] = (_last, _list, _newest, Record.unsettled, Record.taken, Record.end)
 
 
-@pytest.mark.parametrize("use", [*WRITERS, _last])
+@pytest.mark.parametrize("use", [*WRITERS, *READERS])
 @pytest.mark.parametrize(
-    "content", [b"this is no database\n" * 100, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 5000]
+    "content", [b"", b"this is no database\n" * 100, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 5000]
 )
-def test_a_file_that_is_no_database_is_a_state_error_that_names_it(path: Path, content: bytes, use: Use) -> None:
+def test_a_file_that_is_no_record_is_corrupt_and_named_and_kept(path: Path, content: bytes, use: Use) -> None:
     path.write_bytes(content)
-    with pytest.raises(StateError, match=str(path)):
+    with pytest.raises(CorruptRecord, match=str(path)):
         use(Record(path))
     assert path.read_bytes() == content, "it may be all that is left of the record"
 
 
-@pytest.mark.parametrize("use", [*WRITERS, _last])
+@pytest.mark.parametrize("use", [*WRITERS, *READERS])
 def test_a_directory_in_the_place_of_the_file_is_a_state_error(path: Path, use: Use) -> None:
     path.mkdir()
     with pytest.raises(StateError, match=str(path)):
         use(Record(path))
 
 
-@pytest.mark.parametrize("use", WRITERS)
+@pytest.mark.parametrize("use", [_intend, _conclude, _note])
 def test_a_missing_directory_is_a_state_error_and_is_not_made(tmp_path: Path, use: Use) -> None:
-    with pytest.raises(StateError, match=f"{tmp_path}/absent/record.sqlite: unable to open"):
+    with pytest.raises(StateError, match=f"{tmp_path}/absent/record.sqlite: "):
         use(Record(tmp_path / "absent" / "record.sqlite"))
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("use", WRITERS)
+@pytest.mark.parametrize("use", [*WRITERS, *READERS])
 def test_a_record_of_a_newer_plimsoll_is_refused_and_kept(record: Record, path: Path, use: Use) -> None:
     ended(record, None)
-    do(path, "PRAGMA user_version = 2")
+    do(path, "PRAGMA user_version = 3")
     before = path.read_bytes()
-    with pytest.raises(StateError, match=rf"{path}: written by a newer plimsoll \(version 2\)"):
+    with pytest.raises(
+        StateError, match=rf"{path}: written by a newer plimsoll \(version 3, known up to 2\)"
+    ) as error:
         use(record)
+    assert not isinstance(error.value, CorruptRecord), "it must not be set aside"
     assert path.read_bytes() == before
 
 
 def test_a_record_without_its_table_is_a_state_error(record: Record, path: Path) -> None:
     ended(record, None)
     do(path, "DROP TABLE change")
-    for use in (*WRITERS, _last):
-        with pytest.raises(StateError, match="no such table"):
+    for use in (_intend, _conclude, *READERS):
+        with pytest.raises(CorruptRecord, match="no such table"):
             use(record)
 
 
-@pytest.mark.parametrize("use", [Record.unsettled, _last])
+@pytest.mark.parametrize("use", [Record.unsettled, _last, Record.taken, _list])
 @pytest.mark.parametrize(
     "after",
     [
@@ -375,7 +418,7 @@ def test_a_row_whose_limits_are_damaged_is_a_state_error_and_no_limit(
 ) -> None:
     ended(record, None if use is Record.unsettled else Verdict.DONE)
     do(path, f"UPDATE change SET after = {after}")
-    with pytest.raises(StateError, match=str(path)):
+    with pytest.raises(CorruptRecord, match=str(path)):
         use(record)
 
 
@@ -408,6 +451,353 @@ def test_a_record_with_bytes_changed_works_or_is_a_state_error(
     damage = data.draw(st.binary(min_size=1, max_size=64))
     content[start : start + len(damage)] = damage
     path.write_bytes(content)
-    for use in (_last, *WRITERS):
+    for use in (*READERS, *WRITERS):
         with suppress(StateError):
             use(Record(path))
+    with suppress(StateError):
+        Record(path).verify()
+
+
+# --- the first version
+
+VERSION_1 = """
+CREATE TABLE change (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, intended_at TEXT NOT NULL, by TEXT NOT NULL, disk TEXT NOT NULL,
+    attachment TEXT NOT NULL, guest_uuid TEXT NOT NULL, guest_name TEXT NOT NULL, project TEXT, target TEXT NOT NULL,
+    pool TEXT NOT NULL, image TEXT NOT NULL, volume_id TEXT, before TEXT NOT NULL, after TEXT NOT NULL,
+    direction TEXT NOT NULL, reason TEXT NOT NULL, cause TEXT NOT NULL, result TEXT, result_at TEXT, detail TEXT
+);
+CREATE INDEX change_open ON change (id) WHERE result IS NULL OR result = 'unanswered';
+CREATE INDEX change_disk ON change (disk);
+PRAGMA user_version = 1;
+"""
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A file of plimsoll 0.1.0: one change that is done, one that was killed."""
+    row = (
+        NOON.isoformat(),
+        "root",
+        DISK.key,
+        DISK.attachment,
+        GUEST,
+        "instance-00000001",
+        PROJECT,
+        "vdb",
+        "volumes",
+        f"volume-{VOLUME}",
+        VOLUME,
+        "{}",
+        '{"total_iops_sec": 7}',
+        "tighten",
+        '{"code": "rule", "rule": "bronze"}',
+        "never-limited",
+    )
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript(VERSION_1)
+        for result in ((None, None, None), ("done", NOON.isoformat(), None)):
+            database.execute(
+                f"INSERT INTO change VALUES (NULL{',?' * 19})",
+                (*row, *result),
+            )
+    return path
+
+
+def test_a_file_of_the_first_version_is_read_as_it_stands_and_not_touched(old: Path) -> None:
+    before = old.read_bytes()
+    record = Record(old)
+    assert [entry.id for entry in record.entries(Selection(guest=GUEST))] == [1, 2]
+    assert len(record.newest(Selection(), 5)) == 2
+    assert [change.id for change in record.unsettled()] == [1]
+    last = record.last_in_force(DISK.key)
+    assert last is not None
+    assert last.after == Limits(total_iops_sec=7)
+    assert record.verify().faults == ()
+    assert old.read_bytes() == before
+
+
+@pytest.mark.parametrize("use", [_intend, _conclude, _note])
+def test_a_file_of_the_first_version_becomes_one_of_the_second_when_it_is_written(old: Path, use: Use) -> None:
+    use(Record(old))
+    with closing(sqlite3.connect(old)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+    first = next(entry for entry in Record(old).entries(Selection()) if isinstance(entry, RecordedChange))
+    assert (first.id, first.edition, first.after) == (1, None, Limits(total_iops_sec=7))
+    assert Record(old).verify().faults == ()
+    Record(old).intend([a_change()], NOON, "tests", "04d2ab")
+    assert rows(old, "edition")[-1] == ("04d2ab",)
+
+
+def test_a_migrated_file_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:
+    def tables(path: Path) -> list[object]:
+        with closing(sqlite3.connect(path)) as database:
+            return [
+                database.execute(f"PRAGMA table_info({table})").fetchall() for table in ("change", "event")
+            ] + database.execute("SELECT name FROM sqlite_master WHERE type = 'index' ORDER BY name").fetchall()
+
+    _note(Record(old))
+    _note(Record(tmp_path / "new.sqlite"))
+    assert tables(old) == tables(tmp_path / "new.sqlite")
+
+
+def test_a_migration_that_fails_leaves_the_first_version_whole(old: Path) -> None:
+    before = old.read_bytes()
+    impossible = a_change(replace(DISK, target=None))  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="NOT NULL"):  # after the tables were changed, in the same transaction
+        Record(old).intend([impossible], NOON, "tests")
+    assert old.read_bytes() == before
+    assert len(Record(old).unsettled()) == 1
+
+
+# --- events, and how a record begins
+
+
+def test_what_an_operator_did_is_kept_with_the_names_of_the_disk(record: Record) -> None:
+    record.note([an_event(DISK, what=Happening.HOLD_ADDED), an_event(at=LATER)])
+    _, held, paused = record.entries(Selection())
+    reason = because(Code.OPERATOR, why="maintenance")
+    assert held == RecordedEvent(2, NOON, "ann", Happening.HOLD_ADDED, DISK.named, reason)
+    assert paused == RecordedEvent(3, LATER, "ann", Happening.PAUSED, None, reason)
+
+
+@pytest.mark.parametrize("use", [_intend, _note])
+def test_a_new_file_says_that_it_is_one(record: Record, use: Use) -> None:
+    use(record)
+    first = next(iter(record.entries(Selection())))
+    assert isinstance(first, RecordedEvent)
+    assert (first.id, first.what, first.reason) == (1, Happening.RECORD_STARTED, None)
+
+
+def test_reading_makes_no_file_and_finds_nothing(record: Record, path: Path) -> None:
+    for use in READERS:
+        use(record)
+    assert record.identity() is None
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_corrupt_file_is_set_aside_and_the_new_one_names_it(record: Record, path: Path) -> None:
+    for number, name in ((1, "record.sqlite.corrupt"), (2, "record.sqlite.corrupt.2")):
+        content = b"no database %d" % number
+        path.write_bytes(content)
+        assert record.set_aside(LATER, "root") == path.with_name(name)
+        assert path.with_name(name).read_bytes() == content
+        (started,) = record.entries(Selection())
+        assert isinstance(started, RecordedEvent)
+        assert (started.at, started.what) == (LATER, Happening.RECORD_STARTED)
+        assert started.reason == because(Code.RECORD_SET_ASIDE, instead_of=name)
+        assert record.verify().instead_of == name
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert record.intend([a_change()], NOON, "tests") == [1]
+
+
+def test_the_journal_of_a_corrupt_file_goes_with_it_and_is_not_rolled_into_the_new_one(
+    record: Record, path: Path
+) -> None:
+    ended(record, Verdict.DONE)
+    path.with_name("record.sqlite-journal").write_bytes(b"of a killed pass")
+    record.set_aside(LATER, "root")
+    assert path.with_name("record.sqlite.corrupt-journal").read_bytes() == b"of a killed pass"
+    assert sorted(file.name for file in path.parent.iterdir()) == [
+        "record.sqlite",
+        "record.sqlite.corrupt",
+        "record.sqlite.corrupt-journal",
+    ]
+
+
+def test_a_file_that_cannot_be_set_aside_stays(record: Record, path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(StateError, match=str(path)):
+        record.set_aside(LATER, "root")
+    assert [file.name for file in path.parent.iterdir()] == ["record.sqlite"]
+
+
+# --- what is listed
+
+
+@pytest.fixture
+def listed(record: Record) -> Record:
+    """Three changes of two guests, a minute apart, and an event of each guest between them."""
+    other = a_disk(a_guest(uuid=GUEST.replace("1", "2"), name="db", project="shop"), target="vda", volume_id=None)
+    record.intend([], NOON, "tests")
+    record.note([an_event(DISK, NOON + timedelta(seconds=30)), an_event(other, NOON + timedelta(seconds=90))])
+    gold = because(Code.RULE, rule="gold")
+    changes = [a_change(), a_change(other, cause=Code.BEHIND_LIBVIRT), a_change(reason=gold)]
+    for minute, change in enumerate(changes):
+        record.intend([change], NOON + timedelta(minutes=minute), "tests")
+    record.conclude([Conclusion(2, Verdict.DONE), Conclusion(3, Verdict.UNANSWERED)], LATER)
+    return record
+
+
+def told(entries: Iterable[RecordedChange | RecordedEvent]) -> str:
+    """``c1 e2``: changes and events by their ids; what began the record is left out."""
+    names = [f"{'c' if isinstance(entry, RecordedChange) else 'e'}{entry.id}" for entry in entries]
+    return " ".join(name for name in names if name != "e1")
+
+
+@pytest.mark.parametrize(
+    ("selection", "entries"),
+    [
+        (Selection(), "c1 e2 c2 e3 c3"),
+        (Selection(disk="vda"), "c2 e3"),
+        (Selection(disk=VOLUME), "c1 e2 c3"),
+        (Selection(disk=DISK.key), "c1 e2 c3"),
+        (Selection(guest="db"), "c2 e3"),
+        (Selection(guest=GUEST.upper()), "c1 e2 c3"),
+        (Selection(project=PROJECT), "c1 e2 c3"),
+        (Selection(project=f"{PROJECT[:8]}-{PROJECT[8:]}"), "c1 e2 c3"),
+        (Selection(since=NOON + timedelta(seconds=60)), "c2 e3 c3"),
+        (Selection(until=NOON + timedelta(seconds=60)), "c1 e2"),
+        (Selection(reason="gold"), "c3"),
+        (Selection(reason="rule"), "c1 c2 c3"),
+        (Selection(reason="behind-libvirt"), "c2"),
+        (Selection(reason="paused"), "e2 e3"),
+        (Selection(reason="operator"), "e2 e3"),
+        (Selection(result="done"), "c2"),
+        (Selection(result="under-way"), "c1"),
+        (Selection(guest="db", result="unanswered"), ""),
+        (Selection(guest="' OR 1 --"), ""),
+    ],
+)
+def test_entries_are_chosen_and_come_in_the_order_of_time(listed: Record, selection: Selection, entries: str) -> None:
+    assert told(listed.entries(selection)) == entries
+    assert told(listed.newest(selection, 100)) == entries
+    assert told(listed.newest(selection, 2)) == " ".join(entries.split()[-2:])
+
+
+def test_a_list_goes_on_where_another_ended(listed: Record) -> None:
+    end = listed.end()
+    listed.intend([a_change()], LATER, "tests")
+    listed.note([an_event(at=LATER)])
+    assert told(listed.entries(Selection(), after=end)) == "e4 c4"
+    assert told(listed.entries(Selection(), upto=end)) == "c1 e2 c2 e3 c3"
+
+
+def test_a_clock_that_was_set_back_takes_no_entry_out_of_the_list(listed: Record) -> None:
+    listed.intend([a_change()], NOON - timedelta(days=1), "tests")
+    assert sorted(told(listed.entries(Selection())).split()) == ["c1", "c2", "c3", "c4", "e2", "e3"]
+    assert "c4" in told(listed.newest(Selection(), 4)), "what was recorded last is among the newest"
+
+
+def test_a_list_of_more_than_a_page_is_whole(record: Record) -> None:
+    for _ in range(5):
+        record.intend([a_change()] * 999, NOON, "tests")
+    assert [entry.id for entry in record.entries(Selection(reason="rule"))] == list(range(1, 4996))
+    assert [entry.id for entry in record.newest(Selection(reason="rule"), 4500)] == list(range(496, 4996))
+
+
+def test_a_reader_that_stops_in_the_middle_of_a_list_does_not_keep_a_pass_from_writing(record: Record) -> None:
+    record.intend([a_change()] * 3000, NOON, "tests")
+    entries = record.entries(Selection())
+    next(entries)
+    assert record.intend([a_change()], NOON, "tests") == [3001]
+    assert sum(1 for _ in entries) == 3001
+
+
+def test_a_damaged_row_in_a_list_is_named(listed: Record, path: Path) -> None:
+    do(path, "UPDATE change SET before = 'x' WHERE id = 2")
+    with pytest.raises(CorruptRecord, match="change 2: "):
+        list(listed.entries(Selection()))
+    do(path, "UPDATE change SET before = '{}', reason = 'x' WHERE id = 2")
+    with pytest.raises(CorruptRecord, match="change 2: "):
+        list(listed.entries(Selection(reason="gold")))
+
+
+def test_the_last_change_that_took_is_known_of_every_disk(listed: Record) -> None:
+    listed.conclude([Conclusion(3, Verdict.TOOK)], LATER)
+    listed.intend([a_change(after=Limits(total_iops_sec=9))], LATER, "tests")
+    assert [(last.disk.partition("/")[0], last.after) for last in listed.taken()] == [
+        (GUEST.replace("1", "2"), LIMITS),
+        (GUEST, LIMITS),
+    ]
+
+
+# --- verify
+
+
+def test_a_whole_record_has_no_fault_and_says_what_is_in_it(listed: Record) -> None:
+    verified = listed.verify()
+    assert (verified.changes, verified.events, verified.open) == (3, 3, 2)
+    assert verified.first == NOON
+    assert verified.last == NOON + timedelta(minutes=2)
+    assert (verified.instead_of, verified.faults) == (None, ())
+
+
+def test_inserts_that_were_rolled_back_leave_no_gap(listed: Record) -> None:
+    impossible = a_change(replace(DISK, target=None))  # type: ignore[arg-type]
+    with pytest.raises(StateError):
+        listed.intend([a_change(), impossible], NOON, "tests")
+    assert listed.intend([a_change()], NOON, "tests") == [4]
+    assert listed.verify().faults == ()
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        ("DELETE FROM change WHERE id = 2", Fault(Flaw.MISSING, "change", 2, 2)),
+        ("DELETE FROM change WHERE id = 1", Fault(Flaw.MISSING, "change", 1, 1)),
+        ("DELETE FROM change WHERE id > 1", Fault(Flaw.MISSING, "change", 2, 3)),
+        ("DELETE FROM change", Fault(Flaw.MISSING, "change", 1, 3)),
+        ("DELETE FROM event WHERE id = 3", Fault(Flaw.MISSING, "event", 3, 3)),
+        ("DELETE FROM event", Fault(Flaw.MISSING, "event", 1, 3)),
+        ("DELETE FROM sqlite_sequence", Fault(Flaw.COUNTER, "change", 0, 3)),
+        ("UPDATE sqlite_sequence SET seq = 2", Fault(Flaw.COUNTER, "event", 2, 3)),
+        ("UPDATE change SET id = 9 WHERE id = 3", Fault(Flaw.MISSING, "change", 3, 8)),
+    ],
+)
+def test_rows_that_were_taken_out_are_found(listed: Record, path: Path, damage: str, fault: Fault) -> None:
+    do(path, damage)
+    assert fault in listed.verify().faults
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        "before = '{\"total_iops_sec\": -1}'",
+        "before = ''",
+        "after = 5",
+        'reason = \'{"code": "of tomorrow"}\'',
+        "cause = 'chance'",
+        "direction = 'up'",
+        "result = 'fine'",
+        "result_at = NULL",
+        "result = NULL",
+        "intended_at = '2026-11-20 12:00:00'",
+        "intended_at = 1795176000",
+        "by = x'ff'",
+        "guest_name = CAST(x'ff' AS TEXT)",
+        "guest_uuid = 'another'",
+        "edition = x'07'",
+    ],
+)
+def test_a_row_that_no_plimsoll_wrote_is_found_among_good_ones(listed: Record, path: Path, rubbish: str) -> None:
+    do(path, f"UPDATE change SET {rubbish} WHERE id = 2")
+    faults = listed.verify().faults
+    assert [(fault.flaw, fault.table, fault.first, fault.last) for fault in faults] == [
+        (Flaw.UNREADABLE, "change", 2, 2)
+    ]
+    assert faults[0].detail
+
+
+@pytest.mark.parametrize("rubbish", ["what = 'slept'", "reason = '[]'", "at = 'once'", "disk = 'x/y'"])
+def test_an_event_that_no_plimsoll_wrote_is_found(listed: Record, path: Path, rubbish: str) -> None:
+    do(path, f"UPDATE event SET {rubbish} WHERE id >= 2")
+    (fault,) = listed.verify().faults
+    assert (fault.flaw, fault.table, fault.first, fault.last) == (Flaw.UNREADABLE, "event", 2, 3)
+
+
+@pytest.mark.parametrize("loss", [0, 3, 5000, -4096])
+def test_a_file_that_was_cut_off_is_found(listed: Record, path: Path, loss: int) -> None:
+    listed.intend([a_change()] * 40, NOON, "tests")
+    content = path.read_bytes()
+    path.write_bytes(content[:loss])
+    assert [fault.flaw for fault in listed.verify().faults][:1] == [Flaw.BROKEN]
+
+
+def test_an_index_that_hides_rows_is_found(listed: Record, path: Path) -> None:
+    do(
+        path,
+        "PRAGMA writable_schema = 1",
+        "UPDATE sqlite_master SET sql = replace(sql, '(disk)', '(pool)') WHERE sql LIKE '%change_disk%'",
+    )
+    assert Flaw.BROKEN in [fault.flaw for fault in listed.verify().faults]

@@ -16,7 +16,7 @@ from plimsoll_agent.decide import Answer, Decision, Silent, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport, Result, Scope
+from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from tests.unit.values import NOON, a_disk, a_guest
 
@@ -30,6 +30,9 @@ EXEMPT = because(Code.RULE_UNMANAGES, rule="gold racks")
 FOREIGN = because(Code.FOREIGN_LIMIT, limits={"total_iops_sec": 3000})
 SILENCE = because(Code.UNANSWERED, detail="no answer from QEMU within 5 s")
 IMPOSSIBLE = because(Code.IMPOSSIBLE, detail="total_iops_sec and read_iops_sec exclude each other; remove one")
+HELD = because(Code.HOLD, why="import runs", by="ann", until="2026-11-20T14:30:00+00:00")
+STOPPED = because(Code.BRAKED, edition="4f21c8", disks=8, of=30)
+UNWELL = because(Code.CLUSTER_UNWELL, cluster="bcebd1ee", checks="OSD_DOWN, SLOW_OPS")
 
 
 # --- outcomes, one disk after the other
@@ -39,7 +42,7 @@ class Disks:
     """Makes outcomes for vda, vdb, vdc … of one guest."""
 
     def __init__(self) -> None:
-        self._letters = iter("abcdefghijklmnop")
+        self._letters = iter("abcdefghijklmnopqrstuvwxyz")
 
     def changing(self, before: Limits, after: Limits, cause: Code, result: Result | Reason = DEFAULT) -> Outcome:
         disk = self._disk(before)
@@ -66,6 +69,12 @@ def lines_of(passed: PassReport, *, planned: bool) -> list[str]:
     """What ``plan`` and ``enforce`` print."""
     told = [line for outcome in passed.outcomes if (line := report.outcome_line(outcome)) is not None]
     return told + list(report.closing_lines(passed, planned=planned))
+
+
+def braked(*outcomes: Outcome, of: int, **number: int) -> PassReport:
+    keys = frozenset(str(n) for n in range(sum(number.values())))
+    counts = {"released": 0, "loosened": 0, "cut": 0} | number
+    return replace(a_pass(*outcomes), braked=Braked("4f21c8", keys, of, **counts))
 
 
 def overlooked(number: int, reason: Reason) -> Overlooked:
@@ -128,6 +137,78 @@ def enforced() -> list[str]:
     return lines_of(a_pass(*outcomes, overlooked=hidden, notes=(note,)), planned=False)
 
 
+def waiting() -> list[str]:
+    """What a pass says that made nothing of what it planned."""
+    disks = Disks()
+    reasons = [
+        because(Code.PAUSED, file="/etc/plimsoll/paused", why="moving racks (by ann, 2026-11-20 11:02 UTC)"),
+        because(Code.PAUSED, file="/etc/plimsoll/paused", why=""),
+        UNWELL,
+        because(Code.CLUSTER_SILENT, cluster="bcebd1ee", detail="no answer from ceph within 10 s"),
+        because(Code.CLUSTER_NOT_KNOWN, monitors="10.0.0.1:6789, 10.0.0.2:6789"),
+        because(Code.CLUSTER_NOT_KNOWN, monitors=""),
+        because(Code.ANOTHERS_HAND, rounds=5),
+        because(Code.ANOTHERS_HAND, rounds=1),
+    ]
+    outcomes = [disks.changing(IOPS, Limits(), Code.WANTED_CHANGED, Result(Kind.WAITS, reason)) for reason in reasons]
+    outcomes.append(disks.staying(Kind.LEFT_ALONE, HELD))
+    return lines_of(a_pass(*outcomes), planned=False)
+
+
+def stopped() -> list[str]:
+    """What a pass says that was braked: the commonest changes, and how to go on."""
+    disks = Disks()
+    rules = [because(Code.RULE, rule=f"rack {number}") for number in range(7)]
+    wait = Result(Kind.WAITS, STOPPED)
+    outcomes = []
+    for rule in (*rules, rules[6], rules[6], rules[3]):
+        outcome = disks.changing(Limits(total_iops_sec=3000), Limits(total_iops_sec=30), Code.WANTED_CHANGED, wait)
+        assert outcome.change is not None
+        outcomes.append(replace(outcome, change=replace(outcome.change, reason=rule)))
+    outcomes.append(disks.changing(Limits(), NODE, Code.NEVER_LIMITED, Result(Kind.CHANGED, DEFAULT, 0.0062)))
+    return lines_of(braked(*outcomes, of=40, cut=10, loosened=3, released=1), planned=False)
+
+
+def stopped_plan() -> list[str]:
+    outcome = Disks().changing(IOPS, Limits(), Code.WANTED_CHANGED, Result(Kind.WAITS, STOPPED))
+    return lines_of(braked(outcome, of=30, released=8), planned=True)
+
+
+def reasons_for_limits() -> list[str]:
+    """Why limits are wanted: what stands behind a change, and in the record."""
+    why = {"why": "contract 7", "rule": "gold racks"}
+    return [
+        report.words(reason)
+        for reason in (
+            HELD,
+            because(Code.HOLD_ENDED),
+            because(Code.RULE, **why),
+            because(Code.RULE_UNMANAGES, **why),
+            because(Code.RULE_RELEASES, **why),
+            because(Code.NODE_DEFAULT, ceiling="night"),
+            because(Code.RULE, **why, floor="least", ceiling="night"),
+            because(Code.APPROVED, edition="4f21c8", why="as agreed"),
+            because(Code.APPROVED, edition="4f21c8", why=""),
+            because(Code.OPERATOR, why="moving racks"),
+        )
+    ]
+
+
+def noted() -> list[str]:
+    """What is wrong with the files of the state."""
+    codes = (
+        Code.MEMORY_SET_ASIDE,
+        Code.APPROVAL_SET_ASIDE,
+        Code.RECORD_SET_ASIDE,
+        Code.NO_RECORD,
+        Code.NO_RESULTS,
+        Code.NOT_REMEMBERED,
+        Code.NOT_SETTLED,
+    )
+    notes = tuple(because(code, detail="/var/lib/plimsoll/x: is corrupt") for code in codes)
+    return list(report.closing_lines(a_pass(notes=notes), planned=False))
+
+
 def states() -> list[str]:
     disks = Disks()
     outcomes = [
@@ -145,6 +226,13 @@ def states() -> list[str]:
         disks.staying(Kind.LEFT_ALONE, because(Code.INCOMING)),
         disks.staying(Kind.LEFT_ALONE, IMPOSSIBLE),
         disks.staying(Kind.NOT_KNOWN, SILENCE),
+        disks.staying(Kind.RIGHT, HELD),
+        disks.staying(Kind.RIGHT, HELD, drifted=True),
+        disks.staying(Kind.LEFT_ALONE, HELD),
+        disks.changing(NODE, IOPS, Code.WANTED_CHANGED, HELD),
+        disks.changing(NODE, IOPS, Code.WANTED_CHANGED, Result(Kind.WAITS, STOPPED)),
+        disks.changing(NODE, IOPS, Code.WANTED_CHANGED, Result(Kind.WAITS, UNWELL)),
+        disks.changing(NODE, IOPS, Code.WANTED_CHANGED, Result(Kind.WAITS, because(Code.ANOTHERS_HAND, rounds=5))),
     ]
     return [report.state_words(outcome) for outcome in outcomes]
 
@@ -159,6 +247,11 @@ def answers() -> list[str]:
         Unmanaged(EXEMPT),
         Unmanaged(FOREIGN),
         Unknown(IMPOSSIBLE),
+        Silent(because(Code.RULE_ENDED, until="2026-11-20T12:00:00+00:00")),
+        Silent(because(Code.RULE_BOUNDS_NOTHING)),
+        Unknown(because(Code.CLUSTER_NOT_KNOWN, monitors="10.0.0.1:6789")),
+        Unmanaged(HELD),
+        Wants(NODE, because(Code.HOLD_ENDED)),
     ]
     return [report.answer_words(answer) for answer in said]
 
@@ -198,6 +291,11 @@ SECTIONS = {
     "plan": planned,
     "plan with trouble": planned_with_trouble,
     "enforce": enforced,
+    "waiting": waiting,
+    "braked": stopped,
+    "braked plan": stopped_plan,
+    "reasons": reasons_for_limits,
+    "notes": noted,
     "states in a list": states,
     "explain": answers,
     "limits": limits,
@@ -240,9 +338,10 @@ _BY_TABLE = {
     # passes._noting
     Code.NOT_SETTLED: {"detail"},
     Code.NOT_REMEMBERED: {"detail"},
-    # rules.Rule
+    # rules.Rule, sources.rules
     Code.RULE: {"rule"},
     Code.RULE_UNMANAGES: {"rule"},
+    Code.RULE_RELEASES: {"rule"},
     # observe.MOVING, changes._cause
     Code.MIGRATING: set(),
     Code.INCOMING: set(),
@@ -260,8 +359,11 @@ def _because_in_source() -> Iterator[tuple[Code, set[str]]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "because":
                 code = node.args[0]
+                facts = {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+                if len(facts) < len(node.keywords):
+                    continue  # facts out of a variable: see _BY_TABLE
                 if isinstance(code, ast.Attribute) and isinstance(code.value, ast.Name) and code.value.id == "Code":
-                    yield Code[code.attr], {keyword.arg or "" for keyword in node.keywords}
+                    yield Code[code.attr], facts
 
 
 def _codes_in_source() -> set[Code]:
@@ -359,3 +461,17 @@ def test_a_disk_that_is_right_or_left_alone_as_ever_has_no_line_of_its_own() -> 
 )
 def test_sizes_are_short(size: int | None, words: str) -> None:
     assert report.short_size(size) == words
+
+
+def test_what_was_braked_is_told_by_its_commonest_changes_and_none_is_left_out_of_the_count() -> None:
+    told = stopped()
+    changes = [line for line in told if line.startswith("  ")]
+    assert len(changes) == 6, "a screen has room for no more"
+    numbers = [int(line.split()[0]) for line in changes]
+    assert sum(numbers) == 10
+    assert numbers[0] == max(numbers)
+
+
+@pytest.mark.parametrize("until", ["no time", "", None, "9999-12-31T23:59:59-12:00"])
+def test_a_time_that_somebody_wrote_into_a_file_costs_no_traceback(until: object) -> None:
+    assert "ann" in report.words(because(Code.HOLD, why="?", by="ann", until=until))

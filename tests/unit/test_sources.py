@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -144,6 +146,60 @@ def test_a_definition_that_cannot_be_read_is_unknown_and_gets_no_default() -> No
     assert decision(limit("a"), default=C, disk=a_disk(defined=unknown)).wanted == unknown
     assert wanted(override("o", B), disk=a_disk(defined=unknown)) == B
     assert left_alone(exempt("x"), disk=a_disk(defined=unknown)) is Code.RULE_UNMANAGES
+
+
+def test_during_a_hold_the_sources_speak_of_what_was_there_before_it() -> None:
+    held = Remembered(None, NOON, NOON, C, ATTACHED.attachment, returns=OWN, theirs=True)
+    disk = replace(ATTACHED, defined=C, in_force=C)
+    before = {disk.key: replace(held, returns=Limits())}
+    assert wanted(default=A, disk=disk, memory=before) == A, "there was no limit of others"
+    assert wanted(default=A, disk=disk, memory={disk.key: replace(held, theirs=False)}) == A, "it was ours"
+    assert wanted(override("o", B), disk=disk, memory={disk.key: held}) == B
+
+
+# --- words of a rule besides limits
+
+
+def test_a_rule_that_has_ended_is_as_if_it_were_not_there() -> None:
+    ended = replace(override("a", A), until=NOON)
+    assert wanted(ended, limit("b", B)) == B
+    assert wanted(replace(ended, until=NOON + timedelta(seconds=1)), limit("b", B)) == A
+    assert left_alone(replace(exempt("x"), until=NOON)) is Code.NO_LIMIT
+    assert decision(ended).trail[0].answer.reason.code is Code.RULE_ENDED
+
+
+def release(name: str = "r", match: Match = HERE) -> Rule:
+    return Rule(name=name, match=match, release_when_silent=True, why="no quota, no limit")
+
+
+def test_a_disk_of_which_nobody_speaks_is_released_only_where_a_rule_says_so() -> None:
+    ours = {ATTACHED.key: Remembered(OWN, NOON, NOON, OWN, ATTACHED.attachment)}
+    assert left_alone(disk=ATTACHED, memory=ours) is Code.NO_LIMIT
+    assert left_alone(release(match=ELSEWHERE), disk=ATTACHED, memory=ours) is Code.NO_LIMIT
+    answer = decision(release(), disk=ATTACHED, memory=ours).wanted
+    assert answer == Wants(Limits(), because(Code.RULE_RELEASES, rule="r", why="no quota, no limit"))
+
+
+def test_a_rule_that_releases_comes_after_all_that_limits() -> None:
+    assert wanted(release(), default=C) == C
+    assert wanted(release(), limit("a", A)) == A
+    assert left_alone(release(), exempt("x")) is Code.RULE_UNMANAGES
+
+
+def test_limits_of_others_are_not_released() -> None:
+    assert left_alone(release(), disk=ATTACHED) is Code.FOREIGN_LIMIT
+
+
+@pytest.mark.parametrize("concerned", [exempt, override, limit, release])
+def test_a_disk_on_a_cluster_that_nobody_knows_is_left_as_it_is_where_that_decides(concerned: Any) -> None:
+    match = Match(cluster=("bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7",))
+    unplaced = a_disk(monitors=("10.0.0.1:6789",))
+    answer = decision(replace(concerned("x"), match=match), disk=unplaced).wanted
+    assert answer == Unknown(because(Code.CLUSTER_NOT_KNOWN, monitors="10.0.0.1:6789"))
+    placed = replace(unplaced, cluster="00000000-0000-4000-8000-000000000000")
+    assert left_alone(replace(concerned("x"), match=match), disk=placed) is Code.NO_LIMIT
+    elsewhere = replace(match, pool=("elsewhere",))
+    assert left_alone(replace(concerned("x"), match=elsewhere), disk=unplaced) is Code.NO_LIMIT, "it decides nothing"
 
 
 # --- limits by hand

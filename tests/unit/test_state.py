@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import copy
+import errno
 import fcntl
 import json
 import os
 import resource
 import stat
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,14 +22,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plimsoll_agent import state as state_module
 from plimsoll_agent.decide import Remembered
-from plimsoll_agent.limits import PARAMETERS, Limits
-from plimsoll_agent.state import Busy, State, StateError
-from tests.unit.values import GUEST, NOON, VOLUME, examples, possible_limits
+from plimsoll_agent.holds import Hold
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.record import SCHEMA_VERSION
+from plimsoll_agent.state import Approval, Busy, CorruptState, Memory, State, StateError, set_aside
+from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, possible_limits
 
 KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
 OLD = Remembered(TIGHT, NOON, NOON + timedelta(minutes=5), Limits(read_iops_sec=9, group_name="g"), "3:2:volumes/v")
+FOUGHT = replace(OLD, returns=Limits(write_iops_sec=7), theirs=True, fought=3, fought_at=NOON)
+DISK = a_disk()
+HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
+MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD})
+APPROVAL = Approval("a1b2c3", "root (ann)", NOON)
 NOBODY = 65534
 
 
@@ -46,8 +56,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> State:
 def sealed() -> Iterator[State]:
     """A directory that may be read and not written to, by root neither: for a while we are nobody."""
     with tempfile.TemporaryDirectory() as name:
-        state = State(Path(name))
-        state.save_memory({KEY: OLD})
+        state = State(Path(name), boot="b1")
+        state.save_memory(MEMORY)
         state.memory.chmod(0o644)
         user = os.geteuid()
         state.directory.chmod(0o555)
@@ -89,35 +99,39 @@ def names(state: State) -> list[str]:
 
 
 def saved(state: State, **other: Any) -> dict[str, Any]:
-    """The file's JSON, of one disk, with some parts of that disk replaced."""
-    state.save_memory({KEY: OLD})
+    """The file's JSON, of one disk and one hold, with some parts of that disk replaced."""
+    state.save_memory(MEMORY)
     envelope: dict[str, Any] = json.loads(state.memory.read_text())
     envelope["disks"][KEY] |= other
     return envelope
 
 
-def loaded(state: State, text: str | bytes) -> dict[str, Remembered] | StateError:
-    state.memory.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
-    try:
-        return state.load_memory()
-    except StateError as error:
-        return error
+def loaded(state: State, text: str) -> Memory | None:
+    state.memory.write_text(text)
+    return state.load_memory()
 
 
 # --- memory: what is written is what is read
 
 
-def test_a_node_without_a_memory_remembers_nothing(state: State) -> None:
-    assert state.load_memory() == {}
+def test_a_node_without_files_remembers_nothing_and_nothing_is_approved(state: State) -> None:
+    assert state.load_memory() is None
+    assert state.load_approval() is None
     assert names(state) == [], "looking makes no file"
 
 
 def test_what_is_remembered_is_read_back(state: State) -> None:
-    memory = {
-        KEY: OLD,
-        f"{GUEST}/vms/disk": replace(OLD, put=None, wanted=Limits()),
-        f"{GUEST}/vms/näme\n\ud83d": replace(OLD, put=Limits(), attachment=None),
-    }
+    left_alone = a_disk(a_guest(uuid=VOLUME, project=None), volume_id=None, image="näme\n\ud83d")
+    memory = Memory(
+        {
+            KEY: OLD,
+            f"{GUEST}/vms/disk": FOUGHT,
+            f"{GUEST}/vms/other": replace(OLD, put=None, wanted=Limits(), returns=Limits()),
+            f"{GUEST}/vms/never": replace(OLD, put=Limits(), wanted=None),
+            f"{GUEST}/vms/näme\n\ud83d": replace(OLD, attachment=None),
+        },
+        {DISK.key: HOLD, left_alone.key: replace(HOLD, disk=left_alone.named, limits=None)},
+    )
     state.save_memory(memory)
     assert state.load_memory() == memory
 
@@ -125,22 +139,25 @@ def test_what_is_remembered_is_read_back(state: State) -> None:
 @settings(examples, max_examples=50)  # each waits for the disk
 @given(possible_limits(), st.none() | possible_limits())
 def test_limits_of_any_kind_are_remembered_as_they_are(scratch: State, wanted: Limits, put: Limits | None) -> None:
-    memory = {KEY: replace(OLD, wanted=wanted, put=put)}
+    hold = replace(HOLD, limits=put)
+    memory = Memory({KEY: replace(OLD, wanted=wanted, put=put, returns=put)}, {DISK.key: hold})
     scratch.save_memory(memory)
     assert scratch.load_memory() == memory
 
 
-def test_times_keep_their_zone_and_their_fractions(state: State) -> None:
+def test_times_keep_their_moment_and_their_fractions(state: State) -> None:
     since = datetime(2026, 3, 29, 1, 59, 59, 999999, timezone(timedelta(hours=2)))
-    state.save_memory({KEY: replace(OLD, since=since)})
-    assert state.load_memory()[KEY].since == since
+    state.save_memory(Memory({KEY: replace(OLD, since=since, fought_at=since)}))
+    memory = state.load_memory()
+    assert memory is not None
+    assert memory.disks[KEY].since == memory.disks[KEY].fought_at == since
 
 
-def test_after_a_restart_of_the_node_limits_are_remembered_and_attachments_are_not(state: State) -> None:
+def test_after_a_restart_of_the_node_limits_and_holds_are_remembered_and_attachments_are_not(state: State) -> None:
     """libvirt counts guests and attachments anew: the same number would be another attachment."""
-    state.save_memory({KEY: OLD})
-    assert replace(state, boot="b2").load_memory() == {KEY: replace(OLD, attachment=None)}
-    assert state.load_memory() == {KEY: OLD}
+    state.save_memory(MEMORY)
+    assert replace(state, boot="b2").load_memory() == Memory({KEY: replace(OLD, attachment=None)}, MEMORY.holds)
+    assert state.load_memory() == MEMORY
 
 
 # --- memory: what cannot be read
@@ -153,81 +170,86 @@ CORRUPT = {
     "a text": '"version"',
     "a list": "[]",
     "nothing": "null",
-    "no version": '{"disks": {}}',
-    "no disks": '{"version": 1}',
-    "disks in a list": '{"version": 1, "disks": []}',
-    "pairs": '{"version": 1, "disks": [[7, {}]]}',
-    "no disks at all": '{"version": 1, "disks": null}',
+    "no version": '{"disks": {}, "holds": {}}',
+    "no disks": '{"version": 2, "holds": {}}',
+    "no holds": '{"version": 2, "disks": {}}',
+    "disks in a list": '{"version": 2, "disks": [], "holds": {}}',
+    "holds in a list": '{"version": 2, "disks": {}, "holds": []}',
+    "pairs": '{"version": 2, "disks": [[7, {}]], "holds": {}}',
+    "no disks at all": '{"version": 2, "disks": null, "holds": {}}',
+    "no disks in version 1": '{"version": 1}',
+    "disks in a list in version 1": '{"version": 1, "disks": []}',
+    "disks in a text in version 1": '{"version": 1, "disks": "{}"}',
+    "holds in version 1, which knew none": '{"version": 1, "disks": {}, "holds": {}}',
+    "a version before the first": '{"version": 0, "disks": {}, "holds": {}}',
+    "a version below zero": '{"version": -1, "disks": {}, "holds": {}}',
     "a version in words": '{"version": "one", "disks": {}}',
     "a version in a list": '{"version": [1], "disks": {}}',
     "no number": '{"version": NaN, "disks": {}}',
     "an infinite version": '{"version": Infinity, "disks": {}}',
     "a version beyond all floats": '{"version": 1e999, "disks": {}}',
     "a version of 5000 digits": f'{{"version": {"9" * 5000}, "disks": {{}}}}',
-    "nested beyond reason": '{"version": 1, "disks": ' + '{"a":' * 100_000,
-    "another encoding": '\ufeff{"version": 1, "disks": {}}',
-    "two in one": '{"version": 1, "disks": {}}' * 2,
+    "nested beyond reason": '{"version": 2, "holds": {}, "disks": ' + '{"a":' * 100_000,
+    "another encoding": '\ufeff{"version": 2, "disks": {}, "holds": {}}',
+    "two in one": '{"version": 2, "disks": {}, "holds": {}}' * 2,
 }
 
 
 @pytest.mark.parametrize("text", CORRUPT.values(), ids=CORRUPT)
-def test_a_corrupt_memory_is_set_aside_as_it_is_and_nothing_is_remembered(
-    state: State, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
-    assert loaded(state, text) == {}
-    assert names(state) == ["memory.json.corrupt"]
-    assert (state.directory / "memory.json.corrupt").read_text() == text
-    assert f"{state.memory} is corrupt" in caplog.text
-
-
-@pytest.mark.parametrize("text", CORRUPT.values(), ids=CORRUPT)
-def test_a_corrupt_memory_stays_where_it_is_for_one_that_only_looks(state: State, text: str) -> None:
-    state.memory.write_text(text)
-    assert state.load_memory(set_aside=False) == {}
-    assert names(state) == ["memory.json"]
-
-
-def test_a_corrupt_memory_is_no_obstacle_to_the_next(state: State) -> None:
-    for text in ("{", "["):
-        assert loaded(state, text) == {}
-    state.save_memory({KEY: OLD})
-    assert state.load_memory() == {KEY: OLD}
-    assert (state.directory / "memory.json.corrupt").read_text() == "[", "the last one"
-
-
-def test_a_corrupt_memory_in_a_directory_that_is_read_only_does_not_stop_one_that_looks(sealed: State) -> None:
-    # The file, unlike its directory, may be written to.
-    user = os.geteuid()
-    os.seteuid(os.getuid())
-    sealed.memory.write_text("{")
-    os.seteuid(user)
-    assert sealed.load_memory() == {}
-    assert names(sealed) == ["memory.json"]
-
-
-def test_a_memory_of_bytes_that_are_no_text_is_corrupt_like_any_other(state: State) -> None:
-    assert loaded(state, b'{"version": 1, "disks": {"\xff": 1}}') == {}
-    assert names(state) == ["memory.json.corrupt"]
-
-
-def raise_it(outcome: object) -> None:
-    if isinstance(outcome, Exception):
-        raise outcome
-
-
-@pytest.mark.parametrize("version", ["2", '"2"', "1000", "1" + "0" * 300])
-def test_a_memory_of_a_newer_plimsoll_is_refused_and_kept(state: State, version: str) -> None:
-    text = '{"version": %s, "disks": {"what": "ever"}}' % version  # noqa: UP031
-    with pytest.raises(StateError, match=r"memory\.json: written by a newer plimsoll \(version \d+, known up to 1\)"):
-        raise_it(loaded(state, text))
+def test_a_corrupt_memory_is_said_to_be_so_and_left_where_it_is(state: State, text: str) -> None:
+    with pytest.raises(CorruptState, match=rf"^{state.memory}: is corrupt: "):
+        loaded(state, text)
+    assert names(state) == ["memory.json"], "one that only looks moves nothing"
     assert state.memory.read_text() == text
+
+
+def test_a_memory_of_bytes_that_are_no_text_is_corrupt_and_is_not_told_in_full(state: State) -> None:
+    state.memory.write_bytes(b'{"version": 2, "disks": {"' + b"\xff" * 100_000 + b'": 1}}')
+    with pytest.raises(CorruptState, match="is corrupt") as caught:
+        state.load_memory()
+    assert len(str(caught.value)) < 300 + len(str(state.memory))
+
+
+def test_corrupt_files_are_set_aside_under_names_of_their_own(state: State) -> None:
+    contents = ["{", "[", "("]
+    for content in contents:
+        state.memory.write_text(content)
+        aside = set_aside(state.memory)
+        assert aside.read_text() == content
+    assert names(state) == ["memory.json.corrupt", "memory.json.corrupt.2", "memory.json.corrupt.3"]
+    assert [path.read_text() for path in sorted(state.directory.iterdir())] == contents, "none over another"
+    state.save_memory(MEMORY)
+    assert state.load_memory() == MEMORY
+
+
+def test_a_file_that_cannot_be_set_aside_is_a_state_error_and_stays(sealed: State) -> None:
+    with pytest.raises(StateError, match=r"memory\.json: cannot be set aside: Permission denied"):
+        set_aside(sealed.memory)
+    assert names(sealed) == ["memory.json"]
+    with pytest.raises(StateError, match=r"approval\.json: cannot be set aside: No such file"):
+        set_aside(sealed.approval)
+
+
+@pytest.mark.parametrize("version", ["3", '"3"', "1000", "1" + "0" * 300])
+@pytest.mark.parametrize("name", ["memory", "approval"])
+def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, name: str, version: str) -> None:
+    text = '{"version": %s, "disks": {"what": "ever"}, "edition": 7}' % version  # noqa: UP031
+    file, load = {
+        "memory": (state.memory, state.load_memory),
+        "approval": (state.approval, state.load_approval),
+    }[name]
+    file.write_text(text)
+    with pytest.raises(StateError, match=rf"{name}\.json: written by a newer plimsoll \(version \d+") as caught:
+        load()
+    assert not isinstance(caught.value, CorruptState), "a corrupt one would be set aside, and its holds lost"
+    assert file.read_text() == text
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        {"wanted": None},
         {"wanted": []},
+        {"wanted": False},
         {"wanted": "total_iops_sec"},
         {"wanted": {"total_iops_sec": "250"}},
         {"wanted": {"total_iops_sec": 250.0}},
@@ -240,127 +262,182 @@ def test_a_memory_of_a_newer_plimsoll_is_refused_and_kept(state: State, version:
         {"put": []},
         {"put": False},
         {"put": {"total_iops_sec": None}},
+        {"returns": {"total_iops_sec": None}},
         {"since": None},
         {"since": "yesterday"},
         {"since": 0},
         {"seen": "2026-11-20T12:00:00"},  # whose noon? it would be compared with our clock
+        {"seen": "0001-01-01T00:00:00+23:59"},  # is shown in UTC, where it is in no year
         {"attachment": 7},
         {"attachment": ["3:2:volumes/v"]},
+        {"theirs": None},  # taken for ours, it would be released
+        {"theirs": 1},
+        {"fought": None},
+        {"fought": "3"},
+        {"fought": 3.0},
+        {"fought": True},
+        {"fought": -1},  # would be fought for without an end
+        {"fought": 10**9},
+        {"fought_at": 0},
+        {"fought_at": "2026-11-20T12:00:00"},
     ],
     ids=json.dumps,
 )
-def test_a_disk_whose_memory_is_damaged_is_forgotten_and_the_others_are_not(
+def test_a_disk_whose_memory_is_damaged_is_forgotten_and_the_rest_is_not(
     state: State, caplog: pytest.LogCaptureFixture, damage: dict[str, object]
 ) -> None:
     envelope = saved(state, **damage)
     envelope["disks"]["another"] = saved(state)["disks"][KEY]
-    assert loaded(state, json.dumps(envelope)) == {"another": OLD}
+    assert loaded(state, json.dumps(envelope)) == Memory({"another": OLD}, MEMORY.holds)
     assert KEY in caplog.text
 
 
-@pytest.mark.parametrize("part", ["wanted", "since", "seen", "put", "attachment"])
-def test_a_part_that_is_missing_is_not_taken_for_nothing(state: State, part: str) -> None:
-    envelope = saved(state)
-    del envelope["disks"][KEY][part]
-    assert loaded(state, json.dumps(envelope)) == {}
-
-
-# --- memory: anything at all
-
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("2026-11-20T12:00:00Z"),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.text(max_size=5) | st.sampled_from(["version", "disks", "wanted", "put", "total_iops_sec"]),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"limits": []},
+        {"limits": {"total_iops_sec": -1}},
+        {"until": None},  # would never end
+        {"until": "2026-11-20T12:00:00"},
+        {"since": 0},
+        {"by": None},
+        {"why": 7},
+        {"disk": None},
+        {"disk": {}},
+        {"disk": replace(DISK, volume_id=None).named.key},
+    ],
+    ids=json.dumps,
 )
-
-
-def as_written(text: str, memory: dict[str, Remembered]) -> bool:
-    """Whether every limit that is remembered stands in the text as it is, and none that stands there is left out."""
-    disks = json.loads(text)["disks"]
-    return all(
-        isinstance(written, dict) and _same(limits, written)
-        for key, remembered in memory.items()
-        for limits, written in ((remembered.wanted, disks[key]["wanted"]), (remembered.put, disks[key]["put"]))
-        if not (limits is None and written is None)
-    )
-
-
-def _same(limits: Limits | None, written: dict[str, object]) -> bool:
-    rates = {p.name for p in PARAMETERS if p.role != "length"} | {"group_name"}  # lengths of 0 and 1 are one
-    said = {name: value for name, value in written.items() if value not in (0, None) and name in rates}
-    return limits is not None and said == {name: v for name, v in limits.in_effect().items() if name in rates}
-
-
-@examples
-@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_bytes_are_a_memory_or_nothing_or_a_state_error(scratch: State, content: bytes) -> None:
-    assert isinstance(loaded(scratch, content), dict | StateError)
-
-
-@examples
-@given(_json | st.fixed_dictionaries({"version": st.integers(-1, 2), "disks": _json}))
-def test_any_json_is_a_memory_or_nothing_or_a_state_error(scratch: State, value: object) -> None:
-    assert isinstance(loaded(scratch, json.dumps(value)), dict | StateError)
-
-
-@examples
-@given(st.data())
-def test_a_memory_that_was_cut_off_remembers_nothing(scratch: State, data: st.DataObject) -> None:
-    whole = json.dumps(saved(scratch), indent=1)
-    assert loaded(scratch, whole[: data.draw(st.integers(0, len(whole) - 1))]) == {}
-
-
-@examples
-@given(st.data())
-def test_a_memory_with_a_byte_changed_never_gives_limits_that_are_not_written_there(
-    scratch: State, data: st.DataObject
+def test_a_hold_that_is_damaged_is_forgotten_and_the_rest_is_not(
+    state: State, caplog: pytest.LogCaptureFixture, damage: dict[str, object]
 ) -> None:
-    content = bytearray(json.dumps(saved(scratch)).encode())
-    content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    memory = loaded(scratch, bytes(content))
-    assert isinstance(memory, StateError) or not memory or as_written(content.decode(), memory)
+    envelope = saved(state)
+    envelope["holds"][DISK.key] |= damage
+    assert loaded(state, json.dumps(envelope)) == Memory(MEMORY.disks)
+    assert DISK.key in caplog.text
 
 
-@examples
-@given(st.data(), _json)
-def test_a_memory_with_a_part_replaced_never_gives_limits_that_are_not_written_there(
-    scratch: State, data: st.DataObject, junk: object
-) -> None:
-    envelope = saved(scratch)
-    inside = data.draw(st.sampled_from([*_holders(envelope)]))
-    part = data.draw(st.sampled_from(sorted(inside)))
-    inside[part] = copy.deepcopy(junk)
-    text = json.dumps(envelope)
-    memory = loaded(scratch, text)
-    assert isinstance(memory, StateError) or not memory or as_written(text, memory)
+def test_a_hold_is_not_taken_for_one_of_another_disk(state: State) -> None:
+    envelope = saved(state)
+    envelope["holds"] = {f"{GUEST}/vms/another": envelope["holds"][DISK.key]}
+    assert loaded(state, json.dumps(envelope)) == Memory(MEMORY.disks)
 
 
-def _holders(value: object) -> Iterator[dict[str, object]]:
-    if isinstance(value, dict) and value:
-        yield value
-        for inner in value.values():
-            yield from _holders(inner)
+@pytest.mark.parametrize(
+    ("of", "part"),
+    [
+        *(
+            ("disks", part)
+            for part in ("wanted", "since", "seen", "put", "attachment", "returns", "theirs", "fought", "fought_at")
+        ),
+        *(("holds", part) for part in ("disk", "limits", "since", "until", "by", "why")),
+    ],
+)
+def test_a_part_that_is_missing_is_not_taken_for_nothing(state: State, of: str, part: str) -> None:
+    envelope = saved(state)
+    for entry in envelope[of].values():
+        del entry[part]
+    memory = loaded(state, json.dumps(envelope))
+    assert memory is not None
+    assert (memory.disks, memory.holds) == (({}, MEMORY.holds) if of == "disks" else (MEMORY.disks, {}))
+
+
+# --- an older memory
+
+VERSION_1 = {
+    "version": 1,
+    "boot": "b1",
+    "disks": {
+        KEY: {
+            "wanted": {"total_iops_sec": 250},
+            "since": "2026-11-20T12:00:00+00:00",
+            "seen": "2026-11-20T12:05:00+00:00",
+            "put": {"total_iops_sec": 250},
+            "attachment": "3:2:volumes/v",
+        },
+        "damaged": 7,
+    },
+}
+
+
+def test_a_memory_of_version_1_is_read_with_nothing_held_and_nothing_fought_for(state: State) -> None:
+    limits = Limits(total_iops_sec=250)
+    seen = NOON + timedelta(minutes=5)
+    memory = loaded(state, json.dumps(VERSION_1))
+    assert memory == Memory({KEY: Remembered(limits, NOON, seen, limits, "3:2:volumes/v")})
+
+
+def test_a_memory_of_version_1_is_written_as_the_present_one(state: State) -> None:
+    memory = loaded(state, json.dumps(VERSION_1))
+    assert json.loads(state.memory.read_text())["version"] == 1, "reading it writes nothing"
+    assert memory is not None
+    state.save_memory(memory)
+    assert json.loads(state.memory.read_text())["version"] == 2
+    assert state.load_memory() == memory
+
+
+# --- approvals
+
+
+def test_an_approval_is_read_back(state: State) -> None:
+    state.save_approval(APPROVAL)
+    assert state.load_approval() == APPROVAL
+    state.save_approval(replace(APPROVAL, edition="d4e5f6"))
+    assert state.load_approval() == replace(APPROVAL, edition="d4e5f6"), "there is one, the last"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"edition": None},
+        {"edition": 123456},
+        {"edition": ["a1b2c3"]},
+        {"by": 0},
+        {"at": "noon"},
+        {"at": "2026-11-20T12:00:00"},
+        {"at": "9999-12-31T23:59:59-23:59"},
+        {"version": 0},
+        {"version": None},
+    ],
+    ids=json.dumps,
+)
+def test_a_damaged_approval_is_corrupt_and_approves_nothing(state: State, damage: dict[str, object]) -> None:
+    state.save_approval(APPROVAL)
+    state.approval.write_text(json.dumps(json.loads(state.approval.read_text()) | damage))
+    with pytest.raises(CorruptState, match=r"approval\.json: is corrupt"):
+        state.load_approval()
+
+
+@pytest.mark.parametrize("part", ["version", "edition", "by", "at"])
+def test_an_approval_that_lacks_a_part_is_corrupt(state: State, part: str) -> None:
+    state.save_approval(APPROVAL)
+    envelope = json.loads(state.approval.read_text())
+    del envelope[part]
+    state.approval.write_text(json.dumps(envelope))
+    with pytest.raises(CorruptState):
+        state.load_approval()
 
 
 # --- files are replaced as a whole
 
 
 def save(state: State) -> None:
-    state.save_memory({KEY: OLD})
+    state.save_memory(MEMORY)
+
+
+def approve(state: State) -> None:
+    state.save_approval(APPROVAL)
 
 
 def keep(state: State) -> None:
     state.keep_rules("default: {limits: unlimited}\n" * 10)
 
 
-FILES: dict[str, Callable[[State], None]] = {"memory.json": save, "rules.last.yaml": keep}
+FILES: dict[str, Callable[[State], None]] = {
+    "memory.json": save,
+    "approval.json": approve,
+    "rules.last.yaml": keep,
+}
 
 
 @pytest.fixture(params=FILES)
@@ -399,6 +476,23 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(state: State, written: Wri
     assert (state.directory / name).read_text() == "old"
 
 
+def test_a_file_is_on_the_disk_before_it_takes_its_place_and_its_name_after(
+    state: State, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, write = written
+    synced: list[tuple[Path, int, list[str]]] = []
+
+    def note(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink(), os.fstat(descriptor).st_size, names(state)))
+
+    monkeypatch.setattr(os, "fsync", note)
+    write(state)
+    (file, size, before), (directory, _, after) = synced
+    assert size == (state.directory / name).stat().st_size, "all of it"
+    assert before == [file.name] != [name], "under a name of its own"
+    assert (directory, after) == (state.directory, [name])
+
+
 def test_a_write_that_is_broken_off_leaves_the_old_file_and_no_other(state: State) -> None:
     state.keep_rules("old")
     with pytest.raises(UnicodeEncodeError):
@@ -415,6 +509,19 @@ def test_a_file_that_cannot_be_replaced_leaves_no_temporary_one(state: State, wr
     assert names(state) == [name]
 
 
+# --- what root writes
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_what_root_writes_belongs_to_the_owner_of_the_directory(state: State, written: Written) -> None:
+    name, write = written
+    os.chown(state.directory, NOBODY, 12345)
+    write(state)
+    kept = (state.directory / name).stat()
+    assert (kept.st_uid, kept.st_gid) == (NOBODY, 12345)
+    assert mode(state.directory / name) == 0o640
+
+
 # --- directories that are missing, or not ours
 
 
@@ -427,35 +534,46 @@ def look(state: State) -> None:
     state.load_memory()
 
 
-@pytest.mark.parametrize(("use", "name"), [(save, "memory.json"), (keep, "rules.last.yaml"), (hold, "lock")])
+WRITES = [(save, "memory.json"), (approve, "approval.json"), (keep, "rules.last.yaml")]
+
+
+@pytest.mark.parametrize(("use", "name"), WRITES)
 def test_a_missing_directory_is_a_state_error_that_names_the_file(
     tmp_path: Path, use: Callable[[State], None], name: str
 ) -> None:
-    with pytest.raises(StateError, match=rf"{tmp_path}/absent/{name}: cannot be .*: No such file or directory"):
+    with pytest.raises(StateError, match=rf"{tmp_path}/absent/{name}: cannot be written: No such file or directory"):
         use(State(tmp_path / "absent"))
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("use", "name"), [(save, "memory.json"), (keep, "rules.last.yaml"), (hold, "lock")])
+def test_a_missing_directory_cannot_be_held(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=rf"{tmp_path}/absent: cannot be opened: No such file or directory"):
+        hold(State(tmp_path / "absent"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("use", "name"), WRITES)
 def test_a_directory_that_is_read_only_is_a_state_error_that_names_the_file(
     sealed: State, use: Callable[[State], None], name: str
 ) -> None:
-    with pytest.raises(StateError, match=f"{sealed.directory}/{name}: cannot be .*: Permission denied"):
+    with pytest.raises(StateError, match=f"{sealed.directory}/{name}: cannot be written: Permission denied"):
         use(sealed)
-    assert sealed.load_memory() == {KEY: OLD}, "what is there can be read"
+    assert sealed.load_memory() == MEMORY, "what is there can be read"
 
 
-@pytest.mark.parametrize("use", [save, keep, hold, look])
+@pytest.mark.parametrize("use", [save, approve, keep, hold, look])
 def test_a_file_where_the_directory_should_be_is_a_state_error(tmp_path: Path, use: Callable[[State], None]) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match="Not a directory"):
         use(State(tmp_path / "file"))
 
 
-def test_a_memory_that_is_a_directory_is_a_state_error(state: State) -> None:
-    state.memory.mkdir()
-    with pytest.raises(StateError, match=r"memory\.json: cannot be read: .*Is a directory"):
-        state.load_memory()
+@pytest.mark.parametrize("name", ["memory", "approval"])
+def test_a_directory_where_a_file_should_be_is_a_state_error_and_not_corrupt(state: State, name: str) -> None:
+    (state.directory / f"{name}.json").mkdir()
+    with pytest.raises(StateError, match=rf"{name}\.json: cannot be read: Is a directory") as caught:
+        {"memory": state.load_memory, "approval": state.load_approval}[name]()
+    assert not isinstance(caught.value, CorruptState)
 
 
 @pytest.mark.parametrize("bits", [0, 0o077])
@@ -464,11 +582,11 @@ def test_the_directory_is_made_for_its_owner_and_its_group(tmp_path: Path, bits:
     with umask(bits):
         state.prepare()
     assert mode(state.directory) == 0o750
-    state.save_memory({KEY: OLD})
+    state.save_memory(MEMORY)
 
 
 def test_a_directory_that_is_there_keeps_its_mode_and_its_files(state: State) -> None:
-    state.save_memory({KEY: OLD})
+    state.save_memory(MEMORY)
     state.directory.chmod(0o700)
     state.prepare()
     assert mode(state.directory) == 0o700
@@ -485,21 +603,45 @@ def test_a_directory_that_cannot_be_made_is_a_state_error(tmp_path: Path, sealed
 # --- one pass at a time
 
 
-def test_a_second_pass_is_told_that_the_node_is_busy(state: State) -> None:
+@contextmanager
+def another_process(state: State) -> Iterator[Callable[[], None]]:
+    """Holds the node as another process would, by a descriptor of its own; the callable lets go."""
+    held = os.open(state.directory, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        yield lambda: fcntl.flock(held, fcntl.LOCK_UN)
+    finally:
+        os.close(held)
+
+
+def test_a_second_pass_is_told_at_once_that_the_node_is_busy(state: State) -> None:
     with state.locked(), pytest.raises(Busy, match="another pass"), State(state.directory).locked():
         raise AssertionError("two at once")
 
 
-def test_a_lock_that_another_process_holds_is_waited_for_by_nobody(state: State) -> None:
-    held = os.open(state.directory / "lock", os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(Busy), state.locked():
-            raise AssertionError("two at once")
-    finally:
-        os.close(held)
+def test_a_pass_and_another_process_exclude_each_other(state: State) -> None:
+    with another_process(state), pytest.raises(Busy), state.locked():
+        raise AssertionError("two at once")
     with state.locked():
-        pass
+        held = os.open(state.directory, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(held)
+
+
+def test_whoever_has_patience_gets_the_node_as_soon_as_it_is_free(state: State) -> None:
+    with another_process(state) as let_go:
+        threading.Timer(0.3, let_go).start()
+        before = time.monotonic()
+        with state.locked(patience=60):
+            assert 0.2 < time.monotonic() - before < 30
+
+
+def test_patience_has_an_end(state: State) -> None:
+    before = time.monotonic()
+    with another_process(state), pytest.raises(Busy), state.locked(patience=0.3):
+        raise AssertionError("two at once")
+    assert 0.3 <= time.monotonic() - before < 30
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
@@ -519,34 +661,57 @@ def test_a_pass_that_met_another_does_not_free_the_node(state: State) -> None:
 
 def test_the_lock_is_given_to_no_program_that_is_started_meanwhile(state: State) -> None:
     with state.locked():
-        lock = state.directory / "lock"
-        ours = (fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() == lock)
+        ours = (fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() == state.directory)
         held = [int(descriptor.name) for descriptor in ours]
         assert [os.get_inheritable(descriptor) for descriptor in held] == [False]
 
 
-@pytest.mark.parametrize("bits", [0, 0o777])
-def test_the_lock_is_for_its_owner_and_its_group_whatever_the_umask_is(state: State, bits: int) -> None:
-    with umask(bits), state.locked():
-        assert mode(state.directory / "lock") == 0o640
+def test_a_node_that_was_busy_leaves_no_descriptor_open(state: State) -> None:
+    descriptors = Path("/proc/self/fd")
+    before = len([*descriptors.iterdir()])
+    with another_process(state), pytest.raises(Busy), state.locked(patience=0.2):
+        raise AssertionError("two at once")
+    assert len([*descriptors.iterdir()]) == before
 
 
-def test_a_lock_that_another_user_made_serves_as_well(sealed: State) -> None:
-    user = os.geteuid()
-    os.seteuid(os.getuid())
-    sealed.directory.chmod(0o755)
-    (sealed.directory / "lock").touch()
-    (sealed.directory / "lock").chmod(0o666)
-    os.seteuid(user)
+def test_the_node_can_be_held_where_nothing_can_be_written(sealed: State) -> None:
     with sealed.locked(), pytest.raises(Busy), sealed.locked():
         raise AssertionError("two at once")
 
 
-def test_a_lock_that_is_a_link_is_not_followed(state: State, tmp_path: Path) -> None:
-    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateError, match="lock: cannot be opened"), state.locked():
-        raise AssertionError("followed")
-    assert names(state) == ["lock"]
+def test_holding_the_node_leaves_no_trace(state: State) -> None:
+    hold(state)
+    assert names(state) == []
+
+
+def test_a_file_system_without_locks_is_a_state_error(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StateError, match="cannot be locked: No locks available"):
+        hold(state)
+
+
+# --- the table
+
+
+def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> None:
+    for write in FILES.values():
+        write(state)
+    state.record.touch()
+    assert sorted(file.name for file in state_module.FILES) == names(state)
+
+
+def test_the_version_in_the_table_is_the_one_that_is_written(state: State) -> None:
+    save(state)
+    approve(state)
+    versions = {path.name: json.loads(path.read_text())["version"] for path in (state.memory, state.approval)}
+    assert versions == {file.name: file.version for file in state_module.FILES if file.name in versions}
+
+
+def test_the_version_of_the_record_in_the_table_is_the_records(state: State) -> None:
+    assert state_module.RECORD.version == SCHEMA_VERSION
 
 
 # --- the last good rules

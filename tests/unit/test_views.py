@@ -10,7 +10,7 @@ from plimsoll_agent.changes import Change, Direction
 from plimsoll_agent.decide import Decision, Unmanaged, Wants
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport, Result, Scope
+from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Unknown, because
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk
 
@@ -43,7 +43,8 @@ def test_a_disk_tells_who_it_is() -> None:
         "image": f"volume-{VOLUME}",
         "size": 2**30,
         "encrypted": False,
-        "cluster": ["a:1", "b:1"],
+        "cluster": None,
+        "monitors": ["a:1", "b:1"],
     }
 
 
@@ -93,3 +94,25 @@ def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
         {"guest": "b\x1b🚢", "guest_uuid": "u-2", "reason": {"code": "vanished", "detail": "the guest is gone"}}
     ]
     assert data["notes"] == [{"code": "no-record", "detail": "no space"}]
+    assert data["braked"] is None
+
+
+def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
+    stop = Braked("4f21c8", frozenset({"a/1", "b/2"}), of=9, released=0, loosened=0, cut=2)
+    wait = Result(Kind.WAITS, because(Code.BRAKED, edition="4f21c8", disks=2, of=9))
+    passed = PassReport(Scope(), NOON, 1.25, (replace(changed(), result=wait),), (), (), stop)
+    data = json.loads(json.dumps(views.report_data(passed)))
+    assert data["braked"] == {"edition": "4f21c8", "disks": 2, "of": 9, "released": 0, "loosened": 0, "cut": 2}
+    (outcome,) = data["outcomes"]
+    assert (outcome["result"], outcome["reason"]["code"]) == ("waits", "braked")
+    assert outcome["change"]["after"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}, "what it waits for"
+
+
+def test_a_held_disk_says_so_for_programs_too() -> None:
+    held = because(Code.HOLD, why="import", by="ann", until="2026-11-20T13:00:00+00:00")
+    wanted = Decision(Wants(AFTER, held), (), aside=Wants(BEFORE, RULE))
+    data = json.loads(
+        json.dumps(views.outcome_data(replace(changed(), decision=wanted, result=Result(Kind.RIGHT, held))))
+    )
+    assert data["wanted"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}
+    assert data["reason"] == {"code": "hold", "why": "import", "by": "ann", "until": "2026-11-20T13:00:00+00:00"}

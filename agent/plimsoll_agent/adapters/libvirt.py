@@ -23,6 +23,32 @@ Answer = TypeVar("Answer")
 # libvirt's bindings print every error on stderr unless somebody takes them.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
+_RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
+
+
+class _Link:
+    """A connection, and libvirt's objects for the guests that ran when they were last listed on it.
+
+    Such an object belongs to its connection. It stays good when its guest is started anew: libvirt goes by the
+    uuid. One list takes the place of a lookup at every call.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.connection = libvirt.open(uri)
+        self._running: dict[str, Any] = {}
+
+    def list_running(self) -> dict[str, Any]:
+        """By uuid."""
+        self._running = {domain.UUIDString(): domain for domain in self.connection.listAllDomains(_RUNNING)}
+        return self._running
+
+    def domain(self, uuid: str) -> Any:
+        return self._running.get(uuid) or self.connection.lookupByUUIDString(uuid)
+
+    def close(self) -> None:
+        self._running = {}  # each of them would keep the connection open
+        self.connection.close()
+
 
 class Libvirt:
     """A ``Hypervisor``: libvirtd, or virtqemud, behind a few connections. Use ``close`` when done.
@@ -36,9 +62,9 @@ class Libvirt:
         """Connect. Raises ``Unreachable``."""
         self.uri = uri
         self._deadlines = Deadlines(deadline, at_once)
-        self._idle: SimpleQueue[Any] = SimpleQueue()
+        self._idle: SimpleQueue[_Link] = SimpleQueue()
         try:
-            self._deadlines.call("libvirt", lambda: self._idle.put(libvirt.open(uri)))
+            self._deadlines.call("libvirt", lambda: self._idle.put(_Link(uri)))
         except Unanswered as error:
             raise Unreachable(f"libvirt at {uri} does not answer: {error}") from error
         except libvirt.libvirtError as error:
@@ -53,15 +79,13 @@ class Libvirt:
         """Close the connections that no call is on."""
         with suppress(Empty):
             while True:
-                connection = self._idle.get_nowait()
+                link = self._idle.get_nowait()
                 with suppress(PlimsollError, libvirt.libvirtError):  # it ends with the process at the latest
-                    self._deadlines.call("libvirt", connection.close)
+                    self._deadlines.call("libvirt", link.close)
 
     def guests(self) -> Sequence[GuestRef]:
-        running = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
-
-        def ask(connection: Any) -> list[GuestRef]:
-            return [GuestRef(domain.UUIDString(), domain.name()) for domain in connection.listAllDomains(running)]
+        def ask(link: _Link) -> list[GuestRef]:
+            return [GuestRef(uuid, domain.name()) for uuid, domain in link.list_running().items()]
 
         try:
             found = self._call("libvirt", ask)
@@ -109,8 +133,13 @@ class Libvirt:
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         def define(domain: Any) -> None:
             # The persistent definition is another text: the same letter may be another volume there.
-            if domain.isPersistent() and _stands_in(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), disk):
+            if not _stands_in(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), disk):
+                return
+            try:
                 domain.setBlockIoTune(disk.target, limits.full_set(), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+            except libvirt.libvirtError:
+                if domain.isPersistent():  # one that is not shows its live XML for a definition
+                    raise
 
         self._ask("libvirt", disk.guest.uuid, define)
 
@@ -125,15 +154,17 @@ class Libvirt:
         )
         return qmp.limits_by_image(json.loads(answer)["return"])
 
-    def _connection(self) -> Any:
+    def _link(self) -> _Link:
         try:
             return self._idle.get_nowait()
         except Empty:
-            return libvirt.open(self.uri)
+            link = _Link(self.uri)
+            link.list_running()
+            return link
 
     def _ask(self, who: str, uuid: str, question: Callable[[Any], Answer]) -> Answer:
-        def ask(connection: Any) -> Answer:
-            domain = connection.lookupByUUIDString(uuid)
+        def ask(link: _Link) -> Answer:
+            domain = link.domain(uuid)
             try:
                 return question(domain)
             except libvirt.libvirtError:
@@ -144,19 +175,19 @@ class Libvirt:
 
         return self._call(who, ask)
 
-    def _call(self, who: str, ask: Callable[[Any], Answer]) -> Answer:
-        def on_a_connection() -> Answer:
+    def _call(self, who: str, ask: Callable[[_Link], Answer]) -> Answer:
+        def on_a_link() -> Answer:
             try:
-                connection = self._connection()
+                link = self._link()
                 try:
-                    return ask(connection)
+                    return ask(link)
                 finally:
-                    if connection.isAlive():
-                        self._idle.put(connection)
+                    if link.connection.isAlive():
+                        self._idle.put(link)
             except libvirt.libvirtError as error:
                 raise _translated(error) from error
 
-        return self._deadlines.call(who, on_a_connection)
+        return self._deadlines.call(who, on_a_link)
 
 
 def _translated(error: Any) -> PlimsollError:

@@ -10,7 +10,8 @@ from typing import Any
 from cliff import columns, lister, show
 
 from plimsoll_agent import report, views
-from plimsoll_agent.cli.base import NodeCommand, run, standing, state_of
+from plimsoll_agent.cli.base import NodeCommand
+from plimsoll_agent.cli.standing import run, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
@@ -41,10 +42,10 @@ class _DiskCommand(NodeCommand):
 
     def look(self, parsed_args: argparse.Namespace, guests: Iterable[str] = ()) -> PassReport:
         settings = self.settings(parsed_args)
-        stand = standing(settings, None, keep=False)
+        stand = standing(settings, look_only=True)
         with self.libvirt(settings) as hypervisor:
             scope = Scope(frozenset(guests))
-            passed = run(settings, hypervisor, stand.situation, scope=scope, mode=Mode.PLAN, sizes=True)
+            passed = run(settings, hypervisor, stand, scope=scope, mode=Mode.PLAN, sizes=True)
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
         self._sound = stand.complaint is None
@@ -102,15 +103,16 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
 
 def _list_sum(passed: PassReport) -> str:
     disks = len(passed.outcomes)
+    waiting = f" {passed.count(Kind.WAITS)} waiting," if passed.count(Kind.WAITS) else ""
     guests = len({outcome.disk.guest.uuid for outcome in passed.outcomes})
     return (
         f"{disks} disk{'' if disks == 1 else 's'} on {guests} guest{'' if guests == 1 else 's'}:"
         f" {passed.count(Kind.RIGHT)} ok, {passed.count(Kind.PLANNED)} to change,"
-        f" {passed.count(Kind.LEFT_ALONE)} left alone, {passed.count(Kind.NOT_KNOWN)} not known"
+        f" {passed.count(Kind.LEFT_ALONE)} left alone,{waiting} {passed.count(Kind.NOT_KNOWN)} not known"
     )
 
 
-class _OneDisk(_DiskCommand):
+class OneDisk(_DiskCommand):
     """A command about one disk."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -124,7 +126,7 @@ class _OneDisk(_DiskCommand):
     def find(self, parsed_args: argparse.Namespace) -> Outcome:
         """The one disk that is meant. Raises ``UsageError`` when none or several are."""
         passed = self.look(parsed_args)
-        meant = [o for o in passed.outcomes if _is_meant(o.disk, parsed_args.guest, parsed_args.disk)]
+        meant = [o for o in passed.outcomes if o.disk.named.means(parsed_args.guest, parsed_args.disk)]
         if len(meant) == 1:
             trouble = meant[0].result.kind is Kind.NOT_KNOWN
             self.status = 1 if trouble or not self._sound else 0  # of this disk, whatever ails the others
@@ -139,13 +141,7 @@ class _OneDisk(_DiskCommand):
         raise UsageError(f"{asked!r} can mean {names}; name the guest and the disk")
 
 
-def _is_meant(disk: Disk, guest: str, target: str | None) -> bool:
-    if target is None and disk.volume_id == guest:
-        return True
-    return guest in (disk.guest.name, disk.guest.uuid) and target in (None, disk.target, disk.volume_id)
-
-
-class DiskShow(_OneDisk, show.ShowOne):
+class DiskShow(OneDisk, show.ShowOne):
     """Show one disk: who it is, what QEMU has in force, and what libvirt's definition says."""
 
     @property
@@ -206,7 +202,7 @@ def _text(value: object) -> str:
             return report.printable(str(value))
 
 
-class DiskExplain(_OneDisk, lister.Lister):
+class DiskExplain(OneDisk, lister.Lister):
     """Tell why a disk's limits are what they are: who was asked in which order, and what the answers were."""
 
     @property

@@ -8,7 +8,8 @@ import logging
 from contextlib import nullcontext
 
 from plimsoll_agent import report, views
-from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits, run, standing, state_of
+from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits
+from plimsoll_agent.cli.standing import run, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
@@ -35,18 +36,26 @@ class _Pass(NodeCommand):
         add_limits(parser)
         return parser
 
-    def do(self, parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None, mode: Mode) -> _Ended:
+    def do(
+        self,
+        parsed_args: argparse.Namespace,
+        settings: Settings,
+        by_hand: Limits | None,
+        mode: Mode,
+        *,
+        sure: bool = False,
+    ) -> _Ended:
         state = state_of(settings)
         if mode is not Mode.PLAN:
             state.prepare()
         text = parsed_args.format == "text"
         with nullcontext() if mode is Mode.PLAN else state.locked():
-            stand = standing(settings, by_hand, keep=mode is not Mode.PLAN)
+            stand = standing(settings, by_hand, look_only=mode is Mode.PLAN, sure=sure)
             with self.libvirt(settings) as hypervisor:
                 passed = run(
                     settings,
                     hypervisor,
-                    stand.situation,
+                    stand,
                     scope=Scope(frozenset(parsed_args.guest)),
                     mode=mode,
                     tell=self._tell if text else lambda _: None,
@@ -58,7 +67,7 @@ class _Pass(NodeCommand):
             self._say(json.dumps(views.report_data(passed), indent=2))
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
-        return _Ended(passed, sound=stand.complaint is None and not self._unheard)
+        return _Ended(passed, mode, sound=stand.complaint is None and not self._unheard)
 
     def _tell(self, outcome: Outcome) -> None:
         line = report.outcome_line(outcome)
@@ -82,21 +91,23 @@ class _Pass(NodeCommand):
 class _Ended:
     """How a pass ended, as an exit status."""
 
-    def __init__(self, passed: PassReport, *, sound: bool) -> None:
+    def __init__(self, passed: PassReport, mode: Mode, *, sound: bool) -> None:
         self._passed = passed
         self._sound = sound
+        self._waiting = passed.count(Kind.WAITS) if mode is Mode.ENFORCE else 0
+        self._braked = passed.braked is not None and mode is Mode.ENFORCE
 
     def of_plan(self) -> int:
         """0 nothing to change, 2 changes, 1 trouble."""
         if self._passed.failures or not self._sound:
             return 1
-        return 2 if self._passed.count(Kind.PLANNED) else 0
+        return 2 if self._passed.count(Kind.PLANNED, Kind.WAITS) else 0
 
     def of_enforce(self) -> int:
-        """0 all as wanted, 3 some of it or without a trace of it, 1 none of it or older rules than meant."""
-        if not self._sound:
+        """0 all as wanted, 3 some of it or without a trace of it, 1 none of it, braked, or older rules than meant."""
+        if not self._sound or self._braked:
             return 1
-        if not self._passed.failures:
+        if not self._passed.failures and not self._waiting:
             return 3 if self._passed.notes else 0
         return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED) else 1
 
@@ -118,12 +129,16 @@ class Enforce(_Pass):
     Nothing is written while the mode is observe, which is what is shipped: set ``mode = enforce`` in the
     settings, or say ``--mode enforce``. Limits that are given here are a decision too, and need neither.
 
-    Exit status: 0 all is as wanted, 3 some of it, 1 none of it, 64 usage.
+    Exit status: 0 nothing failed or waits, 3 some is not as wanted, 1 nothing is, or many changes need an approval,
+    64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
+        parser.add_argument(
+            "--yes", action="store_true", help="no brake: change many disks at once without plimsoll approve"
+        )
         parser.add_argument("--mode", choices=("observe", "enforce"), help="instead of the mode in the settings")
         return parser
 
@@ -131,7 +146,7 @@ class Enforce(_Pass):
         by_hand = given_limits(parsed_args)
         settings = self.settings(parsed_args)
         mode = _mode(parsed_args, settings, by_hand)
-        ended = self.do(parsed_args, settings, by_hand, mode)
+        ended = self.do(parsed_args, settings, by_hand, mode, sure=parsed_args.yes)
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
             why = "This was a dry run" if mode is Mode.PLAN else "The mode is observe (--mode enforce is the other)"
             self._say(f"{why}: nothing was changed.")

@@ -14,11 +14,15 @@ def limits_of_others(disk: Disk, situation: Situation) -> tuple[Step, ...]:
     """A disk whose definition has limits that plimsoll did not set is left alone; a rule may override.
 
     The definition decides, not QEMU: Nova and Cinder speak through it. A limit that stands in QEMU alone was
-    set behind libvirt's back and is nobody's promise.
+    set behind libvirt's back and is nobody's promise. While a hold stands on the disk, or has just ended, what
+    it had before counts.
     """
     if isinstance(disk.defined, Unknown):
         return (Step(_ASKED, disk.defined),)
     remembered = situation.ours(disk)
-    if disk.defined == Limits() or (remembered is not None and remembered.put is not None):
+    attached_with = disk.defined
+    if remembered is not None and remembered.put is not None:
+        attached_with = (remembered.returns if remembered.theirs else None) or Limits()
+    if attached_with.unlimited:
         return (Step(_ASKED, Silent(because(Code.NO_LIMIT))),)
-    return (Step(_ASKED, Unmanaged(because(Code.FOREIGN_LIMIT, limits=disk.defined.in_effect()))),)
+    return (Step(_ASKED, Unmanaged(because(Code.FOREIGN_LIMIT, limits=attached_with.in_effect()))),)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from plimsoll_agent.decide import Answer, Silent, Situation, Step, Unmanaged, Wants
+from plimsoll_agent.decide import Answer, Silent, Situation, Step, Unmanaged, Wants, silence_of
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Rule
 
 
@@ -14,29 +15,34 @@ def first_word(disk: Disk, situation: Situation) -> tuple[Step, ...]:
     """Rules that say ``manage: false``, limits given by hand, and rules that override."""
     rules = situation.rules
     if rules.command_line is not None:
-        exempt = _ask(disk, (rule for rule in rules.rules if not rule.manage))
+        exempt = _ask(disk, situation, lambda rule: not rule.manage, _limits)
         return (*exempt, Step("command line", Wants(rules.command_line, because(Code.COMMAND_LINE))))
-    return _ask(disk, (rule for rule in rules.rules if rule.override or not rule.manage))
+    return _ask(disk, situation, lambda rule: rule.override or not rule.manage, _limits)
 
 
 def last_word(disk: Disk, situation: Situation) -> tuple[Step, ...]:
-    """The other rules, then the node's default."""
+    """The other rules, then the node's default, then rules that release what nobody speaks of."""
     default = situation.rules.default
     last: Answer = Silent(because(Code.NO_DEFAULT))
     if default is not None:
         last = Wants(default, because(Code.NODE_DEFAULT))
-    others = _ask(disk, (rule for rule in situation.rules.rules if rule.manage and not rule.override))
-    return (*others, Step("default", last))
+    others = _ask(disk, situation, lambda rule: rule.limits is not None and not rule.override, _limits)
+    return (*others, Step("default", last), *_ask(disk, situation, lambda rule: rule.release_when_silent, _release))
 
 
-def _ask(disk: Disk, rules: Iterable[Rule]) -> tuple[Step, ...]:
-    return tuple(Step(f'rule "{rule.name}"', _answer(disk, rule)) for rule in rules)
+def _ask(
+    disk: Disk, situation: Situation, concerned: Callable[[Rule], bool], word: Callable[[Rule], Answer]
+) -> tuple[Step, ...]:
+    return tuple(
+        Step(f'rule "{rule.name}"', silence_of(rule, disk, situation) or word(rule))
+        for rule in situation.rules.rules
+        if concerned(rule)
+    )
 
 
-def _answer(disk: Disk, rule: Rule) -> Answer:
-    misfit = rule.match.misfit(disk)
-    if isinstance(misfit, Unknown):
-        return misfit
-    if misfit is not None:
-        return Silent(because(Code.RULE_DOES_NOT_MATCH, word=misfit))
-    return Wants(rule.limits, rule.reason) if rule.limits is not None else Unmanaged(rule.reason)
+def _limits(rule: Rule) -> Answer:
+    return Unmanaged(rule.reason) if rule.limits is None else Wants(rule.limits, rule.reason)
+
+
+def _release(rule: Rule) -> Answer:
+    return Wants(Limits(), because(Code.RULE_RELEASES, **rule.reason.facts))

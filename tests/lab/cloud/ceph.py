@@ -147,6 +147,7 @@ class Ceph:
         rings = {
             home / "ceph.client.admin.keyring": ("client.admin",),
             home / "ceph.client.cinder.keyring": ("client.cinder",),
+            home / "ceph.client.plimsoll.keyring": ("client.plimsoll",),
             self._layout.root / "ceph/all.keyring": tuple(keys),
             self._layout.root / "ceph/mgr.a/keyring": ("mgr.a",),
         }

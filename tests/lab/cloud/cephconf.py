@@ -33,6 +33,7 @@ CAPABILITIES = {
         "osd": "profile rbd pool=volumes, profile rbd pool=vms, profile rbd-read-only pool=images",
         "mgr": "profile rbd pool=volumes, profile rbd pool=vms",
     },
+    "client.plimsoll": {"mon": "allow r"},
     "mgr.a": {"mon": "allow profile mgr", "osd": "allow *", "mds": "allow *"},
     **{f"osd.{n}": {"mon": "allow profile osd", "mgr": "allow profile osd", "osd": "allow *"} for n in OSDS},
 }

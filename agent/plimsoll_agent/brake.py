@@ -1,0 +1,85 @@
+"""The brake: a slip in one line must not reach a whole node before a person has seen what it does. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plimsoll_agent.changes import Direction, cut_by_more_than_half, direction
+from plimsoll_agent.decide import Remembered, Situation, Wants
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Braked, Outcome
+from plimsoll_agent.reason import Code
+
+_BY_A_PERSON = (Code.COMMAND_LINE, Code.HOLD, Code.HOLD_ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Brake:
+    """How many disks of a node may be changed gravely, because something else is wanted of them, without asking."""
+
+    disks: int = 5
+    percent: int = 20
+    approved: str | None = None
+    """The edition that a person approved of."""
+
+    def stops(self, grave: int, of: int) -> bool:
+        return grave > max(self.disks, of * self.percent / 100)
+
+
+def edition(situation: Situation) -> str:
+    """What tells this state of the rules from others; a rule that has ended makes another state of it."""
+    ended = [rule.name for rule in situation.rules.rules if rule.ended(situation.now)]
+    if not ended:
+        return situation.rules.edition
+    return hashlib.sha256("\0".join([situation.rules.edition, *ended]).encode()).hexdigest()[:6]
+
+
+def braked(considered: Sequence[Outcome], situation: Situation, brake: Brake, *, observing: bool) -> Braked | None:
+    """What must wait for a person, None when nothing must.
+
+    Only what is wanted *anew* counts: what was wanted of the disk before is in the memory, by ``Disk.key``, so
+    that neither a new guest nor one that lost its limits in a reboot is held up. A disk that does not answer
+    counts too: its change is to come. While plimsoll only observes, only disks that it has limited before count.
+    """
+    this_edition = edition(situation)
+    if brake.approved == this_edition:
+        return None
+    grave = [
+        (outcome.disk.key, how)
+        for outcome in considered
+        if (how := _grave(outcome, situation, observing)) is not None
+    ]
+    if not brake.stops(len(grave), len(considered)):
+        return None
+    hows = [how for _, how in grave]
+    return Braked(
+        this_edition,
+        frozenset(key for key, _ in grave),
+        len(considered),
+        released=hows.count(Direction.LIFT),
+        loosened=hows.count(Direction.LOOSEN),
+        cut=hows.count(Direction.TIGHTEN),
+    )
+
+
+def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction | None:
+    """How gravely the disk would be changed: released, loosened, or (``TIGHTEN``) cut by more than half."""
+    wanted, in_force = outcome.decision.wanted, outcome.disk.in_force
+    remembered = situation.memory.get(outcome.disk.key)
+    if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in _BY_A_PERSON:
+        return None
+    if remembered.wanted == wanted.limits or (observing and remembered.put is None):
+        return None
+    if isinstance(in_force, Limits) and outcome.change is None:
+        return None
+    before = _before(remembered, in_force)
+    how = direction(before, wanted.limits)
+    return None if how is Direction.TIGHTEN and not cut_by_more_than_half(before, wanted.limits) else how
+
+
+def _before(remembered: Remembered, in_force: object) -> Limits:
+    if remembered.wanted is not None:
+        return remembered.wanted
+    return in_force if isinstance(in_force, Limits) else Limits()

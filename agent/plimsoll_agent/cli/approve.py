@@ -1,0 +1,110 @@
+"""``plimsoll approve``, ``pause`` and ``resume``: what a person says about a whole node."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from plimsoll_agent.brake import edition
+from plimsoll_agent.cli.base import LocalCommand
+from plimsoll_agent.cli.standing import rules_in_force, state_of, who
+from plimsoll_agent.decide import Situation
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.pause import Pause
+from plimsoll_agent.reason import Code, because
+from plimsoll_agent.record import Event, Happening, Record
+from plimsoll_agent.report import printable, words
+from plimsoll_agent.state import Approval, State, StateError
+
+
+class _NodeWord(LocalCommand):
+    """A word about this node, which the record keeps."""
+
+    def note(self, state: State, event: Event) -> int:
+        """Exit status 3 when what was done stands, but not in the record."""
+        try:
+            state.prepare()
+            Record(state.record).note([event])
+        except StateError as error:
+            self.app.stderr.write(f"It is not in the record: {error}\n")
+            return 3
+        return 0
+
+
+class Approve(_NodeWord):
+    """Let through what the brake stopped, under just the rules that EDITION stands for.
+
+    Where a change of the rules would release many disks, loosen them, or cut them by more than half, a pass
+    changes none of them, and names the edition. After the approval the next pass changes them. Look at plimsoll
+    plan first. Other rules need another approval; the same rules file has the same edition on every node.
+
+    Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when the rules are others by now.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("edition", metavar="EDITION", help="the six digits that the pass named")
+        parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        settings = self.settings(parsed_args)
+        state, now, by = state_of(settings), datetime.now(UTC), who()
+        in_force, complaint = rules_in_force(settings, state, keep=False)
+        if complaint:
+            self.app.stderr.write(f"{complaint}\n")
+        present = edition(Situation(now, in_force))
+        if parsed_args.edition != present:
+            raise UsageError(
+                f"{parsed_args.edition} does not stand for the rules now, {present} does; see: plimsoll plan"
+            )
+        state.prepare()
+        state.save_approval(Approval(present, by, now))
+        self.app.stdout.write(f"Approved: {present}. The next pass goes through with it.\n")
+        reason = because(Code.APPROVED, edition=present, why=parsed_args.reason)
+        return self.note(state, Event(now, by, Happening.APPROVED, reason))
+
+
+class PauseNode(_NodeWord):
+    """Write no limit on this node from now on, until plimsoll resume.
+
+    Passes go on to look and to report. A pass that is under way stops writing too. Limits that are in force stay.
+
+    Exit status: 0 paused, 3 paused but not recorded, 1 not paused, 64 when it was paused already.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; every pass shows it")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        settings = self.settings(parsed_args)
+        now, by, pause = datetime.now(UTC), who(), Pause(settings.pause_file)
+        already = pause.reason()
+        if already is not None:
+            raise UsageError(f"{words(already)}; to say something else: plimsoll resume, then plimsoll pause")
+        pause.begin(printable(parsed_args.reason), by, now)
+        self.app.stdout.write(f"Paused: no limit is written on this node while {settings.pause_file} is there.\n")
+        reason = because(Code.OPERATOR, why=parsed_args.reason)
+        return self.note(state_of(settings), Event(now, by, Happening.PAUSED, reason))
+
+
+class ResumeNode(_NodeWord):
+    """Let passes write limits on this node again.
+
+    Exit status: 0 resumed, 3 resumed but not recorded, 64 when the node was not paused, 1 still paused.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why, for the record")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        settings = self.settings(parsed_args)
+        if not Pause(settings.pause_file).end():
+            raise UsageError(f"this node is not paused: there is no {settings.pause_file}")
+        self.app.stdout.write("Resumed: the next pass writes limits again.\n")
+        reason = because(Code.OPERATOR, why=parsed_args.reason)
+        return self.note(state_of(settings), Event(datetime.now(UTC), who(), Happening.RESUMED, reason))

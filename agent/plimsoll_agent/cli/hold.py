@@ -1,0 +1,218 @@
+"""``plimsoll disk hold``: an operator's exception for one disk, with an end."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cliff import lister
+
+from plimsoll_agent import report, spans, views
+from plimsoll_agent.cli.base import LocalCommand
+from plimsoll_agent.cli.disk import OneDisk, Shown
+from plimsoll_agent.cli.standing import run, standing, state_of, who
+from plimsoll_agent.config import Settings
+from plimsoll_agent.decide import Unmanaged
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.holds import Hold, standing_holds
+from plimsoll_agent.ledger import Ledger, hold_event
+from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.outcome import Kind, Scope
+from plimsoll_agent.passes import Mode
+from plimsoll_agent.reason import Code
+from plimsoll_agent.record import Happening, Record
+from plimsoll_agent.state import Memory, State
+
+# A pass takes seconds; one with guests that hang takes a few deadlines.
+_PATIENCE = 60.0
+_LONGEST = timedelta(days=366)
+
+
+class HoldAdd(OneDisk):
+    """Hold one disk: as it is, or at other limits, until an end; it comes before all rules and sources.
+
+    A rule that says manage: false stands even so. In mode enforce a pass over the guest follows at once; as ever
+    nothing is loosened while the cluster is not well. When the hold ends, the disk goes back to what rules and
+    sources want, and where they want nothing, to what it had before. A second hold on a disk replaces the first.
+
+    A hold is kept on this node, across restarts of the guest and of the node. It is lost when the guest
+    migrates, and the guest takes the held limits along: end the hold first, and let a pass go by.
+
+    Exit status: 0 the hold stands and is in force, 3 it stands and waits, 1 there is no hold, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--for", dest="span", metavar="SPAN", required=True, help="how long: 2h, 90m, 1d12h")
+        parser.add_argument(
+            "--limits",
+            metavar="NAME=VALUE[,NAME=VALUE...]",
+            help="the full set (total_iops_sec=500): what is not named is unlimited; or the word unlimited;"
+            " without it the disk is left as it is",
+        )
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown wherever the disk is")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        span, limits = _span(parsed_args.span), _limits(parsed_args.limits)
+        settings = self.settings(parsed_args)
+        state = state_of(settings)
+        state.prepare()
+        with state.locked(patience=_PATIENCE):
+            disk, now = self._meant(parsed_args), datetime.now(UTC)
+            memory = Ledger(state, who()).recall(now, look_only=False)
+            hold = Hold(disk.named, limits, now, now + span, who(), report.printable(parsed_args.reason))
+            _keep(state, replace(memory, holds={**memory.holds, disk.key: hold}), hold, Happening.HOLD_ADDED, now)
+            name, until = report.disk_name(disk), f"{hold.until:%Y-%m-%d %H:%M} UTC"
+            self.app.stdout.write(f"{name}  held until {until}: {_held_at(limits)}\n")
+            return self._apply(settings, disk)
+
+    def _meant(self, parsed_args: argparse.Namespace) -> Disk:
+        outcome = self.find(parsed_args)
+        wanted = outcome.decision.wanted
+        if isinstance(wanted, Unmanaged) and wanted.reason.code is Code.RULE_UNMANAGES:
+            raise UsageError(
+                f"{report.disk_name(outcome.disk)}: {report.words(wanted.reason)}; no hold can change that"
+            )
+        return outcome.disk
+
+    def _apply(self, settings: Settings, disk: Disk) -> int:
+        mode = Mode(settings.mode)
+        if mode is Mode.OBSERVE:
+            self.app.stdout.write("The mode is observe: nothing was changed, and the hold shows in what is wanted.\n")
+            return 0
+        # What the brake keeps from the guest's other disks is not let through by the way.
+        careful = replace(settings, brake=replace(settings.brake, disks=0, percent=0))
+        stand = standing(careful, look_only=False)
+        with self.libvirt(settings) as hypervisor:
+            passed = run(settings, hypervisor, stand, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
+        outcome = next((outcome for outcome in passed.outcomes if outcome.disk.key == disk.key), None)
+        if outcome is None:
+            self.app.stdout.write(f"{report.disk_name(disk)}  is gone by now\n")
+            return 3
+        line = report.outcome_line(outcome)
+        if line is not None:
+            self.app.stdout.write(f"{line}\n")
+        return 0 if outcome.result.kind in (Kind.RIGHT, Kind.CHANGED, Kind.LEFT_ALONE) else 3
+
+
+class HoldEnd(LocalCommand):
+    """End a hold before its time; the next pass puts the disk right.
+
+    Exit status: 0 ended, 1 not ended, 64 when there is no such hold.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("guest", help="libvirt's name or uuid of the guest, or the id of a volume")
+        parser.add_argument(
+            "disk", nargs="?", help="the disk by its target (vda) or volume id; may be left out where one is held"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        settings = self.settings(parsed_args)
+        state = state_of(settings)
+        state.prepare()
+        with state.locked(patience=_PATIENCE):
+            now = datetime.now(UTC)
+            memory = Ledger(state, who()).recall(now, look_only=False)
+            holds = standing_holds(memory.holds, now)
+            meant = [key for key, hold in holds.items() if hold.disk.means(parsed_args.guest, parsed_args.disk)]
+            asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
+            if not meant:
+                raise UsageError(f"no hold stands on {asked!r}; see: plimsoll disk hold list")
+            if len(meant) > 1:
+                names = ", ".join(_name(holds[key]) for key in meant)
+                raise UsageError(f"{asked!r} can mean {names}; name the guest and the disk")
+            ended = holds.pop(meant[0])
+            _keep(state, replace(memory, holds=holds), ended, Happening.HOLD_ENDED, now)
+            self.app.stdout.write(f"{_name(ended)}  no longer held; the next pass puts it right\n")
+        return 0
+
+
+class HoldList(LocalCommand, lister.Lister):
+    """List the holds that stand on this node."""
+
+    formatter_namespace = "plimsoll.formatter.list"
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        now = datetime.now(UTC)
+        memory = Ledger(state_of(self.settings(parsed_args)), who()).recall(now, look_only=True)
+        holds = sorted(standing_holds(memory.holds, now).values(), key=lambda hold: hold.until)
+        return ("guest", "disk", "volume", "limits", "until", "left", "by", "reason"), [
+            (
+                Shown(hold.disk.guest_name, report.printable(hold.disk.guest_name)),
+                Shown(hold.disk.target, report.printable(hold.disk.target)),
+                Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),
+                Shown(views.limits_data(hold.limits), _held_at(hold.limits)),
+                Shown(hold.until.isoformat(timespec="seconds"), f"{hold.until:%Y-%m-%d %H:%M} UTC"),
+                Shown(int((hold.until - now).total_seconds()), spans.words(hold.until - now)),
+                Shown(hold.by, report.printable(hold.by)),
+                Shown(hold.why, report.printable(hold.why)),
+            )
+            for hold in holds
+        ]
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        data = list(data)
+        if not data and parsed_args.formatter == "table":
+            self.app.stdout.write("No disk of this node is held.\n")
+            return 0
+        return super().produce_output(parsed_args, column_names, data)
+
+
+def _keep(state: State, memory: Memory, about: Hold, what: Happening, now: datetime) -> None:
+    """The record first: what is not there did not happen. Raises ``StateError``."""
+    Record(state.record).note([hold_event(about, what, now, who())])
+    state.save_memory(memory)
+
+
+def _name(hold: Hold) -> str:
+    return f"{report.printable(hold.disk.guest_name)} {report.printable(hold.disk.target)}"
+
+
+def _held_at(limits: Limits | None) -> str:
+    return "as it is" if limits is None else report.short_limits(limits)
+
+
+def _span(text: str) -> timedelta:
+    try:
+        span = spans.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from error
+    if span > _LONGEST:
+        raise UsageError(f"--for: {text} is more than a year; what is to last belongs into a rule")
+    return span
+
+
+def _limits(text: str | None) -> Limits | None:
+    if text is None:
+        return None
+    if text == "unlimited":
+        return Limits()
+    # No group_name: what several disks share belongs into a rule, which speaks of all of them.
+    known = [parameter.name for parameter in PARAMETERS]
+    given: dict[str, object] = {}
+    for word in text.replace(",", " ").split():
+        name, _, value = word.partition("=")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise UsageError(f"--limits: {name} is no limit; {meant}")
+        if name in given:
+            raise UsageError(f"--limits: {name} stands there twice")
+        given[name] = int(value) if value.isascii() and value.isdigit() else value
+    try:
+        if given:
+            return Limits.from_mapping(given)
+    except LimitsError as error:
+        raise UsageError(f"--limits: {error}") from error
+    raise UsageError("--limits: says nothing; write total_iops_sec=500, or unlimited")

@@ -1,0 +1,147 @@
+"""What a pass of this node stands on: its rules, its memory, and what may keep it from a change."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from plimsoll_agent import clusters, config, rulesfile
+from plimsoll_agent.adapters.ceph import Ceph
+from plimsoll_agent.config import Settings
+from plimsoll_agent.decide import Situation
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.gate import Gate
+from plimsoll_agent.hypervisor import Hypervisor
+from plimsoll_agent.ledger import Ledger
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Outcome, PassReport, Scope
+from plimsoll_agent.passes import Caution, Mode, run_pass
+from plimsoll_agent.pause import Pause
+from plimsoll_agent.rules import Rules
+from plimsoll_agent.sources import SOURCES
+from plimsoll_agent.state import State, StateError
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a pass stands on, and what was wrong with the rules if they are older ones."""
+
+    situation: Situation
+    ledger: Ledger
+    caution: Caution
+    complaint: str | None
+
+
+def state_of(settings: Settings) -> State:
+    """The node's state. The kernel tells one run of the node from the next; where it does not, each is another."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = uuid4().hex
+    return State(settings.state_dir, boot)
+
+
+def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bool, sure: bool = False) -> Standing:
+    """Rules, memory and caution; ``look_only`` leaves no trace of it, ``sure`` is a person who says yes.
+
+    Raises ``ConfigError`` when the rules are broken and there are no last good ones, ``StateError`` when the
+    memory cannot be read.
+    """
+    state, now = state_of(settings), datetime.now(UTC)
+    in_force, complaint = rules_in_force(settings, state, keep=not look_only)
+    if by_hand is not None:
+        in_force = in_force.with_command_line(by_hand)
+    ledger = Ledger(state, who())
+    memory = ledger.recall(now, look_only=look_only)
+    brake = None if sure else replace(settings.brake, approved=ledger.approved(look_only=look_only))
+    ceph = settings.ceph
+    gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
+    return Standing(
+        Situation(now, in_force, memory.disks, memory.holds),
+        ledger,
+        Caution(brake, gate, Pause(settings.pause_file).reason, settings.rounds),
+        complaint,
+    )
+
+
+def rules_in_force(settings: Settings, state: State, *, keep: bool) -> tuple[Rules, str | None]:
+    """The rules to run on; ``keep`` notes good ones for the day when they are not.
+
+    A file that disappears, or is cut off, is a fault once there were rules in it.
+    """
+    path, last = settings.rules_file, _last_rules(state)
+    try:
+        text = rulesfile.read(path, required=path != config.RULES_FILE or bool(last and last.text.strip()))
+        in_force = rulesfile.parse(text, str(path))
+    except ConfigError as error:
+        if last is None:
+            raise
+        try:
+            return rulesfile.parse(last.text, str(state.last_rules)), (
+                f"{error}\nThe pass ran on the last good rules ({last.written:%Y-%m-%d %H:%M} UTC)."
+            )
+        except ConfigError as another:
+            raise ConfigError(f"{error}\n{another}") from another
+    if keep:
+        try:
+            state.keep_rules(text)
+        except StateError as trouble:
+            LOG.warning("%s", trouble)
+    return in_force, None
+
+
+@dataclass(frozen=True, slots=True)
+class _LastRules:
+    text: str
+    written: datetime
+
+
+def _last_rules(state: State) -> _LastRules | None:
+    try:
+        text = state.last_rules.read_text(encoding="utf-8", errors="replace")
+        return _LastRules(text, datetime.fromtimestamp(state.last_rules.stat().st_mtime, UTC))
+    except OSError:
+        return None
+
+
+def run(
+    settings: Settings,
+    hypervisor: Hypervisor,
+    stand: Standing,
+    *,
+    scope: Scope,
+    mode: Mode,
+    sizes: bool = False,
+    tell: Callable[[Outcome], None] = lambda _: None,
+) -> PassReport:
+    """A pass over this node with its settings; the caller holds the node's lock when it may write."""
+    return run_pass(
+        scope,
+        stand.situation,
+        mode,
+        hypervisor=hypervisor,
+        sources=SOURCES,
+        ledger=stand.ledger,
+        bounds=settings.bounds,
+        caution=stand.caution,
+        sizes=sizes,
+        tell=tell,
+    )
+
+
+def who() -> str:
+    """Who makes the change, for the record: the user, and the one behind sudo."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a user without an entry in the user database
+        user = str(os.getuid())
+    behind = os.environ.get("SUDO_USER")
+    return f"{user} ({behind})" if behind else user

@@ -1,0 +1,36 @@
+"""Holds: an operator's exception for one disk, with an end and a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from plimsoll_agent.disk import DiskName
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, Reason, because
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a person wants for one disk of this node, for a time; it knows nothing of other nodes."""
+
+    disk: DiskName
+    limits: Limits | None
+    """None leaves the disk as it is, whatever that is."""
+    since: datetime
+    until: datetime
+    by: str
+    why: str
+
+    @property
+    def reason(self) -> Reason:
+        return because(Code.HOLD, why=self.why, by=self.by, until=self.until.isoformat(timespec="seconds"))
+
+    def ended(self, now: datetime) -> bool:
+        return now >= self.until
+
+
+def standing_holds(holds: Mapping[str, Hold], now: datetime) -> dict[str, Hold]:
+    """Those that have not ended."""
+    return {key: hold for key, hold in holds.items() if not hold.ended(now)}

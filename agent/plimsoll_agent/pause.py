@@ -1,0 +1,54 @@
+"""The pause file: while it is there, no limit of this node is written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.reason import Code, Reason, because
+from plimsoll_agent.state import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The file (``/etc/plimsoll/paused``). Whatever stands in it, that it is there is what counts."""
+
+    file: Path
+
+    def reason(self) -> Reason | None:
+        """Why nothing may be written; None when the node is not paused."""
+        try:
+            os.lstat(self.file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:  # nobody can say that it is not there
+            return because(Code.PAUSED, file=str(self.file), why=f"cannot be looked at: {error.strerror}")
+        return because(Code.PAUSED, file=str(self.file), why=self._why())
+
+    def _why(self) -> str:
+        """What stands in the file, as far as it can be read."""
+        try:
+            descriptor = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # of a pipe nobody waits
+            try:
+                return " ".join(os.read(descriptor, 1000).decode("utf-8", "replace").split())
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return ""
+
+    def begin(self, why: str, by: str, now: datetime) -> None:
+        """Raises ``StateError``."""
+        write_whole(self.file, f"{why}\n(by {by}, {now:%Y-%m-%d %H:%M} UTC)\n", 0o644)
+
+    def end(self) -> bool:
+        """False when there was no pause. Raises ``ConfigError``."""
+        try:
+            self.file.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise ConfigError(f"{self.file}: cannot be removed: {error.strerror}") from error
+        return True

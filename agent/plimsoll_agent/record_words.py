@@ -1,0 +1,172 @@
+"""The record for people, a line an entry, and for programs. Names in it are those that tenants chose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from plimsoll_agent.changes import BY_OTHERS
+from plimsoll_agent.disk import DiskName
+from plimsoll_agent.reason import Reason
+from plimsoll_agent.record import (
+    Entry,
+    Fault,
+    Flaw,
+    Happening,
+    RecordedChange,
+    RecordedEvent,
+    Verdict,
+    Verified,
+)
+from plimsoll_agent.report import limits_change_words, printable, words
+
+_RESULTS = {
+    None: "under way",
+    Verdict.DONE: "done",
+    Verdict.REFUSED: "refused",
+    Verdict.UNANSWERED: "not answered, and not known yet whether it took",
+    Verdict.NOT_SENT: "not sent",
+    Verdict.TOOK: "took, as was found later",
+    Verdict.DID_NOT_TAKE: "did not take, as was found later",
+    Verdict.GONE: "the disk was gone before it could be read back",
+}
+
+
+def time_words(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def entry_line(entry: Entry, *, concluded: bool = False) -> str:
+    """``2026-11-20 14:02:11  instance-00000412 vdb  total_iops_sec 500 → 3000   rule "gold"; done   by root``.
+
+    ``concluded`` tells of a change that stood in an earlier line without its result: the time is the result's.
+    """
+    if isinstance(entry, RecordedEvent):
+        return f"{time_words(entry.at)}  {_subject(entry.disk)}  {_event_words(entry)}   by {printable(entry.by)}"
+    time = entry.result_at if concluded and entry.result_at else entry.at
+    limits = limits_change_words(entry.before, entry.after)
+    how = f"{_why(entry)}; {_result_words(entry)}"
+    return f"{time_words(time)}  {_subject(entry.disk)}  {limits}   {how}   by {printable(entry.by)}"
+
+
+def _subject(disk: DiskName | None) -> str:
+    return "this node" if disk is None else f"{printable(disk.guest_name)} {printable(disk.target)}"
+
+
+def _event_words(event: RecordedEvent) -> str:
+    if event.what is Happening.RECORD_STARTED:
+        aside = None if event.reason is None else event.reason.facts.get("instead_of")
+        return f"record begun in place of {printable(str(aside))}, which was damaged" if aside else "record begun"
+    what = event.what.value.replace("-", " ")
+    return what if event.reason is None else f"{what}: {_reason_words(event.reason)}"
+
+
+def _why(change: RecordedChange) -> str:
+    why = _reason_words(change.reason)
+    return f"{why} ({_reason_words(Reason(change.cause))})" if change.cause in BY_OTHERS else why
+
+
+def _reason_words(reason: Reason) -> str:
+    try:
+        return words(reason)
+    except (LookupError, AttributeError, TypeError, ValueError):  # a fact that another version did not write
+        return reason.code.value
+
+
+def _result_words(change: RecordedChange) -> str:
+    detail = f" ({printable(change.detail)})" if change.detail else ""
+    return _RESULTS[change.result] + detail
+
+
+def entry_data(entry: Entry) -> dict[str, object]:
+    """An entry under the names of its columns, with its ``kind``."""
+    reason = None if entry.reason is None else entry.reason.as_record()
+    if isinstance(entry, RecordedEvent):
+        head: dict[str, object] = {"kind": "event", "id": entry.id, "at": entry.at.isoformat(), "by": entry.by}
+        return head | {"what": entry.what.value} | _disk_data(entry.disk) | {"reason": reason}
+    head = {"kind": "change", "id": entry.id, "intended_at": entry.at.isoformat(), "by": entry.by}
+    return (
+        head
+        | _disk_data(entry.disk)
+        | {
+            "attachment": entry.attachment,
+            "before": entry.before.in_effect(),
+            "after": entry.after.in_effect(),
+            "direction": entry.direction.value,
+            "reason": reason,
+            "cause": entry.cause.value,
+            "edition": entry.edition,
+            "result": entry.result and entry.result.value,
+            "result_at": None if entry.result_at is None else entry.result_at.isoformat(),
+            "detail": entry.detail,
+        }
+    )
+
+
+def _disk_data(disk: DiskName | None) -> dict[str, object]:
+    return {
+        "disk": disk and disk.key,
+        "guest_uuid": disk and disk.guest_uuid,
+        "guest_name": disk and disk.guest_name,
+        "project": disk and disk.project,
+        "target": disk and disk.target,
+        "pool": disk and disk.pool,
+        "image": disk and disk.image,
+        "volume_id": disk and disk.volume_id,
+    }
+
+
+def verified_lines(verified: Verified) -> Iterator[str]:
+    """A line for each fault; without one, what there is."""
+    if verified.faults:
+        yield from map(_fault_words, verified.faults)
+        return
+    counted = f"{_number(verified.changes, 'change')} and {_number(verified.events, 'event')}"
+    span = (
+        f", from {time_words(verified.first)} to {time_words(verified.last)} UTC"
+        if verified.first and verified.last
+        else ""
+    )
+    yield f"{counted}, ids without a gap{span}"
+    if verified.open:
+        yield f"{_number(verified.open, 'change')} without a result yet: the next pass finds it out"
+    if verified.instead_of:
+        yield f"what was recorded before is in {printable(verified.instead_of)}, which was damaged and set aside"
+
+
+def verified_data(verified: Verified) -> dict[str, object]:
+    return {
+        "changes": verified.changes,
+        "events": verified.events,
+        "open": verified.open,
+        "first": verified.first and verified.first.isoformat(),
+        "last": verified.last and verified.last.isoformat(),
+        "instead_of": verified.instead_of,
+        "faults": [
+            {
+                "flaw": fault.flaw.value,
+                "table": fault.table or None,
+                "first": fault.first or None,
+                "last": fault.last or None,
+                "detail": fault.detail or None,
+            }
+            for fault in verified.faults
+        ],
+    }
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _fault_words(fault: Fault) -> str:
+    which = f"{fault.table} {fault.first}" + (f" to {fault.last}" if fault.last > fault.first else "")
+    match fault.flaw:
+        case Flaw.BROKEN:
+            return f"the file is damaged: {printable(fault.detail)}"
+        case Flaw.MISSING:
+            return f"{which}: missing, taken out by somebody"
+        case Flaw.UNREADABLE:
+            return f"{which}: cannot be read: {printable(fault.detail)}"
+        case Flaw.COUNTER:
+            return f"{fault.table}: the ids go on to {fault.last}, and only {fault.first} were given"

@@ -1,0 +1,112 @@
+"""``plimsoll rules check`` as a person types it, and as a pipeline does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.functional.conftest import Ran
+
+Plimsoll = Callable[..., Ran]
+
+GOOD = """\
+default: {limits: {total_iops_sec: 250}}
+rules:
+  - {name: a, match: {pool: vms}, limits: {total_iops_sec: 500}}
+  - {name: b, match: {pool: volumes}, ceiling: {total_iops_sec: 5000}}
+"""
+BROKEN = """\
+default:
+  limits: {total_iops: 250}
+rules:
+  - name: a
+    match: {kind: volum}
+    manage: no
+    until: 2026-12-01
+"""
+WARNED = "rules:\n  - {name: old, match: {pool: a}, manage: false, until: 2020-01-01T00:00:00Z}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Another file than the one of the settings."""
+    return tmp_path / "other.yaml"
+
+
+def test_a_file_without_fault_is_counted(plimsoll: Plimsoll, file: Path) -> None:
+    file.write_text(GOOD)
+    ran = plimsoll("rules", "check", str(file))
+    assert (ran.status, ran.out, ran.err) == (0, f"{file}: 2 rules and a default, no fault\n", "")
+    file.write_text("{}\n")
+    assert plimsoll("rules", "check", str(file)).out == f"{file}: no rules and no default, no fault\n"
+
+
+def test_every_fault_is_a_line_of_its_own_that_an_editor_can_jump_to(plimsoll: Plimsoll, file: Path) -> None:
+    file.write_text(BROKEN)
+    ran = plimsoll("rules", "check", str(file))
+    assert (ran.status, ran.err) == (1, "")
+    assert [line.split(": ")[:2] for line in ran.out.splitlines()] == [
+        [f"{file}:2", "default.limits"],
+        [f"{file}:5", "rules[0].match.kind"],
+        [f"{file}:7", "rules[0].until"],
+    ]
+    assert "did you mean volume?" in ran.out
+
+
+def test_a_warning_is_no_fault_and_says_since_when(plimsoll: Plimsoll, file: Path) -> None:
+    file.write_text(WARNED)
+    ran = plimsoll("rules", "check", str(file))
+    assert ran.status == 0
+    first, last = ran.out.splitlines()
+    assert first.startswith(f"{file}:2: rules[0]: until has passed (2020-01-01 00:00 UTC)")
+    assert first.endswith(" (warning)")
+    assert last == f"{file}: 1 rule and no default, no fault, 1 warning"
+
+
+@pytest.mark.parametrize(("text", "severities"), [(GOOD, []), (BROKEN, ["fault"] * 3), (WARNED, ["warning"])])
+def test_json_has_every_remark_and_nothing_else(
+    plimsoll: Plimsoll, file: Path, text: str, severities: list[str]
+) -> None:
+    file.write_text(text)
+    ran = plimsoll("rules", "check", "-f", "json", str(file))
+    remarks = json.loads(ran.out)
+    assert [remark["severity"] for remark in remarks] == severities
+    assert all(set(remark) == {"file", "line", "key", "text", "severity"} for remark in remarks)
+    assert all(remark["file"] == str(file) for remark in remarks)
+
+
+def test_without_a_file_it_is_the_one_of_the_settings(plimsoll: Plimsoll, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("rule: []\n")
+    ran = plimsoll("rules", "check")
+    assert ran.out == f"{tmp_path}/rules.yaml:1: rule is no key here; did you mean rules?\n"
+
+
+def test_a_file_that_is_not_there_is_one_line(plimsoll: Plimsoll, file: Path) -> None:
+    ran = plimsoll("rules", "check", str(file))
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err.startswith(f"{file}: is missing or empty")
+    assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "status", "told"),
+    [
+        (GOOD.encode(), 0, "<stdin>: 2 rules and a default, no fault\n"),
+        (b"rule: []\n", 1, "<stdin>:1: rule is no key here; did you mean rules?\n"),
+        (b"rules: []\n#\xff\n", 1, "<stdin>:2: cannot be read: "),
+        (b"", 1, "<stdin>: is missing or empty"),
+        (b"#" * 2_000_000, 1, "<stdin>:1: is larger than 1 MiB"),
+    ],
+    ids=["good", "fault", "no-text", "empty", "large"],
+)
+def test_a_dash_is_standard_input(written: bytes, status: int, told: str) -> None:
+    command = Path(sys.executable).with_name("plimsoll")
+    done = subprocess.run([command, "rules", "check", "-"], input=written, capture_output=True, timeout=60)
+    assert done.returncode == status
+    assert (done.stdout + done.stderr).decode().startswith(told)
+    assert b"Traceback" not in done.stderr

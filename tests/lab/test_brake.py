@@ -1,0 +1,111 @@
+"""The brake on a node with a hundred disks: a slip waits for a person, a reboot does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.disk import ephemeral, volume
+from tests.lab.node import Node
+from tests.looking import in_force
+
+pytestmark = pytest.mark.shared
+
+GUESTS = 50
+DEFAULT = Limits(total_iops_sec=3000)
+RULES = "default: {limits: {total_iops_sec: 3000}}\n"
+
+
+@pytest.fixture(scope="module")
+def hundred(cloud: Cloud) -> Iterator[list[Guest]]:
+    """Fifty paused guests, each with a disk of its own and a volume."""
+    made = cloud.paused_guests([[ephemeral(2**26), volume(2**26)] for _ in range(GUESTS)])
+    yield made
+    cloud.destroy_guests(made)
+
+
+@pytest.fixture
+def node(tmp_path: Path, cloud: Cloud) -> Node:
+    return Node(tmp_path, cloud, RULES)
+
+
+def only(guests: list[Guest]) -> list[str]:
+    return [word for guest in guests for word in ("--guest", guest.uuid)]
+
+
+def everything_in_force(hypervisor: Libvirt, guests: list[Guest]) -> list[Limits]:
+    return [in_force(hypervisor, guest.uuid, target) for guest in guests for target in ("vda", "vdb")]
+
+
+def rules_for(volumes: list[str], iops: int) -> str:
+    """What a storage team writes: other limits for some volumes."""
+    named = "".join(f"\n        - {volume}" for volume in volumes)
+    return (
+        RULES + f"rules:\n  - name: gold\n    match:\n      volume:{named}\n    limits: {{total_iops_sec: {iops}}}\n"
+    )
+
+
+def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
+    tmp_path: Path, cloud: Cloud, hundred: list[Guest], hypervisor: Libvirt
+) -> None:
+    node, scope = Node(tmp_path, cloud, RULES, mode="observe"), only(hundred)
+
+    # A new node observes, and is then switched to enforce: it does what its plan said.
+    assert node.run("enforce", *scope).status == 0
+    assert set(everything_in_force(hypervisor, hundred)) == {Limits()}, "observing writes nothing"
+    plan = node.run("plan", *scope)
+    assert plan.out.splitlines()[-1] == "Plan: 100 disks to limit, 0 to release, 0 left alone, 0 already right."
+    node.set_mode("enforce")
+    enforced = node.run("enforce", *scope)
+    assert enforced.status == 0, enforced.out + enforced.err
+    assert set(everything_in_force(hypervisor, hundred)) == {DEFAULT}
+
+    # A slip: 30 for 3000, on 30 of 100 disks. None of them is changed, in no pass.
+    slipped = [str(guest.disks["vdb"].volume_id) for guest in hundred[:30]]
+    node.write_rules(rules_for(slipped, 30))
+    planned = node.run("plan", *scope)
+    for _ in range(2):
+        braked = node.run("enforce", *scope)
+        assert braked.status == 1, braked.out + braked.err
+        assert "30 of 100 disks would be cut by more than half. None of them was changed." in braked.out
+        assert set(everything_in_force(hypervisor, hundred)) == {DEFAULT}
+    assert "30 of 100 disks would be cut by more than half" in planned.out
+    command = next(line for line in braked.out.splitlines() if "plimsoll approve" in line)
+
+    # It was meant: one command, and it is done. Another state of the rules is not approved by it.
+    edition = command.split("plimsoll approve ")[1].split()[0]
+    node.write_rules(rules_for(slipped, 31))
+    refused = node.run("approve", edition)
+    assert refused.status == 64, refused.out
+    node.write_rules(rules_for(slipped, 30))
+    assert node.run("approve", edition, "--reason", "gold is cheap now").status == 0
+    done = node.run("enforce", *scope)
+    assert done.status == 0, done.out + done.err
+    limits = everything_in_force(hypervisor, hundred)
+    assert (limits.count(Limits(total_iops_sec=30)), limits.count(DEFAULT)) == (30, 70)
+
+    # Every guest loses its limits in a reboot: they are put back without asking anybody.
+    for guest in hundred:
+        definition = guest.domain().XMLDesc(2)  # VIR_DOMAIN_XML_INACTIVE
+        connection = guest.domain().connect()
+        guest.domain().destroy()
+        domain = connection.defineXML(_without_limits(definition))  # as Nova does it
+        domain.createWithFlags(1)  # VIR_DOMAIN_START_PAUSED
+    assert set(everything_in_force(hypervisor, hundred)) == {Limits()}
+    again = node.run("enforce", *scope)
+    assert again.status == 0, again.out + again.err
+    limits = everything_in_force(hypervisor, hundred)
+    assert (limits.count(Limits(total_iops_sec=30)), limits.count(DEFAULT)) == (30, 70)
+    verified = node.run("record", "--verify")
+    assert verified.status == 0, verified.out
+
+
+def _without_limits(definition: str) -> str:
+    import re
+
+    return re.sub(r"<iotune>.*?</iotune>", "", definition, flags=re.DOTALL)

@@ -1,0 +1,89 @@
+"""A pass that is killed at any moment: nothing loosened, no wrong limit, a record without a gap and without a lie."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.record import RecordedChange, Selection, Verdict
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.node import Node
+from tests.looking import in_force
+
+pytestmark = pytest.mark.hurt
+
+KILLS = 100
+Guests = Callable[..., list[Guest]]
+
+
+def test_killed_a_hundred_times_the_next_pass_is_clean_and_the_record_tells_the_truth(
+    tmp_path: Path, cloud: Cloud, guests: Guests, hypervisor: Libvirt
+) -> None:
+    made = guests(6)
+    scope = [word for guest in made for word in ("--guest", guest.uuid)]
+    node = Node(tmp_path, cloud, rules(9000))
+    node.run("enforce", *scope)  # a first time, to have everything in the caches
+    node.write_rules(rules(8999))
+    started = time.monotonic()
+    assert node.run("enforce", *scope).status == 0
+    whole = time.monotonic() - started
+
+    moments, in_the_middle = random.Random(20261121), 0
+    for number in range(KILLS):
+        iops = 8998 - number  # tighter each time: whatever is looser than before was never meant
+        node.write_rules(rules(iops))
+        before = len(rows(node))
+        process = node.start("enforce", *scope)
+        try:
+            # The start of the process takes half of it, and changes nothing.
+            process.communicate(timeout=whole * moments.uniform(0.3, 1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        meanwhile = {limit(hypervisor, guest, target) for guest in made for target in ("vda", "vdb")}
+        assert meanwhile <= {Limits(total_iops_sec=iops + older) for older in range(3)}, number
+        in_the_middle += len(rows(node)) > before and meanwhile != {Limits(total_iops_sec=iops)}
+        if number % 2:  # every other time the next pass is the one that is killed
+            after = node.run("enforce", *scope)
+            assert after.status == 0, after.out + after.err
+            assert all(limit(hypervisor, g, t) == Limits(total_iops_sec=iops) for g in made for t in ("vda", "vdb"))
+            assert " 0 left alone" in after.out, "no limit of ours is taken for another's"
+    assert in_the_middle >= 10, "too few of the kills met changes under way to prove anything"
+
+    assert node.run("record", "--verify").status == 0
+    every = rows(node)
+    assert [row.id for row in every] == list(range(1, len(every) + 1)), "no gap"
+    assert not [row for row in every if row.open], "nothing is left open"
+    by_disk = sorted(every, key=lambda row: (row.disk.key, row.id))
+    for key, of_disk in groupby(by_disk, key=lambda row: row.disk.key):
+        took = [row for row in of_disk if row.result in (Verdict.DONE, Verdict.TOOK)]
+        for earlier, later in pairwise(took):
+            assert later.before == earlier.after, f"{key}: a change is missing, or one that took is said not to have"
+        (now,) = {limit(hypervisor, g, t) for g in made for t in ("vda", "vdb") if disk_key(hypervisor, g, t) == key}
+        assert took[-1].after == now
+
+
+def rules(iops: int) -> str:
+    return f"default: {{limits: {{total_iops_sec: {iops}}}}}\n"
+
+
+def rows(node: Node) -> list[RecordedChange]:
+    return [entry for entry in node.record.entries(Selection()) if isinstance(entry, RecordedChange)]
+
+
+def limit(hypervisor: Libvirt, guest: Guest, target: str) -> Limits:
+    return in_force(hypervisor, guest.uuid, target)
+
+
+def disk_key(hypervisor: Libvirt, guest: Guest, target: str) -> str:
+    from tests.looking import disk_of
+
+    return disk_of(hypervisor, guest.uuid, target).key

@@ -1,0 +1,149 @@
+"""Ceph in trouble: nothing is loosened into it, tightening goes on, and what hangs is told truthfully."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.disk import volume
+from tests.lab.node import Node
+from tests.looking import in_force
+
+pytestmark = pytest.mark.hurt
+
+Guests = Callable[..., list[Guest]]
+OSDS = ("osd.0", "osd.1", "osd.2")
+
+
+@pytest.fixture(autouse=True)
+def _whole_again(cloud: Cloud) -> Iterator[None]:
+    yield
+    cloud.up(("ceph", "libvirt"))
+    cloud.ceph.wait_healthy(120)
+
+
+def rule_for(guest: Guest, target: str, limits: str) -> str:
+    volume_id = guest.disks[target].volume_id
+    return f"  - {{name: {target}, match: {{volume: {volume_id}}}, limits: {limits}}}\n"
+
+
+@pytest.fixture
+def pair(tmp_path: Path, cloud: Cloud, guests: Guests) -> tuple[Node, Guest, list[str]]:
+    """A node that has limited two volumes of a guest to 500, and the words that mean just that guest."""
+    (guest,) = guests(disks=[volume(2**30), volume(2**30)])
+    node, scope = (
+        Node(tmp_path, cloud, "default: {limits: {total_iops_sec: 500}}\n", deadline=2),
+        ["--guest", guest.uuid],
+    )
+    assert node.run("enforce", *scope).status == 0
+    node.write_rules(
+        "rules:\n" + rule_for(guest, "vda", "{total_iops_sec: 900}") + rule_for(guest, "vdb", "{total_iops_sec: 400}")
+    )
+    return node, guest, scope
+
+
+@contextmanager
+def all_osds_killed(cloud: Cloud) -> Iterator[None]:
+    cloud.ceph.daemon(OSDS[0]).kill()
+    try:
+        # The monitor learns it from the others: with all gone at once it would believe for a quarter of an hour
+        # that they are well.
+        end = time.monotonic() + 60
+        while "OSD_DOWN" not in cloud.ceph.status()["health"]["checks"]:
+            assert time.monotonic() < end, "the monitor does not notice that the OSDs are down"
+            time.sleep(0.5)
+        for name in OSDS[1:]:
+            cloud.ceph.daemon(name).kill()
+        yield
+    finally:
+        for name in OSDS:
+            cloud.ceph.daemon(name).start()
+        cloud.ceph.wait_healthy(120)
+
+
+def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_right_afterwards(
+    pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt
+) -> None:
+    node, guest, scope = pair
+    with all_osds_killed(cloud):
+        plan = node.run("plan", *scope)
+        assert plan.status == 2
+        assert "waits until Ceph is well again: OSD_DOWN" in plan.out
+        enforced = node.run("enforce", *scope)
+        assert enforced.status == 3, enforced.out + enforced.err
+        assert "waits until Ceph is well again: OSD_DOWN" in enforced.out
+        assert "1 changed" in enforced.out
+        assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
+        assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
+    after = node.run("enforce", *scope)
+    assert after.status == 0, after.out + after.err
+    assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
+
+
+def test_without_a_monitor_nobody_knows_and_nothing_is_loosened(
+    pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt
+) -> None:
+    node, guest, scope = pair
+    cloud.ceph.daemon("mon.a").kill()
+    try:
+        started = time.monotonic()
+        enforced = node.run("enforce", *scope)
+        took = time.monotonic() - started
+    finally:
+        cloud.ceph.daemon("mon.a").start()
+    assert enforced.status == 3, enforced.out + enforced.err
+    assert "waits until Ceph says that it is well" in enforced.out
+    assert took < 12, "Ceph's command has a deadline; librados by itself waits for five minutes"
+    assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
+    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
+    cloud.ceph.wait_healthy(60)
+    assert node.run("enforce", *scope).status == 0
+    assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
+
+
+def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_loosened(
+    pair: tuple[Node, Guest, list[str]], tmp_path: Path, hypervisor: Libvirt
+) -> None:
+    node, guest, scope = pair
+    node.set_ceph_conf(tmp_path / "none.conf")
+    enforced = node.run("enforce", *scope)
+    assert enforced.status == 3, enforced.out + enforced.err
+    assert "names its monitors" in enforced.out
+    assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
+
+
+def test_a_limit_that_is_lifted_while_writes_hang_is_told_truthfully_and_settled_later(
+    tmp_path: Path, cloud: Cloud, booted: Guest, hypervisor: Libvirt
+) -> None:
+    """The worst moment: the OSDs stall, and the monitor has not noticed yet. QEMU drains the disk before it lifts."""
+    node, scope = Node(tmp_path, cloud, deadline=2), ["--guest", booted.uuid]
+    assert node.run("enforce", "--total-iops-sec", "200", *scope).status == 0
+    writer = "fio --name=w --filename=/mnt/volume/stall --size=16M --rw=randwrite --bs=4k --direct=1 --iodepth=8"
+    booted.exec(["sh", "-c", f"{writer} --ioengine=libaio --time_based --runtime=30 >/dev/null 2>&1 &"])
+    time.sleep(3)
+    for name in OSDS:
+        cloud.ceph.daemon(name).stop()
+    try:
+        time.sleep(1)
+        lifted = node.run("enforce", "--total-iops-sec", "0", *scope, timeout=60)
+        tightened = node.run("enforce", "--total-iops-sec", "100", *scope, timeout=60)
+    finally:
+        for name in OSDS:
+            cloud.ceph.daemon(name).cont()
+    assert lifted.status in (1, 3), lifted.out + lifted.err
+    assert "no answer from QEMU within 2 s: not known" in lifted.out
+    assert tightened.status in (0, 1, 3), "it goes on, or says that nobody knows"
+    assert tightened.status == 0 or "no answer" in tightened.out
+    cloud.ceph.wait_healthy(120)
+    settled = node.run("enforce", "--total-iops-sec", "100", *scope)
+    assert settled.status == 0, settled.out + settled.err
+    assert {in_force(hypervisor, booted.uuid, t) for t in ("vda", "vdb")} == {Limits(total_iops_sec=100)}
+    assert node.record.unsettled() == []
+    assert node.run("enforce", "--total-iops-sec", "0", *scope).status == 0, "well again, it can be lifted"

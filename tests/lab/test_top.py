@@ -1,0 +1,69 @@
+"""``plimsoll top`` against fio in a real guest: QEMU's counters, held against QEMU's limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from plimsoll_probes import fio
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.node import Node
+from tests.looking import put
+
+pytestmark = pytest.mark.quiet
+
+IOPS = 250
+INTERVAL = 5
+# fio writes before top's first reading and after its second.
+JOB = fio.Job("randwrite", "/mnt/volume/top-test", seconds=14, size=2**26)
+
+
+@pytest.fixture
+def busy(booted: Guest, hypervisor: Libvirt) -> Iterator[Guest]:
+    """A guest that writes to vdb as much as its limit lets it; vda has the same limit and nothing to do."""
+    fill = ["fio", "--name=fill", f"--filename={JOB.filename}", f"--size={JOB.size}", "--rw=write", "--bs=1M"]
+    completed = booted.exec(fill, timeout=300)
+    assert completed.exit_code == 0, completed.err
+    for target in ("vda", "vdb"):
+        put(hypervisor, booted.uuid, target, Limits(total_iops_sec=IOPS))
+    load = Thread(target=booted.exec, args=(JOB.argv(),), kwargs={"timeout": JOB.seconds * 5}, daemon=True)
+    load.start()
+    yield booted
+    load.join()
+    for target in ("vda", "vdb"):
+        put(hypervisor, booted.uuid, target, Limits())
+
+
+def test_a_disk_at_its_limit_is_shown_at_the_wall_and_an_idle_one_is_not(
+    busy: Guest, cloud: Cloud, hypervisor: Libvirt, tmp_path: Path
+) -> None:
+    _wait_until_at_work(busy, hypervisor)
+    ran = Node(tmp_path, cloud).run("top", "--once", "-f", "json", "--interval", str(INTERVAL), "--guest", busy.name)
+    disks: dict[str, dict[str, Any]] = {disk["disk"]: disk for disk in ran.data()["disks"]}
+    assert ran.status == 0, ran.err
+    assert list(disks) == ["vdb", "vda"], "closest to the wall first"
+    assert disks["vdb"]["in_force"] == {"total_iops_sec": IOPS}
+    assert 0.9 < disks["vdb"]["share"] < 1.1, "does this machine give twice the limit without it?"
+    assert disks["vdb"]["rates"]["write_iops_sec"] == pytest.approx(IOPS, rel=0.1)
+    assert disks["vdb"]["rates"]["write_bytes_sec"] == pytest.approx(IOPS * JOB.block_size, rel=0.1)
+    assert disks["vdb"]["at_wall_share"] == 1
+    assert disks["vda"]["share"] < 0.1
+    assert disks["vda"]["at_wall_share"] == 0
+
+
+def _wait_until_at_work(guest: Guest, hypervisor: Libvirt) -> None:
+    deadline, before = time.monotonic() + 10, None
+    while time.monotonic() < deadline:
+        done = hypervisor.block_stats(guest.uuid)["vdb"].write_requests
+        if before is not None and done - before > IOPS / 4:
+            return
+        before = done
+        time.sleep(0.5)
+    pytest.fail("fio does not write in the guest")

@@ -1,0 +1,185 @@
+"""A whole node for unit tests: passes one after the other on the fake hypervisor, with a real state directory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+from plimsoll_agent.brake import Brake
+from plimsoll_agent.changes import Change
+from plimsoll_agent.clusters import Cluster, Clusters
+from plimsoll_agent.decide import Remembered, Situation
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.gate import ClusterHealth, Gate
+from plimsoll_agent.holds import Hold
+from plimsoll_agent.ledger import Ledger
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.observe import observe
+from plimsoll_agent.outcome import Outcome, PassReport, Scope
+from plimsoll_agent.passes import Caution, Mode, run_pass
+from plimsoll_agent.reason import Code, Reason
+from plimsoll_agent.rules import Rules
+from plimsoll_agent.sources import SOURCES
+from plimsoll_agent.state import Approval, Memory, State
+from plimsoll_agent.write import Bounds
+from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, volume
+from tests.unit.values import NOON
+
+DEFAULT = Limits(total_iops_sec=250, total_bytes_sec=104857600)
+TIGHTER = Limits(total_iops_sec=200, total_bytes_sec=104857600)
+EVERYTHING = Scope()
+FSID = "bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7"
+
+
+def uuid_of(number: int) -> str:
+    return f"00000{number:03}-0000-4000-8000-000000000000"
+
+
+UUIDS = [uuid_of(number) for number in range(9)]
+
+
+def guest(number: int, *disks: FakeDisk) -> FakeGuest:
+    letters = {f"vd{'abcdef'[n]}": disk for n, disk in enumerate(disks or (own_disk(number), a_volume(number)))}
+    return FakeGuest(f"instance-{number:08}", uuid_of(number), letters)
+
+
+def own_disk(number: int) -> FakeDisk:
+    return FakeDisk(image=f"{uuid_of(number)}_disk", pool="vms")
+
+
+def a_volume(number: int, limits: Limits | None = None, pool: str = "volumes") -> FakeDisk:
+    """Attached with these limits, where some are given."""
+    disk = volume(f"aaaaa{number:03}-001a-4ea4-a2eb-d491b58efc11", pool=pool)
+    return disk if limits is None else replace(disk, in_force=limits, defined=limits)
+
+
+@dataclass
+class FakeCeph:
+    """A cluster that says how it is; ``asked`` counts how often."""
+
+    raised: tuple[str, ...] = ()
+    silent: PlimsollError | None = None
+    asked: int = 0
+    known: Clusters = field(
+        default_factory=lambda: Clusters((Cluster(Path("ceph.conf"), FSID, frozenset({"127.0.0.1"})),))
+    )
+
+    def health(self, cluster: Cluster) -> ClusterHealth:
+        self.asked += 1
+        if self.silent is not None:
+            raise self.silent
+        return ClusterHealth(FSID, self.raised)
+
+
+class Node:
+    """A node with its state; the clock moves five minutes with each pass."""
+
+    def __init__(self, directory: Path, *guests: FakeGuest, rules: Rules | None = None) -> None:
+        self.hypervisor = FakeHypervisor(*guests)
+        self.state = State(directory)
+        self.rules = rules or Rules(default=DEFAULT)
+        self.ceph = FakeCeph()
+        self.paused: Callable[[], Reason | None] = lambda: None
+        self.rounds = 3
+        self.now = NOON
+        self.told: list[Outcome] = []
+
+    # --- passes
+
+    def run(
+        self,
+        mode: Mode = Mode.ENFORCE,
+        scope: Scope = EVERYTHING,
+        ledger: Ledger | None = None,
+        *,
+        hung: int = 2,
+        at_once: int = 1,
+        yes: bool = False,
+        tell: Callable[[Outcome], None] | None = None,
+    ) -> PassReport:
+        """A pass like the commands': all that is remembered comes off the disk, and goes back there."""
+        self.now += timedelta(minutes=5)
+        self.told.clear()
+        ledger = ledger or Ledger(self.state, "tests")
+        look_only = mode is Mode.PLAN
+        memory = ledger.recall(self.now, look_only=look_only)
+        return run_pass(
+            scope,
+            Situation(self.now, self.rules, memory.disks, memory.holds),
+            mode,
+            hypervisor=self.hypervisor,
+            sources=SOURCES,
+            ledger=ledger,
+            bounds=Bounds(at_once=at_once, hung_guests=hung),
+            caution=Caution(
+                brake=None if yes else Brake(approved=ledger.approved(look_only=look_only)),
+                gate=Gate(self.ceph.known, self.ceph.health),
+                paused=self.paused,
+                rounds=self.rounds,
+            ),
+            tell=tell or self.told.append,
+        )
+
+    # --- what people do
+
+    def approve(self, edition: str) -> None:
+        self.state.save_approval(Approval(edition, "ann", self.now))
+
+    def hold(self, number: int, target: str, limits: Limits | None, span: timedelta = timedelta(hours=2)) -> None:
+        disk = self.seen(number, target)
+        hold = Hold(disk.named, limits, self.now, self.now + span, "ann", "a test")
+        memory = Ledger(self.state, "ann").recall(self.now, look_only=False)
+        self.state.save_memory(Memory(memory.disks, {**memory.holds, disk.key: hold}))
+
+    # --- what there is
+
+    def disk(self, number: int, target: str = "vda") -> FakeDisk:
+        return self.hypervisor.by_uuid[uuid_of(number)].disks[target]
+
+    def disks(self) -> list[FakeDisk]:
+        return [disk for guest in self.hypervisor.by_uuid.values() for disk in guest.disks.values()]
+
+    def seen(self, number: int, target: str) -> Disk:
+        disks = observe(self.hypervisor, Scope(frozenset({uuid_of(number)})), clusters=self.ceph.known).disks
+        return next(disk for disk in disks if disk.target == target)
+
+    @property
+    def memory(self) -> Mapping[str, Remembered]:
+        memory = self.state.load_memory()
+        assert memory is not None
+        return memory.disks
+
+    @property
+    def holds(self) -> Mapping[str, Hold]:
+        memory = self.state.load_memory()
+        return {} if memory is None else memory.holds
+
+    def recorded(self, *columns: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(self.state.record)) as database:
+            return database.execute(f"SELECT {', '.join(columns)} FROM change ORDER BY id").fetchall()
+
+
+def set_by_hand(disk: FakeDisk, limits: Limits) -> None:
+    """Somebody else's ``virsh blkdeviotune``."""
+    disk.in_force = disk.defined = limits
+
+
+def kinds(report: PassReport) -> list[str]:
+    return [outcome.result.kind.value for outcome in report.outcomes]
+
+
+def codes(report: PassReport) -> list[Code]:
+    return [outcome.result.reason.code for outcome in report.outcomes]
+
+
+def notes(report: PassReport) -> list[Code]:
+    return [note.code for note in report.notes]
+
+
+def changes(report: PassReport) -> list[Change]:
+    return [outcome.change for outcome in report.outcomes if outcome.change is not None]

@@ -1,0 +1,218 @@
+"""``plimsoll record``: what a person may type, and what a reader is told of a record that grows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.cli.record import Following, moment, selected
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, Reason, because
+from plimsoll_agent.record import (
+    Conclusion,
+    Entry,
+    Event,
+    Fault,
+    Flaw,
+    Happening,
+    Record,
+    RecordedChange,
+    RecordedEvent,
+    Selection,
+    Verdict,
+    Verified,
+)
+from plimsoll_agent.record_words import entry_data, entry_line, verified_lines
+from tests.unit.values import NOON, a_disk, a_guest
+
+LATER = NOON + timedelta(seconds=5)
+DISK = a_disk()
+
+
+def a_change(disk: Disk = DISK) -> Change:
+    rule = because(Code.RULE, rule="gold")
+    before, after = Limits(total_iops_sec=500), Limits(total_iops_sec=3000)
+    return Change(disk, before, after, Direction.LOOSEN, rule, Code.WANTED_CHANGED)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    record = Record(tmp_path / "record.sqlite")
+    record.intend([a_change()], NOON, "root")
+    return record
+
+
+# --- moments
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2026-11-20", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("2026-11-20T14:00", datetime(2026, 11, 20, 14, tzinfo=UTC)),
+        ("2026-11-20 14:00:05", datetime(2026, 11, 20, 14, 0, 5, tzinfo=UTC)),
+        ("2026-11-20T14:00+09:00", datetime(2026, 11, 20, 5, tzinfo=UTC)),
+        ("2026-11-20T14:00Z", datetime(2026, 11, 20, 14, tzinfo=UTC)),
+        ("today", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("yesterday", datetime(2026, 11, 19, tzinfo=UTC)),
+        ("90s", NOON - timedelta(seconds=90)),
+        ("2h", NOON - timedelta(hours=2)),
+        ("1d12h", NOON - timedelta(hours=36)),
+    ],
+)
+def test_a_moment_is_in_utc_unless_it_has_a_zone(text: str, meant: datetime) -> None:
+    assert moment(text, NOON) == meant
+    # Half past eight in the evening here is another day in UTC.
+    assert moment("today", NOON.astimezone(timezone(timedelta(hours=14)))) == datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def given(**options: object) -> argparse.Namespace:
+    names = ("disk", "guest", "project", "since", "until", "reason", "result", "limit")
+    return argparse.Namespace(**(dict.fromkeys(names) | options))
+
+
+@pytest.mark.parametrize(
+    "text", ["soon", "2h ago", "-2h", "", "2026-13-01", "999999d", "0001-01-01T00:00+14:00", "5"]
+)
+def test_what_is_no_moment_is_a_usage_error_that_names_the_option(text: str) -> None:
+    with pytest.raises(UsageError, match="--since"):
+        selected(given(since=text), NOON)
+
+
+@pytest.mark.parametrize("options", [{"since": "1h", "until": "2h"}, {"limit": -1}])
+def test_a_selection_of_nothing_is_a_usage_error(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        selected(given(**options), NOON)
+
+
+# --- words
+
+
+def only(entries: Iterable[Entry]) -> Entry:
+    """The one that did not begin the record."""
+    (entry,) = (e for e in entries if not (isinstance(e, RecordedEvent) and e.what is Happening.RECORD_STARTED))
+    return entry
+
+
+def test_a_change_is_a_line(record: Record) -> None:
+    line = "2026-11-20 12:00:00  instance-00000001 vdb  total_iops_sec 500 → 3000"
+    assert entry_line(only(record.entries(Selection()))) == f'{line}   rule "gold"; under way   by root'
+    record.conclude([Conclusion(1, Verdict.REFUSED, "no\nsuch device")], LATER)
+    refused = only(record.entries(Selection()))
+    assert entry_line(refused) == f'{line}   rule "gold"; refused (no?such device)   by root'
+    assert entry_line(refused, concluded=True).startswith("2026-11-20 12:00:05  "), "when the result came"
+
+
+def test_names_that_others_chose_cannot_make_a_line_of_their_own(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record.sqlite")
+    evil = "x\n2026-11-20 12:00:00  \x1b[2J\u202e"
+    record.intend([a_change(a_disk(a_guest(name=evil), target=evil))], NOON, evil)
+    because_of = Event(NOON, evil, Happening.PAUSED, because(Code.OPERATOR, why=evil), a_disk(target=evil).named)
+    record.note([because_of])
+    assert all(entry_line(entry).isprintable() for entry in record.entries(Selection()))
+
+
+def test_a_reason_without_its_facts_is_shown_by_its_code(record: Record) -> None:
+    change = only(record.entries(Selection()))
+    assert isinstance(change, RecordedChange)
+    assert "   rule; under way" in entry_line(replace(change, reason=Reason(Code.RULE)))
+
+
+def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
+    change = only(record.entries(Selection()))
+    assert isinstance(change, RecordedChange)
+    results = {entry_line(replace(change, result=verdict)) for verdict in (None, *Verdict)}
+    assert len(results) == len(Verdict) + 1
+    for what in Happening:
+        event = RecordedEvent(2, NOON, "ann", what, None, because(Code.OPERATOR, why="x"))
+        assert "this node" in entry_line(event)
+        assert entry_data(event)["what"] == what.value
+
+
+def test_every_flaw_is_a_line_and_comes_instead_of_the_sum() -> None:
+    faults = tuple(Fault(flaw, "change", 3, 5, "words") for flaw in Flaw)
+    lines = list(verified_lines(Verified(9, 2, 0, NOON, LATER, None, faults)))
+    assert len(lines) == len(set(lines)) == len(Flaw)
+    assert not any("without a gap" in line for line in lines)
+
+
+def test_what_is_not_settled_is_told_and_is_no_fault() -> None:
+    lines = list(verified_lines(Verified(1, 0, 1, NOON, LATER, "record.sqlite.corrupt", ())))
+    assert lines[0] == "1 change and 0 events, ids without a gap, from 2026-11-20 12:00:00 to 2026-11-20 12:00:05 UTC"
+    assert "1 change without a result yet" in lines[1]
+    assert "record.sqlite.corrupt" in lines[2]
+
+
+# --- following
+
+
+def told(following: Following) -> list[tuple[int, str | None, bool]]:
+    """Changes by id and result; True for a result that came later."""
+    return [
+        (entry.id, entry.result and entry.result.value, concluded)
+        for entry, concluded in following.new()
+        if isinstance(entry, RecordedChange)
+    ]
+
+
+def following(record: Record, selection: Selection | None = None, number: int = 10) -> Following:
+    follower = Following(record, selection or Selection())
+    list(follower.start(number))
+    return follower
+
+
+def test_what_comes_is_told_once(record: Record) -> None:
+    follower = following(record)
+    assert told(follower) == []
+    record.intend([a_change(), a_change()], NOON, "root")
+    assert told(follower) == [(2, None, False), (3, None, False)]
+    assert told(follower) == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 10])
+def test_a_result_is_told_of_changes_of_before_whether_they_were_listed_or_not(record: Record, number: int) -> None:
+    record.intend([a_change()], NOON, "root")
+    follower = following(record, number=number)
+    record.conclude([Conclusion(1, Verdict.UNANSWERED), Conclusion(2, Verdict.DONE)], LATER)
+    assert told(follower) == [(1, "unanswered", True), (2, "done", True)]
+    record.conclude([Conclusion(1, Verdict.TOOK)], LATER)
+    assert told(follower) == [(1, "took", True)]
+    assert told(follower) == []
+
+
+def test_only_what_is_selected_is_followed_and_a_result_that_is_asked_for_is_found(record: Record) -> None:
+    follower = following(record, Selection(guest="other", result="done"))
+    record.intend([a_change(), a_change(a_disk(a_guest(name="other")))], NOON, "root")
+    assert told(follower) == []
+    record.conclude([Conclusion(id_, Verdict.DONE) for id_ in (1, 2, 3)], LATER)
+    assert told(follower) == [(3, "done", True)]
+
+
+def test_a_record_that_is_set_aside_is_followed_on_in_the_new_one(record: Record, tmp_path: Path) -> None:
+    record.intend([a_change()], NOON, "root")
+    follower = following(record)
+    record.set_aside(LATER, "root")
+    (started,) = [entry for entry, _ in follower.new()]
+    assert isinstance(started, RecordedEvent)
+    record.intend([a_change()], LATER, "root")
+    assert told(follower) == [(1, None, False)]
+    (tmp_path / "record.sqlite").unlink()
+    assert told(follower) == []
+    record.intend([a_change()], LATER, "root")
+    assert told(follower) == [(1, None, False)]
+
+
+def test_a_record_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record.sqlite")
+    follower = following(record)
+    assert told(follower) == []
+    record.intend([a_change()], NOON, "root")
+    assert told(follower) == [(1, None, False)]

@@ -1,0 +1,427 @@
+"""An operator's hold: the last word while it stands, and after it what was there before, or what is wanted by now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.decide import Decision, Unmanaged, Wants, decide
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.holds import Hold, standing_holds
+from plimsoll_agent.ledger import Ledger
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.passes import Mode
+from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.record import Record, RecordedEvent, Selection
+from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.sources import SOURCES
+from plimsoll_agent.state import StateError
+from tests.fakes import FakeGuest
+from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
+from tests.unit.values import NOON, a_disk, a_situation
+
+GOLD, HELD = Limits(total_iops_sec=3000), Limits(total_iops_sec=5000)
+HOUR, AFTER = timedelta(hours=1), timedelta(hours=3)
+NO_RULES = Rules()
+
+
+def a_node(directory: Path, limits: Limits | None = None, rules: Rules = NO_RULES) -> Node:
+    """A node with one volume, attached with these limits where some are given, after its first pass."""
+    node = Node(directory, guest(1, a_volume(1, limits)), rules=rules)
+    node.run()
+    return node
+
+
+def hold_for_two_hours(node: Node, limits: Limits | None = HELD) -> None:
+    node.hold(1, "vda", limits)
+    node.run()
+
+
+def end(node: Node) -> None:
+    """The hold's end comes, and a pass with it."""
+    node.now += AFTER
+    node.run()
+
+
+def in_force(node: Node) -> Limits:
+    return node.disk(1).in_force
+
+
+def restart(node: Node, *, from_persistent: bool) -> FakeGuest:
+    """From the persistent definition, or the way that Nova does it: written anew, without our limits."""
+    again, disk = node.hypervisor.by_uuid[UUIDS[1]], node.disk(1)
+    node.hypervisor.restart(again, defined=disk.persistent if from_persistent else Limits())
+    return again
+
+
+# --- the last word
+
+
+def decided(disk: Disk, rules: Rules, limits: Limits | None, ended: bool = False) -> Decision:
+    until = NOON if ended else NOON + HOUR
+    hold = Hold(disk.named, limits, NOON - HOUR, until, "ann", "a test")
+    return decide(disk, replace(a_situation(rules), holds={disk.key: hold}), SOURCES)
+
+
+EXEMPT = Rules((Rule(name="x", match=Match(), manage=False),))
+ELSEWHERE = Rules((Rule(name="x", match=Match(cluster=("some fsid",)), limits=DEFAULT),))
+ATTACHED = a_disk(defined=GOLD, in_force=GOLD)
+UNREADABLE = a_disk(defined=Unknown(because(Code.IMPOSSIBLE, detail="?")))
+
+
+@pytest.mark.parametrize(
+    ("disk", "rules", "without"),
+    [
+        pytest.param(a_disk(), Rules(default=DEFAULT), Code.NODE_DEFAULT, id="limits"),
+        pytest.param(a_disk(), NO_RULES, Code.NO_LIMIT, id="no limit"),
+        pytest.param(ATTACHED, Rules(default=DEFAULT), Code.FOREIGN_LIMIT, id="limits of others"),
+        pytest.param(UNREADABLE, NO_RULES, Code.IMPOSSIBLE, id="unknown"),
+        pytest.param(a_disk(), ELSEWHERE, Code.CLUSTER_NOT_KNOWN, id="unknown cluster"),
+        pytest.param(
+            a_disk(),
+            Rules((Rule(name="c", match=Match(), ceiling=TIGHTER),), default=DEFAULT),
+            Code.NODE_DEFAULT,
+            id="under a ceiling",
+        ),
+    ],
+)
+def test_a_hold_has_the_last_word(disk: Disk, rules: Rules, without: Code) -> None:
+    held, as_it_is = decided(disk, rules, HELD), decided(disk, rules, None)
+    assert isinstance(held.wanted, Wants)
+    assert (held.wanted.limits, held.wanted.reason.code) == (HELD, Code.HOLD)
+    assert isinstance(as_it_is.wanted, Unmanaged)
+    assert as_it_is.wanted.reason.code is Code.HOLD
+    assert held.aside is not None
+    assert held.aside.reason.code is without, "what the sources say is still known"
+    assert held.trail[-1].asked == "hold"
+    ended = decided(disk, rules, HELD, ended=True)
+    assert (ended.wanted.reason.code, ended.aside) == (without, None)
+
+
+def test_a_rule_that_says_manage_false_stands_in_spite_of_a_hold() -> None:
+    decision = decided(a_disk(), EXEMPT, HELD)
+    assert isinstance(decision.wanted, Unmanaged)
+    assert decision.wanted.reason.code is Code.RULE_UNMANAGES
+
+
+def test_a_hold_says_who_why_and_until_when() -> None:
+    facts = decided(a_disk(), NO_RULES, HELD).wanted.reason.facts
+    assert facts == {"why": "a test", "by": "ann", "until": "2026-11-20T13:00:00+00:00"}
+
+
+def test_a_hold_ends_with_its_last_moment() -> None:
+    hold = Hold(a_disk().named, None, NOON - HOUR, NOON, "ann", "a test")
+    assert standing_holds({"a": hold}, NOON - timedelta(seconds=1)) == {"a": hold}
+    assert standing_holds({"a": hold}, NOON) == {}
+
+
+# --- in force, and not
+
+
+def test_held_limits_are_put_in_force_and_guarded(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    assert in_force(node) == HELD
+    set_by_hand(node.disk(1), DEFAULT)
+    node.run()
+    assert in_force(node) == HELD
+
+
+def test_a_disk_that_is_held_as_it_is_is_not_written_to(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1, GOLD)), rules=Rules(default=DEFAULT))
+    set_by_hand(node.disk(1), Limits())
+    node.hold(1, "vda", None)
+    assert codes(node.run()) == [Code.HOLD]
+    set_by_hand(node.disk(1), GOLD)
+    assert codes(node.run()) == [Code.HOLD]
+    assert node.hypervisor.writes == []
+    set_by_hand(node.disk(1), Limits())
+    end(node)
+    assert in_force(node) == DEFAULT
+
+
+def test_a_hold_is_for_its_disk_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1), guest(2))
+    node.hold(1, "vda", HELD)
+    node.run()
+    assert [disk.in_force for disk in node.disks()] == [HELD, DEFAULT, DEFAULT, DEFAULT]
+
+
+def test_a_plan_shows_the_hold_and_leaves_the_disk(tmp_path: Path) -> None:
+    node = a_node(tmp_path)
+    node.hold(1, "vda", HELD)
+    assert codes(node.run(Mode.PLAN)) == codes(node.run(Mode.OBSERVE)) == [Code.HOLD]
+    assert node.hypervisor.writes == []
+
+
+# --- the end
+
+
+def test_after_a_hold_the_disk_goes_to_what_the_sources_want_by_now(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["right"], "not before the end"
+    end(node)
+    assert in_force(node) == TIGHTER
+
+
+def test_after_a_hold_a_disk_of_which_nothing_is_wanted_goes_back_to_what_it_had(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    node.rules = NO_RULES
+    end(node)
+    assert in_force(node) == DEFAULT
+    assert codes(node.run()) == [Code.NO_LIMIT]
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"], "it is still ours"
+
+
+def test_after_a_hold_a_disk_that_had_no_limit_has_none(tmp_path: Path) -> None:
+    node = a_node(tmp_path)
+    hold_for_two_hours(node)
+    end(node)
+    assert in_force(node) == Limits()
+    assert codes(node.run()) == [Code.NO_LIMIT]
+
+
+def test_after_a_hold_limits_of_others_are_back_and_theirs(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    assert in_force(node) == HELD
+    end(node)
+    assert in_force(node) == GOLD
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT], "the default is not for them, before as after"
+    set_by_hand(node.disk(1), HELD)
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT], "and others may change them"
+
+
+def test_a_second_hold_goes_back_to_what_was_there_before_the_first(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD)
+    hold_for_two_hours(node)
+    hold_for_two_hours(node, DEFAULT)
+    assert in_force(node) == DEFAULT
+    hold_for_two_hours(node, None)
+    assert in_force(node) == DEFAULT
+    end(node)
+    assert in_force(node) == GOLD
+
+
+def test_the_end_of_a_hold_is_told_once_and_the_hold_is_gone(tmp_path: Path) -> None:
+    node = a_node(tmp_path)
+    hold_for_two_hours(node)
+    assert len(node.holds) == 1
+    end(node)
+    node.run()
+    assert node.holds == {}
+    events = [entry for entry in Record(node.state.record).entries(Selection()) if isinstance(entry, RecordedEvent)]
+    (ended,) = [event for event in events if event.what.value == "hold-ended"]
+    assert ended.disk is not None
+    assert (ended.disk.guest_name, ended.disk.target) == ("instance-00000001", "vda")
+
+
+def test_the_end_of_a_hold_is_told_by_a_later_pass_where_this_one_cannot(tmp_path: Path) -> None:
+    node = a_node(tmp_path)
+    hold_for_two_hours(node)
+
+    class FullDisk(Ledger):
+        def __init__(self) -> None:
+            super().__init__(node.state, "tests")
+            self._record = type("FullRecord", (Record,), {"note": _full, "intend": _full})(node.state.record)
+
+    node.now += AFTER
+    report = node.run(ledger=FullDisk())
+    assert notes(report) == [Code.NO_RECORD] * 2
+    assert codes(report) == [Code.NO_RECORD], "going back here would lift a limit, without a record"
+    assert next(iter(node.memory.values())).put == HELD, "the memory is kept all the same"
+    node.run()
+    assert in_force(node) == Limits()
+    assert [
+        entry.what.value
+        for entry in Record(node.state.record).entries(Selection(reason="hold-ended"))
+        if isinstance(entry, RecordedEvent)
+    ] == ["hold-ended"]
+
+
+def _full(*_: object) -> None:
+    raise StateError("record.sqlite: database or disk is full")
+
+
+def test_a_hold_that_needed_no_write_leaves_nothing_behind(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node, DEFAULT)
+    node.rules = NO_RULES
+    end(node)
+    assert codes(node.run()) == [Code.NO_LIMIT]
+    assert in_force(node) == DEFAULT
+
+
+def test_what_was_there_before_a_hold_does_not_come_back_once_a_source_has_spoken(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    node.rules = Rules(default=HELD)  # just what the hold put: after it there is nothing to write
+    end(node)
+    node.rules = NO_RULES
+    assert codes(node.run()) == [Code.NO_LIMIT]
+    assert in_force(node) == HELD
+
+
+def test_a_hold_whose_end_comes_while_ceph_is_unwell_goes_back_when_it_is_well(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD)
+    hold_for_two_hours(node, DEFAULT)
+    node.ceph.raised = ("OSD_DOWN",)
+    node.now += AFTER
+    for _ in range(2):
+        assert codes(node.run()) == [Code.CLUSTER_UNWELL]
+        assert in_force(node) == DEFAULT
+    node.ceph.raised = ()
+    assert codes(node.run()) == [Code.HOLD_ENDED]
+    assert in_force(node) == GOLD
+    assert codes(node.run()) == [Code.NO_LIMIT if GOLD.unlimited else Code.FOREIGN_LIMIT]
+
+
+def test_a_hold_that_loosens_waits_for_ceph_and_one_that_tightens_does_not(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1), own_disk(1)))
+    node.run()
+    node.hold(1, "vda", HELD)
+    node.hold(1, "vdb", TIGHTER)
+    node.ceph.raised = ("SLOW_OPS",)
+    assert kinds(node.run()) == ["waits", "changed"]
+
+
+# --- restarts, kills, losses
+
+
+@pytest.mark.parametrize("from_persistent", [True, False])
+@pytest.mark.parametrize("rules", [NO_RULES, Rules(default=DEFAULT)], ids=["no rules", "default"])
+def test_a_hold_outlives_restarts_of_its_guest(tmp_path: Path, rules: Rules, from_persistent: bool) -> None:
+    node = a_node(tmp_path, rules=rules)
+    hold_for_two_hours(node)
+    restart(node, from_persistent=from_persistent)
+    node.run()
+    assert in_force(node) == HELD
+    end(node)
+    assert in_force(node) == (rules.default or Limits())
+
+
+def test_limits_of_others_come_back_though_the_guest_was_restarted_during_the_hold(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    restart(node, from_persistent=True)
+    node.run()
+    end(node)
+    assert in_force(node) == GOLD
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+
+
+def test_a_guest_that_is_off_when_its_hold_ends_goes_back_when_it_is_on_again(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD)
+    hold_for_two_hours(node)
+    again = restart(node, from_persistent=True)
+    del node.hypervisor.by_uuid[UUIDS[1]]
+    end(node)
+    node.hypervisor.by_uuid[UUIDS[1]] = again
+    assert codes(node.run()) == [Code.HOLD_ENDED]
+    assert in_force(node) == GOLD
+
+
+def test_a_volume_attached_anew_during_a_hold_is_held_and_goes_back_to_what_it_came_with(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD)
+    hold_for_two_hours(node)
+    node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vda", a_volume(1, DEFAULT))
+    node.run()
+    assert in_force(node) == HELD
+    end(node)
+    assert in_force(node) == DEFAULT
+
+
+def killed(node: Node, at: str) -> None:
+    """A pass that ends with kill -9 just before a call: neither its results nor its memory are saved."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    saved = node.state.memory.read_bytes()
+    node.hypervisor.before[at] = kill
+    with pytest.raises(Killed):
+        node.run()
+    node.state.memory.write_bytes(saved)
+
+
+def unanswered(node: Node) -> None:
+    """A pass whose write takes, and is not answered in time."""
+    one = node.hypervisor.by_uuid[UUIDS[1]]
+
+    def slow() -> None:
+        raise TimeoutError
+
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(in_force=slow)
+    assert kinds(node.run()) == ["not-known"]
+    assert one.disks["vda"].in_force == HELD
+
+
+@pytest.mark.parametrize(
+    "interruption", [lambda node: killed(node, "define_limits"), unanswered], ids=["killed", "slow"]
+)
+@pytest.mark.parametrize(("had", "rules"), [(GOLD, Rules(default=DEFAULT)), (None, NO_RULES)], ids=["theirs", "none"])
+def test_a_pass_that_was_interrupted_while_it_put_a_hold_forgets_not_what_was_there_before(
+    tmp_path: Path, had: Limits | None, rules: Rules, interruption: Callable[[Node], None]
+) -> None:
+    node = a_node(tmp_path, had, rules)
+    node.hold(1, "vda", HELD)
+    interruption(node)
+    assert in_force(node) == HELD
+    assert kinds(node.run()) == ["right"]
+    end(node)
+    assert in_force(node) == (had or Limits())
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT if had else Code.NO_LIMIT]
+
+
+def test_a_pass_that_was_killed_while_it_went_back_leaves_limits_of_others_theirs(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    node.now += AFTER
+    killed(node, "define_limits")
+    assert in_force(node) == GOLD
+    node.run()
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+    assert in_force(node) == GOLD
+
+
+@pytest.mark.parametrize("had", [GOLD, None], ids=["theirs", "ours"])
+def test_a_memory_that_is_lost_during_a_hold_loosens_nothing(tmp_path: Path, had: Limits | None) -> None:
+    node = a_node(tmp_path, had, Rules(default=DEFAULT))
+    held = Limits(total_iops_sec=9)
+    hold_for_two_hours(node, held)
+    node.state.memory.unlink()
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT], "a limit whose history is lost is left alone"
+    assert in_force(node) == held
+    end(node)
+    assert in_force(node) == held
+
+
+def test_a_memory_that_is_lost_after_a_hold_takes_no_limits_of_others_for_ours(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    end(node)
+    node.state.memory.unlink()
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+    assert in_force(node) == GOLD
+
+
+def test_an_exemption_that_comes_during_a_hold_leaves_what_is_there_until_it_goes(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD)
+    hold_for_two_hours(node)
+    node.rules = EXEMPT
+    end(node)
+    assert in_force(node) == HELD
+    node.rules = NO_RULES
+    node.run()
+    assert in_force(node) == GOLD

@@ -1,0 +1,614 @@
+"""The rules file: what it may say, and what is wrong with it and where."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code
+from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.rulesfile import LARGEST, Severity, check, parse, read
+from tests.unit.values import GUEST, NOON, PROJECT, VOLUME
+
+FULL = f"""\
+default:
+  limits:
+    total_iops_sec: 250
+    total_bytes_sec: 104857600
+rules:
+  - name: batch
+    match:
+      project: {PROJECT}
+      guest: ["batch-*", db]
+    limits: {{read_iops_sec: 100, write_iops_sec: 50, group_name: batch}}
+  - name: exempt
+    match: {{volume: {VOLUME}}}
+    manage: false
+  - name: no limit on nvme
+    match: {{pool: nvme, flavor: [big, huge]}}
+    limits: unlimited
+    override: true
+"""
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        parse(text, "rules.yaml")
+    return str(error.value).splitlines()
+
+
+def fault(text: str) -> str:
+    (only,) = faults(text)
+    return only
+
+
+def rule(body: str, name: str = "r") -> str:
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"rules:\n  - name: {name}\n{lines}"
+
+
+# --- what a file may say
+
+
+def test_a_file_is_read_as_it_stands() -> None:
+    limits = Limits(read_iops_sec=100, write_iops_sec=50, group_name="batch")
+    assert parse(FULL, "rules.yaml") == Rules(
+        rules=(
+            Rule(name="batch", match=Match(project=(PROJECT,), guest=("batch-*", "db")), limits=limits),
+            Rule(name="exempt", match=Match(volume=(VOLUME,)), manage=False),
+            Rule(
+                name="no limit on nvme",
+                match=Match(pool=("nvme",), flavor=("big", "huge")),
+                limits=Limits(),
+                override=True,
+            ),
+        ),
+        default=Limits(total_iops_sec=250, total_bytes_sec=104857600),
+    )
+
+
+def test_a_file_that_says_nothing_has_no_rules_and_no_default() -> None:
+    assert parse("", "rules.yaml") == parse("# later\n", "rules.yaml") == parse("{}", "rules.yaml") == Rules()
+
+
+def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
+    batch, exempt, nvme = parse(FULL, "rules.yaml").rules
+    assert (batch.manage, exempt.manage, nvme.manage) == (True, False, True)
+    assert [rule.reason.code for rule in (batch, exempt, nvme)] == [Code.RULE, Code.RULE_UNMANAGES, Code.RULE]
+    assert exempt.reason.facts == {"rule": "exempt"}
+
+
+# --- what is wrong with it, and where
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("defualt:\n  limits: unlimited\n", "rules.yaml:1: defualt is no key here; did you mean default?"),
+        ("default: {}\n", "rules.yaml:1: default: limits is missing"),
+        ("default:\n  limits: {}\n", "rules.yaml:2: default.limits: is empty"),
+        ("default:\n  limits:\n", "rules.yaml:2: default.limits: must be a mapping"),
+        ("default:\n  limits: none\n", "rules.yaml:2: default.limits: must be a mapping"),
+        (
+            "default:\n  limits:\n    total_iop_sec: 5\n",
+            "rules.yaml:3: default.limits: total_iop_sec is no key here; did you mean total_iops_sec?",
+        ),
+        (
+            "default:\n  limits:\n    total_iops_sec: '5'\n",
+            "rules.yaml:3: default.limits: total_iops_sec must be a whole",
+        ),
+        (
+            "default:\n  limits:\n    total_iops_sec:\n",
+            "rules.yaml:3: default.limits: total_iops_sec must be a whole",
+        ),
+        (
+            "default:\n  limits:\n    total_iops_sec: 5\n    read_iops_sec: 5\n",
+            "rules.yaml:3: default.limits: total_iops_sec",
+        ),
+        ("rules: {}\n", "rules.yaml:1: rules: must be a list"),
+        ("rules:\n", "rules.yaml:1: rules: must be a list"),
+        ("rules: [x]\n", "rules.yaml:1: rules[0]: must be a mapping with name, match"),
+        ("rules:\n  - match: {pool: a}\n    manage: false\n", "rules.yaml:2: rules[0]: name is missing"),
+        (
+            "rules:\n  - name: 7\n    match: {pool: a}\n    manage: false\n",
+            "rules.yaml:2: rules[0].name: must be text, not 7",
+        ),
+        (rule("manage: false"), "rules.yaml:2: rules[0]: match is missing"),
+        (rule("match: {}\nmanage: false"), "rules.yaml:3: rules[0].match: is empty"),
+        (rule("match: {pool: a}"), "rules.yaml:2: rules[0]: says none of limits, ceiling"),
+        (rule("match: {pool: a}\nmanage: true"), "rules.yaml:2: rules[0]: says none of limits, ceiling"),
+        (
+            rule("match: {pool: a}\nrelease_when_silent: false\nreason: x"),
+            "rules.yaml:2: rules[0]: says none of limits, ceiling",
+        ),
+        (
+            rule("match: {pool: a}\nlimit: unlimited"),
+            "rules.yaml:4: rules[0]: limit is no key here; did you mean limits?",
+        ),
+        (rule("mach: {pool: a}\nmanage: false"), "rules.yaml:3: rules[0]: mach is no key here; did you mean match?"),
+        (
+            rule("match: {pool: a}\nlimits: unlimted"),
+            "rules.yaml:4: rules[0].limits: must be a mapping or the word unlimited, not 'unlimted'; did you mean",
+        ),
+        (rule("match: {pool: a}\nmanage: 'no'"), "rules.yaml:4: rules[0].manage: must be true or false, not 'no'"),
+        (
+            rule("match: {pool: a}\nlimits: unlimited\nmanage: false"),
+            "rules.yaml:4: rules[0]: limits means nothing beside manage: false",
+        ),
+        (
+            rule("match: {pool: a}\nmanage: false\noverride: true"),
+            "rules.yaml:5: rules[0]: override means nothing beside manage: false",
+        ),
+        (
+            rule("match: {pool: a}\nlimits: unlimited\noveride: true"),
+            "rules.yaml:5: rules[0]: overide is no key here; did you mean override?",
+        ),
+        (
+            rule("match:\n  pol: a\nmanage: false"),
+            "rules.yaml:4: rules[0].match: pol is no key here; did you mean pool?",
+        ),
+        (rule("match:\n  pool: []\nmanage: false"), "rules.yaml:4: rules[0].match.pool: is an empty list"),
+        (rule("match:\n  pool: [a, '']\nmanage: false"), "rules.yaml:4: rules[0].match.pool[1]: must be text"),
+        (rule("match:\n  pool: {a: b}\nmanage: false"), "rules.yaml:4: rules[0].match.pool: must be text"),
+        (rule("match:\n  project: shop\nmanage: false"), "rules.yaml:4: rules[0].match.project: must be an id"),
+        (
+            rule(f"match:\n  project: [{PROJECT}, '*']\nmanage: false"),
+            "rules.yaml:4: rules[0].match.project[1]: must be an id",
+        ),
+        (rule("match:\n  volume: my volume\nmanage: false"), "rules.yaml:4: rules[0].match.volume: must be an id"),
+        (rule("match:\n  user: alice\nmanage: false"), "rules.yaml:4: rules[0].match.user: must be an id"),
+        (rule("match:\n  cluster: ceph\nmanage: false"), "rules.yaml:4: rules[0].match.cluster: must be an id"),
+        (
+            rule("match:\n  kind: volum\nmanage: false"),
+            "rules.yaml:4: rules[0].match.kind: must be volume or ephemeral, not 'volum'; did you mean volume?",
+        ),
+        (
+            rule("match:\n  kind: Volume\nmanage: false"),
+            "rules.yaml:4: rules[0].match.kind: must be volume or ephemeral, not 'Volume'; did you mean volume?",
+        ),
+        (
+            rule(f"match:\n  image: {VOLUME}\n  pool: a\nmanage: false"),
+            "rules.yaml:4: rules[0].match: image needs project too",
+        ),
+        (
+            rule(f"match:\n  project: {PROJECT}\n  image: cirros\nmanage: false"),
+            "rules.yaml:5: rules[0].match.image: must be an id",
+        ),
+        (
+            rule("match: {pool: a}\noverride: true\nceiling: {total_iops_sec: 5}"),
+            "rules.yaml:4: rules[0]: override needs",
+        ),
+        (rule("match: {pool: a}\nceiling: unlimited"), "rules.yaml:4: rules[0].ceiling: unlimited bounds nothing"),
+        (rule("match: {pool: a}\nfloor: {}"), "rules.yaml:4: rules[0].floor: is empty"),
+        (
+            rule("match: {pool: a}\nceiling: {total_iops_sec: 5, size_iops_sec: 4096}"),
+            "rules.yaml:4: rules[0].ceiling: size_iops_sec is no bound",
+        ),
+        (
+            rule("match: {pool: a}\nfloor: {total_iops_sec: 5, group_name: g}"),
+            "rules.yaml:4: rules[0].floor: group_name is no bound",
+        ),
+        (
+            rule("match: {pool: a}\nceiling: {total_iops_sec: 5, total_bytes_sec: 0}"),
+            "rules.yaml:4: rules[0].ceiling: total_bytes_sec is 0, which stands for unlimited",
+        ),
+        (
+            rule("match: {pool: a}\nceiling: {total_iops_sec: 5, total_iops_sec_max: 4}"),
+            "rules.yaml:4: rules[0].ceiling: total_iops_sec_max (4) is below total_iops_sec (5)",
+        ),
+        (rule("match: {pool: a}\nmanage: false\nreason: ''"), "rules.yaml:5: rules[0].reason: must be text"),
+        (
+            rule('match: {pool: a}\nmanage: false\nreason: "a\\nb"'),
+            "rules.yaml:5: rules[0].reason: must be one line of characters that can be seen",
+        ),
+        (
+            rule(f"match: {{pool: a}}\nmanage: false\nreason: {'x' * 201}"),
+            "rules.yaml:5: rules[0].reason: must be at most 200 characters",
+        ),
+        (
+            rule('match: {pool: "vol\\u200bumes"}\nmanage: false'),
+            "rules.yaml:3: rules[0].match.pool: must be one line of characters that can be seen",
+        ),
+    ],
+)
+def test_a_fault_is_told_with_its_line_and_key_and_the_word_that_was_meant(text: str, expected: str) -> None:
+    assert fault(text).startswith(expected)
+
+
+def test_an_id_of_digits_without_quotes_is_a_number_and_is_told_to_be_quoted() -> None:
+    told = fault(rule("match:\n  project: 76321294905901234567890525110902\nmanage: false"))
+    assert told.startswith("rules.yaml:4: rules[0].match.project: must be text, not 76321294905901234567890525110902")
+    assert "quotes" in told
+    quoted = rule("match:\n  project: '76321294905901234567890525110902'\nmanage: false")
+    assert parse(quoted, "rules.yaml").rules[0].match.project == ("76321294905901234567890525110902",)
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+    text = """\
+rules:
+  - name: a
+    match: {pol: x}
+    manage: false
+  - match: {guest: "*"}
+    limits:
+      total_iops_sec: 500
+      total_iops_sec_max: 5
+      sise_iops_sec: 7
+  - name: a
+    match: {pool: x}
+    manage: false
+defaults: {}
+"""
+    told = faults(text)
+    assert {tuple(line.split(": ")[:2]) for line in told} == {
+        ("rules.yaml:3", "rules[0].match"),
+        ("rules.yaml:5", "rules[1]"),
+        ("rules.yaml:5", "rules[1].match"),
+        ("rules.yaml:8", "rules[1].limits"),
+        ("rules.yaml:9", "rules[1].limits"),
+        ("rules.yaml:10", "rules[2]"),
+        ("rules.yaml:13", "defaults is no key here; did you mean default?"),
+    }
+    assert [int(line.split(":")[1]) for line in told] == [3, 5, 5, 8, 9, 10, 13]
+
+
+def test_all_that_is_impossible_in_a_set_of_limits_is_told_each_at_its_line() -> None:
+    text = "default:\n  limits:\n    total_iops_sec: 500\n    total_iops_sec_max: 5\n    read_bytes_sec_max: 7\n"
+    assert [line.split(": ")[0] for line in faults(text)] == ["rules.yaml:4", "rules.yaml:5"]
+
+
+def test_two_rules_of_one_name_are_refused_at_the_second() -> None:
+    once = "  - name: a\n    match: {pool: x}\n    manage: false\n"
+    assert fault(f"rules:\n{once}{once}").startswith("rules.yaml:5: rules[1]: name 'a' is taken")
+
+
+def test_a_key_twice_and_an_alias_are_refused() -> None:
+    assert fault("default:\n  limits: unlimited\n  limits: unlimited\n").startswith(
+        "rules.yaml:3: default: limits stands here twice"
+    )
+    assert fault("default: &d\n  limits: unlimited\nrules: *d\n").startswith("rules.yaml:3: rules: aliases")
+
+
+# --- tenants choose names
+
+
+@pytest.mark.parametrize("guest", ["db", "'*'", f"[{GUEST}, db]", f"'{GUEST[:-1]}?'"])
+@pytest.mark.parametrize(
+    "what", ["manage: false", "limits: unlimited", "limits: {total_iops_sec: 5}\noverride: true"]
+)
+def test_a_guest_by_name_needs_its_project(guest: str, what: str) -> None:
+    text = rule(f"match:\n  guest: {guest}\n{what}")
+    assert fault(text).startswith("rules.yaml:4: rules[0].match: guest by name needs project too")
+    with_project = rule(f"match:\n  guest: {guest}\n  project: {PROJECT}\n{what}")
+    assert parse(with_project, "rules.yaml").rules[0].match.project == (PROJECT,)
+
+
+def test_a_guest_by_name_in_a_pool_or_of_a_flavor_still_needs_its_project() -> None:
+    text = rule("match: {guest: db, pool: volumes, flavor: m1.small}\nmanage: false")
+    assert "needs project too" in fault(text)
+
+
+# --- the file
+
+
+def test_a_missing_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> None:
+    assert read(tmp_path / "rules.yaml", required=False) == ""
+    with pytest.raises(ConfigError, match="missing or empty"):
+        read(tmp_path / "rules.yaml", required=True)
+    (tmp_path / "rules.yaml").write_bytes(b"rules: \xff\n")
+    with pytest.raises(ConfigError, match=r"rules\.yaml:1: cannot be read"):
+        read(tmp_path / "rules.yaml", required=False)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read(tmp_path, required=False)
+
+
+def test_a_group_has_one_set_of_limits_wherever_it_stands() -> None:
+    one, other = "{total_iops_sec: 400, group_name: web}", "{total_iops_sec: 500, group_name: web}"
+    rule = "  - {name: a, match: {pool: a}, limits: %s}\n"
+    assert parse(f"default: {{limits: {one}}}\nrules:\n{rule % one}", "r").rules[0].limits
+    with pytest.raises(ConfigError, match=r"r:3: rules\[0\].limits: group_name web stands with other limits"):
+        parse(f"default: {{limits: {one}}}\nrules:\n{rule % other}", "r")
+
+
+@pytest.mark.parametrize("name", ["drive-virtio-disk0", "/machine/peripheral/x", "plimsoll-alone:u:vda"])
+def test_a_group_cannot_bear_a_name_that_reads_back_as_none(name: str) -> None:
+    with pytest.raises(ConfigError, match="choose another"):
+        parse(f"default: {{limits: {{total_iops_sec: 400, group_name: '{name}'}}}}", "r")
+
+
+# --- words that stand in the wrong place
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("limits: unlimited\n", "r:1: limits is no key here; it belongs under default, or in a rule beside match"),
+        ("rule: []\n", "r:1: rule is no key here; did you mean rules?"),
+        (f"project: {PROJECT}\n", "r:1: project is no key here; it belongs under match"),
+        ("default: {total_iops_sec: 5}\n", "r:1: default: total_iops_sec is no key here; it belongs under limits"),
+        (
+            "default: {limits: unlimited, ceiling: {total_iops_sec: 5}}\n",
+            "r:1: default: ceiling is no key here; it belongs in a rule, beside match",
+        ),
+        (
+            rule("match: {pool: a}\nmanage: false\nvolumes: x"),
+            "r:5: rules[0]: volumes is no key here; did you mean volume? It belongs under match",
+        ),
+        (
+            rule("match: {pool: a, limits: unlimited}\nmanage: false"),
+            "r:3: rules[0].match: limits is no key here; it belongs under default, or in a rule beside match",
+        ),
+        (
+            rule("match: {pool: a}\nlimits: {total_iops_sec: 5, override: true}"),
+            "r:4: rules[0].limits: override is no key here; it belongs in a rule, beside match",
+        ),
+    ],
+)
+def test_a_word_in_the_wrong_place_is_told_where_it_belongs(text: str, expected: str) -> None:
+    told = [line.replace("rules.yaml:", "r:") for line in faults(text)]
+    assert [line for line in told if line.startswith(expected)]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("total_iops", "total_iops_sec"), ("Total-IOPS-sec", "total_iops_sec"), ("iops_size", "size_iops_sec")],
+)
+def test_a_parameter_is_answered_with_the_nearest_one(written: str, meant: str) -> None:
+    told = fault(f"default:\n  limits:\n    {written}: 5\n    total_bytes_sec: 5\n")
+    assert told == f"rules.yaml:3: default.limits: {written} is no key here; did you mean {meant}?"
+
+
+# --- the words of a rule
+
+
+def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
+    text = rule(
+        f"match: {{user: {VOLUME.upper()}, project: {VOLUME}, image: {VOLUME.replace('-', '')},"
+        f" kind: [volume, ephemeral], cluster: {VOLUME.upper()}}}\n"
+        "ceiling: {total_iops_sec: 500, total_iops_sec_max: 900}\n"
+        "floor: {read_iops_sec: 10}\n"
+        "release_when_silent: true\n"
+        "until: 2026-12-01T18:00:00+01:00\n"
+        "reason: import of the year's data"
+    )
+    bare = VOLUME.replace("-", "")
+    assert parse(text, "r").rules == (
+        Rule(
+            name="r",
+            match=Match(
+                user=(bare,), project=(bare,), image=(VOLUME,), kind=("volume", "ephemeral"), cluster=(VOLUME,)
+            ),
+            ceiling=Limits(total_iops_sec=500, total_iops_sec_max=900),
+            floor=Limits(read_iops_sec=10),
+            release_when_silent=True,
+            until=datetime(2026, 12, 1, 17, 0, tzinfo=UTC),
+            why="import of the year's data",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "effect", ["ceiling: {total_iops_sec: 5}", "floor: {total_iops_sec: 5}", "release_when_silent: true"]
+)
+def test_each_effect_alone_is_enough_for_a_rule(effect: str) -> None:
+    (only,) = parse(rule(f"match: {{pool: a}}\n{effect}"), "r").rules
+    assert only.limits is None
+    assert only.manage
+
+
+def test_a_rule_that_unmanages_says_nothing_else() -> None:
+    text = rule(
+        "match: {pool: a}\nmanage: false\nlimits: unlimited\nceiling: {total_iops_sec: 5}\n"
+        "floor: {total_iops_sec: 5}\noverride: true\nrelease_when_silent: true"
+    )
+    assert [(line.split(":")[1], line.split()[2]) for line in faults(text)] == [
+        ("5", "limits"),
+        ("6", "ceiling"),
+        ("7", "floor"),
+        ("8", "override"),
+        ("9", "release_when_silent"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["2026-12-01T18:00:00Z", "'2026-12-01T18:00:00Z'", "2026-12-01 18:00Z", "2026-12-01t19:00:00+01:00"],
+)
+def test_the_end_of_a_rule_is_one_moment_however_it_is_written(written: str) -> None:
+    (only,) = parse(rule(f"match: {{pool: a}}\nmanage: false\nuntil: {written}"), "r").rules
+    assert only.until == datetime(2026, 12, 1, 18, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "2026-12-01",
+        "2026-12-01T18:00:00",
+        "2026-12-01 18:00:00",
+        "tomorrow",
+        "2026",
+        "2026-13-01T18:00:00Z",
+        "2026-12-01T25:00:00Z",
+        "0001-01-01T00:00:00+23:59",
+        "2026-12-01T18:00:00 CET",
+        "true",
+    ],
+)
+def test_an_end_without_its_zone_is_refused_and_told_how_to_write_it(written: str) -> None:
+    told = fault(rule(f"match: {{pool: a}}\nmanage: false\nuntil: {written}"))
+    assert told.startswith("rules.yaml:5: rules[0].until: must be a time with its zone, as 2026-12-01T18:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("floor", "ceiling", "named"),
+    [
+        ("{total_iops_sec: 6}", "{total_iops_sec: 5}", "total_iops_sec"),
+        ("{read_iops_sec: 6}", "{total_iops_sec: 5}", "read_iops_sec"),
+        ("{read_iops_sec: 3, write_iops_sec: 3}", "{total_iops_sec: 5}", "read_iops_sec"),
+        ("{total_iops_sec: 6}", "{read_iops_sec: 3, write_iops_sec: 2}", "total_iops_sec"),
+        ("{total_iops_sec: 5, total_iops_sec_max: 6}", "{total_iops_sec: 5}", "total_iops_sec_max"),
+        (
+            "{total_iops_sec: 5, total_iops_sec_max: 9}",
+            "{total_iops_sec: 5, total_iops_sec_max: 8}",
+            "total_iops_sec_max",
+        ),
+        (
+            "{total_iops_sec: 5, total_iops_sec_max: 8, total_iops_sec_max_length: 60}",
+            "{total_iops_sec: 5, total_iops_sec_max: 8}",
+            "total_iops_sec_max_length",
+        ),
+    ],
+)
+def test_a_floor_above_its_own_ceiling_is_refused_naming_the_parameter(floor: str, ceiling: str, named: str) -> None:
+    told = fault(rule(f"match: {{pool: a}}\nfloor: {floor}\nceiling: {ceiling}"))
+    assert told.startswith(f"rules.yaml:4: rules[0].floor: {named} ")
+    assert "above the ceiling's" in told
+
+
+@pytest.mark.parametrize(
+    ("floor", "ceiling"),
+    [
+        ("{total_iops_sec: 5}", "{total_iops_sec: 5}"),
+        ("{read_iops_sec: 5}", "{total_iops_sec: 5}"),
+        ("{read_iops_sec: 5}", "{write_iops_sec: 1}"),
+        ("{total_iops_sec: 9}", "{read_iops_sec: 5}"),
+        ("{total_iops_sec: 9}", "{total_bytes_sec: 5}"),
+    ],
+)
+def test_a_floor_within_its_ceiling_is_taken(floor: str, ceiling: str) -> None:
+    (only,) = parse(rule(f"match: {{pool: a}}\nfloor: {floor}\nceiling: {ceiling}"), "r").rules
+    assert only.floor is not None
+
+
+# --- all at once
+
+
+def test_faults_of_yaml_and_faults_of_rules_are_told_together() -> None:
+    text = """\
+default:
+  limits: {total_iops_sec: 0250}
+  limits: unlimited
+rules:
+  - name: a
+    match: {pool: &p x}
+    ceiling: {total_iops_sec: 5, group_name: g}
+    floor: {total_iops_sec: five}
+  - {name: b, match: {pool: *p, [x]: y}, limit: unlimited}
+"""
+    assert [int(line.split(":")[1]) for line in faults(text)] == [2, 3, 7, 8, 9, 9, 9]
+
+
+def test_a_value_that_yaml_reads_otherwise_is_told_once() -> None:
+    assert "is 168 to YAML" in fault(rule("match: {pool: 0250}\nmanage: false"))
+
+
+def test_a_broken_document_is_one_fault_at_its_line() -> None:
+    assert fault("default:\n  limits: {a\nrules: []\n").startswith("rules.yaml:3: ")
+
+
+# --- a file without end
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("#" * (LARGEST + 1))
+    with pytest.raises(ConfigError, match=r"rules\.yaml:1: is larger than 1 MiB"):
+        read(tmp_path / "rules.yaml", required=False)
+    with pytest.raises(ConfigError, match="is larger than 1 MiB"):
+        read(Path("/dev/zero"), required=False)
+
+
+def test_more_than_a_thousand_rules_are_refused_at_the_first_that_is_too_many() -> None:
+    text = "rules:\n" + "".join(f"  - {{name: {n}x, match: {{pool: a}}, manage: false}}\n" for n in range(1001))
+    assert fault(text) == "rules.yaml:1002: rules[1000]: are more than 1000"
+    assert len(parse(text[: text.rindex("  -")], "r").rules) == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"total_iops_sec_{n}: 1\n" for n in range(40_000)),
+        "default: {limits: {" + ", ".join(f"total_iops_{n}: 1" for n in range(40_000)) + "}}",
+        "rules: [" + "x, " * 300_000 + "]",
+        "rules:\n" + f"- {{name: r, match: {{pool: [{'x, ' * 300}]}}, manage: fals}}\n" * 900,
+        "default: {limits: {total_iops_sec: " + "9" * 1_000_000 + "}}",
+        "default: {limits: {total_iops_sec: " + "1:" * 500_000 + "1}}",
+        "[" * 1_000_000,
+        "? " * 500_000,
+        "a: [" + "{b: " * 100_000,
+        "default: " + "&a " * 300_000,
+        "'" + "x" * 1_000_000,
+    ],
+    ids=range(11),
+)
+def test_the_worst_file_of_a_mebibyte_takes_seconds_and_tells_what_a_person_can_read(text: str) -> None:
+    began = time.process_time()
+    told = faults(text)
+    assert time.process_time() - began < 10
+    assert len(told) <= 201
+    assert max(map(len, told)) < 600
+
+
+# --- what is no fault, and perhaps not meant so
+
+
+def warnings(text: str) -> list[tuple[int, str]]:
+    checked = check(text, NOON)
+    assert checked.rules is not None
+    assert {remark.severity for remark in checked.remarks} <= {Severity.WARNING}
+    return [(remark.line, remark.key) for remark in checked.remarks]
+
+
+def test_a_rule_whose_time_has_passed_is_told_with_its_end() -> None:
+    body = "match: {pool: a}\nmanage: false\nuntil: {}"
+    past, future = ((NOON + delta).isoformat() for delta in (timedelta(0), timedelta(seconds=1)))
+    assert warnings(rule(body.replace("{}", future))) == []
+    (remark,) = check(rule(body.replace("{}", past)), NOON).remarks
+    assert (remark.line, remark.key) == (5, "rules[0].until")
+    assert "2026-11-20 12:00 UTC" in remark.text
+
+
+OTHER = "0a2b0c5e9a4e4f0c8f0e3a6a2a6f3f1d"
+BOTH = f"[{PROJECT}, {OTHER}]"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "silenced"),
+    [
+        ("{pool: a}, limits: unlimited", "{pool: a}, limits: unlimited", ["limits"]),
+        (f"{{project: {BOTH}}}, manage: false", f"{{project: {OTHER}, pool: a}}, manage: false", ["manage"]),
+        (f"{{project: {OTHER}}}, manage: false", f"{{project: {BOTH}}}, manage: false", []),
+        ("{pool: 'vol*'}, limits: unlimited", "{pool: volumes}, limits: unlimited", ["limits"]),
+        ("{pool: 'v*'}, limits: unlimited", "{pool: 'vol*'}, limits: unlimited", []),
+        ("{pool: a, kind: volume}, limits: unlimited", "{pool: a}, limits: unlimited", []),
+        (
+            "{pool: a}, ceiling: {total_iops_sec: 5}",
+            "{pool: a}, ceiling: {total_iops_sec: 5}, limits: unlimited",
+            ["ceiling"],
+        ),
+        ("{pool: a}, ceiling: {total_iops_sec: 5}", "{pool: a}, floor: {total_iops_sec: 5}", []),
+        ("{pool: a}, manage: false, until: 2026-11-20T12:00Z", "{pool: a}, manage: false", None),
+        ("{pool: a}, manage: false, until: 2026-11-21T12:00Z", "{pool: a}, manage: false", []),
+        (
+            "{pool: a}, manage: false, until: 2026-11-22T12:00Z",
+            "{pool: a}, manage: false, until: 2026-11-21T12:00Z",
+            ["manage"],
+        ),
+    ],
+)
+def test_a_rule_that_is_never_asked_is_told_where_that_is_certain(
+    first: str, second: str, silenced: list[str] | None
+) -> None:
+    told = warnings(f"rules:\n- {{name: one, match: {first}}}\n- {{name: two, match: {second}}}\n")
+    expected = [(2, "rules[0].until")] if silenced is None else [(3, f"rules[1].{word}") for word in silenced]
+    assert told == expected
+
+
+def test_a_rule_that_overrides_silences_an_earlier_one_that_does_not() -> None:
+    once = "match: {pool: a}, limits: unlimited"
+    text = f"rules:\n- {{name: a, {once}}}\n- {{name: b, {once}, override: true}}\n"
+    assert warnings(text) == [(2, "rules[0].limits")]
