@@ -11,11 +11,11 @@ from plimsoll_agent.brake import edition
 from plimsoll_agent.changes import Change, Direction
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.decide import Remembered, Situation
+from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.outcome import Kind, Outcome, Result
 from plimsoll_agent.reason import Code, Reason, Unknown, because
-from plimsoll_agent.record import Conclusion, Verdict
 from plimsoll_agent.state import StateError
 from plimsoll_agent.write import Bounds, Writer
 

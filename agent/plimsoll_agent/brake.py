@@ -10,9 +10,7 @@ from plimsoll_agent.changes import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.decide import Remembered, Situation, Wants
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Outcome
-from plimsoll_agent.reason import Code
-
-_BY_A_PERSON = (Code.COMMAND_LINE, Code.HOLD, Code.HOLD_ENDED)
+from plimsoll_agent.reason import BY_A_PERSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     """How gravely the disk would be changed: released, loosened, or (``TIGHTEN``) cut by more than half."""
     wanted, in_force = outcome.decision.wanted, outcome.disk.in_force
     remembered = situation.memory.get(outcome.disk.key)
-    if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in _BY_A_PERSON:
+    if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in BY_A_PERSON:
         return None
     if remembered.wanted == wanted.limits or (observing and remembered.put is None):
         return None

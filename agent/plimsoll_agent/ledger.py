@@ -11,19 +11,11 @@ from pathlib import Path
 from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, because
-from plimsoll_agent.record import (
-    Conclusion,
-    CorruptRecord,
-    Event,
-    Happening,
-    Record,
-    RecordedChange,
-    Selection,
-    Verdict,
-)
+from plimsoll_agent.record import CorruptRecord, Record
 from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
 
 # A guest that is off keeps its place in the memory: it brings our limits along when it is started again.
@@ -77,7 +69,7 @@ class Ledger:
         Returns what is to be remembered of those that took: limits of a pass that was killed are ours.
         """
         try:
-            unsettled = self._record.changes([change.id for change in self._record.unsettled()], Selection())
+            unsettled = self._record.unsettled()
         except CorruptRecord as error:
             if not look_only:
                 self._record.set_aside(situation.now, self._by)
@@ -122,7 +114,7 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     What a hold put is not what the sources wanted, and what was put back after one may be somebody else's.
     """
     return {
-        taken.disk: Remembered(taken.after, taken.at, now, taken.after, attachment=None)
+        taken.disk.key: Remembered(taken.after, taken.at, now, taken.after, attachment=None)
         for taken in record.taken()
         if taken.reason.code not in _HOLDS
     }

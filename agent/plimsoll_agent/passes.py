@@ -18,7 +18,7 @@ from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
 from plimsoll_agent.observe import MOVING, Observation, observe
 from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
-from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
 from plimsoll_agent.state import StateError
 from plimsoll_agent.write import Bounds
 
@@ -41,7 +41,7 @@ class Caution:
     """None when a person said yes."""
     gate: Gate
     paused: Callable[[], Reason | None]
-    rounds: int
+    rounds: int | None
     """So often in a row somebody else's hand is met with a write; then it is left alone."""
 
 
@@ -139,8 +139,10 @@ def _reason_to_wait(
     return _somebody_elses_hand(change, situation, caution.rounds)
 
 
-def _somebody_elses_hand(change: Change, situation: Situation, rounds: int) -> Reason | None:
+def _somebody_elses_hand(change: Change, situation: Situation, rounds: int | None) -> Reason | None:
     remembered = situation.ours(change.disk)
+    if rounds is None or change.reason.code in BY_A_PERSON:
+        return None
     if yields(remembered, change.after, rounds, situation.now):
         return because(Code.ANOTHERS_HAND, rounds=rounds)
     return None

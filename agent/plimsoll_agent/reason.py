@@ -65,6 +65,10 @@ class Code(StrEnum):
     OPERATOR = "operator"
 
 
+BY_A_PERSON = (Code.COMMAND_LINE, Code.HOLD, Code.HOLD_ENDED)
+"""What a person decided for these very disks: it is no slip in a line, and no quarrel of two programs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """A code, and the facts that its sentence needs (plain values only: they go into records)."""

@@ -7,17 +7,9 @@ from datetime import UTC, datetime
 
 from plimsoll_agent.changes import BY_OTHERS
 from plimsoll_agent.disk import DiskName
+from plimsoll_agent.entries import Entry, Happening, RecordedChange, RecordedEvent, Verdict
+from plimsoll_agent.history import Fault, Flaw, Verified
 from plimsoll_agent.reason import Reason
-from plimsoll_agent.record import (
-    Entry,
-    Fault,
-    Flaw,
-    Happening,
-    RecordedChange,
-    RecordedEvent,
-    Verdict,
-    Verified,
-)
 from plimsoll_agent.report import limits_change_words, printable, words
 
 _RESULTS = {

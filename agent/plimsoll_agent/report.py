@@ -190,7 +190,9 @@ def outcome_line(outcome: Outcome) -> str | None:
         case Kind.FAILED | Kind.NOT_KNOWN if change is not None:
             return f"{name}  {change_words(change)}   {words(result.reason)}"
         case Kind.WAITS if change is not None and result.reason.code is not Code.BRAKED:
-            return f"{name}  {change_words(change)}   {_waiting(result.reason)}"
+            # Why the node is paused stands below the disks, once.
+            waits = "waits: paused" if result.reason.code is Code.PAUSED else _waiting(result.reason)
+            return f"{name}  {change_words(change)}   {waits}"
         case Kind.LEFT_ALONE if change is not None:
             return f"{name}  left alone: {words(result.reason)}"
         case Kind.FAILED | Kind.NOT_KNOWN:

@@ -270,11 +270,15 @@ def _corrupt(path: Path, error: Exception) -> CorruptState:
     return CorruptState(f"{path}: is corrupt: {type(error).__name__}: {error}")
 
 
-def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
-    """Write a file so that a reader, or a crash, meets the old or the new one. Raises ``StateError``.
+def give_to_owner(descriptor: int, directory: Path) -> None:
+    """What root writes belongs to the owner of the directory, who runs the next pass and has to read it."""
+    if os.geteuid() == 0:
+        owner = directory.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
-    What root writes belongs to the owner of the directory, who runs the next pass and has to read it.
-    """
+
+def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
+    """Write a file so that a reader, or a crash, meets the old or the new one. Raises ``StateError``."""
     temporary: str | None = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -282,9 +286,7 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), mode)
-            if os.geteuid() == 0:
-                owner = path.parent.stat()
-                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            give_to_owner(file.fileno(), path.parent)
             os.fsync(file.fileno())
         Path(temporary).replace(path)
         temporary = None

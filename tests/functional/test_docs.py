@@ -13,10 +13,10 @@ import pytest
 
 from plimsoll_agent import rulesfile
 from plimsoll_agent.cli.app import Plimsoll
+from plimsoll_agent.entries import Verdict
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.outcome import Kind
 from plimsoll_agent.reason import Code
-from plimsoll_agent.record import Verdict
 from tests.functional.conftest import Ran
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent import history
+from plimsoll_agent.entries import Conclusion, Event, Happening, Verdict
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.record import Conclusion, Event, Happening, Record, Verdict
+from plimsoll_agent.record import Record
 from tests.functional.conftest import Ran
 from tests.unit.test_record import VERSION_1, a_change
 from tests.unit.values import NOON
@@ -30,7 +32,8 @@ WRITER = """
 import sys
 from datetime import timedelta
 from pathlib import Path
-from plimsoll_agent.record import Conclusion, Record, Verdict
+from plimsoll_agent.entries import Conclusion, Verdict
+from plimsoll_agent.record import Record
 from tests.unit.test_record import a_change
 from tests.unit.values import NOON
 record = Record(Path(sys.argv[1]))
@@ -73,7 +76,7 @@ def test_a_killed_writer_leaves_no_gap_and_no_intent_that_was_promised_is_lost(t
         if not path.exists():
             assert not ids, "an intent was promised before there was a file"
             continue
-        verified = record.verify()
+        verified = history.verify(record)
         assert verified.faults == ()
         promised = max([promised, *ids])
         assert verified.changes >= promised
@@ -90,7 +93,7 @@ def test_a_migration_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(VERSION_1)
         ids = killed_writer(path, chance.uniform(0, 0.12))
-        assert Record(path).verify().faults == ()
+        assert history.verify(Record(path)).faults == ()
         with closing(sqlite3.connect(path)) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             columns = {row[1] for row in database.execute("PRAGMA table_info(change)")}
@@ -118,7 +121,7 @@ def test_a_reader_takes_back_what_a_killed_pass_left_half_written(tmp_path: Path
     os.waitpid(child, 0)
     assert (tmp_path / "record.sqlite-journal").stat().st_size, "else this tests nothing"
     assert [change.id for change in record.unsettled()] == [1]
-    assert record.verify().faults == ()
+    assert history.verify(record).faults == ()
 
 
 def test_writers_that_begin_the_record_at_once_write_into_one_file(tmp_path: Path) -> None:
@@ -134,7 +137,7 @@ def test_writers_that_begin_the_record_at_once_write_into_one_file(tmp_path: Pat
 
         children = [in_child(begin) for _ in range(4)]
         assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
-        verified = Record(path).verify()
+        verified = history.verify(Record(path))
         assert (verified.changes, verified.events, verified.faults) == (4, 1, ())
         assert [file.name for file in tmp_path.iterdir()] == ["record.sqlite"]
 
@@ -168,7 +171,7 @@ def test_the_list_and_its_data_have_the_same_entries(plimsoll: Plimsoll, record:
     for limit in ("0", "4"):
         entries = json.loads(plimsoll("record", "-f", "json", "--limit", limit).out)
         assert [entry["kind"] for entry in entries] == ["event", "event", "change", "change"]
-    with closing(sqlite3.connect(record._path)) as database:
+    with closing(sqlite3.connect(record.path)) as database:
         for entry in (entries[0], entries[-1]):
             columns = {row[1] for row in database.execute(f"PRAGMA table_info({entry['kind']})")}
             assert set(entry) == columns | {"kind"}
@@ -198,13 +201,13 @@ def test_verify_says_what_there_is_or_each_fault(plimsoll: Plimsoll, record: Rec
     good = plimsoll("record", "--verify")
     assert good.status == 0
     assert good.out.startswith("2 changes and 2 events, ids without a gap, from 2026-11-20 12:00:00 to ")
-    with closing(sqlite3.connect(record._path)) as database, database:
+    with closing(sqlite3.connect(record.path)) as database, database:
         database.execute("DELETE FROM change WHERE id = 1")
     bad = plimsoll("record", "--verify")
     assert (bad.status, bad.out) == (1, "change 1: missing, taken out by somebody\n")
     (fault,) = json.loads(plimsoll("record", "--verify", "-f", "json").out)["faults"]
     assert (fault["flaw"], fault["table"], fault["first"], fault["last"]) == ("missing", "change", 1, 1)
-    record._path.write_bytes(b"")
+    record.path.write_bytes(b"")
     emptied = plimsoll("record", "--verify")
     assert emptied.status == 1
     assert "is empty" in emptied.out
@@ -235,7 +238,7 @@ def test_follow_tells_what_comes_and_ends_well_with_ctrl_c(
         record.conclude([Conclusion(1, Verdict.TOOK)], NOON)
         concluded = json.loads(follower.stdout.readline())
         assert (concluded["id"], concluded["result"]) == (1, "took")
-        record._path.write_bytes(b"no record any more")
+        record.path.write_bytes(b"no record any more")
         assert "not a database" in follower.stderr.readline()
         record.set_aside(NOON, "root")
         started = json.loads(follower.stdout.readline())
@@ -266,10 +269,10 @@ def test_a_reader_of_the_list_may_stop_early(plimsoll: Plimsoll, record: Record,
 
 
 def test_a_pass_under_way_is_waited_for(plimsoll: Plimsoll, record: Record) -> None:
-    with closing(sqlite3.connect(record._path, isolation_level=None)) as writer:
+    with closing(sqlite3.connect(record.path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         reader = subprocess.Popen(
-            [sys.executable, "-c", READER, str(record._path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", READER, str(record.path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
         )
         time.sleep(1.5)
         assert reader.poll() is None
@@ -281,6 +284,8 @@ def test_a_pass_under_way_is_waited_for(plimsoll: Plimsoll, record: Record) -> N
 READER = """
 import sys
 from pathlib import Path
-from plimsoll_agent.record import Record, Selection
-print(len(Record(Path(sys.argv[1])).newest(Selection(reason="rule"), 5)))
+from plimsoll_agent import history
+from plimsoll_agent.history import Selection
+from plimsoll_agent.record import Record
+print(len(history.newest(Record(Path(sys.argv[1])), Selection(reason="rule"), 5)))
 """

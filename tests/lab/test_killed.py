@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent import history
 from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.entries import RecordedChange, Verdict
+from plimsoll_agent.history import Selection
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.record import RecordedChange, Selection, Verdict
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.looking import in_force
@@ -76,7 +78,7 @@ def rules(iops: int) -> str:
 
 
 def rows(node: Node) -> list[RecordedChange]:
-    return [entry for entry in node.record.entries(Selection()) if isinstance(entry, RecordedChange)]
+    return [entry for entry in history.entries(node.record, Selection()) if isinstance(entry, RecordedChange)]
 
 
 def limit(hypervisor: Libvirt, guest: Guest, target: str) -> Limits:

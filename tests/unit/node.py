@@ -120,7 +120,7 @@ class Node:
                 brake=None if yes else Brake(approved=ledger.approved(look_only=look_only)),
                 gate=Gate(self.ceph.known, self.ceph.health),
                 paused=self.paused,
-                rounds=self.rounds,
+                rounds=None if yes else self.rounds,
             ),
             tell=tell or self.told.append,
         )

@@ -10,26 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent import history
 from plimsoll_agent.changes import Change, Direction
 from plimsoll_agent.cli.record import Following, moment, selected
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.entries import Conclusion, Entry, Event, Happening, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.history import Fault, Flaw, Selection, Verified
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, because
-from plimsoll_agent.record import (
-    Conclusion,
-    Entry,
-    Event,
-    Fault,
-    Flaw,
-    Happening,
-    Record,
-    RecordedChange,
-    RecordedEvent,
-    Selection,
-    Verdict,
-    Verified,
-)
+from plimsoll_agent.record import Record
 from plimsoll_agent.record_words import entry_data, entry_line, verified_lines
 from tests.unit.values import NOON, a_disk, a_guest
 
@@ -104,9 +94,9 @@ def only(entries: Iterable[Entry]) -> Entry:
 
 def test_a_change_is_a_line(record: Record) -> None:
     line = "2026-11-20 12:00:00  instance-00000001 vdb  total_iops_sec 500 → 3000"
-    assert entry_line(only(record.entries(Selection()))) == f'{line}   rule "gold"; under way   by root'
+    assert entry_line(only(history.entries(record, Selection()))) == f'{line}   rule "gold"; under way   by root'
     record.conclude([Conclusion(1, Verdict.REFUSED, "no\nsuch device")], LATER)
-    refused = only(record.entries(Selection()))
+    refused = only(history.entries(record, Selection()))
     assert entry_line(refused) == f'{line}   rule "gold"; refused (no?such device)   by root'
     assert entry_line(refused, concluded=True).startswith("2026-11-20 12:00:05  "), "when the result came"
 
@@ -117,17 +107,17 @@ def test_names_that_others_chose_cannot_make_a_line_of_their_own(tmp_path: Path)
     record.intend([a_change(a_disk(a_guest(name=evil), target=evil))], NOON, evil)
     because_of = Event(NOON, evil, Happening.PAUSED, because(Code.OPERATOR, why=evil), a_disk(target=evil).named)
     record.note([because_of])
-    assert all(entry_line(entry).isprintable() for entry in record.entries(Selection()))
+    assert all(entry_line(entry).isprintable() for entry in history.entries(record, Selection()))
 
 
 def test_a_reason_without_its_facts_is_shown_by_its_code(record: Record) -> None:
-    change = only(record.entries(Selection()))
+    change = only(history.entries(record, Selection()))
     assert isinstance(change, RecordedChange)
     assert "   rule; under way" in entry_line(replace(change, reason=Reason(Code.RULE)))
 
 
 def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
-    change = only(record.entries(Selection()))
+    change = only(history.entries(record, Selection()))
     assert isinstance(change, RecordedChange)
     results = {entry_line(replace(change, result=verdict)) for verdict in (None, *Verdict)}
     assert len(results) == len(Verdict) + 1

@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent import history
 from plimsoll_agent.decide import Decision, Unmanaged, Wants, decide
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.entries import RecordedEvent
+from plimsoll_agent.history import Selection
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code, Unknown, because
-from plimsoll_agent.record import Record, RecordedEvent, Selection
+from plimsoll_agent.record import Record
 from plimsoll_agent.rules import Match, Rule, Rules
 from plimsoll_agent.sources import SOURCES
 from plimsoll_agent.state import StateError
@@ -218,7 +221,9 @@ def test_the_end_of_a_hold_is_told_once_and_the_hold_is_gone(tmp_path: Path) -> 
     end(node)
     node.run()
     assert node.holds == {}
-    events = [entry for entry in Record(node.state.record).entries(Selection()) if isinstance(entry, RecordedEvent)]
+    events = [
+        entry for entry in history.entries(Record(node.state.record), Selection()) if isinstance(entry, RecordedEvent)
+    ]
     (ended,) = [event for event in events if event.what.value == "hold-ended"]
     assert ended.disk is not None
     assert (ended.disk.guest_name, ended.disk.target) == ("instance-00000001", "vda")
@@ -242,7 +247,7 @@ def test_the_end_of_a_hold_is_told_by_a_later_pass_where_this_one_cannot(tmp_pat
     assert in_force(node) == Limits()
     assert [
         entry.what.value
-        for entry in Record(node.state.record).entries(Selection(reason="hold-ended"))
+        for entry in history.entries(Record(node.state.record), Selection(reason="hold-ended"))
         if isinstance(entry, RecordedEvent)
     ] == ["hold-ended"]
 

@@ -13,11 +13,11 @@ import pytest
 from plimsoll_agent.changes import Change, direction
 from plimsoll_agent.decide import Decision, Remembered, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.entries import Conclusion, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.ledger import Ledger, Sight, remembering, settled, yields
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
-from plimsoll_agent.record import Conclusion, RecordedChange, Verdict
 from plimsoll_agent.state import Approval, Memory, State, StateError
 from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation
 

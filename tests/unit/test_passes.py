@@ -779,6 +779,15 @@ def test_the_number_of_rounds_is_a_setting(node: Node, rounds: int) -> None:
     assert fight(node, rounds + 1) == ["changed"] * rounds + ["waits"]
 
 
+def test_a_person_who_says_yes_or_gives_limits_by_hand_is_in_no_quarrel(node: Node) -> None:
+    node.run()
+    assert fight(node, 4)[-1] == "waits"
+    assert kinds(node.run(yes=True))[0] == "changed"
+    assert fight(node, 1) == ["waits"], "said once, done once"
+    node.rules = replace(node.rules, command_line=DEFAULT)
+    assert kinds(node.run())[0] == "changed"
+
+
 def test_what_is_wanted_anew_is_put_in_force_and_fought_for_afresh(node: Node) -> None:
     node.run()
     fight(node, 4)

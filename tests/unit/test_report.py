@@ -137,12 +137,14 @@ def enforced() -> list[str]:
     return lines_of(a_pass(*outcomes, overlooked=hidden, notes=(note,)), planned=False)
 
 
+PAUSED = because(Code.PAUSED, file="/etc/plimsoll/paused", why="moving racks (by ann, 2026-11-20 11:02 UTC)")
+
+
 def waiting() -> list[str]:
     """What a pass says that made nothing of what it planned."""
     disks = Disks()
     reasons = [
-        because(Code.PAUSED, file="/etc/plimsoll/paused", why="moving racks (by ann, 2026-11-20 11:02 UTC)"),
-        because(Code.PAUSED, file="/etc/plimsoll/paused", why=""),
+        PAUSED,
         UNWELL,
         because(Code.CLUSTER_SILENT, cluster="bcebd1ee", detail="no answer from ceph within 10 s"),
         because(Code.CLUSTER_NOT_KNOWN, monitors="10.0.0.1:6789, 10.0.0.2:6789"),
@@ -152,7 +154,7 @@ def waiting() -> list[str]:
     ]
     outcomes = [disks.changing(IOPS, Limits(), Code.WANTED_CHANGED, Result(Kind.WAITS, reason)) for reason in reasons]
     outcomes.append(disks.staying(Kind.LEFT_ALONE, HELD))
-    return lines_of(a_pass(*outcomes), planned=False)
+    return lines_of(replace(a_pass(*outcomes), paused=PAUSED), planned=False)
 
 
 def stopped() -> list[str]:

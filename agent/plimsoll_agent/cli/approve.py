@@ -9,10 +9,11 @@ from plimsoll_agent.brake import edition
 from plimsoll_agent.cli.base import LocalCommand
 from plimsoll_agent.cli.standing import rules_in_force, state_of, who
 from plimsoll_agent.decide import Situation
+from plimsoll_agent.entries import Event, Happening
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code, because
-from plimsoll_agent.record import Event, Happening, Record
+from plimsoll_agent.record import Record
 from plimsoll_agent.report import printable, words
 from plimsoll_agent.state import Approval, State, StateError
 

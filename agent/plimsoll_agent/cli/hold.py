@@ -18,6 +18,7 @@ from plimsoll_agent.cli.standing import run, standing, state_of, who
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import Unmanaged
 from plimsoll_agent.disk import Disk
+from plimsoll_agent.entries import Happening
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.ledger import Ledger, hold_event
@@ -25,7 +26,7 @@ from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.outcome import Kind, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code
-from plimsoll_agent.record import Happening, Record
+from plimsoll_agent.record import Record
 from plimsoll_agent.state import Memory, State
 
 # A pass takes seconds; one with guests that hang takes a few deadlines.

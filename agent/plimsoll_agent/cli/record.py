@@ -11,22 +11,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from plimsoll_agent import spans
+from plimsoll_agent import history, spans
 from plimsoll_agent.cli.base import LocalCommand
 from plimsoll_agent.cli.standing import state_of
+from plimsoll_agent.entries import Entry, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.record import (
-    START,
-    UNDER_WAY,
-    CorruptRecord,
-    Entry,
-    Position,
-    Record,
-    RecordedChange,
-    RecordedEvent,
-    Selection,
-    Verdict,
-)
+from plimsoll_agent.history import START, UNDER_WAY, Position, Selection
+from plimsoll_agent.record import CorruptRecord, Record
 from plimsoll_agent.record_words import entry_data, entry_line, verified_data, verified_lines
 
 _LISTED = 50
@@ -97,7 +88,7 @@ class RecordList(LocalCommand):
         if not record.exists():
             self._say("nothing is recorded yet" if parsed_args.format == "text" else "null")
             return 0
-        verified = record.verify()
+        verified = history.verify(record)
         if parsed_args.format == "json":
             self._say(json.dumps(verified_data(verified), indent=2))
         else:
@@ -110,9 +101,9 @@ class RecordList(LocalCommand):
         left_out = False
         entries: Iterator[Entry]
         if limit == 0:
-            entries = record.entries(selection)
+            entries = history.entries(record, selection)
         else:
-            found = record.newest(selection, (limit or _LISTED) + 1)
+            found = history.newest(record, selection, (limit or _LISTED) + 1)
             left_out = limit is None and len(found) > _LISTED
             entries = iter(found[-(limit or _LISTED) :])
         if parsed_args.format == "json":
@@ -187,20 +178,20 @@ class Following:
     def start(self, number: int) -> Iterator[tuple[Entry, bool]]:
         """The last ``number`` entries, 0 for all; none of them is told again."""
         self._identity = self._record.identity()
-        end = self._record.end()
+        end = history.end(self._record)
         ids = [change.id for change in self._record.unsettled() if change.id <= end.change]
-        self._open = {change.id: change.result for change in self._record.changes(ids, self._whatever)}
+        self._open = {change.id: change.result for change in history.changes(self._record, ids, self._whatever)}
         self._position = end
         entries = (
-            self._record.newest(self._selection, number, upto=end)
+            history.newest(self._record, self._selection, number, upto=end)
             if number
-            else self._record.entries(self._selection, upto=end)
+            else history.entries(self._record, self._selection, upto=end)
         )
         return ((entry, False) for entry in entries)
 
     def new(self) -> Iterator[tuple[Entry, bool]]:
         """Entries since the last call, and (with True) those of before whose result has come."""
-        identity, end = self._record.identity(), self._record.end()
+        identity, end = self._record.identity(), history.end(self._record)
         if identity is None:  # somebody took it away: what comes in its place is another one
             self._identity = None
             return
@@ -210,7 +201,7 @@ class Following:
         yield from self._added(end)
 
     def _concluded(self) -> Iterator[tuple[Entry, bool]]:
-        for change in self._record.changes(self._open, self._whatever):
+        for change in history.changes(self._record, self._open, self._whatever):
             if change.result is self._open[change.id]:
                 continue
             if change.open:
@@ -221,7 +212,7 @@ class Following:
                 yield change, True
 
     def _added(self, end: Position) -> Iterator[tuple[Entry, bool]]:
-        for entry in self._record.entries(self._whatever, self._position, end):
+        for entry in history.entries(self._record, self._whatever, self._position, end):
             if isinstance(entry, RecordedEvent):
                 self._position = replace(self._position, event=entry.id)
             else:

@@ -67,7 +67,7 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     return Standing(
         Situation(now, in_force, memory.disks, memory.holds),
         ledger,
-        Caution(brake, gate, Pause(settings.pause_file).reason, settings.rounds),
+        Caution(brake, gate, Pause(settings.pause_file).reason, None if sure else settings.rounds),
         complaint,
     )
 
