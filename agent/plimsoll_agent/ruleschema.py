@@ -1,6 +1,6 @@
 """What may stand in a rules file: every validator returns the value that the rest of plimsoll works with.
 
-Or raises ``voluptuous.Invalid`` with all that is wrong below it, each with its path.
+Or raises ``Invalid`` with all that is wrong below it, each with its path.
 """
 
 from __future__ import annotations
@@ -8,14 +8,31 @@ from __future__ import annotations
 import difflib
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import voluptuous as vol
-
 from plimsoll_agent.limits import PARAMETERS, UNITS, Limits, LimitsError
 from plimsoll_agent.rules import UUID, DiskKind, Match, Rule, Rules
+
+
+class Invalid(Exception):
+    """What is wrong with a value; ``path`` leads from there to the part of it that is to blame."""
+
+    def __init__(self, text: Any, path: Iterable[str | int] = ()) -> None:
+        """``text`` may be something that becomes words only when they are asked for."""
+        super().__init__(text)
+        self.text = text
+        self.path = list(path)
+
+
+class InvalidParts(Invalid):
+    """Several things are wrong with a value."""
+
+    def __init__(self, parts: Sequence[Invalid]) -> None:
+        super().__init__(f"{len(parts)} faults")
+        self.parts = parts
+
 
 MOST_RULES = 1000
 _LONGEST_TEXT = 255
@@ -68,23 +85,23 @@ class _Keys:
 
     def __init__(self, given: object, known: Mapping[str, Callable[[Any], Any]]) -> None:
         if not isinstance(given, dict):
-            raise vol.Invalid(f"must be a mapping with {', '.join(known)}")
+            raise Invalid(f"must be a mapping with {', '.join(known)}")
         self.given = given
         self.values: dict[str, Any] = {}
-        self.faults: list[vol.Invalid] = []
+        self.faults: list[Invalid] = []
         self._strangers = [name.lower() for name in given if name not in known]
         for name, value in given.items():
             if name not in known:
                 stranger: Any = _Stranger(name, known)  # words, once they are asked for
-                self.faults.append(vol.Invalid(stranger, path=[name]))
+                self.faults.append(Invalid(stranger, path=[name]))
                 continue
             try:
                 self.values[name] = known[name](value)
-            except vol.Invalid as wrong:
+            except Invalid as wrong:
                 self.faults += _under(name, wrong)
 
     def fault(self, text: str, *path: str | int) -> None:
-        self.faults.append(vol.Invalid(text, path=list(path)))
+        self.faults.append(Invalid(text, path=list(path)))
 
     def lacks(self, *words: str) -> bool:
         """None of the words stands here, and none is the one that somebody misspelled."""
@@ -94,14 +111,14 @@ class _Keys:
 
     def done(self) -> dict[str, Any]:
         if self.faults:
-            raise vol.MultipleInvalid(self.faults)
+            raise InvalidParts(self.faults)
         return self.values
 
 
-def _under(step: str | int, wrong: vol.Invalid) -> list[vol.Invalid]:
-    faults = wrong.errors if isinstance(wrong, vol.MultipleInvalid) else [wrong]
+def _under(step: str | int, wrong: Invalid) -> list[Invalid]:
+    faults = wrong.parts if isinstance(wrong, InvalidParts) else [wrong]
     for fault in faults:
-        fault.prepend([step])
+        fault.path.insert(0, step)
     return list(faults)
 
 
@@ -112,11 +129,11 @@ def _shown(given: object) -> str:
 def _line(most: int) -> Callable[[object], str]:
     def validate(given: object) -> str:
         if not isinstance(given, str) or not given.strip():
-            raise vol.Invalid(f"must be text, not {_shown(given)}; put it in quotes")
+            raise Invalid(f"must be text, not {_shown(given)}; put it in quotes")
         if len(given) > most:
-            raise vol.Invalid(f"must be at most {most} characters, and is {len(given)}")
+            raise Invalid(f"must be at most {most} characters, and is {len(given)}")
         if not given.isprintable():
-            raise vol.Invalid(f"must be one line of characters that can be seen, not {_shown(given)}")
+            raise Invalid(f"must be one line of characters that can be seen, not {_shown(given)}")
         return given
 
     return validate
@@ -127,7 +144,7 @@ _text = _line(_LONGEST_TEXT)
 
 def _boolean(given: object) -> bool:
     if not isinstance(given, bool):
-        raise vol.Invalid(f"must be true or false, not {_shown(given)}")
+        raise Invalid(f"must be true or false, not {_shown(given)}")
     return given
 
 
@@ -138,7 +155,7 @@ def _until(given: object) -> datetime:
             return datetime.fromisoformat(given.upper()).astimezone(UTC)
     except (ValueError, OverflowError):  # a 13th month, a year before the first
         pass
-    raise vol.Invalid(
+    raise Invalid(
         f"must be a time with its zone, as 2026-12-01T18:00:00Z or 2026-12-01T19:00:00+01:00, not {_shown(given)}"
     )
 
@@ -150,16 +167,16 @@ def _each(one: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
         if not isinstance(given, list):
             return (one(given),)
         if not given:
-            raise vol.Invalid("is an empty list, which nothing can match")
+            raise Invalid("is an empty list, which nothing can match")
         values: list[str] = []
-        faults: list[vol.Invalid] = []
+        faults: list[Invalid] = []
         for index, value in enumerate(given):
             try:
                 values.append(one(value))
-            except vol.Invalid as wrong:
+            except Invalid as wrong:
                 faults += _under(index, wrong)
         if faults:
-            raise vol.MultipleInvalid(faults)
+            raise InvalidParts(faults)
         return tuple(values)
 
     return validate
@@ -169,7 +186,7 @@ def _uuid(given: object) -> str:
     """An id as Cinder and libvirt write it; people write it without dashes and in capitals too."""
     value = _text(given)
     if not UUID.fullmatch(value):
-        raise vol.Invalid(f"must be an id (uuid), not {_shown(value)}: names are not unique, and can be changed")
+        raise Invalid(f"must be an id (uuid), not {_shown(value)}: names are not unique, and can be changed")
     return str(uuid.UUID(value))
 
 
@@ -187,7 +204,7 @@ def _kind(given: object) -> str:
     if not isinstance(given, str) or given not in tuple(DiskKind):
         near = difflib.get_close_matches(str(given)[:40].lower(), DiskKind, n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        raise vol.Invalid(f"must be {' or '.join(DiskKind)}, not {_shown(given)}{meant}")
+        raise Invalid(f"must be {' or '.join(DiskKind)}, not {_shown(given)}{meant}")
     return DiskKind(given)
 
 
@@ -207,7 +224,7 @@ _MATCH: Mapping[str, Callable[[object], tuple[str, ...]]] = {
 def _match(given: object) -> Match:
     keys = _Keys(given, _MATCH)
     if not keys.given:
-        raise vol.Invalid("is empty; limits for every disk belong under default")
+        raise Invalid("is empty; limits for every disk belong under default")
     # Tenants choose the names and images of their guests: these alone must not buy anybody another limit.
     if keys.lacks("project"):
         if not all(UUID.fullmatch(guest) for guest in keys.values.get("guest", ())):
@@ -221,20 +238,20 @@ def _limits(given: object) -> Limits:
     if given == "unlimited":
         return Limits()
     if isinstance(given, str) and difflib.get_close_matches(given[:40].lower(), ["unlimited"]):
-        raise vol.Invalid(f"must be a mapping or the word unlimited, not {_shown(given)}; did you mean unlimited?")
+        raise Invalid(f"must be a mapping or the word unlimited, not {_shown(given)}; did you mean unlimited?")
     values = _Keys(given, dict.fromkeys(_LIMITS_KEYS, lambda value: value))
     if not values.given:
-        raise vol.Invalid("is empty; to say that there is no limit, write: limits: unlimited")
+        raise Invalid("is empty; to say that there is no limit, write: limits: unlimited")
     return _possible(values)
 
 
 def _bound(given: object) -> Limits:
     """A ceiling or a floor."""
     if given == "unlimited":
-        raise vol.Invalid("unlimited bounds nothing; remove it")
+        raise Invalid("unlimited bounds nothing; remove it")
     values = _Keys(given, dict.fromkeys(_LIMITS_KEYS, lambda value: value))
     if not values.given:
-        raise vol.Invalid("is empty; name what it bounds, as total_iops_sec")
+        raise Invalid("is empty; name what it bounds, as total_iops_sec")
     for name in ("size_iops_sec", "group_name"):
         if name in values.given:
             values.fault(f"{name} is no bound; it belongs under limits", name)
@@ -252,7 +269,7 @@ def _possible(keys: _Keys) -> Limits:
     except LimitsError as error:
         for problem in error.problems:
             keys.fault(problem.text, problem.names[0])
-        raise vol.MultipleInvalid(keys.faults) from error
+        raise InvalidParts(keys.faults) from error
     keys.done()
     return limits
 
@@ -333,22 +350,22 @@ def _exceeds(floor: Limits, ceiling: Limits, own: str, other: str) -> Iterator[t
 
 def _rule_list(given: object) -> tuple[Rule, ...]:
     if not isinstance(given, list):
-        raise vol.Invalid("must be a list")
+        raise Invalid("must be a list")
     rules: list[Rule] = []
-    faults: list[vol.Invalid] = []
+    faults: list[Invalid] = []
     if len(given) > MOST_RULES:
-        faults.append(vol.Invalid(f"are more than {MOST_RULES}", path=[MOST_RULES]))
+        faults.append(Invalid(f"are more than {MOST_RULES}", path=[MOST_RULES]))
     for index, item in enumerate(given[:MOST_RULES]):
         try:
             rules.append(_rule(item))
-        except vol.Invalid as wrong:
+        except Invalid as wrong:
             faults += _under(index, wrong)
     faults += [
-        vol.Invalid(f"name {_shown(name)} is taken by an earlier rule", path=[index, "name"])
+        Invalid(f"name {_shown(name)} is taken by an earlier rule", path=[index, "name"])
         for index, name in _repeated(given)
     ]
     if faults:
-        raise vol.MultipleInvalid(faults)
+        raise InvalidParts(faults)
     return tuple(rules)
 
 
@@ -373,8 +390,8 @@ def _default(given: object) -> Limits:
 def rules_of(given: object) -> Rules:
     try:
         keys = _Keys(given, {"default": _default, "rules": _rule_list})
-    except vol.Invalid as wrong:
-        raise vol.MultipleInvalid([wrong]) from wrong
+    except Invalid as wrong:
+        raise InvalidParts([wrong]) from wrong
     for path, words in _clashing_groups(keys.given):
         keys.fault(words, *path)
     values = keys.done()
@@ -393,7 +410,7 @@ def _clashing_groups(given: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:
             continue
         try:
             limits = _limits(written)
-        except vol.Invalid:  # told where it stands
+        except Invalid:  # told where it stands
             continue
         name = str(limits.group_name)
         if seen.setdefault(name, limits) != limits:

@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
-
-import voluptuous as vol
 
 from plimsoll_agent import lined_yaml
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.rules import Rule, Rules
-from plimsoll_agent.ruleschema import Steps, rules_of, short
+from plimsoll_agent.ruleschema import InvalidParts, Steps, rules_of, short
 
 MOST_FAULTS = 200
 """What a person can still read; the nearest words of a hundred thousand odd ones would take minutes."""
@@ -115,11 +112,11 @@ def _parsed(text: str) -> tuple[Rules | None, Callable[[Steps], int], tuple[Rema
     if document.value is not None:
         try:
             rules = rules_of(document.value)
-        except vol.MultipleInvalid as wrong:
-            for fault in wrong.errors:
-                path: Any = tuple(fault.path)
+        except InvalidParts as wrong:
+            for fault in wrong.parts:
+                path = tuple(fault.path)
                 if path not in document.odd:
-                    faults.append(lined_yaml.Fault(document.line_of(path), path, fault.error_message))
+                    faults.append(lined_yaml.Fault(document.line_of(path), path, fault.text))
     if not faults:
         return replace(rules, edition=edition_of(text)), document.line_of, ()
     faults.sort(key=lambda fault: fault.line)
