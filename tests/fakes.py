@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from xml.sax.saxutils import escape, quoteattr
 
+from plimsoll_agent import domxml
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Vanished
-from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Vanished
+from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
+from plimsoll_agent.limits import Limits, LimitsError
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
 UNLIMITED = Limits()
@@ -86,6 +87,19 @@ class FakeHypervisor:
         self._happens("look")
         guest = self._guest(uuid)
         return Sighting(guest.xml or domain_xml(guest), guest.movement)
+
+    def survey(self, uuid: str) -> Survey:
+        """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
+        sighting = self.look(uuid)
+        survey = Survey(domxml.parse(sighting.xml)[1], sighting.movement, told := {})
+        for disk in survey.disks if survey.movement is Movement.STAYS else ():
+            try:
+                told[disk.target] = self.in_force(disk)
+            except (Rejected, Vanished, NotSent, LimitsError) as error:
+                told[disk.target] = error
+            except Unanswered as error:
+                return replace(survey, in_force={each.target: told.get(each.target, error) for each in survey.disks})
+        return survey
 
     def in_force(self, disk: Disk) -> Limits:
         self._happens("in_force")

@@ -40,6 +40,7 @@ class Applier:
         self._edition = edition(situation)
         self._now = situation.now
         self._started = time.monotonic()
+        self._errands: list[_Errand] = []
         self.notes: list[Reason] = []
         """What is wrong with the record."""
         self.put: dict[str, Change] = {}
@@ -47,7 +48,7 @@ class Applier:
 
     @property
     def strays(self) -> dict[str, Remembered]:
-        """Disks that took a limit which was meant for another: ours to put right, in the next pass."""
+        """Disks that took a limit which was meant for another: known for ours, so that what is wanted holds."""
         return {
             key: Remembered(limits, self._now, self._now, limits, disk.attachment)
             for key, (disk, limits) in self._writer.strays.items()
@@ -55,7 +56,7 @@ class Applier:
 
     def apply(self, considered: Sequence[Outcome], tell: Callable[[Outcome], None]) -> list[Outcome]:
         """Every outcome in its order, with what became of the planned ones; each is told when it stands."""
-        errands = [
+        self._errands = errands = [
             _Errand(outcome, outcome.change)
             for outcome in considered
             if outcome.change is not None and outcome.result.kind is Kind.PLANNED
@@ -71,15 +72,12 @@ class Applier:
                 guests.setdefault(errand.change.disk.guest.uuid, []).append(errand)
         planned = {id(errand.considered): errand for errand in errands}
         pairs = [(outcome, planned.get(id(outcome))) for outcome in considered]
-        try:
-            for outcome, own in pairs:
-                if own is None or own.result is not None:
-                    tell(outcome if own is None else own.outcome())
-            for done, _ in side_by_side(self._one_guest, list(guests.values()), self._at_once):
-                for errand in done:
-                    tell(errand.outcome())
-        finally:
-            self._conclude(errands)
+        for outcome, own in pairs:
+            if own is None or own.result is not None:
+                tell(outcome if own is None else own.outcome())
+        for done, _ in side_by_side(self._one_guest, list(guests.values()), self._at_once):
+            for errand in done:
+                tell(errand.outcome())
         return [outcome if own is None else own.outcome() for outcome, own in pairs]
 
     def _one_guest(self, errands: list[_Errand]) -> None:
@@ -102,16 +100,16 @@ class Applier:
             errand.id = id_
         return True
 
-    def _conclude(self, errands: Sequence[_Errand]) -> None:
+    def conclude(self) -> None:
+        """Tell the record how the changes ended: only when they are remembered, since what is open is not lost."""
         ended = [
             Conclusion(errand.id, _verdict(errand.result), _detail(errand.result))
-            for errand in errands
+            for errand in self._errands
             if errand.id is not None and errand.result is not None
         ]
         now = self._now + timedelta(seconds=time.monotonic() - self._started)
         try:
-            if ended:
-                self._ledger.conclude(ended, now)
+            self._ledger.conclude(ended, now)
         except StateError as error:
             self.notes.append(because(Code.NO_RESULTS, detail=str(error)))
 

@@ -39,7 +39,7 @@ def braked(considered: Sequence[Outcome], situation: Situation, brake: Brake, *,
 
     Only what is wanted *anew* counts: what was wanted of the disk before is in the memory, by ``Disk.key``, so
     that neither a new guest nor one that lost its limits in a reboot is held up. A disk that does not answer
-    counts too: its change is to come. While plimsoll only observes, only disks that it has limited before count.
+    counts too: its change is to come. While plimsoll only observes, only disks that have what it wanted count.
     """
     this_edition = edition(situation)
     if brake.approved == this_edition:
@@ -68,7 +68,9 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     remembered = situation.memory.get(outcome.disk.key)
     if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in BY_A_PERSON:
         return None
-    if remembered.wanted == wanted.limits or (observing and remembered.put is None):
+    if remembered.wanted == wanted.limits:
+        return None
+    if observing and remembered.put is None and in_force != remembered.wanted:
         return None
     if isinstance(in_force, Limits) and outcome.change is None:
         return None

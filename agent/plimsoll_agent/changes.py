@@ -74,8 +74,11 @@ def direction(before: Limits, after: Limits) -> Direction:
 
 
 def cut_by_more_than_half(before: Limits, after: Limits) -> bool:
-    """Whether a guest may do less than half of something after the change, for ever or at once."""
-    return any(
+    """Whether a guest may do less than half of something after the change, for ever or at once.
+
+    A smaller size from which requests count as several is a cut of the large ones.
+    """
+    return _ceiling(after.size_iops_sec) < _ceiling(before.size_iops_sec) / 2 or any(
         new < old / 2
         for base in BASES
         for new, old in zip(_bounds(after, base)[:2], _bounds(before, base)[:2], strict=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from plimsoll_agent import files
 from plimsoll_agent.disk import Disk
 
 _ADDRESS = re.compile(r"(?:v[12]:)?(\[[0-9a-fA-F:.]+\](?::\d+)?|[^\s,;/\[\]]+)(?:/\d+)?", re.ASCII)
@@ -55,7 +56,7 @@ def read(files: Sequence[Path]) -> Clusters:
 
 def _read(file: Path) -> Cluster | None:
     try:
-        return parse(file.read_text(encoding="utf-8"), file)
+        return parse(files.read_whole(file).decode("utf-8"), file)
     except (OSError, ValueError):  # no text, or a path with a null character
         return None
 

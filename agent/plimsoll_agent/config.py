@@ -57,12 +57,14 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
     "brake": (
         cfg.IntOpt(
             "disks",
-            default=5,
+            default=Brake().disks,
             min=0,
             help="So many disks may be released, loosened, or cut by more than half in one pass without a person's"
             " approval, because something else is wanted of them. The larger of disks and percent counts.",
         ),
-        cfg.IntOpt("percent", default=20, min=0, max=100, help="The same, in percent of the disks of this node."),
+        cfg.IntOpt(
+            "percent", default=Brake().percent, min=0, max=100, help="The same, in percent of the disks of this node."
+        ),
     ),
     "ceph": (
         cfg.ListOpt(
@@ -102,7 +104,7 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         ),
         cfg.IntOpt(
             "calls_at_once",
-            default=4,
+            default=Bounds().at_once,
             min=2,
             max=4,
             help="Calls in flight at once. libvirtd by default serves 5 requests a connection with 20 workers, and"
@@ -110,7 +112,7 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         ),
         cfg.IntOpt(
             "hung_guests",
-            default=2,
+            default=Bounds().hung_guests,
             min=1,
             help="After so many guests that do not answer in a pass, that pass writes no more limits.",
         ),

@@ -27,6 +27,11 @@ class Guest:
     image: str | None = None
 
 
+def guest_of(key: str) -> str:
+    """The uuid of the guest whose disk has this ``Disk.key``."""
+    return key.partition("/")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class DiskName:
     """A disk, and what it and its guest are called at some time: for records and lists. ``key`` is ``Disk.key``."""

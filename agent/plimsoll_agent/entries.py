@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll_agent.changes import Direction
-from plimsoll_agent.disk import DiskName
+from plimsoll_agent.disk import DiskName, guest_of
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason
 
@@ -149,7 +149,7 @@ def _disk(row: sqlite3.Row) -> DiskName | None:
     if row["disk"] is None:
         return None
     key, uuid = _known(row["disk"]), _known(row["guest_uuid"])
-    if not key.startswith(f"{uuid}/"):
+    if guest_of(key) != uuid:
         raise ValueError(f"{key!r} is no disk of guest {uuid}")
     return DiskName(
         key,

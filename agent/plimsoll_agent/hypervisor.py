@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.limits import Limits, LimitsError
 
 
 class Movement(StrEnum):
@@ -36,6 +37,18 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
+class Survey:
+    """A guest with its RBD disks, and what is in force on each by target, or why that is not known.
+
+    ``in_force`` of a guest on the move says nothing: its QEMU is not asked.
+    """
+
+    disks: tuple[Disk, ...]
+    movement: Movement
+    in_force: Mapping[str, Limits | PlimsollError | LimitsError]
+
+
+@dataclass(frozen=True, slots=True)
 class BlockStats:
     """Counters of a disk since its guest started, and its present size in bytes; None is not known."""
 
@@ -57,6 +70,14 @@ class Hypervisor(Protocol):
     def guests(self) -> Sequence[GuestRef]: ...
 
     def look(self, uuid: str) -> Sighting: ...
+
+    def survey(self, uuid: str) -> Survey:
+        """``look``, and ``in_force`` of every disk, with one deadline for all of it. Raises ``UnreadableXML``.
+
+        A disk for which the answer is no costs nothing but itself. After the first that is not answered no
+        other is asked: ``Unanswered`` stands for the rest, and what was told before stays told.
+        """
+        ...
 
     def in_force(self, disk: Disk) -> Limits:
         """QEMU's own word on the limits of a disk."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
-from plimsoll_agent.disk import Disk
+from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
@@ -32,6 +32,7 @@ class Ledger:
         self._state = state
         self._record = Record(state.record)
         self._by = by
+        self._settled: list[Conclusion] = []
         self.notes: list[Reason] = []
 
     def recall(self, now: datetime, *, look_only: bool) -> Memory:
@@ -66,7 +67,8 @@ class Ledger:
     ) -> dict[str, Remembered]:
         """Find out by what is in force how the changes ended whose outcome was not known.
 
-        Returns what is to be remembered of those that took: limits of a pass that was killed are ours.
+        Returns what is to be remembered of those that took: limits of a pass that was killed are ours. The
+        record is told by ``conclude``, once that is remembered: what is open there cannot be lost.
         """
         try:
             unsettled = self._record.unsettled()
@@ -75,9 +77,7 @@ class Ledger:
                 self._record.set_aside(situation.now, self._by)
             self.notes.append(because(Code.RECORD_SET_ASIDE, detail=str(error)))
             return {}
-        conclusions, ours = settled(unsettled, disks, situation, everything=everything)
-        if conclusions and not look_only:
-            self._record.conclude(conclusions, situation.now)
+        self._settled, ours = settled(unsettled, disks, situation, everything=everything)
         return ours
 
     def remember(self, disks: Mapping[str, Remembered], holds: Mapping[str, Hold], now: datetime) -> None:
@@ -95,8 +95,17 @@ class Ledger:
         return self._record.intend(changes, now, self._by, edition)
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
-        """Left undone, the intents stand, and the next pass settles them."""
-        self._record.conclude(conclusions, now)
+        """Tell the record how changes ended, those of earlier passes too.
+
+        Only after ``remember``: left undone, the intents stand, and the next pass settles them.
+        """
+        ended, self._settled = [*self._settled, *conclusions], []
+        if ended:
+            self._record.conclude(ended, now)
+
+    def use_up_approval(self) -> None:
+        """A pass over the whole node went through with what was approved: another one is another decision."""
+        self._state.forget_approval()
 
 
 def _make_room(corrupt: Path) -> None:
@@ -148,6 +157,9 @@ def settled(
 def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remembered:
     """The memory of a disk on which a change took that nobody had seen to its end."""
     now, remembered = situation.now, _known(disk, situation)
+    last = situation.memory.get(disk.key)
+    if change.result is None and last is not None and last.seen >= change.at and last.put == change.after:
+        return remembered  # that pass came to remember it, and was killed before it told the record
     if change.reason.code not in (*_HOLDS, Code.COMMAND_LINE) and remembered.wanted != change.after:
         remembered = replace(remembered, wanted=change.after, since=now)
     return _after(change, remembered, now)
@@ -174,7 +186,7 @@ def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
     looked_at = {disk.guest.uuid for disk, _ in sight.decided}
     kept: dict[str, Remembered] = {}
     for key, old in situation.memory.items():
-        uuid = key.partition("/")[0]
+        uuid = guest_of(key)
         if uuid in sight.unseen:
             kept[key] = old
         elif uuid not in looked_at and now - old.seen < KEPT_FOR:
@@ -220,17 +232,21 @@ def _after(change: Change | RecordedChange, remembered: Remembered, now: datetim
     elif change.reason.code not in _HOLDS:
         remembered = replace(remembered, returns=None, theirs=False)
     fought = change.cause in BY_OTHERS and remembered.put == change.after
-    recent = remembered.fought_at is not None and now - remembered.fought_at < ROUNDS_WITHIN
     return replace(
         remembered,
         put=change.after,
-        fought=(remembered.fought if recent else 0) + 1 if fought else 0,
+        fought=(remembered.fought if _within_a_day(remembered.fought_at, now) else 0) + 1 if fought else 0,
         fought_at=now if fought else None,
     )
 
 
 def yields(remembered: Remembered | None, wanted: Limits, rounds: int, now: datetime) -> bool:
     """Whether somebody else has changed a limit back so often that it is to be left to them."""
-    if remembered is None or remembered.put != wanted or remembered.fought_at is None:
+    if remembered is None or remembered.put != wanted:
         return False
-    return remembered.fought >= rounds and now - remembered.fought_at < ROUNDS_WITHIN
+    return remembered.fought >= rounds and _within_a_day(remembered.fought_at, now)
+
+
+def _within_a_day(fought_at: datetime | None, now: datetime) -> bool:
+    """A round in the future is one of a clock that was wrong."""
+    return fought_at is not None and timedelta(0) <= now - fought_at < ROUNDS_WITHIN

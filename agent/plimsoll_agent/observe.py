@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from plimsoll_agent import domxml
 from plimsoll_agent.clusters import Clusters
@@ -29,11 +29,11 @@ class Observation:
     hung: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Look:
-    """One guest as it was seen; built up while it is looked at."""
+    """One guest as it was seen."""
 
-    disks: list[Disk] = field(default_factory=list)
+    disks: tuple[Disk, ...] = ()
     trouble: Reason | None = None
     hung: bool = False
 
@@ -63,30 +63,21 @@ def _placed(disk: Disk, clusters: Clusters) -> Disk:
 
 
 def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
-    look = _Look()
     try:
-        _look_at(hypervisor, guest, sizes, look)
+        return _look_at(hypervisor, guest, sizes)
     except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
         return _Look(trouble=reason_of(error), hung=is_hung(error))
-    return look
 
 
-def _look_at(hypervisor: Hypervisor, guest: GuestRef, sizes: bool, look: _Look) -> None:
-    sighting = hypervisor.look(guest.uuid)
-    disks = domxml.parse(sighting.xml)[1]
-    if sighting.movement in MOVING:
-        moving = Unknown(because(MOVING[sighting.movement]))
-        look.disks = [replace(disk, in_force=moving) for disk in disks]
-        return
-    if sizes and disks:
-        disks = _sized(hypervisor, disks)
-    silence: Unknown | None = None
-    for disk in disks:
-        # A second call would queue behind the guest's job lock and hold one more of libvirtd's workers.
-        in_force = silence or _in_force(hypervisor, disk, look)
-        if look.hung and isinstance(in_force, Unknown):
-            silence = in_force
-        look.disks.append(replace(disk, in_force=in_force))
+def _look_at(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
+    survey = hypervisor.survey(guest.uuid)
+    if survey.movement in MOVING:
+        moving = Unknown(because(MOVING[survey.movement]))
+        return _Look(tuple(replace(disk, in_force=moving) for disk in survey.disks))
+    hung = any(isinstance(told, Exception) and is_hung(told) for told in survey.in_force.values())
+    # One more call to a guest that hangs would queue behind its job lock and hold one more of libvirtd's workers.
+    disks = _sized(hypervisor, survey.disks) if sizes and survey.disks and not hung else survey.disks
+    return _Look(tuple(replace(disk, in_force=_known(survey.in_force[disk.target])) for disk in disks), hung=hung)
 
 
 def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
@@ -98,12 +89,8 @@ def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
     return tuple(replace(disk, size=sizes.get(disk.target)) for disk in disks)
 
 
-def _in_force(hypervisor: Hypervisor, disk: Disk, look: _Look) -> Limits | Unknown:
-    try:
-        return hypervisor.in_force(disk)
-    except (PlimsollError, LimitsError) as error:
-        look.hung = look.hung or is_hung(error)
-        return Unknown(reason_of(error))
+def _known(told: Limits | PlimsollError | LimitsError) -> Limits | Unknown:
+    return told if isinstance(told, Limits) else Unknown(reason_of(told))
 
 
 def is_hung(error: Exception) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll_agent.apply import Applier
-from plimsoll_agent.brake import Brake, braked
+from plimsoll_agent.brake import Brake, braked, edition
 from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Situation, Source, Unmanaged, decide
-from plimsoll_agent.disk import Disk
+from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.gate import Gate
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
@@ -72,6 +72,8 @@ def run_pass(
     outcomes = [consider(disk, situation, sources) for disk in seen.disks]
     observing = mode is Mode.OBSERVE
     paused = caution.paused()
+    if caution.brake is not None and not scope.everything:  # guest by guest the whole node would slip through
+        caution = replace(caution, brake=replace(caution.brake, disks=0, percent=0))
     outcomes, stop = _held_back(outcomes, situation, caution, paused, observing=observing)
     if not observing:  # nothing is written then: no cluster has to be asked whether it may be
         outcomes = _through(caution.gate, outcomes)
@@ -81,13 +83,15 @@ def run_pass(
         try:
             outcomes = applier.apply(outcomes, tell)
         finally:  # also of a pass that was interrupted: what was put in force is ours
-            sight.remember(ledger, outcomes, applier, notes)
-        notes += applier.notes
+            notes += sight.keep(ledger, outcomes, applier)
+        if scope.everything and caution.brake is not None and caution.brake.approved == edition(situation):
+            with _noting(notes, Code.NOT_REMEMBERED):
+                ledger.use_up_approval()
     else:
         for outcome in outcomes:
             tell(outcome)
         if mode is Mode.OBSERVE:
-            sight.remember(ledger, outcomes, None, notes)
+            notes += sight.keep(ledger, outcomes)
     seconds = time.monotonic() - clock
     notes = [*ledger.notes, *notes]
     return PassReport(scope, situation.now, seconds, tuple(outcomes), seen.overlooked, tuple(notes), stop, paused)
@@ -161,21 +165,32 @@ class _Sight:
     scope: Scope
     stop: Braked | None
 
-    def remember(
-        self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None, notes: list[Reason]
-    ) -> None:
+    def keep(self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None = None) -> list[Reason]:
+        """Remember, then tell the record how the changes ended; returns what of it could not be done.
+
+        In this order: what a killed pass did not come to remember is still open in the record, and so not lost.
+        """
+        notes: list[Reason] = []
+        with _noting(notes, Code.NOT_REMEMBERED):
+            self._remember(ledger, outcomes, applier)
+            if applier is not None:
+                applier.conclude()
+            else:
+                ledger.conclude([], self.situation.now)
+        return notes + (applier.notes if applier is not None else [])
+
+    def _remember(self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None) -> None:
         situation = self.situation
         if self.scope.everything:
             unseen = {missed.guest.uuid for missed in self.seen.overlooked}
         else:
             seen = {disk.guest.uuid for disk in self.seen.disks}
-            unseen = {key.partition("/")[0] for key in situation.memory} - seen
+            unseen = {guest_of(key) for key in situation.memory} - seen
         # As they were seen: after our write, an attachment made anew looks like one that brought our limits along.
         decided = [(disk, outcome.decision) for disk, outcome in zip(self.seen.disks, outcomes, strict=True)]
         braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
         memory = remembering(situation, Sight(decided, applier.put if applier else {}, unseen, braked_keys))
-        with _noting(notes, Code.NOT_REMEMBERED):
-            ledger.remember(memory | (applier.strays if applier else {}), situation.holds, situation.now)
+        ledger.remember(memory | (applier.strays if applier else {}), situation.holds, situation.now)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from plimsoll_agent import files
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.reason import Code, Reason, because
-from plimsoll_agent.state import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,16 @@ class Pause:
     def _why(self) -> str:
         """What stands in the file, as far as it can be read."""
         try:
-            descriptor = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # of a pipe nobody waits
-            try:
-                return " ".join(os.read(descriptor, 1000).decode("utf-8", "replace").split())
-            finally:
-                os.close(descriptor)
+            return " ".join(files.read_whole(self.file, 1000).decode("utf-8", "replace").split())
         except OSError:
             return ""
 
     def begin(self, why: str, by: str, now: datetime) -> None:
-        """Raises ``StateError``."""
-        write_whole(self.file, f"{why}\n(by {by}, {now:%Y-%m-%d %H:%M} UTC)\n", 0o644)
+        """Raises ``ConfigError``."""
+        try:
+            files.write_whole(self.file, f"{why}\n(by {by}, {now:%Y-%m-%d %H:%M} UTC)\n", 0o644)
+        except OSError as error:
+            raise ConfigError(f"{self.file}: cannot be written: {error.strerror}") from error
 
     def end(self) -> bool:
         """False when there was no pause. Raises ``ConfigError``."""

@@ -44,6 +44,7 @@ class Code(StrEnum):
     CLUSTER_UNWELL = "cluster-unwell"
     CLUSTER_SILENT = "cluster-silent"
     ANOTHERS_HAND = "anothers-hand"
+    CHANGED_MEANWHILE = "changed-meanwhile"
     # why a change was not made, or not as meant
     ANOTHER_DISK = "another-disk"
     TOO_MANY_HUNG = "too-many-hung"

@@ -16,10 +16,11 @@ from dataclasses import astuple
 from datetime import datetime
 from pathlib import Path
 
+from plimsoll_agent import files
 from plimsoll_agent.changes import Change
 from plimsoll_agent.entries import NONSENSE, Conclusion, Event, Happening, RecordedChange, change_of, decoded, stamp
 from plimsoll_agent.reason import Code, Reason, because
-from plimsoll_agent.state import CorruptState, StateError, give_to_owner
+from plimsoll_agent.state import CorruptState, StateError
 
 SCHEMA_VERSION = 2
 _SCHEMA = """
@@ -104,7 +105,7 @@ class Record:
                 *astuple(change.disk.named),
                 change.disk.attachment,
                 stamp(now),
-                _text(by),
+                by,
                 json.dumps(change.before.in_effect()),
                 json.dumps(change.after.in_effect()),
                 change.direction.value,
@@ -147,23 +148,15 @@ class Record:
         Whoever calls holds the node's lock. Ids of the old record mean nothing in the new one.
         """
         with self._plainly():
-            kept = self._free_name()
+            kept = files.name_aside(self.path)
             with self._fresh(now, by, because(Code.RECORD_SET_ASIDE, instead_of=kept.name)) as fresh:
                 os.link(self.path, kept)  # fails, and does not replace, where there is one
                 # SQLite would roll the old file's journal back into the new one.
                 with suppress(FileNotFoundError):
                     _journal(self.path).rename(_journal(kept))
                 fresh.replace(self.path)
-            self._sync_directory()
+            files.sync_directory(self.path.parent)
         return kept
-
-    def _free_name(self) -> Path:
-        number = 1
-        while True:
-            name = self.path.with_name(f"{self.path.name}.corrupt{f'.{number}' if number > 1 else ''}")
-            if not name.exists() and not _journal(name).exists():
-                return name
-            number += 1
 
     def _begin(self, now: datetime, by: str) -> None:
         """Make the file where there is none: whole, so that an empty one is one that somebody emptied."""
@@ -172,7 +165,7 @@ class Record:
                 return
             with self._fresh(now, by, None) as fresh, suppress(FileExistsError):
                 os.link(fresh, self.path)  # another process may have been faster
-            self._sync_directory()
+            files.sync_directory(self.path.parent)
 
     @contextmanager
     def _fresh(self, now: datetime, by: str, reason: Reason | None) -> Iterator[Path]:
@@ -180,7 +173,7 @@ class Record:
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
             os.fchmod(descriptor, 0o640)
-            give_to_owner(descriptor, self.path.parent)
+            files.give_to_owner(descriptor, self.path.parent)
             os.close(descriptor)
             with closing(sqlite3.connect(name, isolation_level=None)) as database:
                 database.executescript(f"BEGIN; {_SCHEMA} {_EVENTS} PRAGMA user_version = {SCHEMA_VERSION};")
@@ -189,13 +182,6 @@ class Record:
             yield Path(name)
         finally:
             Path(name).unlink(missing_ok=True)
-
-    def _sync_directory(self) -> None:
-        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
@@ -318,12 +304,7 @@ _Column = str | None
 def _event_row(event: Event) -> tuple[_Column, ...]:
     reason = None if event.reason is None else json.dumps(event.reason.as_record())
     named = (None,) * 8 if event.disk is None else astuple(event.disk)
-    return (*named, stamp(event.at), _text(event.by), event.what.value, reason)
-
-
-def _text(name: str) -> str:
-    """A name out of the environment may be no text, and must not keep a change out of the record."""
-    return name.encode("utf-8", "backslashreplace").decode()
+    return (*named, stamp(event.at), event.by, event.what.value, reason)
 
 
 def version_of(database: sqlite3.Connection) -> int:

@@ -50,15 +50,20 @@ def _event_words(event: RecordedEvent) -> str:
         aside = None if event.reason is None else event.reason.facts.get("instead_of")
         return f"record begun in place of {printable(str(aside))}, which was damaged" if aside else "record begun"
     what = event.what.value.replace("-", " ")
-    return what if event.reason is None else f"{what}: {_reason_words(event.reason)}"
+    if event.reason is None:
+        return what
+    early = event.reason.facts.get("ended")
+    told = f"; ended early: {printable(str(early))}" if early else ""
+    return f"{what}: {reason_words(event.reason)}{told}"
 
 
 def _why(change: RecordedChange) -> str:
-    why = _reason_words(change.reason)
-    return f"{why} ({_reason_words(Reason(change.cause))})" if change.cause in BY_OTHERS else why
+    why = reason_words(change.reason)
+    return f"{why} ({reason_words(Reason(change.cause))})" if change.cause in BY_OTHERS else why
 
 
-def _reason_words(reason: Reason) -> str:
+def reason_words(reason: Reason) -> str:
+    """The sentence of a recorded reason, or its code where a fact of the sentence is missing or odd."""
     try:
         return words(reason)
     except (LookupError, AttributeError, TypeError, ValueError):  # a fact that another version did not write
@@ -71,7 +76,7 @@ def _result_words(change: RecordedChange) -> str:
 
 
 def entry_data(entry: Entry) -> dict[str, object]:
-    """An entry under the names of its columns, with its ``kind``."""
+    """An entry with its ``kind``; a disk is named as in every other list, all else as its column is."""
     reason = None if entry.reason is None else entry.reason.as_record()
     if isinstance(entry, RecordedEvent):
         head: dict[str, object] = {"kind": "event", "id": entry.id, "at": entry.at.isoformat(), "by": entry.by}
@@ -97,14 +102,14 @@ def entry_data(entry: Entry) -> dict[str, object]:
 
 def _disk_data(disk: DiskName | None) -> dict[str, object]:
     return {
-        "disk": disk and disk.key,
+        "key": disk and disk.key,
+        "guest": disk and disk.guest_name,
         "guest_uuid": disk and disk.guest_uuid,
-        "guest_name": disk and disk.guest_name,
         "project": disk and disk.project,
-        "target": disk and disk.target,
+        "disk": disk and disk.target,
+        "volume": disk and disk.volume_id,
         "pool": disk and disk.pool,
         "image": disk and disk.image,
-        "volume_id": disk and disk.volume_id,
     }
 
 

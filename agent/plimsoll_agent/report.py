@@ -14,6 +14,7 @@ from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
 
 UNLIMITED = "unlimited"
+_SAY_THAT_THEY_WAIT = (Code.BRAKED, Code.CLUSTER_UNWELL, Code.CLUSTER_SILENT)
 _MIB = 2**20
 
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
@@ -48,6 +49,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.BRAKED: "waits for plimsoll approve {edition}: {disks} of {of} disks would change so much",
     Code.CLUSTER_UNWELL: "waits until Ceph is well again: {checks} on cluster {cluster}",
     Code.CLUSTER_SILENT: "waits until Ceph says that it is well: {detail} (cluster {cluster})",
+    Code.CHANGED_MEANWHILE: "somebody else changed its limits just now; looked at again in the next pass",
     Code.ANOTHERS_HAND: lambda facts: (
         f"somebody else keeps changing it; put back {_times(facts['rounds'])}, and left to them for a day"
     ),
@@ -102,7 +104,7 @@ def _times(number: object) -> str:
 
 def _waiting(reason: Reason) -> str:
     said = words(reason)
-    return said if said.startswith("waits ") else f"waits: {said}"
+    return said if reason.code in _SAY_THAT_THEY_WAIT else f"waits: {said}"
 
 
 def printable(text: str) -> str:

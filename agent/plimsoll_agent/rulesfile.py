@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from plimsoll_agent import lined_yaml
+from plimsoll_agent import files, lined_yaml
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.rules import Rule, Rules
 from plimsoll_agent.ruleschema import InvalidParts, Steps, rules_of, short
@@ -60,8 +60,7 @@ class Checked:
 def read(path: Path, *, required: bool) -> str:
     """The text of the rules file; empty when there is none and none is ``required``. Raises ``ConfigError``."""
     try:
-        with path.open("rb") as file:
-            written = file.read(LARGEST + 1)
+        written = files.read_whole(path, LARGEST + 1)
     except FileNotFoundError:
         written = b""
     except (OSError, ValueError) as error:  # a path with a null character in it

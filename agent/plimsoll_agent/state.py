@@ -6,7 +6,6 @@ import fcntl
 import json
 import logging
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from plimsoll_agent import files
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
@@ -61,7 +61,7 @@ APPROVAL = StateFile(
     "approval.json",
     owner="``approve``",
     version=1,
-    what="the state of the rules that was approved last",
+    what="the state of the rules that was approved, until a pass over the whole node went through with it",
     corrupt="set aside; nothing is approved",
     missing="nothing is approved",
 )
@@ -152,6 +152,9 @@ class State:
                 if time.monotonic() >= end:
                     raise Busy("another pass is under way on this node; this one changed nothing")
                 time.sleep(0.1)
+            if not _is_still(lock, self.directory):
+                raise StateError(f"{self.directory}: was removed, or replaced by another, just now; try again")
+            files.sweep(self.directory, tuple(file.name for file in FILES))
             yield
         finally:
             os.close(lock)
@@ -166,31 +169,25 @@ class State:
             disks, holds = {**envelope["disks"]}, {**envelope["holds"]}
         except (KeyError, TypeError) as error:
             raise _corrupt(self.memory, error) from error
-        return Memory(
-            self._each(disks, lambda _, value: _remembered(value, same_run)),
-            self._each(holds, _hold),
-        )
-
-    def _each(self, values: Mapping[str, object], read: Callable[[str, Any], Any]) -> dict[str, Any]:
-        known: dict[str, Any] = {}
-        for key, value in values.items():
+        known: dict[str, Remembered] = {}
+        for key, value in disks.items():
             try:
-                known[key] = read(key, value)
-            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+                known[key] = _remembered(value, same_run)
+            except _UNREADABLE as error:  # a disk whose limits nobody knows to be ours is left alone
                 LOG.warning(
                     "%s: what is remembered of %r cannot be read (%s) and is forgotten", self.memory, key, error
                 )
-        return known
+        try:
+            return Memory(known, {key: _hold(key, value) for key, value in holds.items()})
+        except _UNREADABLE as error:  # without its hold a disk could be loosened
+            raise _corrupt(self.memory, error) from error
 
     def save_memory(self, memory: Memory) -> None:
         """Replace the file as a whole. Raises ``StateError``."""
-        content = {
-            "version": MEMORY.version,
-            "boot": self.boot,
-            "disks": {key: _remembered_data(remembered) for key, remembered in sorted(memory.disks.items())},
-            "holds": {key: _hold_data(hold) for key, hold in sorted(memory.holds.items())},
-        }
-        write_whole(self.memory, json.dumps(content, indent=1) + "\n")
+        disks = _lines({key: _remembered_data(remembered) for key, remembered in sorted(memory.disks.items())})
+        holds = _lines({key: _hold_data(hold) for key, hold in sorted(memory.holds.items())})
+        head = f'"version": {MEMORY.version}, "boot": {json.dumps(self.boot)}'
+        _save(self.memory, f'{{{head},\n"disks": {disks},\n"holds": {holds}}}\n')
 
     def load_approval(self) -> Approval | None:
         """Raises ``CorruptState``, ``StateError``."""
@@ -199,13 +196,20 @@ class State:
             return None
         try:
             return Approval(_text(envelope["edition"]), _text(envelope["by"]), _time(envelope["at"]))
-        except (ValueError, KeyError, OverflowError) as error:
+        except _UNREADABLE as error:
             raise _corrupt(self.approval, error) from error
 
     def save_approval(self, approval: Approval) -> None:
         """Raises ``StateError``."""
         content = {"edition": approval.edition, "by": approval.by, "at": approval.at.isoformat()}
-        write_whole(self.approval, json.dumps({"version": APPROVAL.version} | content, indent=1) + "\n")
+        _save(self.approval, json.dumps({"version": APPROVAL.version} | content, indent=1) + "\n")
+
+    def forget_approval(self) -> None:
+        """Raises ``StateError``."""
+        try:
+            self.approval.unlink(missing_ok=True)
+        except OSError as error:
+            raise StateError(f"{self.approval}: cannot be removed: {error.strerror}") from error
 
     def keep_rules(self, text: str) -> None:
         """Keep the text of rules that were found good. Raises ``StateError``."""
@@ -213,7 +217,7 @@ class State:
             if self.last_rules.read_text(encoding="utf-8") == text:
                 os.utime(self.last_rules)  # its age says when they were last good
                 return
-        write_whole(self.last_rules, text)
+        _save(self.last_rules, text)
 
 
 def _locks(lock: int, directory: Path) -> bool:
@@ -226,13 +230,18 @@ def _locks(lock: int, directory: Path) -> bool:
     return True
 
 
+def _is_still(lock: int, directory: Path) -> bool:
+    """Whether the directory that was locked is the one that bears the name: else somebody else may lock that one."""
+    try:
+        return os.path.samestat(os.fstat(lock), directory.stat())
+    except OSError:
+        return False
+
+
 def set_aside(path: Path) -> Path:
     """Move a corrupt file out of the way, never over an earlier one. Raises ``StateError``."""
-    number = 1
     try:
-        while (aside := path.with_name(f"{path.name}.corrupt{'' if number == 1 else f'.{number}'}")).exists():
-            number += 1
-        return path.rename(aside)
+        return path.rename(files.name_aside(path))
     except OSError as error:
         raise StateError(f"{path}: cannot be set aside: {error.strerror}") from error
 
@@ -242,7 +251,7 @@ def _read(
 ) -> dict[str, Any] | None:
     """The envelope in the file, brought to the version that we know; None when there is no file."""
     try:
-        content = path.read_bytes()
+        content = files.read_whole(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -270,40 +279,21 @@ def _corrupt(path: Path, error: Exception) -> CorruptState:
     return CorruptState(f"{path}: is corrupt: {type(error).__name__}: {error}")
 
 
-def give_to_owner(descriptor: int, directory: Path) -> None:
-    """What root writes belongs to the owner of the directory, who runs the next pass and has to read it."""
-    if os.geteuid() == 0:
-        owner = directory.stat()
-        os.fchown(descriptor, owner.st_uid, owner.st_gid)
-
-
-def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
-    """Write a file so that a reader, or a crash, meets the old or the new one. Raises ``StateError``."""
-    temporary: str | None = None
+def _save(path: Path, text: str) -> None:
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            give_to_owner(file.fileno(), path.parent)
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        temporary = None
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        files.write_whole(path, text)
     except OSError as error:
         raise StateError(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
 
 
 # --- values as JSON, and back ---------------------------------------------------------------------------
+
+_UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
+
+def _lines(values: Mapping[str, object]) -> str:
+    """A JSON object, a line an entry: with an indent of its own json is twenty times as slow."""
+    return "{" + ",".join(f"\n {json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()) + "}"
 
 
 def _memory_from_1(envelope: dict[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,9 @@ class Writer:
         obstacle = _obstacle(change.disk, there)
         if obstacle is not None:
             return Result(Kind.LEFT_ALONE, obstacle)
+        # The change was judged, by the gate too, against what was there before.
+        if not isinstance(there, Reason) and there[change.disk.target].defined != change.disk.defined:
+            return Result(Kind.WAITS, because(Code.CHANGED_MEANWHILE))
         clock = time.monotonic()
         try:
             self._hypervisor.set_limits(change.disk, change.after, alone=change.leaves_group)

@@ -98,6 +98,7 @@ def _statuses_of_the_rest(run: Run, directory: Path, test_node: str) -> Iterator
     yield "disk hold list, disk hold end", run("disk", "hold", "list").status
     yield "disk hold add", run("disk", "hold", "add", guest, "vda", *hold, *node, OS_DEFAULT__MODE="enforce").status
     yield "any", run("disk", "hold", "end", guest, "vdz").status
+    yield "disk hold list, disk hold end", _of_a_damaged_memory(run, directory / "state/memory.json")
     edition = str(rulesfile.parse((directory / "rules.yaml").read_text(), "").edition)
     words = (("approve", edition), ("pause", "--reason", "a test"), ("resume", "--reason", "a test"))
     told = {"OS_DEFAULT__PAUSE_FILE": str(directory / "paused")}
@@ -108,6 +109,14 @@ def _statuses_of_the_rest(run: Run, directory: Path, test_node: str) -> Iterator
     yield "record", run("record").status
     for word in words:
         yield "approve, pause, resume", run(*word, **told).status
+
+
+def _of_a_damaged_memory(run: Run, memory: Path) -> int:
+    whole = memory.read_text()
+    memory.write_text("damaged")
+    status = run("disk", "hold", "list").status
+    memory.write_text(whole)
+    return status
 
 
 def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``plimsoll rules check`` as a person types it, and as a pipeline does."""
+"""``plimsoll rules check`` and ``rules test`` as a person types it, and as a pipeline does."""
 
 from __future__ import annotations
 
@@ -110,3 +110,22 @@ def test_a_dash_is_standard_input(written: bytes, status: int, told: str) -> Non
     assert done.returncode == status
     assert (done.stdout + done.stderr).decode().startswith(told)
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_what_the_brake_would_stop_is_told_in_every_format(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path, file: Path, form: str
+) -> None:
+    node = ("--uri", test_node)
+    (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 3000}}")
+    plimsoll("enforce", *node)  # it is remembered what was wanted
+    file.write_text("default: {limits: {total_iops_sec: 30}}")
+    careful = {"OS_BRAKE__DISKS": "0", "OS_BRAKE__PERCENT": "0"}
+    ran = plimsoll("rules", "test", str(file), *node, "-f", form, **careful)
+    assert ran.status == 2
+    told, other = (ran.out, ran.err) if form == "table" else (ran.err, ran.out)
+    assert "plimsoll approve" in told
+    assert "plimsoll approve" not in other
+    assert "looked at" not in told
+    some = plimsoll("rules", "test", str(file), *node, "--guest", "instance-00000001", "-f", form, **careful)
+    assert "disks of the guests looked at until" in (some.out if form == "table" else some.err)

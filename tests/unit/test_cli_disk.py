@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 from plimsoll_agent import config
+from plimsoll_agent.changes import Change, Direction
 from plimsoll_agent.cli.disk import DiskExplain, DiskList, DiskShow
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import decide
+from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport, Result, Scope
-from plimsoll_agent.reason import Code, because
+from plimsoll_agent.reason import Code, Reason, because
+from plimsoll_agent.record import Record
 from plimsoll_agent.rules import Match, Rule, Rules
 from plimsoll_agent.sources import SOURCES
 from tests.unit.values import NOON, a_disk, a_guest, a_situation
@@ -39,20 +42,39 @@ def hostile_pass() -> PassReport:
     return PassReport(Scope(), NOON, 0.0, (outcome,), (hidden,))
 
 
-@pytest.mark.parametrize("command", [DiskList, DiskShow, DiskExplain])
-def test_no_name_reaches_the_terminal_as_it_is(command: type, tmp_path: Path) -> None:
+def printed(command: type, passed: PassReport, state: Path, *words: str) -> list[str]:
+    """What the command says of a pass that was made already."""
+
     class Seen(command):  # type: ignore[misc]
-        """The command, over a pass that was made already."""
+        """The command, without a node."""
 
         def look(self, parsed_args: argparse.Namespace, guests: Any = ()) -> PassReport:
-            return hostile_pass()
+            return passed
 
         def settings(self, parsed_args: argparse.Namespace) -> Settings:
-            return replace(config.load([], []), state_dir=tmp_path)
+            return replace(config.load([], []), state_dir=state)
 
     app = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO())
     seen = Seen(app, None)
-    seen.run(seen.get_parser("plimsoll").parse_args([] if command is DiskList else [HOSTILE]))
-    lines = (app.stdout.getvalue() + app.stderr.getvalue()).split("\n")
+    seen.run(seen.get_parser("plimsoll").parse_args(words))
+    return str(app.stdout.getvalue() + app.stderr.getvalue()).split("\n")
+
+
+@pytest.mark.parametrize("command", [DiskList, DiskShow, DiskExplain])
+def test_no_name_reaches_the_terminal_as_it_is(command: type, tmp_path: Path) -> None:
+    lines = printed(command, hostile_pass(), tmp_path, *([] if command is DiskList else [HOSTILE]))
     assert [line for line in lines if not line.isprintable()] == []
     assert any("a?[2J?b?c?d?e?f" in line for line in lines)
+
+
+def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: Path) -> None:
+    limits = Limits(total_iops_sec=500)
+    disk = a_disk(in_force=limits, defined=limits)
+    record = Record(tmp_path / "record.sqlite")
+    change = Change(disk, Limits(), limits, Direction.TIGHTEN, Reason(Code.RULE), Code.WANTED_CHANGED)
+    (id_,) = record.intend([change], NOON, "root")
+    record.conclude([Conclusion(id_, Verdict.DONE)], NOON)
+    decision = decide(disk, a_situation(), SOURCES)
+    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    lines = printed(DiskExplain, PassReport(Scope(), NOON, 0.0, (outcome,), ()), tmp_path, disk.guest.name)
+    assert any("(by plimsoll, rule, run by root)" in line for line in lines)

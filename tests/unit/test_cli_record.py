@@ -21,6 +21,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.record import Record
 from plimsoll_agent.record_words import entry_data, entry_line, verified_lines
+from plimsoll_agent.views import disk_data
 from tests.unit.values import NOON, a_disk, a_guest
 
 LATER = NOON + timedelta(seconds=5)
@@ -125,6 +126,14 @@ def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
         event = RecordedEvent(2, NOON, "ann", what, None, because(Code.OPERATOR, why="x"))
         assert "this node" in entry_line(event)
         assert entry_data(event)["what"] == what.value
+
+
+def test_a_disk_has_the_names_that_the_report_of_a_pass_has(record: Record) -> None:
+    entry, seen = entry_data(only(history.entries(record, Selection()))), disk_data(DISK)
+    told = set(entry) & set(seen)
+    assert told == {"guest", "guest_uuid", "project", "disk", "volume", "pool", "image"}
+    assert {name: entry[name] for name in told} == {name: seen[name] for name in told}
+    assert entry["key"] == DISK.key
 
 
 def test_every_flaw_is_a_line_and_comes_instead_of_the_sum() -> None:

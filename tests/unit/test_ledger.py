@@ -147,7 +147,7 @@ def test_limits_by_hand_that_took_are_ours_and_not_what_the_sources_wanted() -> 
 
 
 def test_a_round_that_took_counts_like_one_that_was_answered() -> None:
-    fought = replace(OLD, fought=1, fought_at=BEFORE)
+    fought = replace(OLD, fought=1, fought_at=BEFORE, seen=BEFORE - timedelta(minutes=5))
     assert took(an_open(before=OTHERS, cause=Code.CHANGED_BY_ANOTHER), fought).fought == 2
     assert took(an_open(before=OTHERS, cause=Code.WANTED_CHANGED), fought).fought == 0
 
@@ -175,6 +175,9 @@ def results(directory: Path) -> list[tuple[object, ...]]:
 def test_a_change_of_a_killed_pass_is_settled_by_the_next_and_ours(ledger: Ledger, tmp_path: Path) -> None:
     ledger.intend([a_change()], BEFORE, "aaaaaa")
     assert ledger.settle([DISK], a_situation(), everything=True) == {DISK.key: OURS}
+    assert results(tmp_path) == [("root (ann)", None, None)], "open, until it is remembered"
+    ledger.remember({DISK.key: OURS}, {}, NOON)
+    ledger.conclude([], NOON)
     assert results(tmp_path) == [("root (ann)", "took", NOON.isoformat())]
     assert ledger.settle([DISK], a_situation(), everything=True) == {}, "once"
 

@@ -13,7 +13,7 @@ import pytest
 from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, Rejected, Unreachable, Vanished
-from plimsoll_agent.hypervisor import Movement
+from plimsoll_agent.hypervisor import Movement, Sighting
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, Scope
@@ -432,7 +432,56 @@ def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
     report = node.run(ledger=NoMemory(node.state, "tests"))
     assert kinds(report) == ["changed"] * 4
     assert notes(report) == [Code.NOT_REMEMBERED]
-    assert [row[0] for row in node.recorded("result")] == ["done"] * 4, "the record is kept all the same"
+    assert [row[0] for row in node.recorded("result")] == [None] * 4, "what is open cannot be lost"
+    after = node.run()
+    assert (kinds(after), notes(after)) == (["right"] * 4, [])
+    assert [row[0] for row in node.recorded("result")] == ["took"] * 4
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4, "no limit of ours is taken for another's"
+
+
+def test_a_pass_killed_between_memory_and_record_is_settled_and_counts_once(node: Node) -> None:
+    class Killed(BaseException):
+        pass
+
+    class DiesBeforeTheResults(Ledger):
+        def conclude(self, conclusions: object, now: object) -> None:
+            raise Killed
+
+    class DiesBeforeTheMemory(Ledger):
+        def remember(self, disks: object, holds: object, now: object) -> None:
+            raise Killed
+
+    for dying in (DiesBeforeTheMemory, DiesBeforeTheMemory, DiesBeforeTheResults):
+        with pytest.raises(Killed):
+            node.run(ledger=dying(node.state, "tests"))
+    set_by_hand(node.disk(1), THEIRS)
+    with pytest.raises(Killed):
+        node.run(ledger=DiesBeforeTheResults(node.state, "tests"))
+    assert node.run().count(Kind.RIGHT) == 4
+    assert fight(node, 3) == ["changed", "changed", "waits"], "the round of the killed pass counts, and once"
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_a_limit_that_somebody_changes_between_the_look_and_the_write_is_theirs_for_now(node: Node) -> None:
+    def somebody() -> None:
+        node.disk(1).in_force = node.disk(1).defined = Limits(total_iops_sec=10)
+
+    before = node.hypervisor.look
+    looks = 0
+
+    def look(uuid: str) -> Sighting:
+        nonlocal looks
+        looks += 1
+        if looks == 3:  # after each guest was looked at once
+            somebody()
+        return before(uuid)
+
+    node.hypervisor.look = look  # type: ignore[method-assign]
+    report = node.run()
+    assert (kinds(report)[0], codes(report)[0]) == ("waits", Code.CHANGED_MEANWHILE)
+    assert node.disk(1).in_force == Limits(total_iops_sec=10), "250 was a tightening of unlimited, and is none of 10"
 
 
 def test_a_record_that_is_garbage_is_set_aside_and_the_pass_is_in_the_new_one(node: Node) -> None:

@@ -15,7 +15,6 @@ import pytest
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code
-from plimsoll_agent.state import StateError
 from tests.unit.values import NOON
 
 NOBODY = 65534
@@ -133,7 +132,7 @@ def test_a_pause_says_why_and_by_whom_and_since_when(pause: Pause) -> None:
 
 
 def test_a_pause_that_cannot_be_begun_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match="paused: cannot be written: No such file or directory"):
+    with pytest.raises(ConfigError, match="paused: cannot be written: No such file or directory"):
         Pause(tmp_path / "absent" / "paused").begin("x", "root", NOON)
 
 

@@ -165,11 +165,6 @@ def test_the_file_is_for_its_owner_and_its_group_whatever_the_umask_is(record: R
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_user_whose_name_is_no_text_does_not_keep_a_change_out_of_the_record(record: Record, path: Path) -> None:
-    record.intend([a_change()], NOON, "root (b\udce9b)")
-    assert rows(path, "by") == [("root (b\\udce9b)",)]
-
-
 def test_times_of_another_zone_are_kept_in_utc_so_that_they_compare(record: Record, path: Path) -> None:
     record.intend([a_change()], NOON.astimezone(timezone(timedelta(hours=9))), "tests")
     assert rows(path, "intended_at") == [("2026-11-20T12:00:00+00:00",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -518,8 +519,15 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("#" * (LARGEST + 1))
     with pytest.raises(ConfigError, match=r"rules\.yaml:1: is larger than 1 MiB"):
         read(tmp_path / "rules.yaml", required=False)
-    with pytest.raises(ConfigError, match="is larger than 1 MiB"):
-        read(Path("/dev/zero"), required=False)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / "rules.yaml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    with pytest.raises(ConfigError, match="is no regular file"):
+        read(path, required=False)
 
 
 def test_more_than_a_thousand_rules_are_refused_at_the_first_that_is_too_many() -> None:

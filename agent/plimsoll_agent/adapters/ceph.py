@@ -49,8 +49,8 @@ class Ceph:
                 env=_environment(),
                 start_new_session=True,
             )
-        except OSError as error:
-            raise Unreachable(f"{self.command}: cannot be run: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            raise Unreachable(f"{self.command}: cannot be run: {error}") from error
         try:
             out, complaint = _said(process, time.monotonic() + self.deadline)
         except TimeoutError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -15,8 +17,8 @@ from plimsoll_agent.adapters import qmp
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
-from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting
-from plimsoll_agent.limits import Limits, group_alone, shared_group
+from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
+from plimsoll_agent.limits import Limits, LimitsError, group_alone, shared_group
 
 Answer = TypeVar("Answer")
 
@@ -95,15 +97,34 @@ class Libvirt:
         return sorted(found, key=lambda guest: (guest.name, guest.uuid))
 
     def look(self, uuid: str) -> Sighting:
-        return self._ask("libvirt", uuid, lambda domain: Sighting(domain.XMLDesc(0), _movement(domain)))
+        return self._ask("libvirt", uuid, _sighting)
+
+    def survey(self, uuid: str) -> Survey:
+        told: dict[str, Limits | PlimsollError | LimitsError] = {}
+        known: list[Survey] = []  # the deadline passes: what the errand has found by then is not lost
+
+        def ask(domain: Any) -> Survey:
+            sighting = _sighting(domain)
+            survey = Survey(domxml.parse(sighting.xml)[1], sighting.movement, told)
+            known.append(survey)
+            for disk in survey.disks if survey.movement is Movement.STAYS else ():
+                try:
+                    told[disk.target] = _asked(domain, partial(_in_force, disk=disk))
+                except (Rejected, Vanished, NotSent, LimitsError) as error:
+                    told[disk.target] = error
+            return survey
+
+        # One errand: each costs two hand-offs between threads, and the calls themselves are shorter.
+        try:
+            return self._ask("QEMU", uuid, ask)
+        except Unanswered as error:
+            if not known:
+                raise
+            (survey,) = known
+            return replace(survey, in_force={disk.target: told.get(disk.target, error) for disk in survey.disks})
 
     def in_force(self, disk: Disk) -> Limits:
-        live = libvirt.VIR_DOMAIN_AFFECT_LIVE
-        told: dict[str, object] = self._ask(
-            "QEMU", disk.guest.uuid, lambda domain: domain.blockIoTune(disk.target, live)
-        )
-        group = told.pop("group_name", None)
-        return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
+        return self._ask("QEMU", disk.guest.uuid, partial(_in_force, disk=disk))
 
     def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
         block, nowait = libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
@@ -163,17 +184,7 @@ class Libvirt:
             return link
 
     def _ask(self, who: str, uuid: str, question: Callable[[Any], Answer]) -> Answer:
-        def ask(link: _Link) -> Answer:
-            domain = link.domain(uuid)
-            try:
-                return question(domain)
-            except libvirt.libvirtError:
-                # Whatever it stumbled over, a guest that has stopped meanwhile is simply gone.
-                if not domain.isActive():
-                    raise Vanished("the guest has stopped") from None
-                raise
-
-        return self._call(who, ask)
+        return self._call(who, lambda link: _asked(link.domain(uuid), question))
 
     def _call(self, who: str, ask: Callable[[_Link], Answer]) -> Answer:
         def on_a_link() -> Answer:
@@ -190,6 +201,19 @@ class Libvirt:
         return self._deadlines.call(who, on_a_link)
 
 
+def _asked(domain: Any, question: Callable[[Any], Answer]) -> Answer:
+    try:
+        try:
+            return question(domain)
+        except libvirt.libvirtError:
+            # Whatever it stumbled over, a guest that has stopped meanwhile is simply gone.
+            if not domain.isActive():
+                raise Vanished("the guest has stopped") from None
+            raise
+    except libvirt.libvirtError as error:
+        raise _translated(error) from error
+
+
 def _translated(error: Any) -> PlimsollError:
     code, text = error.get_error_code(), " ".join(str(error).split())
     if code == libvirt.VIR_ERR_NO_DOMAIN:
@@ -199,6 +223,16 @@ def _translated(error: Any) -> PlimsollError:
     if code == libvirt.VIR_ERR_RPC or error.get_error_domain() == libvirt.VIR_FROM_RPC:
         return Unanswered(f"the connection to libvirt was lost: {text}")
     return Rejected(text)
+
+
+def _sighting(domain: Any) -> Sighting:
+    return Sighting(domain.XMLDesc(0), _movement(domain))
+
+
+def _in_force(domain: Any, disk: Disk) -> Limits:
+    told: dict[str, object] = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    group = told.pop("group_name", None)
+    return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
 
 
 def _movement(domain: Any) -> Movement:

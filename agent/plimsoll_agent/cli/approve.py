@@ -36,15 +36,16 @@ class Approve(_NodeWord):
     """Let through what the brake stopped, under just the rules that EDITION stands for.
 
     Where a change of the rules would release many disks, loosen them, or cut them by more than half, a pass
-    changes none of them, and names the edition. After the approval the next pass changes them. Look at plimsoll
-    plan first. Other rules need another approval; the same rules file has the same edition on every node.
+    changes none of them, and names the edition. After the approval the next pass changes them; the first pass over
+    the whole node uses the approval up. Look at plimsoll plan first. Other rules need another approval; the same
+    rules file has the same edition on every node.
 
     Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when the rules are others by now.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("edition", metavar="EDITION", help="the six digits that the pass named")
+        parser.add_argument("edition", metavar="EDITION", help="the six characters that the pass named")
         parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
         return parser
 

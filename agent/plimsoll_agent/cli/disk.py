@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cliff import columns, lister, show
+from cliff import lister, show
 
 from plimsoll_agent import report, views
 from plimsoll_agent.cli.base import NodeCommand
+from plimsoll_agent.cli.formats import Shown
 from plimsoll_agent.cli.standing import run, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.disk import Disk
@@ -20,18 +21,8 @@ from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Unknown
 from plimsoll_agent.record import Record
+from plimsoll_agent.record_words import reason_words
 from plimsoll_agent.state import StateError
-
-
-class Shown(columns.FormattableColumn[Any]):
-    """A value for machines, and its words for people."""
-
-    def __init__(self, value: object, people: str) -> None:
-        super().__init__(value)
-        self._people = people
-
-    def human_readable(self) -> str:
-        return self._people
 
 
 class _DiskCommand(NodeCommand):
@@ -252,4 +243,4 @@ def _history(disk: Disk, record: Record) -> str:
     if last is None or disk.in_force != last.after:
         return "" if disk.in_force.unlimited else ", not set by plimsoll"
     by = report.printable(last.by)
-    return f", since {last.at:%Y-%m-%d %H:%M} UTC (by plimsoll, {report.words(last.reason)}, run by {by})"
+    return f", since {last.at:%Y-%m-%d %H:%M} UTC (by plimsoll, {reason_words(last.reason)}, run by {by})"

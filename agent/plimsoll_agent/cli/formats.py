@@ -16,6 +16,17 @@ from plimsoll_agent.report import printable
 _GAP = "  "
 
 
+class Shown(columns.FormattableColumn[Any]):
+    """A value for machines, and its words for people."""
+
+    def __init__(self, value: object, people: str) -> None:
+        super().__init__(value)
+        self._people = people
+
+    def human_readable(self) -> str:
+        return self._people
+
+
 def _shown(value: object) -> str:
     if isinstance(value, columns.FormattableColumn):
         return str(value.human_readable())

@@ -7,23 +7,24 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TextIO
 
 from cliff import lister
 
 from plimsoll_agent import report, spans, views
 from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.disk import OneDisk, Shown
+from plimsoll_agent.cli.disk import OneDisk
+from plimsoll_agent.cli.formats import Shown
 from plimsoll_agent.cli.standing import run, standing, state_of, who
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import Unmanaged
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.entries import Happening
-from plimsoll_agent.errors import UsageError
+from plimsoll_agent.entries import Event, Happening
+from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.ledger import Ledger, hold_event
 from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
-from plimsoll_agent.outcome import Kind, Scope
+from plimsoll_agent.outcome import Kind, PassReport, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code
 from plimsoll_agent.record import Record
@@ -44,7 +45,8 @@ class HoldAdd(OneDisk):
     A hold is kept on this node, across restarts of the guest and of the node. It is lost when the guest
     migrates, and the guest takes the held limits along: end the hold first, and let a pass go by.
 
-    Exit status: 0 the hold stands and is in force, 3 it stands and waits, 1 there is no hold, 64 usage.
+    Exit status: 0 the hold stands and its limits are in force, or the mode is observe; 3 it stands, and its limits
+    wait, failed or are not known; 1 there is no hold; 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -66,12 +68,17 @@ class HoldAdd(OneDisk):
         state.prepare()
         with state.locked(patience=_PATIENCE):
             disk, now = self._meant(parsed_args), datetime.now(UTC)
-            memory = Ledger(state, who()).recall(now, look_only=False)
+            self.status = 0  # from here on it is the hold's
+            ledger = Ledger(state, who())
+            memory = ledger.recall(now, look_only=False)
+            _tell_notes(ledger, self.app.stderr)
             hold = Hold(disk.named, limits, now, now + span, who(), report.printable(parsed_args.reason))
-            _keep(state, replace(memory, holds={**memory.holds, disk.key: hold}), hold, Happening.HOLD_ADDED, now)
-            name, until = report.disk_name(disk), f"{hold.until:%Y-%m-%d %H:%M} UTC"
-            self.app.stdout.write(f"{name}  held until {until}: {_held_at(limits)}\n")
-            return self._apply(settings, disk)
+            events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
+            if disk.key in memory.holds:
+                events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
+            _keep(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
+            self.app.stdout.write(f"{_name(hold)}  held until {_minute(hold.until)}: {_held_at(limits)}\n")
+            return self._apply(settings, disk, hold)
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
         outcome = self.find(parsed_args)
@@ -82,24 +89,35 @@ class HoldAdd(OneDisk):
             )
         return outcome.disk
 
-    def _apply(self, settings: Settings, disk: Disk) -> int:
-        mode = Mode(settings.mode)
-        if mode is Mode.OBSERVE:
+    def _apply(self, settings: Settings, disk: Disk, hold: Hold) -> int:
+        if Mode(settings.mode) is Mode.OBSERVE:
             self.app.stdout.write("The mode is observe: nothing was changed, and the hold shows in what is wanted.\n")
             return 0
-        # What the brake keeps from the guest's other disks is not let through by the way.
-        careful = replace(settings, brake=replace(settings.brake, disks=0, percent=0))
-        stand = standing(careful, look_only=False)
-        with self.libvirt(settings) as hypervisor:
-            passed = run(settings, hypervisor, stand, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
+        try:
+            passed = self._pass(settings, disk)
+        except PlimsollError as error:
+            self.app.stderr.write(f"{error}\nThe hold stands, and the next pass sees to it.\n")
+            return 3
         outcome = next((outcome for outcome in passed.outcomes if outcome.disk.key == disk.key), None)
         if outcome is None:
-            self.app.stdout.write(f"{report.disk_name(disk)}  is gone by now\n")
+            if not passed.overlooked:
+                self.app.stdout.write(f"{report.disk_name(disk)}  is gone by now\n")
             return 3
-        line = report.outcome_line(outcome)
-        if line is not None:
-            self.app.stdout.write(f"{line}\n")
-        return 0 if outcome.result.kind in (Kind.RIGHT, Kind.CHANGED, Kind.LEFT_ALONE) else 3
+        done = outcome.result.kind in (Kind.RIGHT, Kind.CHANGED) and outcome.disk.in_force == hold.limits
+        return 0 if done or hold.limits is None else 3
+
+    def _pass(self, settings: Settings, disk: Disk) -> PassReport:
+        """A pass over the guest, and what it has to say."""
+        stand = standing(settings, look_only=False)
+        if stand.complaint and self._sound:  # else it was said when the disk was looked for
+            self.app.stderr.write(f"{stand.complaint}\n")
+        with self.libvirt(settings) as hypervisor:
+            passed = run(settings, hypervisor, stand, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
+        *below, _sum = report.closing_lines(passed, planned=False)
+        for line in (*map(report.outcome_line, passed.outcomes), *below):
+            if line is not None:
+                self.app.stdout.write(f"{line}\n")
+        return passed
 
 
 class HoldEnd(LocalCommand):
@@ -114,15 +132,16 @@ class HoldEnd(LocalCommand):
         parser.add_argument(
             "disk", nargs="?", help="the disk by its target (vda) or volume id; may be left out where one is held"
         )
+        parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        settings = self.settings(parsed_args)
-        state = state_of(settings)
+        state = state_of(self.settings(parsed_args))
         state.prepare()
         with state.locked(patience=_PATIENCE):
-            now = datetime.now(UTC)
-            memory = Ledger(state, who()).recall(now, look_only=False)
+            now, ledger = datetime.now(UTC), Ledger(state, who())
+            memory = ledger.recall(now, look_only=False)
+            _tell_notes(ledger, self.app.stderr)
             holds = standing_holds(memory.holds, now)
             meant = [key for key, hold in holds.items() if hold.disk.means(parsed_args.guest, parsed_args.disk)]
             asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
@@ -131,28 +150,40 @@ class HoldEnd(LocalCommand):
             if len(meant) > 1:
                 names = ", ".join(_name(holds[key]) for key in meant)
                 raise UsageError(f"{asked!r} can mean {names}; name the guest and the disk")
-            ended = holds.pop(meant[0])
-            _keep(state, replace(memory, holds=holds), ended, Happening.HOLD_ENDED, now)
+            ended = holds[meant[0]]
+            event = hold_event(ended, Happening.HOLD_ENDED, now, who())
+            if parsed_args.reason:
+                early = report.printable(parsed_args.reason)
+                event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
+            others = {key: hold for key, hold in memory.holds.items() if key != meant[0]}
+            _keep(state, replace(memory, holds=others), [event])
             self.app.stdout.write(f"{_name(ended)}  no longer held; the next pass puts it right\n")
         return 0
 
 
 class HoldList(LocalCommand, lister.Lister):
-    """List the holds that stand on this node."""
+    """List the holds that stand on this node.
+
+    Exit status: 0, 1 when they are not known: the memory is damaged or cannot be read.
+    """
 
     formatter_namespace = "plimsoll.formatter.list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         now = datetime.now(UTC)
-        memory = Ledger(state_of(self.settings(parsed_args)), who()).recall(now, look_only=True)
+        ledger = Ledger(state_of(self.settings(parsed_args)), who())
+        memory = ledger.recall(now, look_only=True)
+        _tell_notes(ledger, self.app.stderr)
+        self.status = int(bool(ledger.notes))
         holds = sorted(standing_holds(memory.holds, now).values(), key=lambda hold: hold.until)
-        return ("guest", "disk", "volume", "limits", "until", "left", "by", "reason"), [
+        return ("guest", "disk", "volume", "limits", "since", "until", "left", "by", "reason"), [
             (
                 Shown(hold.disk.guest_name, report.printable(hold.disk.guest_name)),
                 Shown(hold.disk.target, report.printable(hold.disk.target)),
                 Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),
                 Shown(views.limits_data(hold.limits), _held_at(hold.limits)),
-                Shown(hold.until.isoformat(timespec="seconds"), f"{hold.until:%Y-%m-%d %H:%M} UTC"),
+                Shown(hold.since.isoformat(timespec="seconds"), _minute(hold.since)),
+                Shown(hold.until.isoformat(timespec="seconds"), _minute(hold.until)),
                 Shown(int((hold.until - now).total_seconds()), spans.words(hold.until - now)),
                 Shown(hold.by, report.printable(hold.by)),
                 Shown(hold.why, report.printable(hold.why)),
@@ -165,19 +196,29 @@ class HoldList(LocalCommand, lister.Lister):
     ) -> int:
         data = list(data)
         if not data and parsed_args.formatter == "table":
-            self.app.stdout.write("No disk of this node is held.\n")
+            if not self.status:
+                self.app.stdout.write("No disk of this node is held.\n")
             return 0
         return super().produce_output(parsed_args, column_names, data)
 
 
-def _keep(state: State, memory: Memory, about: Hold, what: Happening, now: datetime) -> None:
+def _keep(state: State, memory: Memory, events: Sequence[Event]) -> None:
     """The record first: what is not there did not happen. Raises ``StateError``."""
-    Record(state.record).note([hold_event(about, what, now, who())])
+    Record(state.record).note(events)
     state.save_memory(memory)
+
+
+def _tell_notes(ledger: Ledger, stderr: TextIO) -> None:
+    for note in ledger.notes:
+        stderr.write(f"{report.words(note)} ({report.printable(str(note.facts['detail']))})\n")
 
 
 def _name(hold: Hold) -> str:
     return f"{report.printable(hold.disk.guest_name)} {report.printable(hold.disk.target)}"
+
+
+def _minute(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _held_at(limits: Limits | None) -> str:

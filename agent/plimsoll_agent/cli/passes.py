@@ -137,7 +137,10 @@ class Enforce(_Pass):
         parser = super().get_parser(prog_name)
         parser.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
         parser.add_argument(
-            "--yes", action="store_true", help="no brake: change many disks at once without plimsoll approve"
+            "--yes",
+            action="store_true",
+            help="no brake: change many disks at once without plimsoll approve; and put back what somebody else keeps"
+            " changing",
         )
         parser.add_argument("--mode", choices=("observe", "enforce"), help="instead of the mode in the settings")
         return parser

@@ -13,7 +13,7 @@ from cliff import lister
 from plimsoll_agent import report, rulesfile, views
 from plimsoll_agent.brake import braked
 from plimsoll_agent.cli.base import NodeCommand
-from plimsoll_agent.cli.disk import Shown
+from plimsoll_agent.cli.formats import Shown
 from plimsoll_agent.cli.standing import Standing, run, standing
 from plimsoll_agent.decide import Silent, Wants
 from plimsoll_agent.outcome import Braked, Outcome, PassReport, Scope
@@ -87,8 +87,10 @@ class RulesTest(NodeCommand, lister.Lister):
         if data or parsed_args.formatter != "table":
             super().produce_output(parsed_args, column_names, data)
         if parsed_args.formatter == "table":
-            for line in _closing(self._trials, self._braked):
-                self.app.stdout.write(f"{line}\n")
+            self.app.stdout.write(f"{_sum(self._trials)}\n")
+        if self._braked is not None:
+            people = self.app.stdout if parsed_args.formatter == "table" else self.app.stderr
+            people.write(f"{_brake_words(self._braked, some=bool(parsed_args.guest))}\n")
         return 0
 
 
@@ -126,12 +128,16 @@ def _decided_by(outcome: Outcome) -> str:
     return spoke[-1] if spoke else "nobody"
 
 
-def _closing(trials: Sequence[_Trial], stop: Braked | None) -> Iterable[str]:
+def _sum(trials: Sequence[_Trial]) -> str:
     differing = sum(trial.differs for trial in trials)
     changes = sum(trial.differs and trial.then.change is not None for trial in trials)
-    yield f"{len(trials)} disks: {differing} would be wanted otherwise than now, {changes} of them changed"
-    if stop is not None:
-        yield (
-            f"The brake would stop {len(stop.keys)} of {stop.of} disks until: plimsoll approve {stop.edition}"
-            " (with these rules in force)"
-        )
+    return f"{len(trials)} disks: {differing} would be wanted otherwise than now, {changes} of them changed"
+
+
+def _brake_words(stop: Braked, *, some: bool) -> str:
+    """``some``: not all guests of the node were looked at."""
+    whose = " of the guests looked at" if some else ""
+    return (
+        f"The brake would stop {len(stop.keys)} of {stop.of} disks{whose} until: plimsoll approve {stop.edition}"
+        " (with these rules in force)"
+    )

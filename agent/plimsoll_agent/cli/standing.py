@@ -144,4 +144,5 @@ def who() -> str:
     except KeyError:  # a user without an entry in the user database
         user = str(os.getuid())
     behind = os.environ.get("SUDO_USER")
-    return f"{user} ({behind})" if behind else user
+    name = f"{user} ({behind})" if behind else user
+    return name.encode("utf-8", "backslashreplace").decode()  # what the environment says may be no text
