@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from plimsoll_agent import domxml
 from plimsoll_agent.errors import Rejected, Vanished
-from plimsoll_agent.hypervisor import Hypervisor
+from plimsoll_agent.hypervisor import Hypervisor, Movement
 from plimsoll_agent.limits import PARAMETERS, Limits
 from tests.looking import disk_of, in_force, nobodys, put
 
@@ -83,6 +84,20 @@ class HypervisorContract:
         put(hypervisor, uuid, "vdb", Limits(write_bytes_sec=2**20))
         assert disk_of(hypervisor, uuid, "vdb").defined != before
 
+    def test_a_survey_tells_what_a_look_and_a_question_for_each_disk_tell(
+        self, hypervisor: Hypervisor, uuid: str
+    ) -> None:
+        disks = domxml.parse(hypervisor.look(uuid).xml)[1]
+        for n, disk in enumerate(disks, 1):
+            hypervisor.set_limits(disk, Limits(total_iops_sec=100 * n))
+        put(hypervisor, uuid, "vda", Limits(total_iops_sec=400, group_name="both"))
+        survey = hypervisor.survey(uuid)
+        assert survey.disks == domxml.parse(hypervisor.look(uuid).xml)[1]
+        assert survey.movement is Movement.STAYS
+        assert survey.in_force == {disk.target: hypervisor.in_force(disk) for disk in disks}
+        assert survey.in_force["vda"] == Limits(total_iops_sec=400, group_name="both")
+        assert survey.in_force["vdb"] == Limits(total_iops_sec=200), "a name that QEMU gave is no group"
+
     def test_sizes_are_in_bytes(self, hypervisor: Hypervisor, uuid: str) -> None:
         assert (hypervisor.block_stats(uuid)["vdb"].capacity or 1) % 2**20 == 0
 
@@ -90,6 +105,8 @@ class HypervisorContract:
         disk = nobodys(disk_of(hypervisor, uuid, "vda"), uuid=NOBODY)
         with pytest.raises(Vanished):
             hypervisor.look(NOBODY)
+        with pytest.raises(Vanished):
+            hypervisor.survey(NOBODY)
         with pytest.raises(Vanished):
             hypervisor.in_force(disk)
         with pytest.raises(Vanished):

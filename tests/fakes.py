@@ -91,7 +91,8 @@ class FakeHypervisor:
     def survey(self, uuid: str) -> Survey:
         """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
         sighting = self.look(uuid)
-        survey = Survey(domxml.parse(sighting.xml)[1], sighting.movement, told := {})
+        told: dict[str, Limits | PlimsollError | LimitsError] = {}
+        survey = Survey(domxml.parse(sighting.xml)[1], sighting.movement, told)
         for disk in survey.disks if survey.movement is Movement.STAYS else ():
             try:
                 told[disk.target] = self.in_force(disk)

@@ -39,7 +39,7 @@ def braked(considered: Sequence[Outcome], situation: Situation, brake: Brake, *,
 
     Only what is wanted *anew* counts: what was wanted of the disk before is in the memory, by ``Disk.key``, so
     that neither a new guest nor one that lost its limits in a reboot is held up. A disk that does not answer
-    counts too: its change is to come. While plimsoll only observes, only disks that have what it wanted count.
+    counts too: its change is to come. While plimsoll only observes, only disks that an enforcing pass saw right count.
     """
     this_edition = edition(situation)
     if brake.approved == this_edition:
@@ -70,7 +70,9 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
         return None
     if remembered.wanted == wanted.limits:
         return None
-    if observing and remembered.put is None and in_force != remembered.wanted:
+    if observing and not remembered.kept:
+        return None
+    if remembered.wanted is None and remembered.put is not None:  # by a person; rules are the way back
         return None
     if isinstance(in_force, Limits) and outcome.change is None:
         return None
@@ -80,6 +82,6 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
 
 
 def _before(remembered: Remembered, in_force: object) -> Limits:
-    if remembered.wanted is not None:
+    if remembered.wanted is not None and remembered.kept:
         return remembered.wanted
-    return in_force if isinstance(in_force, Limits) else Limits()
+    return in_force if isinstance(in_force, Limits) else remembered.wanted or Limits()

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from oslo_config import cfg, iniparser
+from oslo_config import cfg, iniparser, types
 
 from plimsoll_agent.brake import Brake
 from plimsoll_agent.errors import ConfigError
@@ -82,6 +82,7 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.FloatOpt("deadline", default=10.0, min=1.0, max=120.0, help="Seconds that Ceph has to answer in."),
         cfg.ListOpt(
             "blocking_checks",
+            item_type=types.String(regex=r"^[A-Z][A-Z0-9_*?]+$"),
             default=list(BLOCKING_CHECKS),
             help="While one of these health checks is raised on a disk's cluster, nothing is loosened or lifted"
             " there. Patterns. When empty, Ceph is never asked and nothing waits for it.",

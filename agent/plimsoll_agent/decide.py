@@ -37,6 +37,8 @@ class Remembered:
     fought: int = 0
     """How often in a row plimsoll put back what somebody else had changed."""
     fought_at: datetime | None = None
+    kept: bool = False
+    """An enforcing pass had it in force: to want something else is to change it for the guest."""
 
 
 @dataclass(frozen=True, slots=True)

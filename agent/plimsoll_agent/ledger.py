@@ -123,7 +123,7 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     What a hold put is not what the sources wanted, and what was put back after one may be somebody else's.
     """
     return {
-        taken.disk.key: Remembered(taken.after, taken.at, now, taken.after, attachment=None)
+        taken.disk.key: Remembered(taken.after, taken.at, now, taken.after, attachment=None, kept=True)
         for taken in record.taken()
         if taken.reason.code not in _HOLDS
     }
@@ -178,6 +178,7 @@ class Sight:
     unseen: Collection[str]
     braked: Collection[str] = field(default_factory=frozenset)
     """Keys of disks for which what is wanted now must not count until a person has approved of it."""
+    enforcing: bool = True
 
 
 def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
@@ -205,9 +206,13 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     if says is not None and says != after.wanted and counts:
         after = replace(after, wanted=says, since=now)
     put = sight.put.get(disk.key)
+    if isinstance(wanted, Wants) and wanted.reason.code is Code.HOLD and after.returns is None:
+        after = _held(disk, after)
     if put is not None:
         after = _after(put, after, now)
     in_force = disk.in_force if put is None else put.after
+    if sight.enforcing and after.wanted is not None and in_force == after.wanted:
+        after = replace(after, kept=True)
     if isinstance(wanted, Wants) and wanted.reason.code is not Code.HOLD and in_force == wanted.limits:
         if wanted.reason.code is Code.HOLD_ENDED:
             after = replace(after, put=None if after.theirs else after.returns)
@@ -222,7 +227,13 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
         return replace(ours, seen=now, attachment=disk.attachment)
     fresh = Remembered(None, now, now, None, disk.attachment)
     # Made anew: what was put there is gone, what was wanted is not.
-    return fresh if known is None else replace(fresh, wanted=known.wanted, since=known.since)
+    return fresh if known is None else replace(fresh, wanted=known.wanted, since=known.since, kept=known.kept)
+
+
+def _held(disk: Disk, remembered: Remembered) -> Remembered:
+    """The memory of a disk when a hold begins: what stands in QEMU alone is nobody's promise to go back to."""
+    had = disk.defined if disk.drifted else disk.in_force
+    return replace(remembered, returns=had, theirs=remembered.put is None) if isinstance(had, Limits) else remembered
 
 
 def _after(change: Change | RecordedChange, remembered: Remembered, now: datetime) -> Remembered:

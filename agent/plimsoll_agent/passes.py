@@ -11,14 +11,14 @@ from enum import StrEnum
 from plimsoll_agent.apply import Applier
 from plimsoll_agent.brake import Brake, braked, edition
 from plimsoll_agent.changes import Change, change_for
-from plimsoll_agent.decide import Situation, Source, Unmanaged, decide
+from plimsoll_agent.decide import Situation, Source, Unmanaged, Wants, decide
 from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.gate import Gate
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
 from plimsoll_agent.observe import MOVING, Observation, observe
 from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
-from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
+from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.state import StateError
 from plimsoll_agent.write import Bounds
 
@@ -120,7 +120,22 @@ def _held_back(
 ) -> tuple[list[Outcome], Braked | None]:
     """The outcomes, where a pause, the brake or somebody else's hand lets planned changes wait."""
     stop = None if caution.brake is None else braked(considered, situation, caution.brake, observing=observing)
-    return [_waiting(o, _reason_to_wait(o, situation, caution, paused, stop)) for o in considered], stop
+    if stop is not None:
+        considered = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in considered]
+    return [_waiting(o, _reason_to_wait(o, situation, caution, paused)) for o in considered], stop
+
+
+def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
+    """What the brake stops is guarded meanwhile at what was wanted before: a reboot must not set it free."""
+    if outcome.change is None:
+        return outcome
+    waits = _waiting(outcome, because(Code.BRAKED, edition=stop.edition, disks=len(stop.keys), of=stop.of))
+    remembered = situation.memory.get(outcome.disk.key)
+    if remembered is None or remembered.wanted is None or not remembered.kept:
+        return waits
+    before = Wants(remembered.wanted, because(Code.WANTED_BEFORE, edition=stop.edition))
+    change = change_for(outcome.disk, replace(outcome.decision, wanted=before), situation)
+    return waits if change is None else replace(outcome, change=change, result=Result(Kind.PLANNED, change.reason))
 
 
 def _through(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -130,22 +145,18 @@ def _through(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [_waiting(o, shut.get(o.disk.key)) for o in outcomes]
 
 
-def _reason_to_wait(
-    outcome: Outcome, situation: Situation, caution: Caution, paused: Reason | None, stop: Braked | None
-) -> Reason | None:
+def _reason_to_wait(outcome: Outcome, situation: Situation, caution: Caution, paused: Reason | None) -> Reason | None:
     change = outcome.change
-    if change is None:
+    if change is None or outcome.result.kind is Kind.WAITS:
         return None
     if paused is not None:
         return paused
-    if stop is not None and outcome.disk.key in stop.keys:
-        return because(Code.BRAKED, edition=stop.edition, disks=len(stop.keys), of=stop.of)
     return _somebody_elses_hand(change, situation, caution.rounds)
 
 
 def _somebody_elses_hand(change: Change, situation: Situation, rounds: int | None) -> Reason | None:
     remembered = situation.ours(change.disk)
-    if rounds is None or change.reason.code in BY_A_PERSON:
+    if rounds is None or change.reason.code is Code.COMMAND_LINE:  # a person is at it now
         return None
     if yields(remembered, change.after, rounds, situation.now):
         return because(Code.ANOTHERS_HAND, rounds=rounds)
@@ -189,7 +200,9 @@ class _Sight:
         # As they were seen: after our write, an attachment made anew looks like one that brought our limits along.
         decided = [(disk, outcome.decision) for disk, outcome in zip(self.seen.disks, outcomes, strict=True)]
         braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
-        memory = remembering(situation, Sight(decided, applier.put if applier else {}, unseen, braked_keys))
+        put = applier.put if applier else {}
+        sight = Sight(decided, put, unseen, braked_keys, enforcing=applier is not None)
+        memory = remembering(situation, sight)
         ledger.remember(memory | (applier.strays if applier else {}), situation.holds, situation.now)
 
 

@@ -17,6 +17,7 @@ class Code(StrEnum):
     RULE_RELEASES = "rule-releases"
     HOLD = "hold"
     HOLD_ENDED = "hold-ended"
+    WANTED_BEFORE = "wanted-before"
     # why a source said nothing
     NO_DEFAULT = "no-default"
     RULE_DOES_NOT_MATCH = "rule-does-not-match"

@@ -24,11 +24,12 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.RULE_RELEASES: 'rule "{rule}" releases what no source limits',
     Code.HOLD: lambda facts: f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
     Code.HOLD_ENDED: "the hold has ended: back to what it had before",
+    Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition}",
     Code.RULE_DOES_NOT_MATCH: "does not match ({word})",
     Code.RULE_ENDED: lambda facts: f"ended {_minute(facts['until'])}",
     Code.RULE_BOUNDS_NOTHING: "changes nothing",
     Code.CLUSTER_NOT_KNOWN: lambda facts: (
-        f"no configuration of Ceph on this node names its monitors ({facts['monitors']})"
+        f"not exactly one of [ceph] conf_files names its monitors ({facts['monitors']})"
         if facts["monitors"]
         else "it names no monitors, and this node knows several clusters or none"
     ),

@@ -242,7 +242,10 @@ def _limits(given: object) -> Limits:
     values = _Keys(given, dict.fromkeys(_LIMITS_KEYS, lambda value: value))
     if not values.given:
         raise Invalid("is empty; to say that there is no limit, write: limits: unlimited")
-    return _possible(values)
+    limits = _possible(values)
+    if limits.unlimited:
+        raise Invalid("is no limit at all; if that is meant, write: limits: unlimited")
+    return limits
 
 
 def _bound(given: object) -> Limits:

@@ -301,7 +301,10 @@ def _memory_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
     if "holds" in envelope:  # the number is what was damaged; they must not be lost in silence
         raise ValueError("holds in version 1")
     new = {"returns": None, "theirs": False, "fought": 0, "fought_at": None}
-    disks = {key: old | new if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()}
+    disks = {
+        key: old | new | {"kept": old.get("put") is not None} if isinstance(old, dict) else old
+        for key, old in {**envelope["disks"]}.items()
+    }
     return envelope | {"version": 2, "disks": disks, "holds": {}}
 
 
@@ -314,14 +317,15 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         "attachment": remembered.attachment,
         "returns": _limits_data(remembered.returns),
         "theirs": remembered.theirs,
+        "kept": remembered.kept,
         "fought": remembered.fought,
         "fought_at": None if remembered.fought_at is None else remembered.fought_at.isoformat(),
     }
 
 
 def _remembered(value: Any, same_run: bool) -> Remembered:
-    attachment, theirs, fought = value["attachment"], value["theirs"], value["fought"]
-    if not isinstance(theirs, bool):
+    attachment, theirs, kept, fought = value["attachment"], value["theirs"], value["kept"], value["fought"]
+    if not isinstance(theirs, bool) or not isinstance(kept, bool):
         raise ValueError("whose limits they were is not said")
     if type(fought) is not int or fought not in range(10**9):
         raise ValueError("how often they were fought for is no number")
@@ -333,6 +337,7 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         attachment=None if attachment is None or not same_run else _text(attachment),
         returns=_limits_or_none(value["returns"]),
         theirs=theirs,
+        kept=kept,
         fought=fought,
         fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 
 from plimsoll_agent import domxml
 from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.errors import Rejected, Unreachable, Vanished
+from plimsoll_agent.errors import Rejected, Unanswered, Unreachable, Vanished
 from plimsoll_agent.hypervisor import Movement
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.limits import Limits, LimitsError
 from tests.looking import disk_of, in_force, put
 
 
@@ -160,3 +161,104 @@ def test_calls_may_come_from_several_threads(hypervisor: Libvirt) -> None:
     for thread in threads:
         thread.join(10)
     assert len(seen) == len(guests)
+
+
+# --- a survey
+
+
+Tune = Callable[[Any, str, int], dict[str, Any]]
+BLOCK_IO_TUNE: Tune = libvirt.virDomain.blockIoTune
+GROUPED = 3
+"""The guest, by its place in the list, with three disks: vda, vdb, and vdc in a group."""
+
+
+def test_a_survey_is_one_errand(hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs two hand-offs between threads."""
+    errands: list[str] = []
+    call = hypervisor._deadlines.call
+    guest = hypervisor.guests()[GROUPED]
+    expected = {disk.target: hypervisor.in_force(disk) for disk in domxml.parse(hypervisor.look(guest.uuid).xml)[1]}
+    monkeypatch.setattr(hypervisor._deadlines, "call", lambda who, ask: [errands.append(who), call(who, ask)][1])
+    assert hypervisor.survey(guest.uuid).in_force == expected
+    assert len(expected) == 3
+    assert len(errands) == 1
+
+
+def refused(domain: Any, _target: str, flags: int) -> dict[str, Any]:
+    return BLOCK_IO_TUNE(domain, "nowhere", flags)
+
+
+def impossible(_domain: Any, _target: str, _flags: int) -> dict[str, Any]:
+    return {"total_iops_sec": 1, "read_iops_sec": 1}
+
+
+def stopped(domain: Any, target: str, flags: int) -> dict[str, Any]:
+    domain.destroy()
+    return BLOCK_IO_TUNE(domain, target, flags)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "last"),
+    [(refused, Rejected, Limits), (impossible, LimitsError, Limits), (stopped, Vanished, Vanished)],
+)
+def test_a_disk_whose_limits_cannot_be_had_costs_a_survey_that_disk_only(
+    hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch, trouble: Tune, kind: type, last: type
+) -> None:
+    uuid = hypervisor.guests()[GROUPED].uuid
+    answers = {"vdb": trouble}
+    monkeypatch.setattr(
+        libvirt.virDomain,
+        "blockIoTune",
+        lambda domain, target, flags=0: answers.get(target, BLOCK_IO_TUNE)(domain, target, flags),
+    )
+    survey = hypervisor.survey(uuid)
+    assert [disk.target for disk in survey.disks] == ["vda", "vdb", "vdc"]
+    assert [type(survey.in_force[disk.target]) for disk in survey.disks] == [Limits, kind, last]
+
+
+def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
+    test_node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    lid = threading.Event()
+
+    def hangs(domain: Any, target: str, flags: int) -> dict[str, Any]:
+        asked.append(target)
+        assert target == "vda" or lid.wait(10)
+        return BLOCK_IO_TUNE(domain, target, flags)
+
+    monkeypatch.setattr(libvirt.virDomain, "blockIoTune", hangs)
+    hypervisor = Libvirt(test_node, deadline=0.3, at_once=1)  # the call that hangs has the only slot
+    survey = hypervisor.survey(hypervisor.guests()[GROUPED].uuid)
+    kinds = [(disk.target, type(survey.in_force[disk.target])) for disk in survey.disks]
+    assert kinds == [("vda", Limits), ("vdb", Unanswered), ("vdc", Unanswered)]
+    assert asked == ["vda", "vdb"]
+    lid.set()
+    while hypervisor.hung:
+        time.sleep(0.01)
+    assert [(disk.target, type(survey.in_force[disk.target])) for disk in survey.disks] == kinds
+    hypervisor.close()
+
+
+def test_a_guest_whose_xml_does_not_come_is_unanswered(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lid = threading.Event()
+    hypervisor = Libvirt(test_node, deadline=0.1, at_once=1)
+    uuid = hypervisor.guests()[0].uuid
+    monkeypatch.setattr(libvirt.virDomain, "XMLDesc", lambda *_: lid.wait(10))
+    with pytest.raises(Unanswered):
+        hypervisor.survey(uuid)
+    lid.set()
+
+
+def test_a_survey_of_a_guest_on_the_move_asks_its_qemu_nothing(
+    hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uuid = hypervisor.guests()[GROUPED].uuid
+    asked: list[str] = []
+    arriving = [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION]
+    monkeypatch.setattr(libvirt.virDomain, "state", lambda *_: arriving)
+    monkeypatch.setattr(libvirt.virDomain, "blockIoTune", lambda _, target, *__: asked.append(target))
+    survey = hypervisor.survey(uuid)
+    assert survey.movement is Movement.ARRIVING
+    assert [disk.target for disk in survey.disks] == ["vda", "vdb", "vdc"]
+    assert asked == []

@@ -142,6 +142,13 @@ def test_disks_whose_sizes_cannot_be_had_are_seen_all_the_same(error: PlimsollEr
     assert (seen.overlooked, seen.hung) == ((), frozenset())
 
 
+def test_a_guest_that_hangs_is_not_asked_for_its_sizes_too() -> None:
+    hypervisor = FakeHypervisor(guest(1), guest(2))
+    hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+    assert [disk.size for disk in look(hypervisor, sizes=True).disks] == [None] * 2 + [10 * 2**30] * 2
+    assert hypervisor.calls.count("block_stats") == 1, "it would be one deadline more"
+
+
 def test_a_guest_without_rbd_disks_is_asked_for_nothing_more() -> None:
     bare = guest(1)
     bare.disks.clear()

@@ -130,7 +130,7 @@ def _flushed() -> bool:
     """Send out what is still held back; False, and nothing more is tried, when nobody takes it."""
     logging.shutdown()
     all_taken = True
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed before we began
         try:
             stream.flush()
         except OSError:
