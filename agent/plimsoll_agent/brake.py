@@ -39,7 +39,7 @@ def braked(considered: Sequence[Outcome], situation: Situation, brake: Brake, *,
 
     Only what is wanted *anew* counts: what was wanted of the disk before is in the memory, by ``Disk.key``, so
     that neither a new guest nor one that lost its limits in a reboot is held up. A disk that does not answer
-    counts too: its change is to come. While plimsoll only observes, only disks that an enforcing pass saw right count.
+    counts too: its change is to come. While plimsoll only observes, only what an enforcing pass kept counts.
     """
     this_edition = edition(situation)
     if brake.approved == this_edition:

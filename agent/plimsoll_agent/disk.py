@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Unknown
@@ -44,6 +45,18 @@ class DiskName:
     pool: str
     image: str
     volume_id: str | None
+
+    @classmethod
+    def read(cls, values: Mapping[str, object]) -> DiskName:
+        """Out of what was stored. Raises ``KeyError``, and ``ValueError`` for what is no name of a disk."""
+        named = {field.name: values[field.name] for field in fields(cls)}
+        for part, value in named.items():
+            if not isinstance(value, str) and not (value is None and part in ("project", "volume_id")):
+                raise ValueError(f"{part} is no text")
+        disk = cls(**named)  # type: ignore[arg-type]  # text, as was just seen
+        if guest_of(disk.key) != disk.guest_uuid:
+            raise ValueError(f"{disk.key!r} is no disk of guest {disk.guest_uuid}")
+        return disk
 
     def means(self, guest: str, disk: str | None) -> bool:
         """Whether a person means it: by guest (name or uuid) and target or volume, or by the volume's id alone."""

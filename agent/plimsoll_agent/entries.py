@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll_agent.changes import Direction
-from plimsoll_agent.disk import DiskName, guest_of
+from plimsoll_agent.disk import DiskName
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason
 
@@ -146,21 +146,8 @@ def event_of(row: sqlite3.Row) -> RecordedEvent:
 
 
 def _disk(row: sqlite3.Row) -> DiskName | None:
-    if row["disk"] is None:
-        return None
-    key, uuid = _known(row["disk"]), _known(row["guest_uuid"])
-    if guest_of(key) != uuid:
-        raise ValueError(f"{key!r} is no disk of guest {uuid}")
-    return DiskName(
-        key,
-        uuid,
-        _known(row["guest_name"]),
-        _maybe(row["project"]),
-        _known(row["target"]),
-        _known(row["pool"]),
-        _known(row["image"]),
-        _maybe(row["volume_id"]),
-    )
+    values = dict(row)
+    return None if values["disk"] is None else DiskName.read({**values, "key": values["disk"]})
 
 
 def decoded(text: bytes) -> str | bytes:

@@ -18,14 +18,14 @@ def read_whole(path: Path, most: int | None = None) -> bytes:
 
     What is no file (a pipe, a device) is refused: reading it could wait for ever.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        kind = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(21, "Is a directory")
-        if not stat.S_ISREG(kind):
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(22, "is no regular file")
         return file.read() if most is None else file.read(most)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write_whole(path: Path, text: str, mode: int = 0o640) -> None:

@@ -137,21 +137,37 @@ def settled(
     ``everything`` says that ``disks`` are all there are, so that one which is not among them is gone.
     """
     present = {disk.key: disk for disk in disks}
+    of_disk: dict[str, list[RecordedChange]] = {}
+    for change in open_changes:
+        of_disk.setdefault(change.disk.key, []).append(change)
     conclusions: list[Conclusion] = []
     ours: dict[str, Remembered] = {}
-    for change in open_changes:
-        disk = present.get(change.disk.key)
-        if disk is None:
-            if everything:
+    for key, changes in of_disk.items():
+        disk = present.get(key)
+        for number, change in enumerate(changes, start=1):
+            if disk is None:
+                if everything:
+                    conclusions.append(Conclusion(change.id, Verdict.GONE))
+            elif disk.attachment != change.attachment:
                 conclusions.append(Conclusion(change.id, Verdict.GONE))
-        elif disk.attachment != change.attachment:
-            conclusions.append(Conclusion(change.id, Verdict.GONE))
-        elif isinstance(disk.in_force, Limits):
-            took = disk.in_force == change.after
-            conclusions.append(Conclusion(change.id, Verdict.TOOK if took else Verdict.DID_NOT_TAKE))
-            if took or disk.defined == change.after:  # somebody may have come after us, behind libvirt's back
-                ours[disk.key] = _taken(change, disk, situation)
-    return conclusions, ours
+            elif (took := _took(change, changes[number:], disk)) is not None:
+                conclusions.append(Conclusion(change.id, Verdict.TOOK if took else Verdict.DID_NOT_TAKE))
+                if took or disk.defined == change.after:  # somebody may have come after us, behind libvirt's back
+                    memory = {**situation.memory, **ours}
+                    ours[key] = _taken(change, disk, replace(situation, memory=memory))
+    return sorted(conclusions, key=lambda conclusion: conclusion.id), ours
+
+
+def _took(change: RecordedChange, later: Sequence[RecordedChange], disk: Disk) -> bool | None:
+    """Whether a change is in force, or was until a later one; None while nobody can say.
+
+    What a later pass met before its own change tells of this one. A call that was not answered may take late.
+    """
+    if later and later[0].before == change.after:
+        return True
+    if not isinstance(disk.in_force, Limits):
+        return None
+    return disk.in_force == change.after and all(change.after != another.after for another in later)
 
 
 def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remembered:
@@ -160,8 +176,9 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
     last = situation.memory.get(disk.key)
     if change.result is None and last is not None and last.seen >= change.at and last.put == change.after:
         return remembered  # that pass came to remember it, and was killed before it told the record
-    if change.reason.code not in (*_HOLDS, Code.COMMAND_LINE) and remembered.wanted != change.after:
-        remembered = replace(remembered, wanted=change.after, since=now)
+    if change.reason.code not in (*_HOLDS, Code.COMMAND_LINE):
+        since = remembered.since if remembered.wanted == change.after else now
+        remembered = replace(remembered, wanted=change.after, since=since, kept=True)
     return _after(change, remembered, now)
 
 

@@ -108,6 +108,11 @@ def _waiting(reason: Reason) -> str:
     return said if reason.code in _SAY_THAT_THEY_WAIT else f"waits: {said}"
 
 
+def note_words(note: Reason) -> str:
+    """What is wrong with the state, and what the system said."""
+    return f"{words(note)} ({printable(str(note.facts['detail']))})"
+
+
 def printable(text: str) -> str:
     """Text that somebody else chose, safe to show: control, format and line characters become question marks."""
     return "".join(character if character.isprintable() else "?" for character in text)
@@ -216,8 +221,7 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
         yield f"{printable(guest.guest.name)}  {words(guest.reason)}"
     if report.paused is not None:
         yield f"Nothing is written: {words(report.paused)}"
-    for reason in report.notes:
-        yield f"{words(reason)} ({printable(str(reason.facts['detail']))})"
+    yield from map(note_words, report.notes)
     alone: dict[str, int] = {}
     for outcome in report.outcomes:
         if outcome.result.kind is Kind.LEFT_ALONE and outcome.change is None:

@@ -355,7 +355,7 @@ def _hold_data(hold: Hold) -> dict[str, object]:
 
 
 def _hold(key: str, value: Any) -> Hold:
-    disk = _disk_name(value["disk"])
+    disk = DiskName.read(value["disk"])
     if disk.key != key:
         raise ValueError(f"a hold for {disk.key!r}")
     return Hold(
@@ -365,19 +365,6 @@ def _hold(key: str, value: Any) -> Hold:
         until=_time(value["until"]),
         by=_text(value["by"]),
         why=_text(value["why"]),
-    )
-
-
-def _disk_name(value: Any) -> DiskName:
-    return DiskName(
-        key=_text(value["key"]),
-        guest_uuid=_text(value["guest_uuid"]),
-        guest_name=_text(value["guest_name"]),
-        project=None if value["project"] is None else _text(value["project"]),
-        target=_text(value["target"]),
-        pool=_text(value["pool"]),
-        image=_text(value["image"]),
-        volume_id=None if value["volume_id"] is None else _text(value["volume_id"]),
     )
 
 

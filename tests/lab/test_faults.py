@@ -135,7 +135,7 @@ class ChangesUnderTheHand(Libvirt):
 
     def look(self, uuid: str) -> Sighting:
         self._looks += 1
-        if self._looks == 2:
+        if self._looks == 1:
             self._between()
         return super().look(uuid)
 

@@ -42,7 +42,7 @@ def pair(tmp_path: Path, cloud: Cloud, guests: Guests) -> tuple[Node, Guest, lis
         Node(tmp_path, cloud, "default: {limits: {total_iops_sec: 500}}\n", deadline=2),
         ["--guest", guest.uuid],
     )
-    assert node.run("enforce", *scope).status == 0
+    assert node.run("enforce", "--yes", *scope).status == 0
     node.write_rules(
         "rules:\n" + rule_for(guest, "vda", "{total_iops_sec: 900}") + rule_for(guest, "vdb", "{total_iops_sec: 400}")
     )
@@ -73,16 +73,13 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
 ) -> None:
     node, guest, scope = pair
     with all_osds_killed(cloud):
-        plan = node.run("plan", *scope)
-        assert plan.status == 2
-        assert "waits until Ceph is well again: OSD_DOWN" in plan.out
-        enforced = node.run("enforce", *scope)
+        enforced = node.run("enforce", "--yes", *scope)
         assert enforced.status == 3, enforced.out + enforced.err
         assert "waits until Ceph is well again: OSD_DOWN" in enforced.out
         assert "1 changed" in enforced.out
         assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
         assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
-    after = node.run("enforce", *scope)
+    after = node.run("enforce", "--yes", *scope)
     assert after.status == 0, after.out + after.err
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
 
@@ -94,7 +91,7 @@ def test_without_a_monitor_nobody_knows_and_nothing_is_loosened(
     cloud.ceph.daemon("mon.a").kill()
     try:
         started = time.monotonic()
-        enforced = node.run("enforce", *scope)
+        enforced = node.run("enforce", "--yes", *scope)
         took = time.monotonic() - started
     finally:
         cloud.ceph.daemon("mon.a").start()
@@ -104,7 +101,7 @@ def test_without_a_monitor_nobody_knows_and_nothing_is_loosened(
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
     assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
     cloud.ceph.wait_healthy(60)
-    assert node.run("enforce", *scope).status == 0
+    assert node.run("enforce", "--yes", *scope).status == 0
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
 
 
@@ -113,7 +110,7 @@ def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_loosened(
 ) -> None:
     node, guest, scope = pair
     node.set_ceph_conf(tmp_path / "none.conf")
-    enforced = node.run("enforce", *scope)
+    enforced = node.run("enforce", "--yes", *scope)
     assert enforced.status == 3, enforced.out + enforced.err
     assert "names its monitors" in enforced.out
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
@@ -126,12 +123,15 @@ def test_a_limit_that_is_lifted_while_writes_hang_is_told_truthfully_and_settled
     node, scope = Node(tmp_path, cloud, deadline=2), ["--guest", booted.uuid]
     assert node.run("enforce", "--total-iops-sec", "200", *scope).status == 0
     writer = "fio --name=w --filename=/mnt/volume/stall --size=16M --rw=randwrite --bs=4k --direct=1 --iodepth=8"
-    booted.exec(["sh", "-c", f"{writer} --ioengine=libaio --time_based --runtime=30 >/dev/null 2>&1 &"])
-    time.sleep(3)
+    booted.exec(["sh", "-c", f"{writer} --ioengine=libaio --time_based --runtime=90 >/dev/null 2>&1 &"])
+    end = time.monotonic() + 60
+    while writes_in(hypervisor, booted, 1) < 20:
+        assert time.monotonic() < end, "the guest does not begin to write"
     for name in OSDS:
         cloud.ceph.daemon(name).stop()
     try:
-        time.sleep(1)
+        while writes_in(hypervisor, booted, 1):
+            assert time.monotonic() < end, "the guest still writes, though no OSD runs"
         lifted = node.run("enforce", "--total-iops-sec", "0", *scope, timeout=60)
         tightened = node.run("enforce", "--total-iops-sec", "100", *scope, timeout=60)
     finally:
@@ -142,8 +142,16 @@ def test_a_limit_that_is_lifted_while_writes_hang_is_told_truthfully_and_settled
     assert tightened.status in (0, 1, 3), "it goes on, or says that nobody knows"
     assert tightened.status == 0 or "no answer" in tightened.out
     cloud.ceph.wait_healthy(120)
+    booted.exec(["pkill", "-x", "fio"])
     settled = node.run("enforce", "--total-iops-sec", "100", *scope)
     assert settled.status == 0, settled.out + settled.err
     assert {in_force(hypervisor, booted.uuid, t) for t in ("vda", "vdb")} == {Limits(total_iops_sec=100)}
     assert node.record.unsettled() == []
     assert node.run("enforce", "--total-iops-sec", "0", *scope).status == 0, "well again, it can be lifted"
+
+
+def writes_in(hypervisor: Libvirt, guest: Guest, seconds: float) -> int:
+    """How many writes to vdb come to their end in so many seconds."""
+    before = hypervisor.block_stats(guest.uuid)["vdb"].write_requests
+    time.sleep(seconds)
+    return hypervisor.block_stats(guest.uuid)["vdb"].write_requests - before

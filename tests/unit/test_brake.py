@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.brake import edition
+from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.errors import Rejected
+from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, PassReport, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Match, Rule, Rules
 from tests.fakes import FakeDisk, hangs
-from tests.unit.node import Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
-from tests.unit.values import NOON, a_situation
+from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
+from tests.unit.values import GUEST, NOON, a_situation
 
 GOLD, BRONZE = Limits(total_iops_sec=5000), Limits(total_iops_sec=3000)
 SLIP = Limits(total_iops_sec=30)
@@ -93,6 +95,60 @@ def test_an_approval_lets_just_these_rules_through(node: Node) -> None:
     assert bronze(node) == {SLIP}
 
 
+def test_an_approval_is_used_up_by_the_pass_that_goes_through_with_it(tmp_path: Path) -> None:
+    """The same rules may want something else under other circumstances, which nobody has seen."""
+    here = Rule(name="here", match=Match(cluster=(FSID,)), limits=GOLD)
+    node = a_node(tmp_path, 0, 20, start=Rules((here,), default=SLIP, edition="aaaaaa"))
+    node.approve("aaaaaa")
+    assert kinds(node.run()) == ["right"] * 20
+    node.ceph.known = Clusters((Cluster(Path("ceph.conf"), GUEST, frozenset({"127.0.0.1"})),))
+    assert stopped(node.run()) == (20, 20)
+    assert in_force(node, "gold") == {GOLD}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda node: node.run(Mode.PLAN),
+        lambda node: node.run(Mode.OBSERVE),
+        lambda node: node.run(scope=Scope(frozenset({uuid_of(99)}))),
+        lambda node: node.run(yes=True),
+    ],
+    ids=["plan", "observe", "partial", "yes"],
+)
+def test_an_approval_outlives_a_pass_that_is_not_the_one_it_was_given_for(
+    node: Node, other: Callable[[Node], object]
+) -> None:
+    node.rules = rules(SLIP, of="bbbbbb")
+    node.run()
+    node.approve("bbbbbb")
+    other(node)
+    assert node.state.load_approval() is not None
+    node.run()
+    assert bronze(node) == {SLIP}
+    assert node.state.load_approval() is None
+
+
+def test_an_approval_outlives_a_pass_that_was_interrupted(node: Node) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    node.rules = rules(SLIP, of="bbbbbb")
+    node.approve("bbbbbb")
+    node.hypervisor.before["set_limits"] = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        node.run()
+    assert node.state.load_approval() is not None
+    node.run()
+    assert bronze(node) == {SLIP}
+
+
+def test_an_approval_of_other_rules_is_not_used_up(node: Node) -> None:
+    node.approve("bbbbbb")
+    node.run()
+    assert node.state.load_approval() is not None
+
+
 def test_who_goes_back_to_the_rules_of_before_is_not_asked(node: Node) -> None:
     node.rules = rules(SLIP, of="bbbbbb")
     node.run()
@@ -113,6 +169,13 @@ def test_a_person_who_says_yes_is_not_asked_again(node: Node) -> None:
 def test_limits_by_hand_are_a_persons_word(node: Node) -> None:
     node.rules = node.rules.with_command_line(SLIP)
     assert kinds(node.run()) == ["changed"] * 100
+
+
+def test_rules_that_come_after_limits_by_hand_on_a_fresh_node_are_not_held_up(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 0, 20, start=Rules(edition="aaaaaa").with_command_line(SLIP))
+    assert in_force(node, "gold") == {SLIP}
+    node.rules = Rules(default=GOLD, edition="bbbbbb")
+    assert kinds(node.run()) == ["changed"] * 20
 
 
 def test_the_rules_come_back_after_limits_by_hand_without_asking(node: Node) -> None:
@@ -167,6 +230,7 @@ def test_a_default_where_nothing_was_wanted_counts_as_a_cut_from_unlimited(tmp_p
     stop = node.run().braked
     assert stop is not None
     assert stop.cut == 20
+    assert in_force(node, "gold") == {Limits()}, "nothing was wanted before: there is nothing to guard"
 
 
 def test_a_rule_that_ends_makes_other_rules_of_the_same_text(tmp_path: Path) -> None:
@@ -185,6 +249,118 @@ def test_a_rule_that_ends_makes_other_rules_of_the_same_text(tmp_path: Path) -> 
     node.approve(stop.edition)
     assert stopped(node.run()) is None
     assert in_force(node, "gold") == {Limits(total_iops_sec=9)}
+
+
+# --- what waits is guarded at what was wanted before
+
+
+def reboot(node: Node) -> None:
+    for each in node.hypervisor.by_uuid.values():
+        node.hypervisor.restart(each)
+    node.state = replace(node.state, boot="the next one")
+
+
+def by_virsh(node: Node) -> None:
+    for disk in bronze_disks(node):
+        set_by_hand(disk, Limits())
+
+
+def by_raw_qmp(node: Node) -> None:
+    for disk in bronze_disks(node):
+        disk.in_force = Limits()
+
+
+def braked_node(directory: Path) -> Node:
+    """30 bronze disks of 100 that wait for a person."""
+    node = a_node(directory, 30, 100)
+    node.rules = rules(SLIP, of="bbbbbb")
+    node.run()
+    return node
+
+
+@pytest.mark.parametrize("lift", [reboot, by_virsh, by_raw_qmp])
+def test_what_waits_for_a_person_is_put_back_to_what_was_wanted_before(
+    tmp_path: Path, lift: Callable[[Node], None]
+) -> None:
+    node = braked_node(tmp_path)
+    lift(node)
+    assert bronze(node) == {Limits()}
+    planned, report = node.run(Mode.PLAN), node.run()
+    assert bronze(node) == {BRONZE}
+    assert stopped(planned) == stopped(report) == (30, 100), "the new wish waits all the same"
+    assert codes(planned).count(Code.WANTED_BEFORE) == 30
+    assert {c.after for c in changes(planned) if c.disk.pool == "bronze"} == {BRONZE}
+    assert sum("wanted-before" in str(reason) for (reason,) in node.recorded("reason")) == 30
+    assert {node.memory[node.seen(n, "vda").key].wanted for n in range(30)} == {BRONZE}
+
+    writes = len(node.hypervisor.writes)
+    report = node.run()
+    assert (stopped(report), codes(report).count(Code.BRAKED)) == ((30, 100), 30)
+    assert len(node.hypervisor.writes) == writes, "once"
+    node.approve("bbbbbb")
+    assert stopped(node.run()) is None
+    assert bronze(node) == {SLIP}
+
+
+def test_an_unlimited_hold_that_ends_while_its_disk_is_braked_leaves_it_not_unlimited(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 30, 100)
+    node.hold(0, "vda", Limits())
+    node.run()
+    assert node.disk(0).in_force == Limits()
+    node.rules = rules(SLIP, of="bbbbbb")
+    node.run()
+    node.now += timedelta(hours=2)
+    assert stopped(node.run()) == (30, 100)
+    assert bronze(node) == {BRONZE}
+
+
+def test_what_waits_is_put_back_through_the_gate_and_not_on_a_paused_node(tmp_path: Path) -> None:
+    node = braked_node(tmp_path)
+    tighter, lifted, *_ = bronze_disks(node)
+    set_by_hand(tighter, Limits(total_iops_sec=9))
+    set_by_hand(lifted, Limits())
+    node.paused = lambda: because(Code.PAUSED, file="/etc/plimsoll/paused", why="")
+    node.ceph.raised = ("OSD_DOWN",)
+    report = node.run()
+    assert (codes(report)[:3], stopped(report)) == ([Code.PAUSED, Code.PAUSED, Code.BRAKED], (30, 100))
+    node.paused = lambda: None
+    report = node.run()
+    assert (codes(report)[:2], stopped(report)) == ([Code.CLUSTER_UNWELL, Code.WANTED_BEFORE], (30, 100))
+    assert (tighter.in_force, lifted.in_force) == (Limits(total_iops_sec=9), BRONZE)
+    node.ceph.raised = ()
+    node.run()
+    assert bronze(node) == {BRONZE}
+
+
+def test_a_disk_that_does_not_answer_stays_not_known_while_it_is_braked(tmp_path: Path) -> None:
+    node = braked_node(tmp_path)
+    by_virsh(node)
+    node.hypervisor.by_uuid[uuid_of(0)].trouble = Rejected("busy")
+    report = node.run()
+    assert (kinds(report)[:2], stopped(report)) == (["not-known", "changed"], (30, 100))
+    assert node.disk(0).in_force == Limits(), "nobody knows what is there"
+    node.hypervisor.by_uuid[uuid_of(0)].trouble = None
+    node.run()
+    assert bronze(node) == {BRONZE}
+
+
+def test_what_was_wanted_before_is_left_to_somebody_elses_hand_after_the_rounds(tmp_path: Path) -> None:
+    node = braked_node(tmp_path)
+    one = node.disk(0)
+    for _ in range(node.rounds):
+        set_by_hand(one, GOLD)
+        node.run()
+        assert one.in_force == BRONZE
+    set_by_hand(one, GOLD)
+    assert codes(node.run())[0] is Code.ANOTHERS_HAND
+    assert one.in_force == GOLD
+
+
+def test_who_only_observes_puts_nothing_back(tmp_path: Path) -> None:
+    node = braked_node(tmp_path)
+    by_virsh(node)
+    assert stopped(node.run(Mode.OBSERVE)) == (30, 100)
+    assert bronze(node) == {Limits()}
 
 
 # --- what is no slip
@@ -207,7 +383,7 @@ def test_what_is_wanted_anew_is_weighed_against_what_was_wanted_and_not_against_
         node.hypervisor.restart(each)
     node.rules = rules(after, of="bbbbbb")
     assert stopped(node.run()) == ((30, 100) if stops else None)
-    assert bronze(node) == {Limits() if stops else after}
+    assert bronze(node) == {BRONZE if stops else after}
 
 
 def test_new_guests_are_never_held_up(tmp_path: Path) -> None:
@@ -251,7 +427,7 @@ def test_a_slip_during_a_hold_is_braked_when_the_hold_ends(node: Node) -> None:
     assert stopped(node.run()) == (29, 100)
     node.now += timedelta(hours=2)
     assert stopped(node.run()) == (30, 100)
-    assert node.disk(0).in_force == GOLD, "it waits at what the hold left"
+    assert bronze(node) == {BRONZE}, "of that disk too: the hold is over"
 
 
 def test_what_others_limited_does_not_count_however_their_limits_change(tmp_path: Path) -> None:
@@ -345,6 +521,54 @@ def test_observing_does_not_wear_the_brake_out_for_disks_that_were_limited_befor
     assert bronze(node) == {BRONZE}
 
 
+@pytest.mark.parametrize("loses", [reboot, by_virsh, lambda node: node.state.memory.unlink()])
+def test_observing_wears_the_brake_out_neither_after_a_reboot_nor_without_a_memory(
+    node: Node, loses: Callable[[Node], None]
+) -> None:
+    node.rules = rules(SLIP, of="bbbbbb")
+    node.run(Mode.OBSERVE)
+    loses(node)
+    for _ in range(2):
+        assert stopped(node.run(Mode.OBSERVE)) == (30, 100)
+    assert stopped(node.run()) == (30, 100)
+    assert bronze(node) == {BRONZE}
+
+
+def test_limits_that_were_right_already_when_plimsoll_came_are_guarded_by_the_brake(tmp_path: Path) -> None:
+    node = Node(tmp_path, *(guest(n, a_volume(n, pool="bronze")) for n in range(20)), rules=rules())
+    for disk in node.disks():
+        disk.in_force = BRONZE
+    assert kinds(node.run()) == ["right"] * 20
+    node.rules = rules(SLIP, of="bbbbbb")
+    assert stopped(node.run(Mode.OBSERVE)) == (20, 20)
+    assert stopped(node.run()) == (20, 20)
+    assert node.hypervisor.writes == []
+
+
+def test_limits_of_a_pass_that_was_killed_are_guarded_by_the_brake(tmp_path: Path) -> None:
+    node = Node(tmp_path, *(guest(n, a_volume(n, pool="bronze")) for n in range(20)), rules=rules())
+    node.run(Mode.OBSERVE)
+    before = node.state.memory.read_bytes()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Ledger, "conclude", lambda *_: None)
+        node.run()
+    node.state.memory.write_bytes(before)  # it came to tell neither the record nor the memory
+    assert bronze(node) == {BRONZE}
+    node.rules = rules(SLIP, of="bbbbbb")
+    assert stopped(node.run(Mode.OBSERVE)) == (20, 20)
+    assert stopped(node.run()) == (20, 20)
+
+
+def test_what_was_only_observed_is_weighed_against_what_is_in_force_and_not_put_there(tmp_path: Path) -> None:
+    node = Node(tmp_path, *(guest(n, a_volume(n)) for n in range(20)), rules=Rules(default=SLIP, edition="aaaaaa"))
+    node.run(Mode.OBSERVE)
+    node.rules = Rules(default=GOLD, edition="bbbbbb")
+    stop = node.run().braked
+    assert stop is not None
+    assert (stop.loosened, stop.cut) == (0, 20), "these guests were unlimited until now"
+    assert in_force(node, "volumes") == {Limits()}, "nor is it guarded at what never was in force"
+
+
 def test_a_plan_tells_of_the_brake_as_the_pass_does(node: Node) -> None:
     node.rules = rules(SLIP, of="bbbbbb")
     before = node.state.memory.read_bytes()
@@ -365,6 +589,26 @@ def test_a_pass_over_some_guests_counts_theirs_and_leaves_the_memory_of_others(t
     assert {remembered.wanted for remembered in node.memory.values()} == {BRONZE}
     assert stopped(node.run()) == (7, 7)
     assert {disk.in_force for disk in disks} == {BRONZE}
+
+
+def test_guest_by_guest_no_slip_comes_through_without_asking(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 2, 2)
+    first = Scope(frozenset({uuid_of(0)}))
+    node.rules = rules(SLIP, of="bbbbbb")
+    assert stopped(node.run(scope=first)) == (1, 1)
+    assert node.disk(0).in_force == BRONZE
+    assert kinds(node.run(scope=first, yes=True)) == ["changed"]
+    assert [disk.in_force for disk in node.disks()] == [SLIP, BRONZE]
+
+
+def test_guest_by_guest_what_is_no_slip_is_not_held_up(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 2, 2)
+    node.hypervisor.by_uuid[uuid_of(5)] = guest(5, a_volume(5, pool="bronze"))
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(0)])
+    for number in (0, 5):
+        assert kinds(node.run(scope=Scope(frozenset({uuid_of(number)})))) == ["changed"]
+    node.rules = rules(Limits(total_iops_sec=1500), of="bbbbbb")
+    assert kinds(node.run(scope=Scope(frozenset({uuid_of(1)})))) == ["changed"], "a cut to the half"
 
 
 def test_a_disk_that_is_right_already_does_not_count(node: Node) -> None:

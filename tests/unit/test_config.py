@@ -77,6 +77,19 @@ hung_guests = 1
     assert (settings.bounds.at_once, settings.bounds.hung_guests) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("written", "checks"),
+    [("PG_*, OSD_SLOW_PING_TIME_?ACK, X2", ("PG_*", "OSD_SLOW_PING_TIME_?ACK", "X2")), ("", ())],
+)
+def test_blocking_checks_are_patterns_or_none_at_all(file: Write, written: str, checks: tuple[str, ...]) -> None:
+    assert load(file(f"[ceph]\nblocking_checks = {written}\n")).ceph.blocking_checks == checks
+
+
+def test_the_checks_that_are_shipped_may_be_written_down(file: Write) -> None:
+    shipped = config.load([], []).ceph.blocking_checks
+    assert load(file(f"[ceph]\nblocking_checks = {','.join(shipped)}\n")).ceph.blocking_checks == shipped
+
+
 def test_a_mode_that_was_said_is_chosen_even_where_it_is_the_default(file: Write) -> None:
     assert load(file("[DEFAULT]\nmode = observe\n")).mode_chosen
 
@@ -135,6 +148,12 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
             "[libvirt]\nhung_guests = 0\n",
             "plimsoll.conf:2: [libvirt] hung_guests: Should be greater than or equal to 1",
         ),
+        # It would block nothing: Ceph writes its checks in capitals.
+        (
+            "[ceph]\nid = p\nblocking_checks = OSD_DOWN, pg_degraded\n",
+            "plimsoll.conf:3: [ceph] blocking_checks: Value 'pg_degraded'",
+        ),
+        ("[ceph]\nblocking_checks = OSD DOWN\n", "plimsoll.conf:2: [ceph] blocking_checks: Value 'OSD DOWN'"),
         # The same key twice: it is the second that is wrong.
         ("[DEFAULT]\nmode = observe\nmode = x\n", "plimsoll.conf:3: [DEFAULT] mode: Valid values"),
         # A value of several lines has the line where it begins.

@@ -134,6 +134,22 @@ def test_held_limits_are_put_in_force_and_guarded(tmp_path: Path) -> None:
     assert in_force(node) == HELD
 
 
+def test_held_limits_are_left_to_somebody_elses_hand_after_the_rounds(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node)
+    for _ in range(node.rounds):
+        set_by_hand(node.disk(1), TIGHTER)
+        node.run()
+        assert in_force(node) == HELD
+    set_by_hand(node.disk(1), TIGHTER)
+    assert codes(node.run()) == [Code.ANOTHERS_HAND]
+    assert in_force(node) == TIGHTER
+    node.run(yes=True)
+    assert in_force(node) == HELD, "a person is at it now"
+    end(node)
+    assert in_force(node) == DEFAULT
+
+
 def test_a_disk_that_is_held_as_it_is_is_not_written_to(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1, GOLD)), rules=Rules(default=DEFAULT))
     set_by_hand(node.disk(1), Limits())
@@ -201,6 +217,29 @@ def test_after_a_hold_limits_of_others_are_back_and_theirs(tmp_path: Path) -> No
     assert codes(node.run()) == [Code.FOREIGN_LIMIT], "the default is not for them, before as after"
     set_by_hand(node.disk(1), HELD)
     assert codes(node.run()) == [Code.FOREIGN_LIMIT], "and others may change them"
+
+
+def test_limits_that_somebody_changes_during_a_hold_are_not_what_it_goes_back_to(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
+    hold_for_two_hours(node, GOLD)  # as they are: there is nothing to write
+    set_by_hand(node.disk(1), HELD)
+    node.run()
+    assert in_force(node) == GOLD
+    end(node)
+    assert in_force(node) == GOLD
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT], "and theirs"
+
+
+@pytest.mark.parametrize("rules", [NO_RULES, Rules(default=DEFAULT)], ids=["no rules", "default"])
+def test_a_hold_goes_back_to_what_was_promised_and_not_to_what_was_set_behind_libvirts_back(
+    tmp_path: Path, rules: Rules
+) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1, GOLD)), rules=rules)
+    node.disk(1).in_force = Limits(total_iops_sec=9999)
+    hold_for_two_hours(node, TIGHTER)
+    assert in_force(node) == TIGHTER
+    end(node)
+    assert in_force(node) == GOLD
 
 
 def test_a_second_hold_goes_back_to_what_was_there_before_the_first(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ LIMITS = Limits(total_iops_sec=250)
 OTHERS = Limits(total_iops_sec=9)
 DISK = a_disk(in_force=LIMITS, defined=LIMITS)
 SILENT = Unknown(because(Code.UNANSWERED))
-OURS = Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment)
+OURS = Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment, kept=True)
 ALL = pytest.mark.parametrize("everything", [True, False])
 
 
@@ -108,7 +109,7 @@ def test_each_of_many_changes_has_its_own_end() -> None:
     assert ours == {DISK.key: OURS}
 
 
-OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment)
+OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment, kept=True)
 
 
 def took(change: RecordedChange, old: Remembered | None, disk: Disk = DISK) -> Remembered:
@@ -126,7 +127,7 @@ def test_what_took_is_added_to_what_was_remembered_and_not_put_in_its_place() ->
 
 def test_a_hold_that_took_is_not_what_the_sources_wanted_and_has_a_way_back() -> None:
     hold = an_open(before=OTHERS, reason=HOLD)
-    assert took(hold, None) == replace(OURS, wanted=None, returns=OTHERS, theirs=True)
+    assert took(hold, None) == replace(OURS, wanted=None, kept=False, returns=OTHERS, theirs=True)
     ours = replace(OLD, wanted=OTHERS, put=OTHERS)
     assert took(hold, ours) == replace(ours, seen=NOON, put=LIMITS, returns=OTHERS)
     second = replace(ours, returns=UNLIMITED, theirs=True)
@@ -144,6 +145,12 @@ def test_limits_by_hand_that_took_are_ours_and_not_what_the_sources_wanted() -> 
     by_hand = an_open(before=OTHERS, reason=because(Code.COMMAND_LINE))
     others = replace(OLD, wanted=OTHERS, put=OTHERS)
     assert took(by_hand, others) == replace(others, seen=NOON, put=LIMITS)
+
+
+def test_what_took_was_kept_whether_or_not_its_pass_came_to_say_so() -> None:
+    assert took(an_open(), None).kept
+    assert took(an_open(), replace(OLD, put=None, kept=False)).kept
+    assert not took(an_open(reason=because(Code.COMMAND_LINE)), replace(OLD, wanted=OTHERS, kept=False)).kept
 
 
 def test_a_round_that_took_counts_like_one_that_was_answered() -> None:
@@ -219,7 +226,7 @@ def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_in_force(
     put_on_record(ledger, a_change(after=OTHERS), a_change())
     put_on_record(ledger, a_change(after=OTHERS), verdict=Verdict.REFUSED)
     assert ledger.recall(NOON, look_only=False).disks == {
-        DISK.key: Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None)
+        DISK.key: Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True)
     }
     assert ledger.notes == []
 
@@ -275,6 +282,7 @@ def after(
     put: Limits | None = None,
     unseen: tuple[str, ...] = (),
     braked: bool = False,
+    enforcing: bool = True,
 ) -> Remembered | None:
     """What is remembered of the disk after a pass that decided so; None as a decision: the pass did not see it."""
     memory = {DISK.key: old} if old else {}
@@ -282,13 +290,14 @@ def after(
     change = None
     if put is not None and decision is not None:
         change = replace(a_change(disk, decision.wanted.reason, put), before=disk.in_force)
-    sight = Sight(decided, {} if change is None else {DISK.key: change}, unseen, {DISK.key} if braked else ())
+    puts = {} if change is None else {DISK.key: change}
+    sight = Sight(decided, puts, unseen, {DISK.key} if braked else (), enforcing)
     kept = remembering(a_situation(memory=memory), sight)
     assert kept.keys() <= {DISK.key}
     return kept.get(DISK.key)
 
 
-FRESH = Remembered(LIMITS, NOON, NOON, None, DISK.attachment)
+FRESH = Remembered(LIMITS, NOON, NOON, None, DISK.attachment, kept=True)
 
 
 def test_a_disk_that_is_new_is_remembered_with_what_is_wanted_and_not_claimed() -> None:
@@ -296,7 +305,7 @@ def test_a_disk_that_is_new_is_remembered_with_what_is_wanted_and_not_claimed() 
 
 
 def test_limits_that_were_put_in_force_are_claimed() -> None:
-    assert after(WANTS, put=LIMITS) == Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment)
+    assert after(WANTS, put=LIMITS) == replace(FRESH, put=LIMITS)
     observed = replace(OLD, put=None)
     assert after(WANTS, observed, put=Limits()) == replace(OLD, seen=NOON, put=Limits()), "lifting is a word too"
 
@@ -322,13 +331,15 @@ def test_since_when_something_is_wanted_begins_anew_with_something_else() -> Non
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
 def test_a_disk_of_which_nothing_is_wanted_now_stays_ours(decision: Decision) -> None:
     assert after(decision, OLD) == replace(OLD, seen=NOON)
-    assert after(decision) == replace(FRESH, wanted=None), "and one that never was ours does not become it"
+    assert after(decision) == replace(FRESH, wanted=None, kept=False), (
+        "and one that never was ours does not become it"
+    )
 
 
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
 def test_a_disk_attached_anew_with_other_limits_is_not_taken_for_the_old_one(decision: Decision) -> None:
     again = replace(DISK, node="9", defined=OTHERS, in_force=OTHERS)
-    fresh = Remembered(LIMITS, BEFORE, NOON, None, again.attachment)
+    fresh = Remembered(LIMITS, BEFORE, NOON, None, again.attachment, kept=True)
     assert after(decision, OLD, disk=again) == fresh, "but what was wanted of it is still known"
 
 
@@ -371,8 +382,43 @@ def test_what_the_brake_stopped_is_not_taken_for_wanted() -> None:
 
 
 def test_during_a_hold_what_the_sources_wanted_before_it_stays_known() -> None:
-    assert after(HELD, replace(OLD, wanted=OTHERS)) == replace(OLD, wanted=OTHERS, seen=NOON)
-    assert after(HELD) == FRESH, "of a disk of which nothing was wanted yet, what they want now"
+    old = replace(OLD, wanted=OTHERS, returns=LIMITS)
+    assert after(HELD, old) == replace(old, seen=NOON)
+    new = after(HELD)
+    assert new is not None
+    assert new.wanted == LIMITS, "of a disk of which nothing was wanted yet, what they want now"
+
+
+@pytest.mark.parametrize("put", [None, OTHERS])
+def test_the_way_back_is_what_stood_when_the_hold_began(put: Limits | None) -> None:
+    def way_back(old: Remembered | None, disk: Disk = DISK) -> tuple[Limits | None, bool]:
+        new = after(HELD, old, disk=disk, put=put)
+        assert new is not None
+        return new.returns, new.theirs
+
+    assert way_back(None) == (LIMITS, True)
+    assert way_back(OLD) == (LIMITS, False)
+    assert way_back(replace(OLD, returns=UNLIMITED, theirs=True)) == (UNLIMITED, True), "before the first hold"
+    behind = replace(DISK, in_force=Limits(total_iops_sec=9999))
+    assert way_back(None, behind) == (LIMITS, True), "what was set behind libvirt's back is nobody's promise"
+
+
+def test_what_an_enforcing_pass_had_in_force_is_known_as_kept() -> None:
+    def kept(*seen: Any, **how: Any) -> bool:
+        new = after(*seen, **how)
+        assert new is not None
+        return new.kept
+
+    new, observed = a_disk(), replace(OLD, kept=False)
+    assert kept(WANTS, disk=new, put=LIMITS), "put"
+    assert kept(WANTS), "met"
+    assert not kept(WANTS, disk=new), "neither: the write was refused, or waits"
+    assert not kept(WANTS, disk=replace(DISK, in_force=SILENT))
+    assert not kept(WANTS, enforcing=False)
+    assert not kept(WANTS, observed, enforcing=False)
+    assert kept(WANTS, OLD, enforcing=False), "once kept it stays so"
+    assert not kept(WANTS, replace(observed, wanted=OTHERS), braked=True), "what is braked is not what was wanted"
+    assert not kept(LEAVES), "nothing was wanted"
 
 
 def test_somebody_elses_hand_is_counted_while_the_same_is_wanted() -> None:
@@ -387,6 +433,7 @@ def test_somebody_elses_hand_is_counted_while_the_same_is_wanted() -> None:
     assert fought(twice, Code.WANTED_CHANGED) == (0, None)
     assert fought(replace(twice, put=OTHERS), Code.BEHIND_LIBVIRT) == (0, None), "something else was wanted"
     assert fought(replace(twice, fought_at=NOON - timedelta(days=1))) == (1, NOON)
+    assert fought(replace(twice, fought_at=NOON + timedelta(minutes=1))) == (1, NOON), "of a clock that was wrong"
 
 
 @pytest.mark.parametrize(
@@ -395,6 +442,7 @@ def test_somebody_elses_hand_is_counted_while_the_same_is_wanted() -> None:
         (replace(OLD, fought=3, fought_at=NOON - timedelta(hours=23)), True),
         (replace(OLD, fought=2, fought_at=BEFORE), False),
         (replace(OLD, fought=3, fought_at=NOON - timedelta(days=1)), False),
+        (replace(OLD, fought=3, fought_at=NOON + timedelta(minutes=1)), False),  # of a clock that was wrong
         (replace(OLD, fought=3, fought_at=BEFORE, put=OTHERS), False),
         (OLD, False),
         (None, False),

@@ -73,6 +73,11 @@ def test_a_file_is_read_as_it_stands() -> None:
     )
 
 
+def test_one_number_may_be_0_beside_another() -> None:
+    rules = parse("default:\n  limits: {total_iops_sec: 0, total_bytes_sec: 5}\n", "rules.yaml")
+    assert rules.default == Limits(total_bytes_sec=5)
+
+
 def test_a_file_that_says_nothing_has_no_rules_and_no_default() -> None:
     assert parse("", "rules.yaml") == parse("# later\n", "rules.yaml") == parse("{}", "rules.yaml") == Rules()
 
@@ -93,6 +98,12 @@ def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
         ("defualt:\n  limits: unlimited\n", "rules.yaml:1: defualt is no key here; did you mean default?"),
         ("default: {}\n", "rules.yaml:1: default: limits is missing"),
         ("default:\n  limits: {}\n", "rules.yaml:2: default.limits: is empty"),
+        # QEMU takes 0 for unlimited, and most who write it mean the opposite.
+        ("default:\n  limits: {total_iops_sec: 0}\n", "rules.yaml:2: default.limits: is no limit at all; if that"),
+        (
+            rule("match: {pool: a}\nlimits: {total_iops_sec: 0, read_bytes_sec: 0, size_iops_sec: 0}"),
+            "rules.yaml:4: rules[0].limits: is no limit at all; if that is meant, write: limits: unlimited",
+        ),
         ("default:\n  limits:\n", "rules.yaml:2: default.limits: must be a mapping"),
         ("default:\n  limits: none\n", "rules.yaml:2: default.limits: must be a mapping"),
         (

@@ -33,7 +33,7 @@ from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, po
 KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
 OLD = Remembered(TIGHT, NOON, NOON + timedelta(minutes=5), Limits(read_iops_sec=9, group_name="g"), "3:2:volumes/v")
-FOUGHT = replace(OLD, returns=Limits(write_iops_sec=7), theirs=True, fought=3, fought_at=NOON)
+FOUGHT = replace(OLD, returns=Limits(write_iops_sec=7), theirs=True, kept=True, fought=3, fought_at=NOON)
 DISK = a_disk()
 HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
 MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD})
@@ -272,6 +272,8 @@ def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, 
         {"attachment": ["3:2:volumes/v"]},
         {"theirs": None},  # taken for ours, it would be released
         {"theirs": 1},
+        {"kept": None},  # taken for never kept, a slip would come through
+        {"kept": 1},
         {"fought": None},
         {"fought": "3"},
         {"fought": 3.0},
@@ -328,7 +330,18 @@ def test_a_hold_is_not_taken_for_one_of_another_disk(state: State) -> None:
     [
         *(
             ("disks", part)
-            for part in ("wanted", "since", "seen", "put", "attachment", "returns", "theirs", "fought", "fought_at")
+            for part in (
+                "wanted",
+                "since",
+                "seen",
+                "put",
+                "attachment",
+                "returns",
+                "theirs",
+                "kept",
+                "fought",
+                "fought_at",
+            )
         ),
         *(("holds", part) for part in ("disk", "limits", "since", "until", "by", "why")),
     ],
@@ -346,7 +359,7 @@ def test_a_part_that_is_missing_is_not_taken_for_nothing(state: State, of: str, 
 
 # --- an older memory
 
-VERSION_1 = {
+VERSION_1: dict[str, Any] = {
     "version": 1,
     "boot": "b1",
     "disks": {
@@ -366,7 +379,11 @@ def test_a_memory_of_version_1_is_read_with_nothing_held_and_nothing_fought_for(
     limits = Limits(total_iops_sec=250)
     seen = NOON + timedelta(minutes=5)
     memory = loaded(state, json.dumps(VERSION_1))
-    assert memory == Memory({KEY: Remembered(limits, NOON, seen, limits, "3:2:volumes/v")})
+    assert memory == Memory({KEY: Remembered(limits, NOON, seen, limits, "3:2:volumes/v", kept=True)})
+    never_put = VERSION_1 | {"disks": {KEY: VERSION_1["disks"][KEY] | {"put": None}}}
+    observed = loaded(state, json.dumps(never_put))
+    assert observed is not None
+    assert not observed.disks[KEY].kept, "the brake would weigh what never was in force"
 
 
 def test_a_memory_of_version_1_is_written_as_the_present_one(state: State) -> None:
@@ -578,6 +595,14 @@ def test_a_directory_where_a_file_should_be_is_a_state_error_and_not_corrupt(sta
     assert not isinstance(caught.value, CorruptState)
 
 
+@pytest.mark.parametrize("name", ["memory", "approval"])
+def test_a_pipe_where_a_file_should_be_is_a_state_error_and_not_corrupt(state: State, name: str) -> None:
+    os.mkfifo(state.directory / f"{name}.json")
+    with pytest.raises(StateError, match=rf"{name}\.json: cannot be read: is no regular file") as caught:
+        {"memory": state.load_memory, "approval": state.load_approval}[name]()
+    assert not isinstance(caught.value, CorruptState), "a pass that only looks would tell of another fault"
+
+
 @pytest.mark.parametrize("bits", [0, 0o077])
 def test_the_directory_is_made_for_its_owner_and_its_group(tmp_path: Path, bits: int) -> None:
     state = State(tmp_path / "var" / "plimsoll")
@@ -684,6 +709,38 @@ def test_the_node_can_be_held_where_nothing_can_be_written(sealed: State) -> Non
 def test_holding_the_node_leaves_no_trace(state: State) -> None:
     hold(state)
     assert names(state) == []
+
+
+@pytest.mark.parametrize("anew", [True, False], ids=["replaced", "removed"])
+def test_a_directory_that_is_replaced_while_it_is_waited_for_is_a_state_error(tmp_path: Path, anew: bool) -> None:
+    """Whoever goes by the name would lock another directory, and two passes would be under way."""
+    state = State(tmp_path / "state")
+    state.prepare()
+
+    def replace_it() -> None:
+        state.directory.rename(tmp_path / "old")
+        if anew:
+            state.prepare()
+
+    with another_process(state) as let_go:
+        threading.Timer(0.2, lambda: (replace_it(), let_go())).start()
+        with pytest.raises(StateError, match="was removed, or replaced"), state.locked(patience=60):
+            raise AssertionError("a lock on nothing")
+    if anew:
+        hold(state)
+
+
+@pytest.mark.parametrize("file", [file.name for file in state_module.FILES])
+def test_the_node_is_swept_by_who_holds_it_and_by_nobody_else(state: State, file: str) -> None:
+    left, fresh = state.directory / f".{file}.x1y2z3", state.directory / f".{file}.fresh"
+    for path in (left, fresh):
+        path.touch()
+    os.utime(left, (0, 0))
+    with another_process(state), pytest.raises(Busy):
+        hold(state)
+    assert left.exists()
+    hold(state)
+    assert names(state) == [fresh.name], "that one may be written to just now"
 
 
 def test_a_file_system_without_locks_is_a_state_error(state: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,7 +210,7 @@ def _keep(state: State, memory: Memory, events: Sequence[Event]) -> None:
 
 def _tell_notes(ledger: Ledger, stderr: TextIO) -> None:
     for note in ledger.notes:
-        stderr.write(f"{report.words(note)} ({report.printable(str(note.facts['detail']))})\n")
+        stderr.write(f"{report.note_words(note)}\n")
 
 
 def _name(hold: Hold) -> str:

@@ -68,6 +68,8 @@ class RulesTest(NodeCommand, lister.Lister):
         brake = stand.caution.brake
         self._braked = None if brake is None else braked(then, situation, brake, observing=False)
         differing = sum(trial.differs for trial in trials)
+        if tried.edition == stand.situation.rules.edition:
+            self.app.stderr.write(f"{parsed_args.file} is in force already: see plimsoll plan\n")
         self._complaint(stand, passed, differing)
         shown = [trial for trial in trials if trial.differs or parsed_args.all]
         return _COLUMNS, [_row(trial) for trial in shown]

@@ -1,0 +1,149 @@
+"""Whole files: what is read and what is refused, what is swept up after a killed writer, what is kept aside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import files
+
+TEMPORARY = ".memory.json.x1y2z3"
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Whoever waits for another process is told so, instead of waiting for ever."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("it waited")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(5)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def aged(path: Path, seconds: float) -> Path:
+    path.touch()
+    os.utime(path, (time.time() - seconds,) * 2)
+    return path
+
+
+def names(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
+
+
+# --- reading
+
+
+def test_a_file_is_read_whole_or_as_far_as_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"a\0b\n")
+    assert files.read_whole(tmp_path / "f") == b"a\0b\n"
+    assert files.read_whole(tmp_path / "f", 2) == b"a\0"
+
+
+@pytest.mark.parametrize("lead", [False, True], ids=["itself", "a link to it"])
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(os.mkfifo, "is no regular file"), (os.mkdir, "Is a directory"), (None, "is no regular file")],
+    ids=["a pipe", "a directory", "a device"],
+)
+def test_what_is_no_file_is_refused_at_once(
+    tmp_path: Path, make: Callable[[Path], None] | None, words: str, lead: bool
+) -> None:
+    path = tmp_path / "f" if make else Path("/dev/zero")  # which would be read until the memory is full
+    if make is not None:
+        make(path)
+    if lead:
+        (tmp_path / "link").symlink_to(path)
+    with at_once(), pytest.raises(OSError, match=words) as refused:
+        files.read_whole(tmp_path / "link" if lead else path, 1000)
+    assert refused.value.strerror == words, "a message is made of it"
+
+
+def test_what_is_refused_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f")
+    descriptors = Path("/proc/self/fd")
+    before = len([*descriptors.iterdir()])
+    for path in (tmp_path / "f", tmp_path):
+        with pytest.raises(OSError, match=r"regular file|Is a directory"):
+            files.read_whole(path)
+    assert len([*descriptors.iterdir()]) == before
+
+
+# --- what killed writers leave
+
+
+def test_what_a_killed_writer_left_is_swept_after_an_hour(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(_: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", kill)
+        patched.setattr(Path, "unlink", kill)  # kill -9 runs no finally
+        with pytest.raises(Killed):
+            files.write_whole(tmp_path / "memory.json", "{}")
+    (left,) = tmp_path.iterdir()
+    files.sweep(tmp_path, ("memory.json",))
+    assert list(tmp_path.iterdir()) == [left], "its writer may live"
+    aged(left, 3601)
+    files.sweep(tmp_path, ("memory.json",))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_else_is_swept_however_old(tmp_path: Path) -> None:
+    others = {
+        "memory.json",
+        "memory.json.corrupt",
+        ".memory.json",
+        ".other.json.x1",
+        "x.memory.json.y",
+        ".memory.jsonx",
+    }
+    for name in others:
+        aged(tmp_path / name, 10**7)
+    aged(tmp_path / TEMPORARY, 10**7)
+    files.sweep(tmp_path, ("memory.json", "approval.json"))
+    assert names(tmp_path) == others
+
+
+def test_a_link_is_swept_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    target = aged(tmp_path / "target", 10**7)
+    link = tmp_path / TEMPORARY
+    link.symlink_to(target)
+    os.utime(link, (0, 0), follow_symlinks=False)
+    files.sweep(tmp_path, ("memory.json",))
+    assert names(tmp_path) == {"target"}
+
+
+def test_what_cannot_be_swept_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / TEMPORARY).mkdir()
+    os.utime(tmp_path / TEMPORARY, (0, 0))
+    aged(tmp_path / ".memory.json.zz", 10**7)
+    files.sweep(tmp_path, ("memory.json",))
+    assert names(tmp_path) == {TEMPORARY}, "the next is swept all the same"
+    files.sweep(tmp_path / "absent", ("memory.json",))
+
+
+# --- set aside
+
+
+def test_a_name_aside_is_that_of_no_earlier_file_nor_of_its_journal(tmp_path: Path) -> None:
+    path = tmp_path / "record.sqlite"
+    assert files.name_aside(path).name == "record.sqlite.corrupt"
+    (tmp_path / "record.sqlite.corrupt").symlink_to(tmp_path / "nowhere")
+    assert files.name_aside(path).name == "record.sqlite.corrupt.2"
+    (tmp_path / "record.sqlite.corrupt.2-journal").touch()
+    assert files.name_aside(path).name == "record.sqlite.corrupt.3"
