@@ -223,14 +223,16 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     if says is not None and says != after.wanted and counts:
         after = replace(after, wanted=says, since=now)
     put = sight.put.get(disk.key)
-    if isinstance(wanted, Wants) and wanted.reason.code is Code.HOLD and after.returns is None:
+    in_force = disk.in_force if put is None else put.after
+    right = isinstance(wanted, Wants) and in_force == wanted.limits
+    # A hold that waits, or is only observed, guards nothing: others may change what there is to go back to.
+    if sight.enforcing and right and wanted.reason.code is Code.HOLD and after.returns is None:
         after = _held(disk, after)
     if put is not None:
         after = _after(put, after, now)
-    in_force = disk.in_force if put is None else put.after
     if sight.enforcing and after.wanted is not None and in_force == after.wanted:
         after = replace(after, kept=True)
-    if isinstance(wanted, Wants) and wanted.reason.code is not Code.HOLD and in_force == wanted.limits:
+    if right and wanted.reason.code is not Code.HOLD:
         if wanted.reason.code is Code.HOLD_ENDED:
             after = replace(after, put=None if after.theirs else after.returns)
         after = replace(after, returns=None, theirs=False)

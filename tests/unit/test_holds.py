@@ -242,6 +242,19 @@ def test_a_hold_goes_back_to_what_was_promised_and_not_to_what_was_set_behind_li
     assert in_force(node) == GOLD
 
 
+@pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
+def test_a_hold_that_never_came_in_force_leaves_what_others_set_meanwhile(tmp_path: Path, mode: Mode) -> None:
+    node = a_node(tmp_path, GOLD)
+    node.ceph.raised = ("OSD_DOWN",)
+    node.hold(1, "vda", HELD)
+    node.run(mode)
+    set_by_hand(node.disk(1), TIGHTER)
+    node.run(mode)
+    node.ceph.raised = ()
+    end(node)
+    assert in_force(node) == TIGHTER
+
+
 def test_a_second_hold_goes_back_to_what_was_there_before_the_first(tmp_path: Path) -> None:
     node = a_node(tmp_path, GOLD)
     hold_for_two_hours(node)

@@ -389,18 +389,21 @@ def test_during_a_hold_what_the_sources_wanted_before_it_stays_known() -> None:
     assert new.wanted == LIMITS, "of a disk of which nothing was wanted yet, what they want now"
 
 
-@pytest.mark.parametrize("put", [None, OTHERS])
-def test_the_way_back_is_what_stood_when_the_hold_began(put: Limits | None) -> None:
-    def way_back(old: Remembered | None, disk: Disk = DISK) -> tuple[Limits | None, bool]:
-        new = after(HELD, old, disk=disk, put=put)
+def test_the_way_back_is_what_stood_when_the_hold_came_in_force() -> None:
+    def way_back(old: Remembered | None, disk: Disk = DISK, **how: Any) -> tuple[Limits | None, bool]:
+        new = after(HELD, old, disk=disk, **how)
         assert new is not None
         return new.returns, new.theirs
 
-    assert way_back(None) == (LIMITS, True)
-    assert way_back(OLD) == (LIMITS, False)
-    assert way_back(replace(OLD, returns=UNLIMITED, theirs=True)) == (UNLIMITED, True), "before the first hold"
+    as_held = replace(DISK, in_force=OTHERS, defined=OTHERS)
+    assert way_back(None, put=OTHERS) == (LIMITS, True)
+    assert way_back(OLD, put=OTHERS) == (LIMITS, False)
+    assert way_back(None, as_held) == (OTHERS, True), "where nothing had to be written too"
+    assert way_back(replace(OLD, returns=UNLIMITED, theirs=True), put=OTHERS) == (UNLIMITED, True), "the first hold's"
     behind = replace(DISK, in_force=Limits(total_iops_sec=9999))
-    assert way_back(None, behind) == (LIMITS, True), "what was set behind libvirt's back is nobody's promise"
+    assert way_back(None, behind, put=OTHERS) == (LIMITS, True), "what was set behind libvirt's back is no promise"
+    assert way_back(None) == (None, False), "not of one that waits"
+    assert way_back(None, as_held, enforcing=False) == (None, False), "nor of one that is only observed"
 
 
 def test_what_an_enforcing_pass_had_in_force_is_known_as_kept() -> None:
