@@ -120,13 +120,17 @@ def hold_event(hold: Hold, what: Happening, now: datetime, by: str) -> Event:
 def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     """Ours is what we put last, if the definition still says so.
 
-    What a hold put is not what the sources wanted, and what was put back after one may be somebody else's.
+    What a hold put is not what the sources wanted, and what was put back after one may be somebody else's. Limits
+    by hand are ours, and nothing that the sources wanted.
     """
-    return {
-        taken.disk.key: Remembered(taken.after, taken.at, now, taken.after, attachment=None, kept=True)
-        for taken in record.taken()
-        if taken.reason.code not in _HOLDS
-    }
+    ours: dict[str, Remembered] = {}
+    for taken in record.taken():
+        if taken.reason.code not in _HOLDS:
+            wanted = None if taken.reason.code is Code.COMMAND_LINE else taken.after
+            ours[taken.disk.key] = Remembered(
+                wanted, taken.at, now, taken.after, attachment=None, kept=wanted is not None
+            )
+    return ours
 
 
 def settled(
