@@ -20,7 +20,7 @@ from plimsoll_agent import history
 from plimsoll_agent.entries import Conclusion, Event, Happening, Verdict
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import Record
-from tests.functional.conftest import Ran
+from tests.functional.conftest import Ran, heeds_ctrl_c
 from tests.unit.test_record import VERSION_1, a_change
 from tests.unit.values import NOON
 
@@ -222,7 +222,11 @@ def test_verify_says_what_there_is_or_each_fault(plimsoll: Plimsoll, record: Rec
 def follow(tmp_path: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(tmp_path / "plimsoll.conf")]
     with subprocess.Popen(
-        [*command, "record", "--follow", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "record", "--follow", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heeds_ctrl_c,
     ) as follower:
         try:
             yield follower

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.conftest import Ran
+from tests.functional.conftest import Ran, heeds_ctrl_c
 
 SECONDS = 20
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -42,6 +42,7 @@ class Terminal:
             stderr=self._slave,
             env=environment | {"TERM": "xterm-256color"},
             start_new_session=True,
+            preexec_fn=heeds_ctrl_c,
         )
 
     @property

@@ -50,7 +50,8 @@ class Ceph:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise Unreachable(f"{self.command}: cannot be run: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise Unreachable(f"{self.command}: cannot be run: {why}") from error
         try:
             out, complaint = _said(process, time.monotonic() + self.deadline)
         except TimeoutError as error:
