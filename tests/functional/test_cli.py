@@ -125,6 +125,14 @@ def test_explain_walks_through_the_rules(plimsoll: Plimsoll, test_node: str, tmp
     assert [row["asked"] for row in rows] == ['rule "elsewhere"', 'rule "everything"', "wanted", "in force"]
 
 
+def test_explain_says_that_a_change_waits_and_for_what(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250}}\n")
+    (tmp_path / "paused").write_text("a drill\n")
+    words = ("disk", "explain", "--uri", test_node, "instance-00000001", "vda", "-f", "json")
+    rows = json.loads(plimsoll(*words, OS_DEFAULT__PAUSE_FILE=str(tmp_path / "paused")).out)
+    assert rows[-1] == {"asked": "state", "answer": f"waits: paused by {tmp_path}/paused: a drill"}
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

@@ -210,6 +210,8 @@ class DiskExplain(OneDisk, lister.Lister):
         rows.append(("in force", report.in_force_words(disk.in_force) + history))
         if disk.drifted:
             rows.append(("defined", f"{report.in_force_words(disk.defined)} (libvirt's belief)"))
+        if outcome.result.kind is Kind.WAITS:
+            rows.append(("state", report.state_words(outcome)))
         return ("asked", "answer"), rows
 
     def produce_output(
