@@ -237,3 +237,13 @@ def test_rules_that_disappear_are_a_fault_and_the_last_good_ones_hold(
     assert "0 changed" in ran.out
     rules.write_text("{}\n")
     assert plimsoll("plan", "--uri", test_node).status == 0, "a file that says so stands for no rules"
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 201])
+def test_a_reason_that_says_nothing_or_fills_the_screen_is_refused(
+    plimsoll: Plimsoll, tmp_path: Path, reason: str
+) -> None:
+    file = tmp_path / "paused"
+    ran = plimsoll("pause", "--reason", reason, OS_DEFAULT__PAUSE_FILE=str(file))
+    assert (ran.status, file.exists()) == (64, False)
+    assert plimsoll("disk", "hold", "add", "x", "--for", "1h", "--reason", reason).status == 64

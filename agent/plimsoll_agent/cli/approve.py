@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 
 from plimsoll_agent.brake import edition
-from plimsoll_agent.cli.base import LocalCommand
+from plimsoll_agent.cli.base import LocalCommand, given_reason
 from plimsoll_agent.cli.standing import rules_in_force, state_of, who
 from plimsoll_agent.decide import Situation
 from plimsoll_agent.entries import Event, Happening
@@ -14,7 +14,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.record import Record
-from plimsoll_agent.report import printable, words
+from plimsoll_agent.report import words
 from plimsoll_agent.state import Approval, State, StateError
 
 
@@ -81,15 +81,14 @@ class PauseNode(_NodeWord):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        settings = self.settings(parsed_args)
+        why, settings = given_reason(parsed_args.reason), self.settings(parsed_args)
         now, by, pause = datetime.now(UTC), who(), Pause(settings.pause_file)
         already = pause.reason()
         if already is not None:
             raise UsageError(f"{words(already)}; to say something else: plimsoll resume, then plimsoll pause")
-        pause.begin(printable(parsed_args.reason), by, now)
+        pause.begin(why, by, now)
         self.app.stdout.write(f"Paused: no limit is written on this node while {settings.pause_file} is there.\n")
-        reason = because(Code.OPERATOR, why=parsed_args.reason)
-        return self.note(state_of(settings), Event(now, by, Happening.PAUSED, reason))
+        return self.note(state_of(settings), Event(now, by, Happening.PAUSED, because(Code.OPERATOR, why=why)))
 
 
 class ResumeNode(_NodeWord):
@@ -104,9 +103,9 @@ class ResumeNode(_NodeWord):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        settings = self.settings(parsed_args)
+        why, settings = given_reason(parsed_args.reason), self.settings(parsed_args)
         if not Pause(settings.pause_file).end():
             raise UsageError(f"this node is not paused: there is no {settings.pause_file}")
         self.app.stdout.write("Resumed: the next pass writes limits again.\n")
-        reason = because(Code.OPERATOR, why=parsed_args.reason)
+        reason = because(Code.OPERATOR, why=why)
         return self.note(state_of(settings), Event(datetime.now(UTC), who(), Happening.RESUMED, reason))

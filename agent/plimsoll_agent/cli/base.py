@@ -16,8 +16,10 @@ from plimsoll_agent.cli.app import Plimsoll
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.report import printable
 
 LOG = logging.getLogger(__name__)
+_LONGEST_REASON = 200
 
 
 class OneLineErrors(command.Command):
@@ -67,6 +69,13 @@ class NodeCommand(LocalCommand):
         yield hypervisor
         if not hypervisor.hung:
             hypervisor.close()
+
+
+def given_reason(text: str) -> str:
+    """Why a person does something, in one line that can be shown. Raises ``UsageError``."""
+    if not text.strip() or len(text) > _LONGEST_REASON:
+        raise UsageError(f"--reason: say in 1 to {_LONGEST_REASON} characters why, for those who will see it")
+    return printable(text)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:

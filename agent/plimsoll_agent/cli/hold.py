@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from cliff import lister
 
 from plimsoll_agent import report, spans, views
-from plimsoll_agent.cli.base import LocalCommand
+from plimsoll_agent.cli.base import LocalCommand, given_reason
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.formats import Shown
 from plimsoll_agent.cli.standing import run, standing, state_of, who
@@ -62,7 +62,7 @@ class HoldAdd(OneDisk):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        span, limits = _span(parsed_args.span), _limits(parsed_args.limits)
+        span, limits, why = _span(parsed_args.span), _limits(parsed_args.limits), given_reason(parsed_args.reason)
         settings = self.settings(parsed_args)
         state = state_of(settings)
         state.prepare()
@@ -72,7 +72,7 @@ class HoldAdd(OneDisk):
             ledger = Ledger(state, who())
             memory = ledger.recall(now, look_only=False)
             _tell_notes(ledger, self.app.stderr)
-            hold = Hold(disk.named, limits, now, now + span, who(), report.printable(parsed_args.reason))
+            hold = Hold(disk.named, limits, now, now + span, who(), why)
             events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
             if disk.key in memory.holds:
                 events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
