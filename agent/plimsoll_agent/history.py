@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -101,6 +101,7 @@ class _Table:
     ends: str
     """The last id that was given, and the last one that is there."""
     page: str
+    entry_of: Callable[[sqlite3.Row], Entry]
 
 
 _CHANGE = _Table(
@@ -120,6 +121,7 @@ _CHANGE = _Table(
          THEN :reason IN (cause, json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
     ORDER BY id
     """,
+    change_of,
 )
 _EVENT = _Table(
     "event",
@@ -138,6 +140,7 @@ _EVENT = _Table(
          THEN :reason IN (json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
     ORDER BY id
     """,
+    event_of,
 )
 
 
@@ -217,7 +220,7 @@ def _pages(
 
 def _parsed(record: Record, table: _Table, row: sqlite3.Row) -> Entry:
     try:
-        return change_of(row) if table is _CHANGE else event_of(row)
+        return table.entry_of(row)
     except NONSENSE as error:
         raise CorruptRecord(f"{record.path}: {table.name} {row['id']}: {error}") from error
 
@@ -286,7 +289,7 @@ class _Walk:
     def take(self, table: _Table, row: sqlite3.Row) -> None:
         self.counted[table.name] += 1
         try:
-            entry = change_of(row) if table is _CHANGE else event_of(row)
+            entry = table.entry_of(row)
         except NONSENSE as error:
             self.unreadable(table.name, row["id"], str(error))
             return

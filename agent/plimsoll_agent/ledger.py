@@ -14,7 +14,7 @@ from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.reason import Code, Reason, because
+from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, because
 from plimsoll_agent.record import CorruptRecord, Record
 from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
 
@@ -146,6 +146,8 @@ def settled(
         of_disk.setdefault(change.disk.key, []).append(change)
     conclusions: list[Conclusion] = []
     ours: dict[str, Remembered] = {}
+    memory = dict(situation.memory)
+    so_far = replace(situation, memory=memory)  # what was learned of one change counts for the next
     for key, changes in of_disk.items():
         disk = present.get(key)
         for number, change in enumerate(changes, start=1):
@@ -157,8 +159,7 @@ def settled(
             elif (took := _took(change, changes[number:], disk)) is not None:
                 conclusions.append(Conclusion(change.id, Verdict.TOOK if took else Verdict.DID_NOT_TAKE))
                 if took or disk.defined == change.after:  # somebody may have come after us, behind libvirt's back
-                    memory = {**situation.memory, **ours}
-                    ours[key] = _taken(change, disk, replace(situation, memory=memory))
+                    memory[key] = ours[key] = _taken(change, disk, so_far)
     return sorted(conclusions, key=lambda conclusion: conclusion.id), ours
 
 
@@ -180,7 +181,7 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
     last = situation.memory.get(disk.key)
     if change.result is None and last is not None and last.seen >= change.at and last.put == change.after:
         return remembered  # that pass came to remember it, and was killed before it told the record
-    if change.reason.code not in (*_HOLDS, Code.COMMAND_LINE):
+    if change.reason.code not in BY_A_PERSON:
         since = remembered.since if remembered.wanted == change.after else now
         remembered = replace(remembered, wanted=change.after, since=since, kept=True)
     return _after(change, remembered, now)

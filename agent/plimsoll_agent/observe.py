@@ -45,16 +45,22 @@ def observe(
 
     Raises ``Unreachable`` when they cannot be listed, ``Vanished`` for a name that nobody bears.
     """
-    guests = [guest for guest in hypervisor.guests() if guest in scope]
-    absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
-    if absent:
-        raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
+    guests = guests_of(hypervisor, scope)
     looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sizes), guests, at_once))
     return Observation(
         disks=tuple(_placed(disk, clusters) for guest in guests for disk in looks[guest].disks),
         overlooked=tuple(Overlooked(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
         hung=frozenset(guest.uuid for guest in guests if looks[guest].hung),
     )
+
+
+def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
+    """The running guests of the scope. Raises ``Unreachable``, and ``Vanished`` for a name that nobody bears."""
+    guests = [guest for guest in hypervisor.guests() if guest in scope]
+    absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
+    if absent:
+        raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
+    return guests
 
 
 def _placed(disk: Disk, clusters: Clusters) -> Disk:

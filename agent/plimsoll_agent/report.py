@@ -10,7 +10,7 @@ from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Answer, Silent, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import BASES, SCOPES, Limits
-from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport
+from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
 
 UNLIMITED = "unlimited"
@@ -92,9 +92,13 @@ def words(reason: Reason) -> str:
     return said
 
 
+def minute(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
 def _minute(time: object) -> str:
     try:
-        return f"{datetime.fromisoformat(str(time)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return minute(datetime.fromisoformat(str(time)))
     except (ValueError, OverflowError):  # out of a record that somebody wrote to
         return str(time)
 
@@ -106,6 +110,11 @@ def _times(number: object) -> str:
 def _waiting(reason: Reason) -> str:
     said = words(reason)
     return said if reason.code in _SAY_THAT_THEY_WAIT else f"waits: {said}"
+
+
+def overlooked_words(overlooked: Overlooked) -> str:
+    """A guest that could not be looked at, and why."""
+    return f"{printable(overlooked.guest.name)}  {words(overlooked.reason)}"
 
 
 def note_words(note: Reason) -> str:
@@ -218,7 +227,7 @@ def _why(change: Change) -> str:
 def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
     """What stands below the disks: guests that were overlooked, disks left alone by reason, and the sum."""
     for guest in report.overlooked:
-        yield f"{printable(guest.guest.name)}  {words(guest.reason)}"
+        yield overlooked_words(guest)
     if report.paused is not None:
         yield f"Nothing is written: {words(report.paused)}"
     yield from map(note_words, report.notes)

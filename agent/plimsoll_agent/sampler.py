@@ -9,10 +9,10 @@ from threading import Lock
 from plimsoll_agent import domxml, usage
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import PlimsollError, Unanswered, Vanished
+from plimsoll_agent.errors import PlimsollError, Unanswered
 from plimsoll_agent.hypervisor import GuestRef, Hypervisor
 from plimsoll_agent.limits import Limits, LimitsError
-from plimsoll_agent.observe import MOVING, is_hung, reason_of
+from plimsoll_agent.observe import MOVING, guests_of, is_hung, reason_of
 from plimsoll_agent.outcome import Overlooked, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.usage import Reading, Usage
@@ -71,10 +71,7 @@ class Sampler:
 
     def check(self) -> None:
         """Raises ``Vanished`` for a guest of the scope that does not run here, ``Unreachable``."""
-        names = {word for guest in self._hypervisor.guests() for word in (guest.name, guest.uuid)}
-        absent = self._scope.guests - names
-        if absent:
-            raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
+        guests_of(self._hypervisor, self._scope)
 
     def ask(self) -> None:
         """One round: the guests that run now, and their counters. Raises ``Unreachable``.

@@ -262,7 +262,7 @@ def _read(
         while version in migrations:
             envelope = migrations[version](envelope)
             version = envelope["version"]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _corrupt(path, error) from error
     if version > known:
         raise StateError(

@@ -61,8 +61,7 @@ class DiskList(_DiskCommand, lister.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         passed = self.look(parsed_args, parsed_args.guest)
         for overlooked in passed.overlooked:
-            name = report.printable(overlooked.guest.name)
-            self.app.stderr.write(f"{name}  {report.words(overlooked.reason)}\n")
+            self.app.stderr.write(f"{report.overlooked_words(overlooked)}\n")
         self._passed = passed
         return LIST_COLUMNS, [_row(outcome) for outcome in passed.outcomes]
 
@@ -124,7 +123,7 @@ class OneDisk(_DiskCommand):
             return meant[0]
         for missed in passed.overlooked:
             if parsed_args.guest in (missed.guest.name, missed.guest.uuid):
-                raise Unreachable(f"{report.printable(missed.guest.name)}  {report.words(missed.reason)}")
+                raise Unreachable(report.overlooked_words(missed))
         asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
         if not meant:
             raise UsageError(f"no running guest has an RBD disk that is meant by {asked!r}; see: plimsoll disk list")
@@ -245,4 +244,4 @@ def _history(disk: Disk, record: Record) -> str:
     if last is None or disk.in_force != last.after:
         return "" if disk.in_force.unlimited else ", not set by plimsoll"
     by = report.printable(last.by)
-    return f", since {last.at:%Y-%m-%d %H:%M} UTC (by plimsoll, {reason_words(last.reason)}, run by {by})"
+    return f", since {report.minute(last.at)} (by plimsoll, {reason_words(last.reason)}, run by {by})"

@@ -77,7 +77,7 @@ class HoldAdd(OneDisk):
             if disk.key in memory.holds:
                 events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
             _keep(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            self.app.stdout.write(f"{_name(hold)}  held until {_minute(hold.until)}: {_held_at(limits)}\n")
+            self.app.stdout.write(f"{_name(hold)}  held until {report.minute(hold.until)}: {_held_at(limits)}\n")
             return self._apply(settings, disk, hold)
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
@@ -182,8 +182,8 @@ class HoldList(LocalCommand, lister.Lister):
                 Shown(hold.disk.target, report.printable(hold.disk.target)),
                 Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),
                 Shown(views.limits_data(hold.limits), _held_at(hold.limits)),
-                Shown(hold.since.isoformat(timespec="seconds"), _minute(hold.since)),
-                Shown(hold.until.isoformat(timespec="seconds"), _minute(hold.until)),
+                Shown(hold.since.isoformat(timespec="seconds"), report.minute(hold.since)),
+                Shown(hold.until.isoformat(timespec="seconds"), report.minute(hold.until)),
                 Shown(int((hold.until - now).total_seconds()), spans.words(hold.until - now)),
                 Shown(hold.by, report.printable(hold.by)),
                 Shown(hold.why, report.printable(hold.why)),
@@ -215,10 +215,6 @@ def _tell_notes(ledger: Ledger, stderr: TextIO) -> None:
 
 def _name(hold: Hold) -> str:
     return f"{report.printable(hold.disk.guest_name)} {report.printable(hold.disk.target)}"
-
-
-def _minute(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _held_at(limits: Limits | None) -> str:

@@ -76,8 +76,7 @@ class RulesTest(NodeCommand, lister.Lister):
 
     def _complaint(self, stand: Standing, passed: PassReport, differing: int) -> None:
         for overlooked in passed.overlooked:
-            name = report.printable(overlooked.guest.name)
-            self.app.stderr.write(f"{name}  {report.words(overlooked.reason)}\n")
+            self.app.stderr.write(f"{report.overlooked_words(overlooked)}\n")
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
         self.status = 1 if stand.complaint or passed.failures else 2 if differing else 0

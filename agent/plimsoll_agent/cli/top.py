@@ -140,11 +140,10 @@ class Rounds:
         took = max(self._took, time.monotonic() - began if began is not None else 0.0)
         return _now(self._sampler, self._interval, took if took > self._interval else None, self._trouble)
 
-    def stop(self, seconds: float) -> bool:
-        """False when a call is under way after so many seconds still."""
+    def stop(self, seconds: float) -> None:
+        """End, and wait so many seconds at the most for a call that is under way."""
         self._ended.set()
         self._thread.join(seconds)
-        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
