@@ -88,6 +88,73 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             " there. Patterns. When empty, Ceph is never asked and nothing waits for it.",
         ),
     ),
+    "catalogue": (
+        cfg.StrOpt(
+            "source",
+            default="none",
+            choices=[
+                ("none", "nobody is asked: limits come from the rules, and from flavors where the definition has them"),
+                ("openstack", "this node asks Cinder and Nova itself, with credentials of its own"),
+                ("region-file", "this node reads a signed file that one machine of the region makes for all"),
+            ],
+            help="Where volume types, QoS specs and flavors come from. A pass itself asks nobody: it reads what"
+            " plimsoll catalogue refresh has fetched.",
+        ),
+        cfg.StrOpt(
+            "directory",
+            default="/var/lib/plimsoll-catalogue",
+            help="Where plimsoll catalogue refresh keeps what it fetched. It must be able to write there, and to read"
+            " state_dir; a pass only reads it.",
+        ),
+        cfg.IntOpt(
+            "keep_for",
+            default=0,
+            min=0,
+            help="After so many seconds without a word from the source, what it said last counts no more, and the"
+            " disks that hang on it are left as they are. 0: it counts for as long as the outage takes.",
+        ),
+        cfg.IntOpt(
+            "old_after",
+            default=7200,
+            min=1,
+            help="After so many seconds without a word from the source every pass says so, and ends with status 3.",
+        ),
+        cfg.IntOpt(
+            "interval",
+            default=900,
+            min=60,
+            help="Seconds after which volume types and QoS specs, or the region file, are asked for again.",
+        ),
+        cfg.FloatOpt(
+            "deadline",
+            default=60.0,
+            min=1.0,
+            max=3600.0,
+            help="Seconds that one plimsoll catalogue refresh may take in all.",
+        ),
+        cfg.StrOpt(
+            "cloud",
+            default="",
+            help="The cloud in clouds.yaml that plimsoll catalogue refresh uses. When empty, credentials_file is read.",
+        ),
+        cfg.StrOpt(
+            "credentials_file",
+            default="/etc/plimsoll/openstack.conf",
+            help="A file with one section, [openstack], of keystoneauth's settings (auth_type, auth_url and so on)."
+            " Only the user of plimsoll catalogue refresh needs to read it; a pass never does.",
+        ),
+        cfg.StrOpt(
+            "region_file",
+            default="",
+            help="The region's file: a path, or an https URL. Its signature is expected beside it, with .sig after"
+            " its name.",
+        ),
+        cfg.StrOpt(
+            "region_key",
+            default="/etc/plimsoll/region.pub",
+            help="The public ed25519 key (PEM) that the region's file must be signed with.",
+        ),
+    ),
     "libvirt": (
         cfg.StrOpt(
             "uri",
@@ -132,6 +199,22 @@ class CephSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogueSettings:
+    """Where the catalogue comes from and how long it counts; times in seconds."""
+
+    source: str
+    directory: Path
+    keep_for: int
+    old_after: int
+    interval: int
+    deadline: float
+    cloud: str
+    credentials_file: Path
+    region_file: str
+    region_key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings in force; ``mode_chosen`` tells that the operator said it, not the default."""
 
@@ -143,6 +226,7 @@ class Settings:
     rounds: int
     brake: Brake
     ceph: CephSettings
+    catalogue: CatalogueSettings
     uri: str
     deadline: float
     bounds: Bounds
@@ -196,6 +280,18 @@ def _settings(conf: Any) -> Settings:
             conf.ceph.id,
             conf.ceph.deadline,
             tuple(conf.ceph.blocking_checks),
+        ),
+        catalogue=CatalogueSettings(
+            source=conf.catalogue.source,
+            directory=Path(conf.catalogue.directory),
+            keep_for=conf.catalogue.keep_for,
+            old_after=conf.catalogue.old_after,
+            interval=conf.catalogue.interval,
+            deadline=conf.catalogue.deadline,
+            cloud=conf.catalogue.cloud,
+            credentials_file=Path(conf.catalogue.credentials_file),
+            region_file=conf.catalogue.region_file,
+            region_key=Path(conf.catalogue.region_key),
         ),
         uri=conf.libvirt.uri,
         deadline=conf.libvirt.deadline,
