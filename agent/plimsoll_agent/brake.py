@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.decide import Remembered, Situation, Wants
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Outcome
-from plimsoll_agent.reason import BY_A_PERSON
+from plimsoll_agent.reason import BY_A_PERSON, Code, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,13 @@ class Brake:
 
 
 def edition(situation: Situation) -> str:
-    """What tells this state of the rules from others; a rule that has ended makes another state of it."""
-    ended = [rule.name for rule in situation.rules.rules if rule.ended(situation.now)]
-    if not ended:
+    """What tells this state of rules and catalogue from others; a rule that has ended makes another state of it."""
+    parts = [rule.name for rule in situation.rules.rules if rule.ended(situation.now)]
+    if isinstance(situation.catalogue, Catalogue):
+        parts.append(f"catalogue {situation.catalogue.edition}")
+    if not parts:
         return situation.rules.edition
-    return hashlib.sha256("\0".join([situation.rules.edition, *ended]).encode()).hexdigest()[:6]
+    return hashlib.sha256("\0".join([situation.rules.edition, *parts]).encode()).hexdigest()[:6]
 
 
 def braked(considered: Sequence[Outcome], situation: Situation, brake: Brake, *, observing: bool) -> Braked | None:
@@ -52,8 +55,10 @@ def braked(considered: Sequence[Outcome], situation: Situation, brake: Brake, *,
     if not brake.stops(len(grave), len(considered)):
         return None
     hows = [how for _, how in grave]
+    catalogue = situation.catalogue
     return Braked(
         this_edition,
+        catalogue.edition if isinstance(catalogue, Catalogue) else None,
         frozenset(key for key, _ in grave),
         len(considered),
         released=hows.count(Direction.LIFT),
@@ -68,7 +73,7 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     remembered = situation.memory.get(outcome.disk.key)
     if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in BY_A_PERSON:
         return None
-    if remembered.wanted == wanted.limits:
+    if remembered.wanted == wanted.limits or _approved_for_the_region(wanted.reason, situation):
         return None
     if observing and not remembered.kept:
         return None
@@ -79,6 +84,14 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     before = _before(remembered, in_force)
     how = direction(before, wanted.limits)
     return None if how is Direction.TIGHTEN and not cut_by_more_than_half(before, wanted.limits) else how
+
+
+def _approved_for_the_region(reason: Reason, situation: Situation) -> bool:
+    """Whether the region approved of these very specs and types; of what the rules make of them it knows nothing."""
+    catalogue = situation.catalogue
+    if reason.code is not Code.QOS_SPEC or not isinstance(catalogue, Catalogue) or not catalogue.approved:
+        return False
+    return catalogue.edition in catalogue.approved and not {"floor", "ceiling"} & reason.facts.keys()
 
 
 def _before(remembered: Remembered, in_force: object) -> Limits:

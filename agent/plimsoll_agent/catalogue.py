@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ class Server:
     """Nova knows no such guest on this node, or does not show the extra specs."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Catalogue:
     """One state of what the control plane said."""
 
@@ -94,7 +95,7 @@ class Catalogue:
     approved: frozenset[str] = frozenset()
     """Editions of the catalogue that came with a region's approval: the brake lets through what they want."""
 
-    @property
+    @cached_property
     def edition(self) -> str:
         """What tells these specs and types from others; neither an id's order nor the time of reading matters."""
         content = {
@@ -229,9 +230,7 @@ def _catalogue(envelope: dict[str, Any]) -> Catalogue:
         specs=read_specs(envelope["specs"]),
         types=read_types(envelope["types"]),
         volumes={
-            key: Volume(
-                text_or_none(data["type"]), _marks(data["marks"]), time(data["read"]), flag(data["missing"])
-            )
+            key: Volume(text_or_none(data["type"]), _marks(data["marks"]), time(data["read"]), flag(data["missing"]))
             for key, data in envelope["volumes"].items()
         },
         servers={

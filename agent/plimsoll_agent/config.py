@@ -93,7 +93,10 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "source",
             default="none",
             choices=[
-                ("none", "nobody is asked: limits come from the rules, and from flavors where the definition has them"),
+                (
+                    "none",
+                    "nobody is asked: limits come from the rules, and from flavors where the definition has them",
+                ),
                 ("openstack", "this node asks Cinder and Nova itself, with credentials of its own"),
                 ("region-file", "this node reads a signed file that one machine of the region makes for all"),
             ],
@@ -135,13 +138,20 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.StrOpt(
             "cloud",
             default="",
-            help="The cloud in clouds.yaml that plimsoll catalogue refresh uses. When empty, credentials_file is read.",
+            help="The cloud in clouds.yaml that plimsoll catalogue refresh uses. When empty,"
+            " credentials_file is read.",
         ),
         cfg.StrOpt(
             "credentials_file",
             default="/etc/plimsoll/openstack.conf",
             help="A file with one section, [openstack], of keystoneauth's settings (auth_type, auth_url and so on)."
             " Only the user of plimsoll catalogue refresh needs to read it; a pass never does.",
+        ),
+        cfg.BoolOpt(
+            "nova",
+            default=True,
+            help="Ask Nova too, for the flavors of guests whose definition does not tell the extra specs (made by"
+            " Nova before 2025.2, and not started anew since).",
         ),
         cfg.StrOpt(
             "region_file",
@@ -210,6 +220,7 @@ class CatalogueSettings:
     deadline: float
     cloud: str
     credentials_file: Path
+    nova: bool
     region_file: str
     region_key: Path
 
@@ -290,6 +301,7 @@ def _settings(conf: Any) -> Settings:
             deadline=conf.catalogue.deadline,
             cloud=conf.catalogue.cloud,
             credentials_file=Path(conf.catalogue.credentials_file),
+            nova=conf.catalogue.nova,
             region_file=conf.catalogue.region_file,
             region_key=Path(conf.catalogue.region_key),
         ),

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.rules import Rule, Rules
 from plimsoll_agent.shape import at_least, at_most
+from plimsoll_agent.sightings import Sightings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,12 @@ class Situation:
     """By ``Disk.key``."""
     holds: Mapping[str, Hold] = field(default_factory=dict)
     """By ``Disk.key``."""
+    catalogue: Catalogue | Unknown | None = None
+    """What the control plane said last; None while nobody is to be asked."""
+    sightings: Sightings = field(default_factory=Sightings)
+    """The attachments of this pass: what the catalogue says of others does not count."""
+    asks_nova: bool = True
+    """Whether the catalogue is to know flavors that the guests' definitions do not tell."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; one that was made anew without our limits starts afresh.

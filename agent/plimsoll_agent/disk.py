@@ -25,7 +25,15 @@ class Guest:
     project_name: str | None = None
     user: str | None = None
     flavor: str | None = None
+    extra_specs: Mapping[str, str] | None = field(default=None, hash=False)
+    """Its flavor's; None where the definition does not have them (Nova before 2025.2)."""
     image: str | None = None
+    boots_from_volume: bool = False
+
+    @property
+    def by_nova(self) -> bool:
+        """Whether Nova made it: then it has written so into the definition."""
+        return any((self.display_name, self.project, self.flavor))
 
 
 def guest_of(key: str) -> str:
@@ -85,6 +93,12 @@ class Disk:
     bus: str | None = None
     encrypted: bool = False
     alias: str | None = None
+    root: bool = False
+    """The first of the guest's disks, from which it boots."""
+    shareable: bool = False
+    """A multi-attached volume: several guests may have it at once."""
+    volume_type: str | None = None
+    """The name of its volume type; None where it has none, or nobody has said."""
     cluster: str | None = None
     """Ceph's fsid; None where no configuration of Ceph on this node names its monitors."""
     size: int | None = None

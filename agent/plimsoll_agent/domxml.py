@@ -47,7 +47,9 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     except (ET.ParseError, ValueError) as error:
         raise UnreadableXML(str(error)) from error
     guest = _guest(domain)
-    found = (_disk(guest, element) for element in domain.iterfind("./devices/disk"))
+    # A disk that says no device is a disk (libvirt's formatdomain).
+    elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
+    found = (_disk(guest, element, root=number == 0) for number, element in enumerate(elements))
     return guest, tuple(disk for disk in found if disk is not None)
 
 
@@ -74,13 +76,25 @@ def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str
         project_name=_text(project),
         user=_attribute(_only(nova, f"./{ns}owner/{ns}user"), "uuid"),
         flavor=_attribute(_only(nova, f"./{ns}flavor"), "name"),
+        extra_specs=_extra_specs(_only(nova, f"./{ns}flavor/{ns}extraSpecs"), ns),
         image=_attribute(_only(nova, f"./{ns}root[@type='image']"), "uuid"),
+        boots_from_volume=_only(nova, f"./{ns}root[@type='volume']") is not None,
     )
 
 
-def _disk(guest: Guest, element: ET.Element) -> Disk | None:
-    # A disk that says no device is a disk (libvirt's formatdomain).
-    if element.get("type") != "network" or element.get("device", "disk") != "disk":
+def _extra_specs(element: ET.Element | None, ns: str) -> dict[str, str] | None:
+    """None where Nova did not write them; an empty element says that there are none."""
+    if element is None:
+        return None
+    said = [(one.get("name", ""), _text(one) or "") for one in element.iterfind(f"./{ns}extraSpec")]
+    specs = dict(said)
+    if len(specs) < len(said):
+        raise UnreadableXML("an extra spec stands there twice")
+    return specs
+
+
+def _disk(guest: Guest, element: ET.Element, *, root: bool) -> Disk | None:
+    if element.get("type") != "network":
         return None
     source, target = _only(element, "source"), _only(element, "target")
     if source is None or target is None or source.get("protocol") != "rbd":
@@ -102,6 +116,8 @@ def _disk(guest: Guest, element: ET.Element) -> Disk | None:
         monitors=tuple(sorted(_monitor(host) for host in source.iterfind("host[@name]"))),
         encrypted=element.find("encryption") is not None or source.find("encryption") is not None,
         alias=_attribute(_only(element, "alias"), "name"),
+        root=root,
+        shareable=element.find("shareable") is not None,
         defined=_defined(element),
     )
 

@@ -16,6 +16,7 @@ from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, because
 from plimsoll_agent.record import CorruptRecord, Record
+from plimsoll_agent.sightings import Sightings, sight
 from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
 
 # A guest that is off keeps its place in the memory: it brings our limits along when it is started again.
@@ -79,6 +80,22 @@ class Ledger:
             return {}
         self._settled, ours = settled(unsettled, disks, situation, everything=everything)
         return ours
+
+    def sight(self, disks: Sequence[Disk], situation: Situation, unseen: Collection[str]) -> Sightings:
+        """The attachments by their marks, those of guests that were not looked at as they were.
+
+        Nobody needs them while nobody is to be asked.
+        """
+        if situation.catalogue is None:
+            return Sightings()
+        put = {disk.key: ours.put for disk in disks if (ours := situation.ours(disk)) and ours.put is not None}
+        boot = self._state.boot
+        return sight(disks, situation.sightings, put, situation.now, boot=boot, unseen=unseen)
+
+    def tell_sightings(self, met: Sightings) -> None:
+        """Tell the refresher of the catalogue. Raises ``StateError``."""
+        if met != self._state.load_sightings():
+            self._state.save_sightings(met)
 
     def remember(self, disks: Mapping[str, Remembered], holds: Mapping[str, Hold], now: datetime) -> None:
         """Holds that have ended go once the record says so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from plimsoll_agent import domxml
@@ -39,14 +40,19 @@ class _Look:
 
 
 def observe(
-    hypervisor: Hypervisor, scope: Scope, *, clusters: Clusters, sizes: bool = False, at_once: int = 4
+    hypervisor: Hypervisor,
+    scope: Scope,
+    *,
+    clusters: Clusters,
+    sized: Callable[[Disk], bool] = lambda _: False,
+    at_once: int = 4,
 ) -> Observation:
-    """Look at every guest of the scope.
+    """Look at every guest of the scope; ``sized`` tells of which disks the size is asked for.
 
     Raises ``Unreachable`` when they cannot be listed, ``Vanished`` for a name that nobody bears.
     """
     guests = guests_of(hypervisor, scope)
-    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sizes), guests, at_once))
+    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized), guests, at_once))
     return Observation(
         disks=tuple(_placed(disk, clusters) for guest in guests for disk in looks[guest].disks),
         overlooked=tuple(Overlooked(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
@@ -68,21 +74,22 @@ def _placed(disk: Disk, clusters: Clusters) -> Disk:
     return disk if cluster is None else replace(disk, cluster=cluster.fsid)
 
 
-def _look(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
+def _look(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool]) -> _Look:
     try:
-        return _look_at(hypervisor, guest, sizes)
+        return _look_at(hypervisor, guest, sized)
     except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
         return _Look(trouble=reason_of(error), hung=is_hung(error))
 
 
-def _look_at(hypervisor: Hypervisor, guest: GuestRef, sizes: bool) -> _Look:
+def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool]) -> _Look:
     survey = hypervisor.survey(guest.uuid)
     if survey.movement in MOVING:
         moving = Unknown(because(MOVING[survey.movement]))
         return _Look(tuple(replace(disk, in_force=moving) for disk in survey.disks))
     hung = any(isinstance(told, Exception) and is_hung(told) for told in survey.in_force.values())
     # One more call to a guest that hangs would queue behind its job lock and hold one more of libvirtd's workers.
-    disks = _sized(hypervisor, survey.disks) if sizes and survey.disks and not hung else survey.disks
+    ask = not hung and any(map(sized, survey.disks))
+    disks = _sized(hypervisor, survey.disks) if ask else survey.disks
     return _Look(tuple(replace(disk, in_force=_known(survey.in_force[disk.target])) for disk in disks), hung=hung)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from plimsoll_agent.changes import Change
-from plimsoll_agent.decide import Decision
+from plimsoll_agent.decide import Decision, Situation
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.reason import Code, Reason
@@ -72,6 +72,8 @@ class Braked:
     """What the brake stopped: the keys of the disks, out of how many, and by which state of the rules."""
 
     edition: str
+    catalogue: str | None
+    """The edition of the catalogue among it."""
     keys: frozenset[str]
     of: int
     released: int
@@ -84,13 +86,18 @@ class PassReport:
     """The central record of a pass: lists, metrics, checks and words are views of it."""
 
     scope: Scope
-    started: datetime
+    situation: Situation
+    """What was decided on, as the pass found it."""
     seconds: float
     outcomes: tuple[Outcome, ...]
     overlooked: tuple[Overlooked, ...]
     notes: tuple[Reason, ...] = ()
     braked: Braked | None = None
     paused: Reason | None = None
+
+    @property
+    def started(self) -> datetime:
+        return self.situation.now
 
     def count(self, *kinds: Kind) -> int:
         return sum(outcome.result.kind in kinds for outcome in self.outcomes)

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from plimsoll_agent.apply import Applier
 from plimsoll_agent.brake import Brake, braked, edition
+from plimsoll_agent.catalogue import VolumeType
 from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Situation, Source, Unmanaged, Wants, decide
 from plimsoll_agent.disk import Disk, guest_of
@@ -19,6 +20,7 @@ from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
 from plimsoll_agent.observe import MOVING, Observation, observe
 from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.sources.cinder import per_gib, volume_type
 from plimsoll_agent.state import StateError
 from plimsoll_agent.write import Bounds
 
@@ -60,15 +62,24 @@ def run_pass(
 ) -> PassReport:
     """One pass; each outcome is told as soon as it stands.
 
+    ``sizes`` asks for the size of every disk, not only where limits hang on it.
     Raises ``Unreachable`` when the guests cannot be listed; everything after that is an outcome.
     """
     clock = time.monotonic()
-    seen = observe(hypervisor, scope, clusters=caution.gate.clusters, sizes=sizes, at_once=bounds.at_once)
+    seen = observe(
+        hypervisor,
+        scope,
+        clusters=caution.gate.clusters,
+        sized=lambda disk: sizes or per_gib(disk, situation.catalogue),
+        at_once=bounds.at_once,
+    )
     notes: list[Reason] = []
     with _noting(notes, Code.NOT_SETTLED):
         everything = scope.everything and not seen.overlooked
         ours = ledger.settle(seen.disks, situation, everything=everything, look_only=mode is Mode.PLAN)
         situation = replace(situation, memory={**situation.memory, **ours})
+    situation = replace(situation, sightings=ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
+    seen = replace(seen, disks=tuple(_typed(disk, situation) for disk in seen.disks))
     outcomes = [consider(disk, situation, sources) for disk in seen.disks]
     observing = mode is Mode.OBSERVE
     paused = caution.paused()
@@ -94,7 +105,34 @@ def run_pass(
             notes += sight.keep(ledger, outcomes)
     seconds = time.monotonic() - clock
     notes = [*ledger.notes, *notes]
-    return PassReport(scope, situation.now, seconds, tuple(outcomes), seen.overlooked, tuple(notes), stop, paused)
+    return PassReport(scope, situation, seconds, tuple(outcomes), seen.overlooked, tuple(notes), stop, paused)
+
+
+def tell_sightings(
+    situation: Situation, hypervisor: Hypervisor, ledger: Ledger, caution: Caution, at_once: int
+) -> None:
+    """Look at every guest, and tell the refresher of the catalogue what is attached; nothing else is done.
+
+    Raises ``Unreachable``, ``StateError``.
+    """
+    scope = Scope()
+    seen = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
+    ours = ledger.settle(seen.disks, situation, everything=False, look_only=True)
+    situation = replace(situation, memory={**situation.memory, **ours})
+    ledger.tell_sightings(ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
+
+
+def _unseen(seen: Observation, scope: Scope, situation: Situation) -> frozenset[str]:
+    """Guests that were not looked at: out of scope, or they did not let themselves be. The others are away."""
+    if scope.everything:
+        return frozenset(missed.guest.uuid for missed in seen.overlooked)
+    known = {*map(guest_of, [*situation.memory, *situation.sightings.volumes]), *situation.sightings.guests}
+    return frozenset(known - {disk.guest.uuid for disk in seen.disks})
+
+
+def _typed(disk: Disk, situation: Situation) -> Disk:
+    known = volume_type(disk, situation)
+    return replace(disk, volume_type=known.name) if isinstance(known, VolumeType) else disk
 
 
 def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
@@ -182,6 +220,9 @@ class _Sight:
         In this order: what a killed pass did not come to remember is still open in the record, and so not lost.
         """
         notes: list[Reason] = []
+        if self.situation.catalogue is not None:
+            with _noting(notes, Code.NOT_SIGHTED):
+                ledger.tell_sightings(self.situation.sightings)
         with _noting(notes, Code.NOT_REMEMBERED):
             self._remember(ledger, outcomes, applier)
             if applier is not None:
@@ -192,11 +233,7 @@ class _Sight:
 
     def _remember(self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None) -> None:
         situation = self.situation
-        if self.scope.everything:
-            unseen = {missed.guest.uuid for missed in self.seen.overlooked}
-        else:
-            seen = {disk.guest.uuid for disk in self.seen.disks}
-            unseen = {guest_of(key) for key in situation.memory} - seen
+        unseen = _unseen(self.seen, self.scope, situation)
         # As they were seen: after our write, an attachment made anew looks like one that brought our limits along.
         decided = [(disk, outcome.decision) for disk, outcome in zip(self.seen.disks, outcomes, strict=True)]
         braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()

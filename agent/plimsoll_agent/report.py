@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import BY_OTHERS, Change
-from plimsoll_agent.decide import Answer, Silent, Unmanaged, Wants
+from plimsoll_agent.decide import Answer, Silent, Situation, Step, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import BASES, SCOPES, Limits
 from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport
@@ -25,6 +26,36 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.HOLD: lambda facts: f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
     Code.HOLD_ENDED: "the hold has ended: back to what it had before",
     Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition}",
+    Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
+    Code.FLAVOR: "flavor {flavor}",
+    Code.NO_VOLUME: "not asked: no volume",
+    Code.NOBODY_ASKED: "not asked: [catalogue] source is none",
+    Code.NO_VOLUME_TYPE: "the volume has no type",
+    Code.NO_QOS_SPEC: "volume type {type} has no QoS spec",
+    Code.SPEC_FOR_BACK_END: "volume type {type} → QoS spec {spec} is not for QEMU (consumer {consumer})",
+    Code.SPEC_SAYS_NOTHING: "volume type {type} → QoS spec {spec} has no key that limits anything:"
+    " see plimsoll qos lint",
+    Code.NOT_FOR_VOLUMES: "not asked: its limits are not for volumes",
+    Code.NOT_BY_NOVA: "not asked: the guest was not made by Nova",
+    Code.NO_QUOTA: "flavor {flavor} has no quota:disk_*",
+    Code.FLAVOR_NOT_TOLD: "the definition does not tell the flavor's extra specs, and Nova is not asked",
+    Code.NO_CATALOGUE: "nobody knows yet what Cinder says",
+    Code.CATALOGUE_UNREADABLE: "what Cinder said last cannot be read",
+    Code.CATALOGUE_OUTDATED: "what Cinder said last is too old to count",
+    Code.CATALOGUE_OLD: "what Cinder said last is old, and still counts",
+    Code.NOT_SIGHTED: "the refresher of the catalogue is not told what is attached here",
+    Code.VOLUME_NOT_ASKED: lambda facts: (
+        f"this attachment was first met {_minute(facts['since'])}, and Cinder has not told its volume type since"
+    ),
+    Code.VOLUME_MISSING: "Cinder knows no such volume, or does not show it to plimsoll",
+    Code.TYPE_NOT_LISTED: "Cinder does not list the volume's type ({id})",
+    Code.SPEC_HIDDEN: "Cinder hides the QoS spec of volume type {type}: policy"
+    " volume_extension:access_types_qos_specs_id",
+    Code.SPEC_NOT_LISTED: "Cinder does not list the QoS spec of volume type {type} ({id})",
+    Code.SIZE_NOT_KNOWN: "QoS spec {spec} counts by GiB, and the disk's size is not known",
+    Code.QOS_SPEC_UNREADABLE: "QoS spec {spec} cannot be used: {detail}",
+    Code.FLAVOR_NOT_ASKED: "the definition does not tell the flavor's extra specs, and Nova has not told them yet",
+    Code.SERVER_MISSING: "Nova knows no such guest here, or does not show its flavor's extra specs",
     Code.RULE_DOES_NOT_MATCH: "does not match ({word})",
     Code.RULE_ENDED: lambda facts: f"ended {_minute(facts['until'])}",
     Code.RULE_BOUNDS_NOTHING: "changes nothing",
@@ -90,6 +121,33 @@ def words(reason: Reason) -> str:
         if word in facts:
             said += f', {does} by rule "{facts[word]}"'
     return said
+
+
+def _per_gib(facts: Mapping[str, Any]) -> str:
+    rows = facts.get("arithmetic") or ()
+    if not rows:
+        return ""
+    each = [f"{row['parameter']} {row['per_gb']}" if len(rows) > 1 else f"{row['per_gb']}" for row in rows]
+    return f": {' and '.join(each)} per GiB × {facts['gib']} GiB"
+
+
+def arithmetic_lines(reason: Reason) -> Iterator[str]:
+    """``total_iops_sec = max(500, 30 × 100 GiB) = 3000, at most 20000``: how limits follow from a size."""
+    rows: Any = reason.facts.get("arithmetic") or ()
+    for row in rows:
+        product = f"{row['per_gb']} × {row['gib']} GiB"
+        least = product if row["minimum"] is None else f"max({row['minimum']}, {product})"
+        most = "" if row["maximum"] is None else f", at most {row['maximum']}"
+        yield f"{row['parameter']} = {least}{most} = {row['result']}"
+
+
+def ago(earlier: datetime, now: datetime) -> str:
+    """``3 min ago``, in the largest unit of which there are two."""
+    seconds = max((now - earlier).total_seconds(), 0)
+    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds // unit:.0f} {name} ago"
+    return f"{seconds:.0f} s ago"
 
 
 def minute(time: datetime) -> str:
@@ -259,7 +317,8 @@ def _braked_lines(braked: Braked, report: PassReport) -> Iterator[str]:
     if len(commonest) > 5:
         rest = sum(number for _, number in commonest[5:])
         yield f"  {rest} more {_disks(rest)}, in {len(commonest) - 5} other ways: see plimsoll disk list"
-    yield f"If it is meant: plimsoll approve {braked.edition} (these rules only)"
+    whose = "these rules" if braked.catalogue is None else "these rules and this catalogue"
+    yield f"If it is meant: plimsoll approve {braked.edition} ({whose} only)"
 
 
 def plan_sum(report: PassReport) -> str:
@@ -309,6 +368,20 @@ def state_words(outcome: Outcome) -> str:
             return f"no-limit{drift}"
         return f"left alone: {words(result.reason)}{drift}"
     return words(result.reason)
+
+
+def step_lines(step: Step, situation: Situation) -> Iterator[tuple[str, str]]:
+    """Who was asked, and what the answer was: a line, or some more where the answer was reckoned."""
+    asked, answer = printable(step.asked), step.answer
+    if not isinstance(answer, Wants) or answer.reason.code is not Code.QOS_SPEC:
+        yield asked, answer_words(answer)
+        return
+    facts, known = answer.reason.facts, situation.catalogue
+    read = f", read {ago(known.issued, situation.now)}" if isinstance(known, Catalogue) else ""
+    yield asked, printable(f"volume type {facts['type']} → QoS spec {facts['spec']} ({facts['consumer']}){read}")
+    for line in arithmetic_lines(answer.reason):
+        yield "", line
+    yield "", answer_words(answer)
 
 
 def answer_words(answer: Answer) -> str:

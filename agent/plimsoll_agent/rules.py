@@ -92,6 +92,8 @@ class Rule:
     """At least this, whoever gave the limits."""
     release_when_silent: bool = False
     """A disk for which no source has limits is to have none."""
+    boot_volume_by_flavor: bool = False
+    """The volume that a guest boots from gets its flavor's limits where its QoS spec has none."""
     until: datetime | None = None
     """From then on the rule is as if it were not there."""
     why: str | None = None

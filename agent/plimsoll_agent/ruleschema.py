@@ -49,7 +49,8 @@ def short(text: str, most: int) -> str:
 
 _FILE_KEYS = ("default", "rules")
 _MATCH_KEYS = ("project", "user", "flavor", "image", "kind", "pool", "volume", "guest", "cluster")
-_EFFECTS = ("limits", "ceiling", "floor", "manage", "release_when_silent")
+_SWITCHES = ("release_when_silent", "boot_volume_by_flavor")
+_EFFECTS = ("limits", "ceiling", "floor", "manage", *_SWITCHES)
 _LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
 
 _PLACES: Mapping[str, str] = {
@@ -286,6 +287,7 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "floor": _bound,
     "manage": _boolean,
     "release_when_silent": _boolean,
+    "boot_volume_by_flavor": _boolean,
     "until": _until,
     "reason": _line(_LONGEST_REASON),
 }
@@ -298,16 +300,16 @@ def _rule(given: object) -> Rule:
             keys.fault(f"{name} is missing", name)
     values = keys.values
     if values.get("manage") is False:
-        for name in ("limits", "override", "ceiling", "floor", "release_when_silent"):
+        for name in ("limits", "override", "ceiling", "floor", *_SWITCHES):
             if name in keys.given and values.get(name) is not False:
                 keys.fault(f"{name} means nothing beside manage: false; remove one of them", name)
     elif values.get("override") and keys.lacks("limits"):
         keys.fault("override needs limits: it puts them before those of Cinder and the flavor", "override")
     # A word that is there and wrong is told already, and may be what the rule was to say.
     said = [name for name in _EFFECTS if name in keys.given and values.get(name) is not (name == "manage")]
-    said = [name for name in said if name != "release_when_silent" or values.get(name) is not False]
+    said = [name for name in said if name not in _SWITCHES or values.get(name) is not False]
     if not said and keys.lacks("limits", "ceiling", "floor"):
-        keys.fault("says none of limits, ceiling, floor, manage: false and release_when_silent: true")
+        keys.fault(f"says none of limits, ceiling, floor, manage: false, {': true and '.join(_SWITCHES)}: true")
     for name, words in _above(values.get("floor"), values.get("ceiling")):
         keys.fault(words, "floor", name)
     values = keys.done()

@@ -155,6 +155,7 @@ def _effects(rule: Rule) -> list[str]:
         "ceiling": rule.ceiling is not None,
         "floor": rule.floor is not None,
         "release_when_silent": rule.release_when_silent,
+        "boot_volume_by_flavor": rule.boot_volume_by_flavor,
     }
     return [name for name, is_said in said.items() if is_said]
 

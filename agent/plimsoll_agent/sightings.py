@@ -73,7 +73,7 @@ def sight(
     for disk in disks:
         if disk.volume_id is not None:
             volumes[disk.key] = _sighted(disk, before.volumes.get(disk.key), put.get(disk.key), now, boot)
-        if disk.guest.extra_specs is None:
+        if disk.guest.extra_specs is None and disk.guest.by_nova:
             mark = _mark(boot, str(disk.guest.run))
             old = before.guests.get(disk.guest.uuid)
             guests[disk.guest.uuid] = old if old is not None and old.mark == mark else Sighting(mark, now)
@@ -111,7 +111,9 @@ def load(path: Path) -> Sightings | None:
         data = json.loads(content.decode("utf-8"))
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']!r}")
-        return Sightings(*({key: _sighting(one) for key, one in data[name].items()} for name in ("volumes", "guests")))
+        return Sightings(
+            *({key: _sighting(one) for key, one in data[name].items()} for name in ("volumes", "guests"))
+        )
     except UNREADABLE as error:
         raise UnreadableSightings(f"{path}: {type(error).__name__}: {error}") from error
 

@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent import files
+from plimsoll_agent import files, sightings
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.sightings import Sightings
 
 LOG = logging.getLogger(__name__)
 
@@ -82,7 +83,16 @@ RECORD = StateFile(
     " the journal alone, and never loosened",
     missing="begun anew",
 )
-FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD)
+SIGHTINGS = StateFile(
+    "sightings.json",
+    owner="passes",
+    version=sightings.VERSION,
+    what="which volumes, and which guests without a flavor in their definition, the last pass met:"
+    " ``catalogue refresh`` reads it",
+    corrupt="written anew by the next pass; what somebody else's hand made doubtful is asked for again",
+    missing="the same",
+)
+FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,10 @@ class State:
     @property
     def approval(self) -> Path:
         return self.directory / APPROVAL.name
+
+    @property
+    def sightings(self) -> Path:
+        return self.directory / SIGHTINGS.name
 
     def prepare(self) -> None:
         """Make the directory if it is missing. Raises ``StateError``."""
@@ -188,6 +202,23 @@ class State:
         holds = _lines({key: _hold_data(hold) for key, hold in sorted(memory.holds.items())})
         head = f'"version": {MEMORY.version}, "boot": {json.dumps(self.boot)}'
         _save(self.memory, f'{{{head},\n"disks": {disks},\n"holds": {holds}}}\n')
+
+    def load_sightings(self) -> Sightings:
+        """What the last pass met; nothing where that cannot be read."""
+        try:
+            return sightings.load(self.sightings) or Sightings()
+        except sightings.UnreadableSightings as error:
+            LOG.warning("%s", error)
+        except OSError as error:
+            LOG.warning("%s: cannot be read: %s", self.sightings, error.strerror)
+        return Sightings()
+
+    def save_sightings(self, met: Sightings) -> None:
+        """Raises ``StateError``."""
+        try:
+            sightings.save(self.sightings, met)
+        except OSError as error:
+            raise StateError(f"{self.sightings}: cannot be written: {error.strerror}") from error
 
     def load_approval(self) -> Approval | None:
         """Raises ``CorruptState``, ``StateError``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Unmanaged, Wants
 from plimsoll_agent.disk import Disk
@@ -29,8 +30,10 @@ def disk_data(disk: Disk) -> dict[str, object]:
         "pool": disk.pool,
         "namespace": disk.namespace,
         "image": disk.image,
+        "volume_type": disk.volume_type,
         "size": disk.size,
         "encrypted": disk.encrypted,
+        "shareable": disk.shareable,
         "cluster": disk.cluster,
         "monitors": list(disk.monitors),
     }
@@ -70,11 +73,24 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
 def braked_data(braked: Braked) -> dict[str, object]:
     return {
         "edition": braked.edition,
+        "catalogue": braked.catalogue,
         "disks": len(braked.keys),
         "of": braked.of,
         "released": braked.released,
         "loosened": braked.loosened,
         "cut": braked.cut,
+    }
+
+
+def _catalogue_data(known: Catalogue | Unknown | None) -> dict[str, object] | None:
+    """None where none counts: not configured, or not known (see the notes)."""
+    if not isinstance(known, Catalogue):
+        return None
+    return {
+        "source": known.source,
+        "issued": known.issued.isoformat(),
+        "generation": known.generation,
+        "edition": known.edition,
     }
 
 
@@ -92,6 +108,7 @@ def report_data(report: PassReport) -> dict[str, object]:
             }
             for overlooked in report.overlooked
         ],
+        "catalogue": _catalogue_data(report.situation.catalogue),
         "notes": [note.as_record() for note in report.notes],
         "paused": None if report.paused is None else report.paused.as_record(),
         "braked": None if report.braked is None else braked_data(report.braked),

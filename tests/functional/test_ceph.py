@@ -207,7 +207,7 @@ def test_a_child_that_left_for_a_session_of_its_own_holds_nobody_up(stands_in: S
 @pytest.mark.parametrize("where", ["", ">&2"])
 def test_a_flood_is_stopped_and_does_not_fill_the_memory(stands_in: Stands, tmp_path: Path, where: str) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(Rejected, match="ceph says more than 16 MiB"):
+    with pytest.raises(Rejected, match="Ceph says more than 16 MiB"):
         ask(stands_in(f"echo $$ > parent; exec head -c 100000000 /dev/zero {where}"))
     assert gone(tmp_path / "parent")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 60_000, "KiB"

@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from plimsoll_agent.adapters.libvirt import Libvirt
-from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
 
 GROUPS = ("shared", "quiet", "hurt")
 _spent: dict[str, float] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # openstacksdk 4 warns of itself at every turn.
+    config.addinivalue_line("filterwarnings", "ignore:::openstack")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,6 +59,14 @@ def cloud(pytestconfig: pytest.Config) -> Iterator[Cloud]:
     finally:
         if not os.environ.get("PLIMSOLL_LAB_KEEP"):
             cloud.down()
+
+
+@pytest.fixture(scope="session")
+def openstack(cloud: Cloud) -> Iterator[OpenStack]:
+    """Keystone and Cinder, in the same Ceph as the guests' disks."""
+    cloud.up(["openstack"])
+    yield cloud.openstack
+    cloud.openstack.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,7 @@ import pytest
 
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
-from tests.lab.cloud import Cloud, Guest, Image, Server
-from tests.lab.cloud.cephconf import MONITOR_V1_PORT
+from tests.lab.cloud import Cloud, Guest, Image, Server, ports
 from tests.lab.cloud.disk import belonging_to, ephemeral, volume, xml
 from tests.lab.node import Node
 from tests.looking import in_force
@@ -132,7 +131,7 @@ def test_what_nova_wrote_about_a_guest_is_shown(cloud: Cloud, node: Node) -> Non
         assert shown["bus"] == "scsi"
         assert shown["volume"] == guest.disks["sda"].volume_id
         assert shown["size"] == 2**30
-        assert shown["monitors"] == [f"127.0.0.1:{MONITOR_V1_PORT}"]
+        assert shown["monitors"] == [f"127.0.0.1:{ports.MONITOR_V1}"]
         assert shown["cluster"] == cloud.ceph.status()["fsid"]
         told = node.run("disk", "show", guest.uuid, "sda").out
         assert "\u202e" not in told, "nothing that turns a terminal's text around"

@@ -56,6 +56,12 @@ class Plimsoll(App):
 
     NAME = "plimsoll"
 
+    @property
+    def settings_options(self) -> list[str]:
+        """The options that make another plimsoll read the same settings."""
+        files, directories = self.options.config_file or (), self.options.config_dir or ()
+        return [f"--config-file={file}" for file in files] + [f"--config-dir={one}" for one in directories]
+
     def __init__(self) -> None:
         super().__init__(
             description="Keeps block I/O limits in force on the RBD disks of this node's guests.",
@@ -138,3 +144,7 @@ def _flushed() -> bool:
             # Else Python tries again on its way out, and ends with a status of its own (120).
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return all_taken
+
+
+if __name__ == "__main__":
+    main()

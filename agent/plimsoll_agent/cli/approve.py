@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from plimsoll_agent.brake import edition
 from plimsoll_agent.cli.base import LocalCommand, given_reason
-from plimsoll_agent.cli.standing import rules_in_force, state_of, who
+from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force, state_of, who
 from plimsoll_agent.decide import Situation
 from plimsoll_agent.entries import Event, Happening
 from plimsoll_agent.errors import UsageError
@@ -33,14 +33,14 @@ class _NodeWord(LocalCommand):
 
 
 class Approve(_NodeWord):
-    """Let through what the brake stopped, under just the rules that EDITION stands for.
+    """Let through what the brake stopped, under just the rules, QoS specs and types that EDITION stands for.
 
-    Where a change of the rules would release many disks, loosen them, or cut them by more than half, a pass
+    Where a change of them would release many disks, loosen them, or cut them by more than half, a pass
     changes none of them, and names the edition. After the approval the next pass changes them; the first pass over
-    the whole node uses the approval up. Look at plimsoll plan first. Other rules need another approval; the same
-    rules file has the same edition on every node.
+    the whole node uses the approval up. Look at plimsoll plan first. Other rules or specs need another approval; the
+    same rules file and the same specs and types have the same edition on every node.
 
-    Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when the rules are others by now.
+    Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when they are others by now.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,10 +55,12 @@ class Approve(_NodeWord):
         in_force, complaint = rules_in_force(settings, state, keep=False)
         if complaint:
             self.app.stderr.write(f"{complaint}\n")
-        present = edition(Situation(now, in_force))
+        known, _ = catalogue_in_force(settings.catalogue, now)
+        present = edition(Situation(now, in_force, catalogue=known))
         if parsed_args.edition != present:
             raise UsageError(
-                f"{parsed_args.edition} does not stand for the rules now, {present} does; see: plimsoll plan"
+                f"{parsed_args.edition} does not stand for the rules {'' if known is None else 'and the catalogue '}"
+                f"as they are now, {present} does; see: plimsoll plan"
             )
         state.prepare()
         state.save_approval(Approval(present, by, now))

@@ -74,7 +74,7 @@ class DiskList(_DiskCommand, lister.Lister):
         return 0
 
 
-LIST_COLUMNS = ("guest", "disk", "volume", "pool", "size", "in_force", "wanted", "state")
+LIST_COLUMNS = ("guest", "disk", "volume", "type", "pool", "size", "in_force", "wanted", "state")
 
 
 def _row(outcome: Outcome) -> tuple[object, ...]:
@@ -83,6 +83,7 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
         Shown(disk.guest.name, report.printable(disk.guest.name)),
         Shown(disk.target, report.printable(disk.target)),
         Shown(disk.volume_id, disk.volume_id or "(own disk)"),
+        Shown(disk.volume_type, report.printable(disk.volume_type or "-")),
         Shown(disk.pool, report.printable(disk.pool)),
         Shown(disk.size, report.short_size(disk.size)),
         Shown(views.limits_data(disk.in_force), report.in_force_words(disk.in_force)),
@@ -115,7 +116,7 @@ class OneDisk(_DiskCommand):
 
     def find(self, parsed_args: argparse.Namespace) -> Outcome:
         """The one disk that is meant. Raises ``UsageError`` when none or several are."""
-        passed = self.look(parsed_args)
+        passed = self.passed = self.look(parsed_args)
         meant = [o for o in passed.outcomes if o.disk.named.means(parsed_args.guest, parsed_args.disk)]
         if len(meant) == 1:
             trouble = meant[0].result.kind is Kind.NOT_KNOWN
@@ -203,7 +204,7 @@ class DiskExplain(OneDisk, lister.Lister):
         outcome = self.find(parsed_args)
         disk, wanted = outcome.disk, outcome.decision.wanted
         self._head = _head(disk)
-        rows = [(report.printable(step.asked), report.answer_words(step.answer)) for step in outcome.decision.trail]
+        rows = [line for step in outcome.decision.trail for line in report.step_lines(step, self.passed.situation)]
         rows.append(("wanted", f"{report.wanted_words(wanted)}, {report.words(wanted.reason)}"))
         history = _history(disk, Record(state_of(self.settings(parsed_args)).record))
         rows.append(("in force", report.in_force_words(disk.in_force) + history))
@@ -224,13 +225,15 @@ class DiskExplain(OneDisk, lister.Lister):
 def _head(disk: Disk) -> str:
     guest = disk.guest
     project = guest.project_name or guest.project
-    parts = (
+    parts: tuple[str, ...] = (
         f"volume {disk.volume_id}" if disk.volume_id else f"own disk {disk.image}",
         report.short_size(disk.size),
         f"pool {disk.pool}",
         f"guest {guest.name}",
         f"project {project}" if project else "not made by Nova",
     )
+    if disk.shareable:
+        parts += ("multi-attached: each of its attachments is limited alone",)
     return report.printable(", ".join(parts))
 
 

@@ -8,12 +8,14 @@ import logging
 from contextlib import nullcontext
 
 from plimsoll_agent import report, views
+from plimsoll_agent.adapters.refresher import refresh
 from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits
 from plimsoll_agent.cli.standing import run, standing, state_of
 from plimsoll_agent.config import Settings
+from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
-from plimsoll_agent.passes import Mode
+from plimsoll_agent.passes import Mode, tell_sightings
 
 LOG = logging.getLogger(__name__)
 
@@ -44,12 +46,14 @@ class _Pass(NodeCommand):
         mode: Mode,
         *,
         sure: bool = False,
+        refresh: bool = False,
     ) -> _Ended:
         state = state_of(settings)
         if mode is not Mode.PLAN:
             state.prepare()
         text = parsed_args.format == "text"
         with nullcontext() if mode is Mode.PLAN else state.locked():
+            asked = self._refresh(settings) if refresh else True
             stand = standing(settings, by_hand, look_only=mode is Mode.PLAN, sure=sure)
             with self.libvirt(settings) as hypervisor:
                 passed = run(
@@ -67,7 +71,20 @@ class _Pass(NodeCommand):
             self._say(json.dumps(views.report_data(passed), indent=2))
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
-        return _Ended(passed, mode, sound=stand.complaint is None and not self._unheard)
+        return _Ended(passed, mode, sound=stand.complaint is None and not self._unheard, asked=asked)
+
+    def _refresh(self, settings: Settings) -> bool:
+        """Let the catalogue be fetched anew, for what is attached now; False, and said, where it stays as it was."""
+        stand = standing(settings, look_only=True)
+        with self.libvirt(settings) as hypervisor:
+            tell_sightings(stand.situation, hypervisor, stand.ledger, stand.caution, settings.bounds.at_once)
+        try:
+            said = refresh(self.app.settings_options, settings.catalogue.directory, settings.catalogue.deadline)
+        except PlimsollError as error:
+            LOG.error("%s", error)
+            return False
+        LOG.info("%s", said)
+        return True
 
     def _tell(self, outcome: Outcome) -> None:
         line = report.outcome_line(outcome)
@@ -91,9 +108,10 @@ class _Pass(NodeCommand):
 class _Ended:
     """How a pass ended, as an exit status."""
 
-    def __init__(self, passed: PassReport, mode: Mode, *, sound: bool) -> None:
+    def __init__(self, passed: PassReport, mode: Mode, *, sound: bool, asked: bool) -> None:
         self._passed = passed
         self._sound = sound
+        self._asked = asked
         self._waiting = passed.count(Kind.WAITS) if mode is Mode.ENFORCE else 0
         self._braked = passed.braked is not None and mode is Mode.ENFORCE
 
@@ -108,7 +126,7 @@ class _Ended:
         if not self._sound or self._braked:
             return 1
         if not self._passed.failures and not self._waiting:
-            return 3 if self._passed.notes else 0
+            return 3 if self._passed.notes or not self._asked else 0
         return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED) else 1
 
 
@@ -143,13 +161,25 @@ class Enforce(_Pass):
             " changing",
         )
         parser.add_argument("--mode", choices=("observe", "enforce"), help="instead of the mode in the settings")
+        parser.add_argument(
+            "--refresh",
+            action="store_true",
+            help="first let plimsoll catalogue refresh ask Cinder, as its own user; where it fails, the pass goes on"
+            " with what was said last, and ends with status 3",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         by_hand = given_limits(parsed_args)
         settings = self.settings(parsed_args)
         mode = _mode(parsed_args, settings, by_hand)
-        ended = self.do(parsed_args, settings, by_hand, mode, sure=parsed_args.yes)
+        if parsed_args.refresh and mode is Mode.PLAN:
+            raise UsageError(
+                "--refresh keeps what Cinder says, a dry run nothing; see: plimsoll catalogue diff"
+            )
+        if parsed_args.refresh and settings.catalogue.source == "none":
+            raise UsageError("--refresh has nobody to ask: [catalogue] source is none")
+        ended = self.do(parsed_args, settings, by_hand, mode, sure=parsed_args.yes, refresh=parsed_args.refresh)
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
             why = "This was a dry run" if mode is Mode.PLAN else "The mode is observe (--mode enforce is the other)"
             self._say(f"{why}: nothing was changed.")

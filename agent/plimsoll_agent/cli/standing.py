@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from plimsoll_agent import clusters, config, rulesfile
+from plimsoll_agent import catalogue, clusters, config, rulesfile
 from plimsoll_agent.adapters.ceph import Ceph
-from plimsoll_agent.config import Settings
+from plimsoll_agent.catalogue import Catalogue, CatalogueError
+from plimsoll_agent.config import CatalogueSettings, Settings
 from plimsoll_agent.decide import Situation
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.gate import Gate
@@ -23,7 +24,10 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Outcome, PassReport, Scope
 from plimsoll_agent.passes import Caution, Mode, run_pass
 from plimsoll_agent.pause import Pause
+from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.report import minute
 from plimsoll_agent.rules import Rules
+from plimsoll_agent.sightings import Sightings
 from plimsoll_agent.sources import SOURCES
 from plimsoll_agent.state import State, StateError
 
@@ -59,17 +63,57 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     in_force, complaint = rules_in_force(settings, state, keep=not look_only)
     if by_hand is not None:
         in_force = in_force.with_command_line(by_hand)
+    known, doubt = catalogue_in_force(settings.catalogue, now)
     ledger = Ledger(state, who())
+    if doubt is not None:
+        ledger.notes.append(doubt)
     memory = ledger.recall(now, look_only=look_only)
     brake = None if sure else replace(settings.brake, approved=ledger.approved(look_only=look_only))
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
     return Standing(
-        Situation(now, in_force, memory.disks, memory.holds),
+        Situation(
+            now,
+            in_force,
+            memory.disks,
+            memory.holds,
+            known,
+            Sightings() if known is None else state.load_sightings(),
+            settings.catalogue.nova,
+        ),
         ledger,
         Caution(brake, gate, Pause(settings.pause_file).reason, None if sure else settings.rounds),
         complaint,
     )
+
+
+def catalogue_in_force(
+    settings: CatalogueSettings, now: datetime
+) -> tuple[Catalogue | Unknown | None, Reason | None]:
+    """What the control plane said last, and what is to be said about it: that it is old, or why nobody knows it.
+
+    What it said last counts through an outage, as long as ``keep_for`` lets it.
+    """
+    if settings.source == "none":
+        return None, None
+    try:
+        known = catalogue.load(settings.directory)
+    except CatalogueError as error:
+        return _nobody_knows(Code.CATALOGUE_UNREADABLE, str(error))
+    if known is None:
+        return _nobody_knows(Code.NO_CATALOGUE, f"{settings.directory}; see: plimsoll catalogue refresh")
+    age = known.age(now)
+    since = f"since {minute(known.issued)}"
+    if 0 < settings.keep_for < age.total_seconds():
+        return _nobody_knows(Code.CATALOGUE_OUTDATED, f"nothing new from {known.source} {since}")
+    if age.total_seconds() > settings.old_after:
+        return known, because(Code.CATALOGUE_OLD, detail=f"nothing new from {known.source} {since}")
+    return known, None
+
+
+def _nobody_knows(code: Code, detail: str) -> tuple[Unknown, Reason]:
+    reason = because(code, detail=detail)
+    return Unknown(reason), reason
 
 
 def rules_in_force(settings: Settings, state: State, *, keep: bool) -> tuple[Rules, str | None]:

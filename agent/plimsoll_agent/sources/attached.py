@@ -13,10 +13,14 @@ _ASKED = "attached with"
 def limits_of_others(disk: Disk, situation: Situation) -> tuple[Step, ...]:
     """A disk whose definition has limits that plimsoll did not set is left alone; a rule may override.
 
+    Not so a volume of which Cinder said that nothing limits it: what it was attached with is of old.
+
     The definition decides, not QEMU: Nova and Cinder speak through it. A limit that stands in QEMU alone was
     set behind libvirt's back and is nobody's promise. While a hold stands on the disk, or has just ended, what
     it had before counts.
     """
+    if disk.volume_id is not None and situation.catalogue is not None:
+        return ()
     if isinstance(disk.defined, Unknown):
         return (Step(_ASKED, disk.defined),)
     remembered = situation.ours(disk)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import adminsocket, cephconf
+from . import adminsocket, cephconf, ports
 from .command import LabError, run
 from .daemon import Daemon
 from .layout import Layout
@@ -161,7 +161,7 @@ class Ceph:
 
     def _make_monitor(self, fsid: str) -> None:
         monmap = self._layout.root / "ceph/monmap"
-        address = f"[v2:127.0.0.1:{cephconf.MONITOR_V2_PORT},v1:127.0.0.1:{cephconf.MONITOR_V1_PORT}]"
+        address = f"[v2:127.0.0.1:{ports.MONITOR_V2},v1:127.0.0.1:{ports.MONITOR_V1}]"
         run(["monmaptool", "--create", "--fsid", fsid, "--addv", "a", address, monmap])
         keyring = self._layout.root / "ceph/all.keyring"
         words = ["--mkfs", "-i", "a", "--monmap", str(monmap), "--keyring", str(keyring)]

@@ -8,14 +8,10 @@ import struct
 import time
 from pathlib import Path
 
+from . import ports
+
 OSDS = (0, 1, 2)
 POOLS = ("volumes", "vms", "images")
-# Away from a stock Ceph's 3300, 6789 and 6800-7300, and below the kernel's ephemeral range. A second cloud
-# on the same machine needs an offset (200, say) besides a directory of its own.
-OFFSET = int(os.environ.get("PLIMSOLL_LAB_PORT_OFFSET") or 0)
-MONITOR_V2_PORT = 23300 + OFFSET
-MONITOR_V1_PORT = 26789 + OFFSET
-DAEMON_PORTS = (26800 + OFFSET, 26899 + OFFSET)
 OSD_SIZE = 4 * 1024**3
 # The defaults let each OSD hold several tables of 256 MiB in memory.
 ROCKSDB = (
@@ -58,11 +54,11 @@ def conf(root: Path, fsid: str) -> str:
 [global]
 fsid = {fsid}
 mon initial members = a
-mon host = [v2:127.0.0.1:{MONITOR_V2_PORT}/0,v1:127.0.0.1:{MONITOR_V1_PORT}/0]
+mon host = [v2:127.0.0.1:{ports.MONITOR_V2}/0,v1:127.0.0.1:{ports.MONITOR_V1}/0]
 public addr = 127.0.0.1
 cluster addr = 127.0.0.1
-ms bind port min = {DAEMON_PORTS[0]}
-ms bind port max = {DAEMON_PORTS[1]}
+ms bind port min = {ports.CEPH_DAEMONS[0]}
+ms bind port max = {ports.CEPH_DAEMONS[1]}
 auth cluster required = cephx
 auth service required = cephx
 auth client required = cephx

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import domain, image, preflight, progress
+from . import disk, domain, image, keep, openstack, preflight, progress, servicesenv
+from .attachment import Attachment
 from .booted import BootedGuest
 from .ceph import Ceph
 from .command import LabError
@@ -20,6 +21,7 @@ from .guest import Guest
 from .layout import Layout
 from .libvirtd import Libvirt, bindings
 from .namespace import Namespace
+from .openstack import OpenStack
 from .progress import PARTS
 
 Say = Callable[[str], None]
@@ -33,6 +35,7 @@ class Cloud:
         self.namespace = Namespace(self.layout)
         self.ceph = Ceph(self.layout, self.namespace)
         self.libvirt = Libvirt(self.layout, self.namespace)
+        self.openstack = OpenStack(self.layout, self.namespace)
         self.say = say
 
     @property
@@ -54,7 +57,7 @@ class Cloud:
         preflight.check_root()
         self.layout.check()
         chosen = progress.with_what_they_need(parts)
-        preflight.check_packages(image_needed="guest" in chosen and image.cached(self.layout.cache) is None)
+        preflight.check_packages(*self._packages(chosen))
         bindings()
         with self.layout.locked(self.say):
             if self.namespace.supervisor_pid() is None or progress.half_made(self.layout):
@@ -65,18 +68,36 @@ class Cloud:
     def make_image(self) -> None:
         """The booted guest's image, made once and kept; `up` makes it too where it is missing."""
         preflight.check_root()
-        preflight.check_packages(image_needed=image.cached(self.layout.cache) is None)
+        preflight.check_packages(*self._packages(["guest"]))
         image.ensure(self.layout.cache, self.say)
+
+    def make_environment(self) -> None:
+        """The Python environment of OpenStack's services, likewise."""
+        preflight.check_root()
+        preflight.check_packages(*self._packages(["openstack"]))
+        servicesenv.ensure(self.layout.cache, self.say)
+
+    def _packages(self, parts: Sequence[str]) -> list[dict[str, str]]:
+        """What these parts need beside Ceph, libvirt and QEMU."""
+        needed = []
+        if "guest" in parts and image.cached(self.layout.cache) is None:
+            needed.append(preflight.FOR_THE_IMAGE)
+        if "openstack" in parts:
+            needed.append(preflight.FOR_OPENSTACK)
+        if "nova" in parts:
+            needed.append(preflight.FOR_NOVA)
+        return needed
 
     def down(self) -> None:
         """End everything and remove it, however it was left. The cached guest image stays."""
         preflight.check_root()
         self.layout.check()
-        image.tidy(self.layout.cache)
+        keep.tidy(self.layout.cache)
         if not self.layout.root.exists():
             return
         with self.layout.locked(self.say):
             self._wipe()
+            self.openstack.close()
             self.libvirt.close()  # not before: a libvirtd that was stopped would never answer the farewell
             self.layout.lock.unlink()
             self.layout.root.rmdir()
@@ -117,6 +138,7 @@ class Cloud:
             "ceph": (self._make_ceph, self.ceph.heal),
             "libvirt": (self._make_libvirt, self.libvirt.daemon.heal),
             "guest": (self._booted.make, self._booted.heal),
+            "openstack": (self._make_openstack, self.openstack.heal),
         }
         make, heal = makers[part]
         if progress.state(self.layout, part) == "up":
@@ -136,6 +158,11 @@ class Cloud:
     def _make_libvirt(self) -> str:
         self.libvirt.make(self.ceph.key("client.cinder"))
         return "libvirtd up"
+
+    def _make_openstack(self) -> str:
+        preflight.check_ports(openstack.PORTS)
+        self.openstack.make(self.say)
+        return "Keystone and Cinder up"
 
     # --- guests
 
@@ -166,9 +193,9 @@ class Cloud:
         planned = []
         for disks in disks_of_each:
             guest_uuid = str(uuid.uuid4())
-            planned.append((guest_uuid, [belonging_to(guest_uuid, disk) for disk in disks]))
+            planned.append((guest_uuid, [belonging_to(guest_uuid, one) for one in disks]))
         self.ceph.batch(
-            [{"create": [disk.image.pool, disk.image.image, disk.size]} for _, disks in planned for disk in disks]
+            [{"create": [one.image.pool, one.image.image, one.size]} for _, disks in planned for one in disks]
         )
         paused = bindings().VIR_DOMAIN_START_PAUSED
         return [
@@ -201,9 +228,30 @@ class Cloud:
         return [Guest(self, one.name(), one.UUIDString()) for one in self.libvirt.shared().listAllDomains()]
 
     def destroy_guests(self, guests: Iterable[Guest]) -> None:
-        """End them and remove their images."""
-        images = [image for guest in guests for image in guest.undefine()]
+        """End them and remove their images, except for those of Cinder's volumes."""
+        images = [image for guest in guests for image in guest.undefine() if not self.openstack.owns(image.volume_id)]
         self.ceph.batch([{"remove": [image.pool, image.image]} for image in images])
+
+    # --- Cinder's volumes on these guests
+
+    def attach_volume(self, guest: Guest, volume_id: str) -> Attachment:
+        """As Nova does it: Cinder's attachment first, then the disk with what Cinder handed out, limits too."""
+        target = guest.free_target(disk.volume())
+        attachment = self.openstack.attach(volume_id, guest.uuid, target)
+        guest.plug(attachment.disk(), target)
+        self.openstack.complete(attachment)
+        return attachment
+
+    def extend_volume(self, guest: Guest, attachment: Attachment, size_gib: int) -> None:
+        """Cinder's volume, and then the disk of the guest."""
+        self.openstack.extend(attachment.volume_id, size_gib)
+        in_bytes = 1  # VIR_DOMAIN_BLOCK_RESIZE_BYTES
+        guest.domain().blockResize(attachment.target, size_gib * disk.GIB, in_bytes)
+
+    def detach_volume(self, guest: Guest, attachment: Attachment) -> None:
+        """Not from a paused guest, which never lets go: destroy that, and have Cinder detach."""
+        guest.detach(attachment.target, plugged=True)
+        self.openstack.detach(attachment)
 
     def next_name(self) -> str:
         """instance-00000001 and so on: a number is never given twice."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from xml.sax.saxutils import quoteattr
 
-from .cephconf import MONITOR_V1_PORT
+from . import ports
 from .libvirtd import SECRET
 
 GIB = 1024**3
@@ -90,7 +90,7 @@ def xml(disk: Disk, target: str) -> str:
     <secret type='ceph' uuid='{SECRET}'/>
   </auth>
   <source protocol='rbd' name={quoteattr(f"{image.pool}/{image.image}")}>
-    <host name='127.0.0.1' port='{MONITOR_V1_PORT}'/>
+    <host name='127.0.0.1' port='{ports.MONITOR_V1}'/>
   </source>
   <target dev='{target}' bus='{disk.bus}'/>
   {f"<iotune>{iotune}</iotune>" if iotune else ""}

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # before, and the request fails after 20 s or as a JSON error. 40000 bytes of input always arrived.
 INPUT_LIMIT = 40000
 
+_LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE
+_LIVE_AND_CONFIG = 3
+
 
 @dataclass(frozen=True)
 class Completed:
@@ -79,20 +82,33 @@ class Guest:
         On the scsi bus only where the guest was made with a disk on it, which brings the controller.
         """
         disk = disk_module.belonging_to(self.uuid, disk)
-        (target,) = disk_module.targets([disk], taken=set(self.disks))
+        target = self.free_target(disk)
         self._cloud.ceph.create_image(disk.image.pool, disk.image.image, disk.size)
         self._on_domain("attachDevice", disk_module.xml(disk, target))
         return target
 
-    def detach(self, target: str, timeout: float = 30) -> None:
-        """Detach, and wait until the guest has let go, which a paused one never does. The image stays."""
+    def free_target(self, disk: Disk) -> str:
+        """Where the disk would be attached."""
+        (target,) = disk_module.targets([disk], taken=set(self.disks))
+        return target
+
+    def plug(self, disk: Disk, target: str) -> None:
+        """Attach a disk whose image is there, as Nova does: to what runs and to the definition alike."""
+        self._on_domain("attachDeviceFlags", disk_module.xml(disk, target), _LIVE_AND_CONFIG)
+
+    def detach(self, target: str, timeout: float = 30, plugged: bool = False) -> None:
+        """Detach, and wait until the guest has let go, which a paused one never does. The image stays.
+
+        ``plugged``: it was attached by ``plug``, so it goes from the definition as well.
+        """
         for element in ET.fromstring(self.domain().XMLDesc()).iterfind("devices/disk"):
             found = element.find("target")
             if found is not None and found.get("dev") == target:
                 break
         else:
             raise LabError(f"{self.name} has no disk {target}")
-        self._on_domain("detachDevice", ET.tostring(element, encoding="unicode"))
+        flags = _LIVE_AND_CONFIG if plugged else _LIVE
+        self._on_domain("detachDeviceFlags", ET.tostring(element, encoding="unicode"), flags)
         deadline = time.monotonic() + timeout
         while target in self.disks:
             if time.monotonic() > deadline:
@@ -158,9 +174,9 @@ class Guest:
                     raise LabError(f"{self.name}: no guest-ping after {timeout:g} s ({error})") from None
             time.sleep(0.3)
 
-    def _on_domain(self, method: str, xml: str) -> None:
+    def _on_domain(self, method: str, *arguments: object) -> None:
         try:
-            getattr(self.domain(), method)(xml)
+            getattr(self.domain(), method)(*arguments)
         except bindings().libvirtError as error:
             raise LabError(f"{self.name}: {method}: {error}") from None
 

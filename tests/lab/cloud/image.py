@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import recipe
+from . import keep, recipe
 from .command import LabError, run
 
 BUILD_SPACE = 4 * 1024**3
@@ -30,44 +28,21 @@ def cached(cache: Path) -> GuestImage | None:
 
 def ensure(cache: Path, say: Callable[[str], None]) -> GuestImage:
     """The image for the present recipe, built first if there is none; others' builds are waited for."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _drop_abandoned(cache)
-        found = cached(cache)
-        if found:
-            return found
-        if shutil.disk_usage(cache).free < BUILD_SPACE:
-            raise LabError(f"{cache}: building the guest image needs {BUILD_SPACE >> 30} GiB free")
-        say("image: building the guest image with debootstrap, once, in about 2 minutes")
-        build = Path(tempfile.mkdtemp(prefix="build-", dir=cache))
-        try:
-            (build / "out").mkdir()
-            _make(build / "tree", build / "out", build / "log")
-            for outdated in cache.glob("*/root.raw"):
-                shutil.rmtree(outdated.parent)
-            # The rename is the moment from which the image counts.
-            (build / "out").rename(cache / recipe.key())
-        finally:
-            shutil.rmtree(build, ignore_errors=True)
-    return _image(cache / recipe.key())
 
+    def make(build: Path) -> Path:
+        (build / "out").mkdir()
+        _make(build / "tree", build / "out", build / "log")
+        return build / "out"
 
-def tidy(cache: Path) -> None:
-    """Remove what killed builds left, unless a build is under way."""
-    if not cache.is_dir():
-        return
-    with (cache / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        _drop_abandoned(cache)
-
-
-def _drop_abandoned(cache: Path) -> None:
-    for left in cache.glob("build-*"):
-        shutil.rmtree(left, ignore_errors=True)
+    home = keep.ensure(
+        cache,
+        recipe.key(),
+        make,
+        outdated=lambda: (root.parent for root in cache.glob("*/root.raw")),
+        space=BUILD_SPACE,
+        before=lambda: say("image: building the guest image with debootstrap, once, in about 2 minutes"),
+    )
+    return _image(home)
 
 
 def _image(home: Path) -> GuestImage:

@@ -73,6 +73,11 @@ class Layout:
         return self.root / "etc/ceph/ceph.conf"
 
     @property
+    def cache_inside(self) -> Path:
+        """Where the cache is seen, read-only, in the namespace; outside this is an empty directory."""
+        return self.root / "cache"
+
+    @property
     def logs(self) -> Path:
         return self.root / "var/log"
 

@@ -39,6 +39,9 @@ class Namespace:
         """Start a supervisor over an empty root. The caller holds the root's lock."""
         self._write_accounts()
         covered = COVERED | {file.lstrip("/"): file for file in COVERED_FILES}
+        # It may lie below one of the directories that are covered.
+        shown = {self.layout.cache_inside.name: str(self.layout.cache)}
+        self.layout.cache.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.layout.alive, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # Whoever inherits the descriptor lives in the namespace, so the lock goes with the last of them.
@@ -48,7 +51,7 @@ class Namespace:
                     [
                         *("unshare", "--fork", "--pid", "--mount-proc", "--mount", "--kill-child", "--"),
                         *(sys.executable, "-I", str(Path(__file__).with_name("supervisor.py"))),
-                        *(str(self.layout.root), json.dumps(covered)),
+                        *(str(self.layout.root), json.dumps(shown), json.dumps(covered)),
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=log,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 
-from . import cephconf
+from . import ports
 from .command import LabError
 from .layout import Layout
 
@@ -26,6 +27,13 @@ PACKAGES = {
     "qemu-block-extra": f"{LIBRARIES}/qemu/block-rbd.so",
 }
 FOR_THE_IMAGE = {"debootstrap": "/usr/sbin/debootstrap", "e2fsprogs": "/usr/sbin/mke2fs"}
+BINDINGS = "/usr/lib/python3/dist-packages"
+FOR_OPENSTACK = {
+    "python3-rados": f"{BINDINGS}/rados.cpython-311-x86_64-linux-gnu.so",
+    "python3-rbd": f"{BINDINGS}/rbd.cpython-311-x86_64-linux-gnu.so",
+    "python3-venv": "/usr/lib/python3.11/ensurepip/__init__.py",
+}
+FOR_NOVA = {"mariadb-server-core": "/usr/sbin/mariadbd", "rabbitmq-server": "/usr/lib/rabbitmq/bin/rabbitmq-server"}
 
 
 def check_root() -> None:
@@ -33,8 +41,10 @@ def check_root() -> None:
         raise LabError("the cloud needs root: it starts daemons in a namespace of their own")
 
 
-def check_packages(image_needed: bool) -> None:
-    wanted = PACKAGES | (FOR_THE_IMAGE if image_needed else {})
+def check_packages(*more: dict[str, str]) -> None:
+    wanted = PACKAGES
+    for each in more:
+        wanted = wanted | each
     missing = [package for package, file in wanted.items() if not Path(file).exists()]
     if missing:
         raise LabError(f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}")
@@ -46,9 +56,9 @@ def check_space(layout: Layout) -> None:
         raise LabError(f"{layout.root}: {free >> 30} GiB free, and the cloud may need {SPACE >> 30}")
 
 
-def check_ports() -> None:
-    """Only the monitor's ports are fixed; the other daemons take free ones of a range."""
-    for port in (cephconf.MONITOR_V2_PORT, cephconf.MONITOR_V1_PORT):
+def check_ports(wanted: Iterable[int] = (ports.MONITOR_V2, ports.MONITOR_V1)) -> None:
+    """Ceph's other daemons take free ones of a range."""
+    for port in wanted:
         with socket.socket() as attempt:
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -8,18 +8,27 @@ from typing import Literal
 from .command import LabError
 from .layout import Layout
 
-PARTS = ("ceph", "libvirt", "guest")
+# Each part and what it stands on: libvirt's secret holds a key of Ceph, Nova asks Keystone and Cinder, and so on.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "ceph": (),
+    "libvirt": ("ceph",),
+    "guest": ("ceph", "libvirt"),
+    "openstack": ("ceph", "libvirt"),
+    "nova": ("ceph", "libvirt", "openstack"),
+}
+PARTS = tuple(NEEDS)
 
 State = Literal["down", "begun", "up"]
 
 
 def with_what_they_need(wanted: Iterable[str]) -> tuple[str, ...]:
-    """libvirt's secret holds a key of Ceph, and the guest needs both: each part stands on those before it."""
+    """In the order in which they come up."""
     chosen = list(wanted)
     unknown = [part for part in chosen if part not in PARTS]
     if unknown:
         raise LabError(f"no part {unknown[0]}: there are {', '.join(PARTS)}")
-    return PARTS[: max((PARTS.index(part) + 1 for part in chosen), default=0)]
+    needed = {need for part in chosen for need in NEEDS[part]}
+    return tuple(part for part in PARTS if part in needed or part in chosen)
 
 
 def state(layout: Layout, part: str) -> State:

@@ -21,7 +21,10 @@ from pathlib import Path
 from typing import Any
 
 
-def main(root: Path, covered: dict[str, str]) -> None:
+def main(root: Path, shown: dict[str, str], covered: dict[str, str]) -> None:
+    for private, public in shown.items():
+        (root / private).mkdir(exist_ok=True)
+        subprocess.run(["mount", "-o", "bind,ro", public, root / private], check=True)
     for private, public in covered.items():
         if not (root / private).is_file():
             (root / private).mkdir(parents=True, exist_ok=True)
@@ -109,4 +112,4 @@ def _spawn(argv: list[str], log: str) -> int:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]))

@@ -1,0 +1,114 @@
+"""Another program, in a process that can be killed with all that it started."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll_agent.errors import Rejected, Unanswered, Unreachable
+
+_LONGEST_ANSWER = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended, and what it said."""
+
+    status: int
+    out: bytes
+    complaint: bytes
+
+    @property
+    def last_complaint(self) -> str:
+        lines = [line.strip() for line in self.complaint.decode("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1][:300] if lines else "without a word"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The user that a program runs as, with its groups."""
+
+    user: int
+    group: int
+    groups: tuple[int, ...] = field(default=())
+
+    def as_options(self) -> dict[str, Any]:
+        return {"user": self.user, "group": self.group, "extra_groups": self.groups}
+
+
+def run(
+    who: str, argv: Sequence[str], seconds: float, *, environment: Mapping[str, str], account: Account | None = None
+) -> Ended:
+    """Run it until it ends by itself; ``who`` is its name for people, ``account`` somebody else than we are.
+
+    Raises ``Unreachable`` where it cannot be started, ``Unanswered`` after the deadline, ``Rejected`` when it says
+    more than anybody would.
+    """
+    try:
+        # A session of its own: what it starts is killed with it.
+        process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            **(account.as_options() if account else {}),
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Unreachable(f"{argv[0]}: cannot be run: {why}") from error
+    try:
+        out, complaint = _said(who, process, time.monotonic() + seconds)
+    except TimeoutError as error:
+        raise Unanswered(f"no answer from {who} within {seconds:g} s") from error
+    finally:
+        _end(process)
+    return Ended(process.returncode, out, complaint)
+
+
+def _said(who: str, process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
+    """What it says until it ends. Raises ``TimeoutError`` then, ``Rejected`` when it will not stop."""
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    said = {stream.fileno(): bytearray() for stream in streams}
+    with selectors.DefaultSelector() as selector:
+        for number in said:
+            selector.register(number, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select(_left(end)):
+                more = os.read(key.fd, 65536)
+                said[key.fd] += more
+                if not more:
+                    selector.unregister(key.fd)
+                elif len(said[key.fd]) > _LONGEST_ANSWER:
+                    raise Rejected(f"{who} says more than {_LONGEST_ANSWER // 2**20} MiB")
+    # Not wait(): while nobody has reaped it, its number is that of its group, and of no other.
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(min(0.01, _left(end)))
+    out, complaint = (bytes(words) for words in said.values())
+    return out, complaint
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of it and of what it started, and reap it; one that even that does not stop is left."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

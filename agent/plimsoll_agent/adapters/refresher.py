@@ -1,0 +1,52 @@
+"""``plimsoll catalogue refresh`` as another process: a pass itself has no HTTP client, and no keys."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from plimsoll_agent.adapters import program
+from plimsoll_agent.adapters.program import Account
+from plimsoll_agent.errors import ConfigError, Rejected
+
+# Beyond its own deadline: for the start of an interpreter, and to say what went wrong.
+_GRACE = 10.0
+
+
+def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
+    """Run it to its end, as the user whom the catalogue's directory belongs to; returns what it said.
+
+    ``options`` stand before the command; ``deadline`` is its own, in seconds. Raises ``PlimsollError`` when the
+    catalogue is not what the control plane says now.
+    """
+    argv = [sys.executable, "-I", "-m", "plimsoll_agent.cli.app", *options, "catalogue", "refresh", "--now"]
+    account = _owner(directory)
+    ended = program.run(
+        "plimsoll catalogue refresh", argv, deadline + _GRACE, environment=_environment(account), account=account
+    )
+    if ended.status != 0:
+        raise Rejected(ended.last_complaint)
+    return ended.out.decode("utf-8", "replace").strip()
+
+
+def _owner(directory: Path) -> Account | None:
+    """Whom root stands aside for: the refresher's user, with the groups that let it read what a pass met."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        owner = directory.stat()
+        user = pwd.getpwuid(owner.st_uid)
+    except (OSError, KeyError) as error:
+        raise ConfigError(f"{directory}: must be there, and belong to the refresher's user: {error}") from error
+    if owner.st_uid == 0:
+        return None
+    return Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
+
+
+def _environment(account: Account | None) -> dict[str, str]:
+    """Ours; the home is that of who runs it, since clouds.yaml may be there."""
+    home = {} if account is None else {"HOME": pwd.getpwuid(account.user).pw_dir}
+    return {name: value for name, value in os.environ.items() if name != "JOURNAL_STREAM"} | home

@@ -1,0 +1,32 @@
+"""A flavor's ``quota:disk_*``: the limits of a guest's own disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plimsoll_agent.limits import PARAMETERS, Limits
+from plimsoll_agent.qosspec import libvirts_number
+from plimsoll_agent.reason import Code, Unknown, because
+
+# Nova has the six bases alone; the bursts and their lengths are plimsoll's. No size: nobody asked for one.
+_ITEMS = {f"disk_{parameter.name}": parameter.name for parameter in PARAMETERS if parameter.role != "size"}
+
+
+def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
+    """The limits that a flavor gives to each local disk of its guests, None when it has no such key at all.
+
+    ``Unknown`` where libvirt or QEMU would refuse the guest, and for a burst that they would refuse.
+    """
+    given: dict[str, str] = {}
+    for key, value in extra_specs.items():
+        # nova/virt/libvirt/imagebackend.py, Image.disk_qos: nobody looks at what follows a second colon.
+        scope = key.split(":")
+        if len(scope) > 1 and scope[0] == "quota" and scope[1] in _ITEMS:
+            given[scope[1]] = value
+    if not given:
+        return None
+    try:
+        numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in given.items()}
+        return Limits.from_mapping(numbers)
+    except ValueError as refused:
+        return Unknown(because(Code.QOS_SPEC_UNREADABLE, spec="quota:disk_*", detail=str(refused)))
