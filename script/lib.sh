@@ -33,7 +33,7 @@ install_packages() {
 }
 
 # What setup depends on: when it changes, setup has to run again.
-fingerprint() { cat setup.cfg script/constraints.txt script/packages.txt | sha256sum; }
+fingerprint() { cat setup.cfg script/*.txt | sha256sum; }
 
 ensure_setup() {
     if [ ! -f .venv/setup-done ] || [ "$(cat .venv/setup-done)" != "$(fingerprint)" ] || [ -n "$(missing_packages)" ]; then

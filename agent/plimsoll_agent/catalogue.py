@@ -128,7 +128,7 @@ def load(directory: Path) -> Catalogue | None:
         check_envelope(envelope, KIND, VERSION, str(path))
         return _catalogue(envelope)
     except UNREADABLE as error:
-        raise CorruptCatalogue(f"{path}: is corrupt: {type(error).__name__}: {error}") from error
+        raise CorruptCatalogue(f"{path}: is corrupt: {type(error).__name__}: {str(error)[:200]}") from error
 
 
 def save(directory: Path, catalogue: Catalogue) -> None:

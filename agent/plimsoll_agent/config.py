@@ -147,6 +147,11 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="A file with one section, [openstack], of keystoneauth's settings (auth_type, auth_url and so on)."
             " Only the user of plimsoll catalogue refresh needs to read it; a pass never does.",
         ),
+        cfg.StrOpt(
+            "host",
+            default="",
+            help="What Nova calls this node ([DEFAULT] host of its nova.conf). When empty, the node's own host name.",
+        ),
         cfg.BoolOpt(
             "nova",
             default=True,
@@ -301,6 +306,7 @@ def _settings(conf: Any) -> Settings:
             deadline=conf.catalogue.deadline,
             cloud=conf.catalogue.cloud,
             credentials_file=Path(conf.catalogue.credentials_file),
+            host=conf.catalogue.host,
             nova=conf.catalogue.nova,
             region_file=conf.catalogue.region_file,
             region_key=Path(conf.catalogue.region_key),

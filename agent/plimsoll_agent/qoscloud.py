@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from plimsoll_agent.errors import Rejected, Unreachable
+from plimsoll_agent.cloudapi import BLOCK_STORAGE, CloudApi
+from plimsoll_agent.errors import Rejected
 from plimsoll_agent.qosfile import Declared, Spec, Type
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.report import printable
 
 QOS_SPECS_ID_POLICY = "volume_extension:access_types_qos_specs_id"
+T = TypeVar("T")
+Named = TypeVar("Named", QosSpec, "LiveType")
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
-class BlockStorage(Protocol):
-    """Cinder's API, below ``/v3/{project}``; an answer is its JSON.
+class Cinder(CloudApi, Protocol):
+    """``CloudApi`` of one who may change things. Every call raises what its ``get`` raises.
 
-    Every call raises ``Rejected`` where Cinder says no, ``Unreachable`` where there is no answer of its own, and
-    ``Unanswered`` where the deadline passed and nobody knows whether it was done.
+    After ``Unreachable`` and ``Unanswered`` nobody knows whether what was asked for was done.
     """
 
-    def get(self, path: str, /, **query: str) -> Any: ...
+    def post(self, service: str, path: str, body: object) -> Any:
+        """What the POST answers, parsed; None where it is empty."""
 
-    def post(self, path: str, body: object, /) -> Any: ...
+    def put(self, service: str, path: str, body: object) -> Any:
+        """As ``post``."""
 
-    def put(self, path: str, body: object, /) -> Any: ...
-
-    def delete(self, path: str, /, **query: str) -> Any: ...
+    def delete(self, service: str, path: str, params: Mapping[str, str] | None = None) -> Any:
+        """As ``post``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,45 +76,76 @@ class Attached:
     gib: int
 
 
-def read(api: BlockStorage) -> Live:
-    """In three calls, unless there are more than a page of something. Raises what ``BlockStorage`` raises."""
-    specs = _each(api, "/qos-specs", "qos_specs", QosSpec.read)
+def read(api: CloudApi) -> Live:
+    """In three calls, unless there are more than a page of something. Raises what ``CloudApi`` raises."""
+    specs = tuple(_each(api, "/qos-specs", "qos_specs", QosSpec.read))
     names = {spec.id: spec.name for spec in specs}
     # Without the word is_public an administrator is shown the public ones only.
-    types = _each(api, "/types", "volume_types", lambda value: _type(value, names), is_public="None")
+    types = _each(api, "/types", "volume_types", lambda value: _type(value, names), {"is_public": "None"})
     return Live(_by_name("QoS specs", specs), _by_name("volume types", types), _default(api))
 
 
-def attached(api: BlockStorage) -> tuple[Attached, ...]:
-    """Every attached volume of the region, a page at a time. Raises what ``BlockStorage`` raises."""
-    # Not those of a moment's other status (extending, retyping): their number is small, and a page of detached ones
-    # costs as much as one of these.
-    volumes = _each(api, "/volumes/detail", "volumes", _attached, all_tenants="1", status="in-use")
-    return tuple(volumes)
+def attached(api: CloudApi) -> tuple[Attached, ...]:
+    """Every attached volume of the region, a page at a time. Raises what ``CloudApi`` raises."""
+    # Volumes that just extend or retype are missed: they are few, and pages of detached ones cost as much as these.
+    return tuple(_each(api, "/volumes/detail", "volumes", _attached, {"all_tenants": "1", "status": "in-use"}))
 
 
-def _each[T](api: BlockStorage, path: str, word: str, make: Callable[[Any], T], **query: str) -> list[T]:
-    made: list[T] = []
-    for page in _pages(api, path, word, query):
+def _type(value: Any, specs: Mapping[str, str]) -> LiveType:
+    if "qos_specs_id" not in value:
+        raise Rejected(
+            "Cinder: does not say which QoS spec a volume type has; its policy"
+            f" {QOS_SPECS_ID_POLICY} must let the user's role through"
+        )
+    extra = value.get("extra_specs")
+    return LiveType(
+        id=_text(value["id"]),
+        name=_text(value["name"]),
+        # A spec that is not there any more is none to Cinder as well (qos_specs.associate_qos_with_type).
+        qos_spec=specs.get(value["qos_specs_id"]),
+        description=value.get("description") or "",
+        public=bool(value.get("is_public", True)),
+        extra_specs=None if extra is None else dict(extra),
+    )
+
+
+def _attached(value: Any) -> Attached:
+    type = value.get("volume_type")
+    return Attached(None if type is None else _text(type), int(value["size"]))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is no name")
+    return value
+
+
+def _by_name(what: str, values: Iterable[Named]) -> dict[str, Named]:
+    named: dict[str, Named] = {}
+    for value in values:
+        # Two requests at one moment can make two of a name, since Cinder's check is no lock. The same one twice is
+        # what pages do.
+        there = named.setdefault(value.name, value)
+        if there.id != value.id:
+            raise Rejected(
+                f"Cinder: there are two {what} named {printable(value.name)} ({there.id} and {value.id}); delete or"
+                " rename one of them first"
+            )
+    return named
+
+
+def _default(api: CloudApi) -> str | None:
+    try:
+        return _text(api.get(BLOCK_STORAGE, "/types/default")["volume_type"]["name"])
+    except (Rejected, *_UNREADABLE):  # there is none, which is allowed
+        return None
+
+
+def _each(
+    api: CloudApi, path: str, word: str, make: Callable[[Any], T], params: Mapping[str, str] | None = None
+) -> Iterator[T]:
+    for page in api.pages(BLOCK_STORAGE, path, word, params):
         try:
-            made += [make(value) for value in page]
+            yield from [make(value) for value in page]
         except _UNREADABLE as error:
-            raise Unreachable(f"Cinder's answer to GET {path} cannot be read: {printable(str(error))}") from error
-    return made
-
-
-def _pages(api: BlockStorage, path: str, word: str, query: Mapping[str, str]) -> Iterator[list[Any]]:
-    """Cinder gives osapi_max_limit (1000) at once, and a link where there may be more."""
-    marker: dict[str, str] = {}
-    while True:
-        answer = api.get(path, **query, **marker)
-        try:
-            page = list(answer[word])
-            links = answer.get(f"{word.removesuffix('s')}_links" if word != "qos_specs" else "qos_specs_links")
-            last = str(page[-1]["id"]) if page else None
-        except _UNREADABLE as error:
-            raise Unreachable(f"Cinder's answer to GET {path} cannot be read: it has no list of {word}") from error
-        yield page
-        if not links or last is None or last == marker.get("marker"):
-            return
-        marker = {"marker": last}
+            raise Rejected(f"Cinder: what it answers to {path} cannot be read: {printable(str(error))}") from error

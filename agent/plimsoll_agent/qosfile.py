@@ -17,7 +17,7 @@ import yaml
 
 from plimsoll_agent import files, lined_yaml
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.qosspec import Consumer
+from plimsoll_agent.qosspec import Consumer, QosSpec
 from plimsoll_agent.report import printable
 from plimsoll_agent.ruleschema import Steps, short
 
@@ -43,6 +43,11 @@ class Spec:
     consumer: str
     keys: Mapping[str, str | None]
     """As Cinder keeps them: text, or null."""
+
+    @property
+    def as_cinders(self) -> QosSpec:
+        """To be linted and evaluated; one that was only declared has no id."""
+        return QosSpec("", self.name, self.consumer, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +79,9 @@ class QosFile:
     origin: str
     document: lined_yaml.Document
 
-    def at(self, *path: str) -> str:
-        """``qos.yaml:7``: the place of what stands at the path, or of the nearest thing around it."""
-        return f"{self.origin}:{self.document.line_of(path)}"
+    def line_of(self, path: Steps) -> int:
+        """The line of what stands at the path, or of the nearest thing around it."""
+        return self.document.line_of(path)
 
 
 def read(path: Path) -> QosFile:
@@ -119,16 +124,20 @@ def text_of(declared: Declared) -> str:
 
     Raises ``ConfigError`` for what no file can say: Cinder takes names that YAML's readers would refuse.
     """
-    data = {
-        "qos_specs": {name: _spec_data(spec) for name, spec in sorted(declared.specs.items())},
-        "volume_types": {name: _type_data(type) for name, type in sorted(declared.types.items())},
-    }
-    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=2**20)
+    text: str = yaml.safe_dump(data_of(declared), sort_keys=False, allow_unicode=True, width=2**20)
     if parse(text, "export").declared != declared:
         raise ConfigError(
             "export: what Cinder has cannot be written to a file that says the same; nothing is written"
         )
     return text
+
+
+def data_of(declared: Declared) -> dict[str, object]:
+    """The same as plain values."""
+    return {
+        "qos_specs": {name: _spec_data(spec) for name, spec in sorted(declared.specs.items())},
+        "volume_types": {name: _type_data(type) for name, type in sorted(declared.types.items())},
+    }
 
 
 class _Reading:

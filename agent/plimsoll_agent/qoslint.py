@@ -60,6 +60,7 @@ WARNINGS = frozenset(
     }
 )
 """Faults of specs that do what they say, though perhaps not what was meant."""
+_BEYOND_COMPARE = (LintCode.NOT_A_NUMBER, LintCode.NEGATIVE, LintCode.TOO_LARGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _faults(spec: QosSpec, rbd: bool) -> Iterator[_Found]:
 
 def _nearest(key: str) -> str | None:
     """The key that was probably meant: a slip, a flavor's name for it, or QEMU's."""
-    plain = key.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("quota:").removeprefix("disk_")
+    plain = key.lower().removeprefix("quota:disk_")
     if plain in _QMP:
         return _QMP[plain]
     near = difflib.get_close_matches(plain, (*_KEYS, *_PER_GB), n=1, cutoff=0.75)
@@ -131,7 +132,7 @@ def _of_base(keys: Mapping[str, str | None], base: str) -> Iterator[_Found]:
         yield base, LintCode.BASE_OVERWRITTEN, {"by": per_gb}
     if not scaled and minimum in keys:
         yield minimum, LintCode.MIN_WITHOUT_PER_GB, {"needs": per_gb}
-    if any(code in (LintCode.NOT_A_NUMBER, LintCode.NEGATIVE) for _, code, _ in values):
+    if any(code in _BEYOND_COMPARE for _, code, _ in values):
         return  # how they stand to each other nobody can say
     if scaled and _number(keys, peak, cinder=True):
         yield peak, LintCode.MAX_IS_CEILING, {"by": per_gb}
@@ -143,7 +144,7 @@ def _of_base(keys: Mapping[str, str | None], base: str) -> Iterator[_Found]:
     seconds = _number(keys, length) or 0
     if seconds > 1 and not burst:
         yield length, LintCode.LENGTH_WITHOUT_MAX, {"needs": peak, "per_gb": per_gb if scaled else None}
-    elif seconds <= VALUE_MAX < seconds * burst:
+    elif seconds * burst > VALUE_MAX:
         yield length, LintCode.TOO_LARGE, {"value": keys[length], "times": peak}
     elif seconds > 1:
         yield length, LintCode.LENGTH_ONLY_HERE, {}

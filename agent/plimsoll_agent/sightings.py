@@ -84,7 +84,7 @@ def _sighted(disk: Disk, before: Sighting | None, ours: Limits | None, now: date
     stirred = before.stirred if before else 0
     mark = _mark(boot, disk.attachment, stirred)
     if before is None or before.mark != mark:
-        return Sighting(_mark(boot, disk.attachment), now)
+        return Sighting(_mark(boot, disk.attachment, 0), now)
     if ours is None or not isinstance(disk.in_force, Limits) or disk.in_force in (ours, before.found):
         return before
     return Sighting(_mark(boot, disk.attachment, stirred + 1), now, stirred + 1, disk.in_force)

@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer()
 
-    do_POST = do_PUT = do_DELETE = do_GET
+    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815  # http.server's names
 
     def _answer(self) -> None:
         cloud = self.server.cloud

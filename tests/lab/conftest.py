@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from plimsoll_agent.adapters.libvirt import Libvirt
-from tests.lab.cloud import Cloud, Guest, OpenStack
+from tests.lab.cloud import Cloud, Guest, Nova, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
 
 GROUPS = ("shared", "quiet", "hurt")
@@ -67,6 +67,13 @@ def openstack(cloud: Cloud) -> Iterator[OpenStack]:
     cloud.up(["openstack"])
     yield cloud.openstack
     cloud.openstack.close()
+
+
+@pytest.fixture(scope="session")
+def nova(openstack: OpenStack, cloud: Cloud) -> Nova:
+    """Nova with one compute node, which takes a minute to come up; its guests are on a libvirtd of their own."""
+    cloud.up(["nova"])
+    return cloud.nova
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,8 @@ class Node:
     ) -> None:
         self.home = home
         self.state = State(home / "state")
+        self.catalogue = home / "catalogue"
+        self.environment = os.environ | {"COLUMNS": "200"}
         self._settings = home / "plimsoll.conf"
         self._settings.write_text(
             f"[DEFAULT]\nmode = {mode}\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
@@ -43,6 +45,24 @@ class Node:
             f"[ceph]\nconf_files = {cloud.ceph.conf}\ndeadline = 5\n"
         )
         self.write_rules(rules)
+
+    def use_cinder(self, cloud: Cloud, **settings: object) -> None:
+        """Let it ask the lab's Cinder itself, as its administrator unless ``cloud`` names another login."""
+        clouds = self.home / "clouds.yaml"
+        if not clouds.exists():
+            cloud.openstack.clouds_yaml(clouds)
+        self.environment["OS_CLIENT_CONFIG_FILE"] = str(clouds)
+        self._catalogue({"source": "openstack", "cloud": "lab", "nova": False} | settings)
+
+    def use_region_file(self, file: Path | str, key: Path, **settings: object) -> None:
+        self._catalogue({"source": "region-file", "region_file": file, "region_key": key} | settings)
+
+    def _catalogue(self, settings: dict[str, object]) -> None:
+        self.catalogue.mkdir(exist_ok=True)
+        said = {"directory": self.catalogue, "interval": 60} | settings
+        lines = "".join(f"{name} = {value}\n" for name, value in said.items())
+        text = self._settings.read_text().partition("[catalogue]")[0]
+        self._settings.write_text(f"{text}[catalogue]\n{lines}")
 
     def set_mode(self, mode: str) -> None:
         """Instead of the one that the node was made with."""
@@ -63,7 +83,7 @@ class Node:
     def start(self, *words: str) -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
         return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "200"}
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment
         )
 
     def run(self, *words: str, timeout: float = 60) -> Ran:

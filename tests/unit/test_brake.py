@@ -69,7 +69,7 @@ def test_a_rule_that_cuts_30_of_100_disks_to_a_hundredth_changes_none_of_them(no
     assert (bronze(node), in_force(node, "gold")) == ({BRONZE}, {gently}), "what is not grave goes on"
     stop = report.braked
     assert stop is not None
-    assert stop == Braked("bbbbbb", stop.keys, of=100, released=0, loosened=0, cut=30)
+    assert stop == Braked("bbbbbb", None, stop.keys, of=100, released=0, loosened=0, cut=30)
     assert codes(report).count(Code.BRAKED) == kinds(report).count("waits") == len(stop.keys) == 30
     waiting = next(outcome.result for outcome in report.outcomes if outcome.result.reason.code is Code.BRAKED)
     assert waiting.reason.facts == {"edition": "bbbbbb", "disks": 30, "of": 100}

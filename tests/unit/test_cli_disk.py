@@ -39,7 +39,7 @@ def hostile_pass() -> PassReport:
     decision = decide(disk, a_situation(rules), SOURCES)
     outcome = Outcome(disk, decision, None, Result(Kind.FAILED, because(Code.REJECTED, detail=HOSTILE)))
     hidden = Overlooked(GuestRef("u", HOSTILE), because(Code.NOT_LOOKED_AT, detail=HOSTILE))
-    return PassReport(Scope(), NOON, 0.0, (outcome,), (hidden,))
+    return PassReport(Scope(), a_situation(rules), 0.0, (outcome,), (hidden,))
 
 
 def printed(command: type, passed: PassReport, state: Path, *words: str) -> list[str]:
@@ -76,5 +76,5 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
     record.conclude([Conclusion(id_, Verdict.DONE)], NOON)
     decision = decide(disk, a_situation(), SOURCES)
     outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
-    lines = printed(DiskExplain, PassReport(Scope(), NOON, 0.0, (outcome,), ()), tmp_path, disk.guest.name)
+    lines = printed(DiskExplain, PassReport(Scope(), a_situation(), 0.0, (outcome,), ()), tmp_path, disk.guest.name)
     assert any("(by plimsoll, rule, run by root)" in line for line in lines)

@@ -21,7 +21,15 @@ def test_the_limits_are_those_that_nova_wrote_for_the_guests_own_disk() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["disk_read_iops_sec", "quota:read_iops_sec", "quota:disk_io_limit", "quota:disk_size_iops_sec", "quota:"]
+    "key",
+    [
+        "disk_read_iops_sec",
+        "hw:disk_read_iops_sec",
+        "quota:read_iops_sec",
+        "quota:disk_io_limit",
+        "quota:disk_size_iops_sec",
+        "quota:",
+    ],
 )
 def test_other_keys_of_a_flavor_are_no_quota_of_its_disks(key: str) -> None:
     assert quota({key: "100"}) is None

@@ -22,7 +22,9 @@ def a_spec(keys: Keys, consumer: str = "front-end") -> QosSpec:
 
 
 def found(keys: Keys, consumer: str = "front-end", *, rbd: bool = True) -> set[tuple[str | None, LintCode]]:
-    return {(fault.key, fault.code) for fault in lint(a_spec(keys, consumer), rbd=rbd)}
+    faults = [(fault.key, fault.code) for fault in lint(a_spec(keys, consumer), rbd=rbd)]
+    assert len(faults) == len(set(faults)), "each is told once"
+    return set(faults)
 
 
 RATE: dict[str, str | None] = {"total_iops_sec": "500"}
@@ -40,10 +42,12 @@ _ONE_FAULT: list[tuple[Keys, str, LintCode]] = [
     (RATE | {"total_iops_sec_max": "1k"}, "total_iops_sec_max", LintCode.NOT_A_NUMBER),
     (BURST | {"total_iops_sec_max_length": "1m"}, "total_iops_sec_max_length", LintCode.NOT_A_NUMBER),
     (RATE | {"size_iops_sec": "4k"}, "size_iops_sec", LintCode.NOT_A_NUMBER),
+    ({"total_iops_sec": "5k", "total_iops_sec_max": "900"}, "total_iops_sec", LintCode.NOT_A_NUMBER),
     ({"total_iops_sec": "-5"}, "total_iops_sec", LintCode.NEGATIVE),
     ({"total_iops_sec_per_gb": "-5"}, "total_iops_sec_per_gb", LintCode.NEGATIVE),
     ({"total_iops_sec": str(10**15 + 1)}, "total_iops_sec", LintCode.TOO_LARGE),
     (BURST | {"total_iops_sec_max_length": str(10**13)}, "total_iops_sec_max_length", LintCode.TOO_LARGE),
+    (BURST | {"total_iops_sec_max_length": str(10**16)}, "total_iops_sec_max_length", LintCode.TOO_LARGE),
     ({"total_iops_sec": "0"}, "total_iops_sec", LintCode.ZERO),
     (RATE | {"total_iops_sec_max": "0"}, "total_iops_sec_max", LintCode.ZERO),
     ({"total_iops_sec_per_gb": "0"}, "total_iops_sec_per_gb", LintCode.ZERO),
@@ -74,7 +78,9 @@ def test_bursts_of_total_and_read_exclude_each_other_as_their_limits_do() -> Non
     keys = {"total_bytes_sec_max": "9", "read_bytes_sec_max": "9", "read_bytes_sec": "9"}
     assert ("total_bytes_sec_max", LintCode.TOTAL_AND_PART) in found(keys)
     ceiling = {"total_bytes_sec_per_gb": "9", "total_bytes_sec_max": "9", "read_bytes_sec_max": "9"}
-    assert ("total_bytes_sec_max", LintCode.TOTAL_AND_PART) not in found(ceiling), "there it is no burst"
+    assert LintCode.TOTAL_AND_PART not in {code for _, code in found(ceiling)}, "there it is no burst"
+    lifted = PER_GB | {"total_iops_sec_max": "0", "read_iops_sec": "9"}
+    assert found(lifted) == {("total_iops_sec_max", LintCode.ZERO_MAX)}, "nothing is left that could exclude"
 
 
 def test_what_is_zero_or_null_excludes_nothing() -> None:
@@ -140,6 +146,8 @@ def test_a_null_that_makes_cinder_fail_is_told_from_one_that_does_nothing() -> N
         RATE | {"size_iops_sec": "16384"},
         PER_GB | {"size_iops_sec": "4096", "total_iops_sec_per_gb_min": "0"},
         BURST | {"total_iops_sec_max_length": "1"},
+        RATE | {"total_iops_sec_max_length": "1"},
+        {"total_iops_sec_per_gb": " 3_0\n", "read_bytes_sec": " +500"},
     ],
     ids=repr,
 )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import plimsoll_agent
 from plimsoll_agent import report
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import Change, direction
-from plimsoll_agent.decide import Answer, Decision, Silent, Unmanaged, Wants
+from plimsoll_agent.decide import Answer, Decision, Silent, Step, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
-from tests.unit.values import NOON, a_disk, a_guest
+from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation
 
 WORDS = Path(__file__).parent / "data" / "words.txt"
 SOURCE = Path(plimsoll_agent.__file__).parent
@@ -32,6 +34,17 @@ SILENCE = because(Code.UNANSWERED, detail="no answer from QEMU within 5 s")
 IMPOSSIBLE = because(Code.IMPOSSIBLE, detail="total_iops_sec and read_iops_sec exclude each other; remove one")
 HELD = because(Code.HOLD, why="import runs", by="ann", until="2026-11-20T14:30:00+00:00")
 STOPPED = because(Code.BRAKED, edition="4f21c8", disks=8, of=30)
+FIXED: Mapping[str, object] = {"type": "gold", "spec": "gold-iops", "consumer": "front-end"}
+TOTAL = {"parameter": "total_iops_sec", "per_gb": 30, "gib": 100, "minimum": 500, "maximum": None, "result": 3000}
+BYTES = {
+    "parameter": "total_bytes_sec",
+    "per_gb": 2097152,
+    "gib": 100,
+    "minimum": None,
+    "maximum": 104857600,
+    "result": 104857600,
+}
+PER_GIB: Mapping[str, object] = {**FIXED, "gib": 100, "arithmetic": [TOTAL]}
 UNWELL = because(Code.CLUSTER_UNWELL, cluster="bcebd1ee", checks="OSD_DOWN, SLOW_OPS")
 
 
@@ -62,7 +75,7 @@ class Disks:
 
 
 def a_pass(*outcomes: Outcome, overlooked: tuple[Overlooked, ...] = (), notes: tuple[Reason, ...] = ()) -> PassReport:
-    return PassReport(Scope(), NOON, 1.5, outcomes, overlooked, notes)
+    return PassReport(Scope(), a_situation(), 1.5, outcomes, overlooked, notes)
 
 
 def lines_of(passed: PassReport, *, planned: bool) -> list[str]:
@@ -71,10 +84,10 @@ def lines_of(passed: PassReport, *, planned: bool) -> list[str]:
     return told + list(report.closing_lines(passed, planned=planned))
 
 
-def braked(*outcomes: Outcome, of: int, **number: int) -> PassReport:
+def braked(*outcomes: Outcome, of: int, catalogue: str | None = None, **number: int) -> PassReport:
     keys = frozenset(str(n) for n in range(sum(number.values())))
     counts = {"released": 0, "loosened": 0, "cut": 0} | number
-    return replace(a_pass(*outcomes), braked=Braked("4f21c8", keys, of, **counts))
+    return replace(a_pass(*outcomes), braked=Braked("4f21c8", catalogue, keys, of, **counts))
 
 
 def overlooked(number: int, reason: Reason) -> Overlooked:
@@ -173,7 +186,7 @@ def stopped() -> list[str]:
 
 def stopped_plan() -> list[str]:
     outcome = Disks().changing(IOPS, Limits(), Code.WANTED_CHANGED, Result(Kind.WAITS, STOPPED))
-    return lines_of(braked(outcome, of=30, released=8), planned=True)
+    return lines_of(braked(outcome, of=30, released=8, catalogue="0a1b2c"), planned=True)
 
 
 def reasons_for_limits() -> list[str]:
@@ -189,6 +202,10 @@ def reasons_for_limits() -> list[str]:
             because(Code.RULE_RELEASES, **why),
             because(Code.NODE_DEFAULT, ceiling="night"),
             because(Code.RULE, **why, floor="least", ceiling="night"),
+            because(Code.QOS_SPEC, **PER_GIB),
+            because(Code.QOS_SPEC, **PER_GIB | {"arithmetic": [TOTAL, BYTES]}, ceiling="night"),
+            because(Code.QOS_SPEC, **FIXED),
+            because(Code.FLAVOR, flavor="m1.large"),
             because(Code.APPROVED, edition="4f21c8", why="as agreed"),
             because(Code.APPROVED, edition="4f21c8", why=""),
             because(Code.OPERATOR, why="moving racks"),
@@ -206,6 +223,11 @@ def noted() -> list[str]:
         Code.NO_RESULTS,
         Code.NOT_REMEMBERED,
         Code.NOT_SETTLED,
+        Code.NOT_SIGHTED,
+        Code.NO_CATALOGUE,
+        Code.CATALOGUE_UNREADABLE,
+        Code.CATALOGUE_OUTDATED,
+        Code.CATALOGUE_OLD,
     )
     notes = tuple(because(code, detail="/var/lib/plimsoll/x: is corrupt") for code in codes)
     return list(report.closing_lines(a_pass(notes=notes), planned=False))
@@ -258,6 +280,47 @@ def answers() -> list[str]:
     return [report.answer_words(answer) for answer in said]
 
 
+def sources() -> list[str]:
+    """What Cinder and the flavor answered, as ``disk explain`` has it; what is reckoned takes some lines."""
+    situation = replace(a_situation(), catalogue=Catalogue(1, NOON - timedelta(minutes=3), "north"))
+    met = {"since": "2026-11-20T09:14:00+00:00"}
+    cinder: list[Answer] = [
+        Wants(Limits(total_iops_sec=3000), because(Code.QOS_SPEC, **PER_GIB)),
+        Wants(
+            Limits(total_iops_sec=3000, total_bytes_sec=104857600),
+            because(Code.QOS_SPEC, **PER_GIB | {"arithmetic": [TOTAL, BYTES]}),
+        ),
+        Wants(Limits(), because(Code.QOS_SPEC, **FIXED)),
+        Silent(because(Code.NO_VOLUME)),
+        Silent(because(Code.NOBODY_ASKED)),
+        Silent(because(Code.NO_VOLUME_TYPE)),
+        Silent(because(Code.NO_QOS_SPEC, type="gold")),
+        Silent(because(Code.SPEC_FOR_BACK_END, type="gold", spec="gold-iops", consumer="back-end")),
+        Silent(because(Code.SPEC_SAYS_NOTHING, **FIXED)),
+        Unknown(because(Code.NO_CATALOGUE, detail="?")),
+        Unknown(because(Code.CATALOGUE_UNREADABLE, detail="?")),
+        Unknown(because(Code.CATALOGUE_OUTDATED, detail="?")),
+        Unknown(because(Code.VOLUME_NOT_ASKED, **met)),
+        Unknown(because(Code.VOLUME_MISSING)),
+        Unknown(because(Code.TYPE_NOT_LISTED, id=GUEST)),
+        Unknown(because(Code.SPEC_HIDDEN, type="gold")),
+        Unknown(because(Code.SPEC_NOT_LISTED, type="gold", id=GUEST)),
+        Unknown(because(Code.SIZE_NOT_KNOWN, **FIXED)),
+        Unknown(because(Code.QOS_SPEC_UNREADABLE, spec="gold-iops", detail="total_iops_sec must be a whole number")),
+    ]
+    flavor: list[Answer] = [
+        Wants(IOPS, because(Code.FLAVOR, flavor="m1.large")),
+        Silent(because(Code.NOT_FOR_VOLUMES)),
+        Silent(because(Code.NOT_BY_NOVA)),
+        Silent(because(Code.NO_QUOTA, flavor="m1.large")),
+        Silent(because(Code.FLAVOR_NOT_TOLD)),
+        Unknown(because(Code.FLAVOR_NOT_ASKED)),
+        Unknown(because(Code.SERVER_MISSING)),
+    ]
+    steps = [Step("Cinder", answer) for answer in cinder] + [Step("flavor", answer) for answer in flavor]
+    return [f"{asked:7}| {said}" for step in steps for asked, said in report.step_lines(step, situation)]
+
+
 def limits() -> list[str]:
     shown = [
         Limits(),
@@ -300,6 +363,7 @@ SECTIONS = {
     "notes": noted,
     "states in a list": states,
     "explain": answers,
+    "explain Cinder and the flavor": sources,
     "limits": limits,
     "wanted": wanted,
     "in force": in_force,
@@ -340,6 +404,15 @@ _BY_TABLE = {
     # passes._noting
     Code.NOT_SETTLED: {"detail"},
     Code.NOT_REMEMBERED: {"detail"},
+    Code.NOT_SIGHTED: {"detail"},
+    # cli.standing._nobody_knows
+    Code.NO_CATALOGUE: {"detail"},
+    Code.CATALOGUE_UNREADABLE: {"detail"},
+    Code.CATALOGUE_OUTDATED: {"detail"},
+    # sources.cinder._evaluated
+    Code.QOS_SPEC: {"type", "spec", "consumer", "gib", "arithmetic"},
+    Code.SPEC_SAYS_NOTHING: {"type", "spec", "consumer"},
+    Code.SIZE_NOT_KNOWN: {"type", "spec", "consumer"},
     # rules.Rule, sources.rules
     Code.RULE: {"rule"},
     Code.RULE_UNMANAGES: {"rule"},
@@ -352,7 +425,13 @@ _BY_TABLE = {
     Code.WANTED_CHANGED: set(),
     Code.CHANGED_BY_ANOTHER: set(),
 }
-_FACTS = {"in_force": {"total_iops_sec": 5}, "limits": {"total_iops_sec": 5}, "hung": 2}
+_FACTS = {
+    "in_force": {"total_iops_sec": 5},
+    "limits": {"total_iops_sec": 5},
+    "hung": 2,
+    "gib": 100,
+    "arithmetic": [TOTAL],
+}
 
 
 def _because_in_source() -> Iterator[tuple[Code, set[str]]]:
@@ -432,6 +511,8 @@ def test_a_name_that_a_tenant_chose_never_reaches_the_terminal_as_it_is() -> Non
     told += [report.state_words(outcome) for outcome in outcomes]
     told += [report.answer_words(Unknown(outcome.result.reason)) for outcome in outcomes]
     told += [report.answer_words(Silent(outcome.result.reason)) for outcome in outcomes]
+    steps = [Step(HOSTILE, Wants(IOPS, outcome.result.reason)) for outcome in outcomes]
+    told += [text for step in steps for line in report.step_lines(step, a_situation()) for text in line if text]
     assert len(told) > 300
     assert [line for line in told if not line.isprintable()] == []
 

@@ -228,9 +228,22 @@ def test_limits_by_hand_are_added_to_the_rules_not_put_in_their_place() -> None:
 
 def test_the_trail_says_who_was_asked_and_why_they_were_silent() -> None:
     trail = decision(override("o", B, ELSEWHERE), limit("a", A, ELSEWHERE), default=C).trail
-    assert [step.asked for step in trail] == ['rule "o"', "attached with", 'rule "a"', "default"]
+    assert [step.asked for step in trail] == [
+        'rule "o"',
+        "Cinder",
+        "flavor",
+        "attached with",
+        'rule "a"',
+        "default",
+    ]
     silent = [step.answer.reason for step in trail if isinstance(step.answer, Silent)]
-    assert [reason.code for reason in silent] == [Code.RULE_DOES_NOT_MATCH, Code.NO_LIMIT, Code.RULE_DOES_NOT_MATCH]
+    assert [reason.code for reason in silent] == [
+        Code.RULE_DOES_NOT_MATCH,
+        Code.NOBODY_ASKED,
+        Code.NOT_FOR_VOLUMES,
+        Code.NO_LIMIT,
+        Code.RULE_DOES_NOT_MATCH,
+    ]
     assert silent[0].facts == {"word": "pool"}
     assert isinstance(trail[-1].answer, Wants)
     assert trail[-1].answer.reason.code is Code.NODE_DEFAULT

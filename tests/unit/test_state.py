@@ -27,6 +27,7 @@ from plimsoll_agent.decide import Remembered
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import SCHEMA_VERSION
+from plimsoll_agent.sightings import Sighting, Sightings
 from plimsoll_agent.state import Approval, Busy, CorruptState, Memory, State, StateError, set_aside
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, possible_limits
 
@@ -452,10 +453,15 @@ def keep(state: State) -> None:
     state.keep_rules("default: {limits: unlimited}\n" * 10)
 
 
+def see(state: State) -> None:
+    state.save_sightings(Sightings({f"{GUEST}/{VOLUME}": Sighting("a1b2", NOON)}))
+
+
 FILES: dict[str, Callable[[State], None]] = {
     "memory.json": save,
     "approval.json": approve,
     "rules.last.yaml": keep,
+    "sightings.json": see,
 }
 
 
@@ -765,7 +771,9 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
 def test_the_version_in_the_table_is_the_one_that_is_written(state: State) -> None:
     save(state)
     approve(state)
-    versions = {path.name: json.loads(path.read_text())["version"] for path in (state.memory, state.approval)}
+    see(state)
+    written = (state.memory, state.approval, state.sightings)
+    versions = {path.name: json.loads(path.read_text())["version"] for path in written}
     assert versions == {file.name: file.version for file in state_module.FILES if file.name in versions}
 
 

@@ -11,16 +11,14 @@ import json
 import logging
 import random
 import re
-import socket
 import ssl
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import requests
 import urllib3
@@ -28,6 +26,7 @@ from keystoneauth1 import exceptions, loading, session
 from oslo_config import cfg
 
 from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.adapters.network import chained, plain_url, why
 from plimsoll_agent.cloudapi import BLOCK_STORAGE, COMPUTE, PAGE, Refused
 from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unanswered, Unreachable
 from plimsoll_agent.report import printable
@@ -242,9 +241,9 @@ class OpenStack:
         except exceptions.EndpointNotFound as error:
             raise self._no_endpoint(service) from error
         except (*_NETWORK, exceptions.ClientException, ValueError, KeyError, TypeError, AttributeError) as error:
-            chain = tuple(_chain(error))
+            chain = tuple(chained(error))
             if any(isinstance(one, _NETWORK) for one in chain):
-                told = Unreachable(f"{self._whom(service)}: {_why(chain, seconds)}")
+                told = Unreachable(f"{self._whom(service)}: {why(chain, seconds)}")
                 raise told if any(isinstance(one, ssl.SSLError) for one in chain) else _Passing(told) from error
             raise Rejected(
                 f"{self._whom(service)}: cannot be understood ({type(error).__name__}); is that the right address?"
@@ -325,7 +324,7 @@ class OpenStack:
 
     def _whom(self, service: str) -> str:
         """Who was asked last, with the address: without its query, and without what stands before an @."""
-        asked = _plain_url(self._http.asked)
+        asked = plain_url(self._http.asked)
         if self._http.counted is not None or asked.startswith(self._endpoints.get(service, "\0")):
             return f"{_NAMES[service]} ({asked})"
         return f"Keystone ({asked})" if asked else _NAMES[service]
@@ -355,7 +354,7 @@ class _Passing(Exception):
 def _refused(whom: str, answer: requests.Response, method: str, service: str, path: str) -> Refused:
     status, message = answer.status_code, _message(answer)
     if 300 <= status < 400:
-        where = _plain_url(answer.headers.get("Location", ""))
+        where = plain_url(answer.headers.get("Location", ""))
         return Refused(
             f"{whom}: sends us elsewhere ({status}{f', {printable(where)}' if where else ''}), where no token is"
             " carried; correct the endpoint in the catalog",
@@ -415,37 +414,6 @@ def _glimpse(answer: requests.Response) -> str:
     return f" but {printable(kind[:50])}" if kind and "json" not in kind else ", or only a part of it"
 
 
-def _why(chain: Iterable[BaseException], seconds: float) -> str:
-    """The reason at the root of a chain of exceptions, without addresses: urllib3 puts whole URLs into its words."""
-    for cause in chain:
-        match cause:
-            case ssl.SSLCertVerificationError():
-                return f"its certificate is not trusted: {cause.verify_message}"
-            case ssl.SSLError():
-                return "TLS fails: " + (cause.reason or "the other side speaks none").lower().replace("_", " ")
-            case socket.gaierror():
-                return f"its name cannot be resolved: {cause.strerror}"
-            case TimeoutError() | requests.Timeout() | exceptions.ConnectTimeout():
-                return f"no answer within {seconds:.3g} s"
-            case urllib3.exceptions.IncompleteRead():
-                return "the answer was cut off"
-            case OSError() if cause.errno and cause.strerror:
-                return cause.strerror[0].lower() + cause.strerror[1:]
-    return "the connection broke off"
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, and those that it came of, wherever urllib3 keeps them; the deepest first."""
-    found: list[BaseException] = []
-    todo: list[object] = [error]
-    while todo and len(found) < 50:
-        one = todo.pop(0)
-        if isinstance(one, BaseException) and one not in found:
-            found.append(one)
-            todo += [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
-    return reversed(found)
-
-
 def _asked_to_wait(value: str) -> float:
     """Seconds that a Retry-After asks for: a number, or a date of HTTP; 0 for anything else."""
     if value.strip().isdecimal() and len(value) < 9:
@@ -454,16 +422,6 @@ def _asked_to_wait(value: str) -> float:
         return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return 0.0
-
-
-def _plain_url(url: str) -> str:
-    """Without user, password, query and fragment."""
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError:
-        return ""
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 # --- credentials ----------------------------------------------------------------------------------------
@@ -519,7 +477,7 @@ def _from_file(path: Path) -> _Login:
             raise ConfigError(f"{path}: [{_GROUP}] has no auth_type; password and v3applicationcredential are usual")
         auth = loading.load_auth_from_conf_options(conf, _GROUP)
         made = loading.load_session_from_conf_options(conf, _GROUP, auth=auth)
-        url = _plain_url(conf[_GROUP].auth_url or "")
+        url = plain_url(conf[_GROUP].auth_url or "")
         interface, region = conf[_GROUP].interface, conf[_GROUP].region_name
     except cfg.ConfigFileParseError as error:
         line = re.search(r":(\d+), ", str(error))  # and no more of it: the line may be the password's

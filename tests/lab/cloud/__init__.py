@@ -8,6 +8,7 @@ from .disk import Disk, Image, ephemeral, volume
 from .domain import Flavor, Server
 from .guest import Completed, Guest
 from .login import Login
+from .nova import Nova
 from .openstack import OpenStack
 from .served import Request
 
@@ -22,6 +23,7 @@ __all__ = [
     "Image",
     "LabError",
     "Login",
+    "Nova",
     "OpenStack",
     "Request",
     "Server",

@@ -1,4 +1,4 @@
-"""`python -m tests.lab.cloud up|status|down|image`"""
+"""`python -m tests.lab.cloud up|status|down|image|environment`"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from .cloud import Cloud
 from .command import LabError
 from .progress import PARTS
+from .serviceconf import PASSWORD
 
 
 def main() -> int:
@@ -23,6 +24,8 @@ def main() -> int:
             cloud.down()
         elif arguments.command == "image":
             cloud.make_image()
+        elif arguments.command == "environment":
+            cloud.make_environment()
         else:
             _show(cloud, arguments.format)
     except LabError as error:
@@ -38,17 +41,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.cloud", description="A small real cloud to test on.")
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start what is not up")
-    up.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="default: all")
+    usual = ["ceph", "libvirt", "guest"]
+    up.add_argument("--parts", nargs="+", choices=PARTS, default=usual, help=f"default: {' '.join(usual)}")
     status = commands.add_parser("status", help="what is up")
     status.add_argument("-f", "--format", choices=("text", "json"), default="text")
     commands.add_parser("image", help="make the booted guest's image, unless it is cached")
-    commands.add_parser("down", help="end and remove all of it; the cached guest image stays")
+    commands.add_parser("environment", help="install OpenStack's services for the lab, unless they are cached")
+    commands.add_parser("down", help="end and remove all of it; what is cached stays")
     return parser
 
 
 def _say_how_to_reach(cloud: Cloud) -> None:
     print(f"libvirt: {cloud.libvirt_uri}")
     print(f"Ceph:    {cloud.ceph.conf}")
+    if cloud.openstack.keystone.running:
+        print(f"Keystone: {cloud.openstack.auth_url}, user and project admin, password {PASSWORD}")
     for guest in cloud.status()["guests"]:
         print(f"guest:   {guest}")
 
@@ -58,12 +65,12 @@ def _show(cloud: Cloud, format: str) -> None:
     if format == "json":
         print(json.dumps(status, indent=2))
         return
-    print(f"root:    {status['root']}")
+    print(f"root:      {status['root']}")
     for part, state in status["parts"].items():
-        print(f"{part + ':':<8} {state}")
+        print(f"{part + ':':<10} {state}")
     for name, daemon in status["daemons"].items():
-        print(f"  {name:<10} {daemon['state']}, pid {daemon['pid']}")
-    print(f"guests:  {', '.join(status['guests']) or 'none'}")
+        print(f"  {name:<14} {daemon['state']}, pid {daemon['pid']}")
+    print(f"guests:    {', '.join(status['guests']) or 'none'}")
     print(f"libvirt: {status['libvirt_uri']}")
     print(f"Ceph:    {status['ceph_conf']}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import disk, domain, image, keep, openstack, preflight, progress, servicesenv
+from . import disk, domain, image, keep, nova, openstack, preflight, progress, servicesenv
 from .attachment import Attachment
 from .booted import BootedGuest
 from .ceph import Ceph
@@ -21,6 +21,7 @@ from .guest import Guest
 from .layout import Layout
 from .libvirtd import Libvirt, bindings
 from .namespace import Namespace
+from .nova import Nova
 from .openstack import OpenStack
 from .progress import PARTS
 
@@ -36,11 +37,12 @@ class Cloud:
         self.ceph = Ceph(self.layout, self.namespace)
         self.libvirt = Libvirt(self.layout, self.namespace)
         self.openstack = OpenStack(self.layout, self.namespace)
+        self.nova = Nova(self.layout, self.namespace, self.openstack)
         self.say = say
 
     @property
     def libvirt_uri(self) -> str:
-        return self.layout.libvirt_uri
+        return self.libvirt.uri
 
     @property
     def libvirtd(self) -> Daemon:
@@ -89,7 +91,7 @@ class Cloud:
         return needed
 
     def down(self) -> None:
-        """End everything and remove it, however it was left. The cached guest image stays."""
+        """End everything and remove it, however it was left. What is cached stays."""
         preflight.check_root()
         self.layout.check()
         keep.tidy(self.layout.cache)
@@ -98,6 +100,7 @@ class Cloud:
         with self.layout.locked(self.say):
             self._wipe()
             self.openstack.close()
+            self.nova.libvirt.close()
             self.libvirt.close()  # not before: a libvirtd that was stopped would never answer the farewell
             self.layout.lock.unlink()
             self.layout.root.rmdir()
@@ -139,6 +142,7 @@ class Cloud:
             "libvirt": (self._make_libvirt, self.libvirt.daemon.heal),
             "guest": (self._booted.make, self._booted.heal),
             "openstack": (self._make_openstack, self.openstack.heal),
+            "nova": (self._make_nova, self.nova.heal),
         }
         make, heal = makers[part]
         if progress.state(self.layout, part) == "up":
@@ -163,6 +167,11 @@ class Cloud:
         preflight.check_ports(openstack.PORTS)
         self.openstack.make(self.say)
         return "Keystone and Cinder up"
+
+    def _make_nova(self) -> str:
+        preflight.check_ports(nova.PORTS)
+        self.nova.make(self.ceph.key("client.cinder"))
+        return "Nova with one compute node up"
 
     # --- guests
 

@@ -65,10 +65,6 @@ class Layout:
         return self.root / "run/libvirt/libvirt-sock"
 
     @property
-    def libvirt_uri(self) -> str:
-        return f"qemu+unix:///system?socket={self.libvirt_socket}"
-
-    @property
     def ceph_conf(self) -> Path:
         return self.root / "etc/ceph/ceph.conf"
 

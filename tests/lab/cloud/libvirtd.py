@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import socket
+from pathlib import Path
 from typing import Any
 
 from .command import LabError
@@ -44,20 +45,39 @@ SECRET_XML = f"""\
 """
 
 
+# What two on one machine must not share.
+DIRECTORIES = ("etc/libvirt", "run/libvirt", "var/lib/libvirt", "var/cache/libvirt", "var/log/libvirt")
+
+
 class Libvirt:
-    def __init__(self, layout: Layout, namespace: Namespace) -> None:
-        self._layout = layout
+    """The cloud's, or with ``beside`` one more of that name, which knows nothing of the first one's guests."""
+
+    def __init__(self, layout: Layout, namespace: Namespace, beside: str | None = None) -> None:
+        self._home = layout.root / beside if beside else layout.root
         self._shared: Any = None
-        log = layout.logs / "libvirt/libvirtd.out"
-        self.daemon = Daemon(namespace, "libvirtd", ["/usr/sbin/libvirtd"], log, self._serves)
+        name = f"libvirtd-{beside}" if beside else "libvirtd"
+        argv = ["/usr/sbin/libvirtd"]
+        if beside:
+            binds = " && ".join(f"mount --bind {self._home}/{place} /{place}" for place in DIRECTORIES)
+            command = f"{binds} && exec /usr/sbin/libvirtd --pid-file {self._home}/libvirtd.pid"
+            argv = ["unshare", "--mount", "sh", "-c", command]
+        self.daemon = Daemon(namespace, name, argv, self._home / "var/log/libvirt/libvirtd.out", self._serves)
+
+    @property
+    def uri(self) -> str:
+        return f"qemu+unix:///system?socket={self._socket}"
+
+    @property
+    def _socket(self) -> Path:
+        return self._home / "run/libvirt/libvirt-sock"
 
     def make(self, cinder_key: str) -> None:
         """The cinder key becomes the secret that disks name in <auth>."""
-        etc = self._layout.root / "etc/libvirt"
-        etc.mkdir(parents=True, exist_ok=True)
+        for directory in DIRECTORIES:
+            (self._home / directory).mkdir(parents=True, exist_ok=True)
+        etc = self._home / "etc/libvirt"
         (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF)
         (etc / "qemu.conf").write_text(QEMU_CONF)
-        (self._layout.logs / "libvirt").mkdir(parents=True, exist_ok=True)
         self.daemon.start()
         connection = self.connect()
         try:
@@ -90,14 +110,14 @@ class Libvirt:
         """A new libvirt.virConnect; the caller closes it."""
         libvirt = bindings()
         try:
-            return libvirt.open(self._layout.libvirt_uri)
+            return libvirt.open(self.uri)
         except libvirt.libvirtError as error:
             raise LabError(f"libvirtd: {error}") from None
 
     def _serves(self) -> bool:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
             try:
-                attempt.connect(str(self._layout.libvirt_socket))
+                attempt.connect(str(self._socket))
             except OSError:
                 return False
         # Waits inside libvirtd until its drivers are up.

@@ -17,7 +17,7 @@ import yaml
 
 from . import login, ports, serviceconf, servicesenv
 from .attachment import Attachment
-from .command import LabError, run
+from .command import LabError
 from .daemon import Daemon
 from .layout import Layout
 from .login import Login
@@ -36,24 +36,27 @@ class OpenStack:
         self.region = serviceconf.REGION
         self.admin = ADMIN
         self._layout = layout
+        self._namespace = namespace
         self._home = layout.root / "openstack"
         self._logs = layout.logs / "openstack"
         self._log = AccessLog(self._logs / "requests.jsonl")
         self._connection: Any = None
         self._service_connection: Any = None
         environment = self.environment_inside
+        self.services = self._home / "services"
+        self.access_log = self._log.file
         keystone = [
-            *(f"{environment}/bin/python", f"{self._home}/services/serve.py", "keystone", "keystone.wsgi.api"),
-            *(str(ports.KEYSTONE), str(self._log.file)),
+            *(f"{environment}/bin/python", f"{self.services}/serve.py", "keystone", "keystone.wsgi.api"),
+            *(str(ports.KEYSTONE), str(self.access_log)),
         ]
         cinder = [
-            *(f"{environment}/bin/python", f"{self._home}/services/cinder_in_one.py", str(self._log.file)),
+            *(f"{environment}/bin/python", f"{self.services}/cinder_in_one.py", str(self.access_log)),
             *("--config-file", f"{self._home}/cinder.conf"),
         ]
         self.keystone = self.daemon(
-            namespace, "keystone", keystone, f"{self.auth_url}/", {"OS_KEYSTONE_CONFIG_DIR": str(self._home)}
+            "keystone", keystone, f"{self.auth_url}/", {"OS_KEYSTONE_CONFIG_DIR": str(self._home)}
         )
-        self.cinder = self.daemon(namespace, "cinder", cinder, f"http://127.0.0.1:{ports.CINDER}/healthcheck")
+        self.cinder = self.daemon("cinder", cinder, f"http://127.0.0.1:{ports.CINDER}/healthcheck")
 
     @property
     def environment_inside(self) -> Path:
@@ -61,12 +64,13 @@ class OpenStack:
         return self._layout.cache_inside / servicesenv.key()
 
     def daemon(
-        self, namespace: Namespace, name: str, argv: Sequence[str], url: str, environ: Mapping[str, str] | None = None
+        self, name: str, argv: Sequence[str], url: str | None = None, environ: Mapping[str, str] | None = None
     ) -> Daemon:
-        """One of the services; it serves when ``url`` is answered."""
+        """One of the services; it serves when ``url`` is answered, where it has one."""
         wanted = {"PATH": f"{self.environment_inside}/bin:{PATH}", "PYTHONWARNINGS": "ignore"} | dict(environ or {})
         prefix = ["env", *(f"{variable}={value}" for variable, value in wanted.items())]
-        return Daemon(namespace, name, [*prefix, *argv], self._logs / f"{name}.out", lambda: _answers(url))
+        log = self._logs / f"{name}.out"
+        return Daemon(self._namespace, name, [*prefix, *argv], log, lambda: url is None or _answers(url))
 
     # --- who may ask
 
@@ -277,7 +281,7 @@ class OpenStack:
             self._manage("cinder", "db", "sync")
             self.cinder.start(wait=False)
             of_keystone.result()
-        self._fill_catalogue()
+        self.add_to_catalogue("cinder")
         self.cinder.wait_ready()
         self._wait_for_the_scheduler()
 
@@ -298,7 +302,7 @@ class OpenStack:
             for number in ("0", "1"):
                 (keys / number).touch(mode=0o600)
                 (keys / number).write_text(serviceconf.fernet_key())
-        shutil.copytree(Path(__file__).with_name("services"), self._home / "services", ignore=_BYTECODE)
+        shutil.copytree(Path(__file__).with_name("services"), self.services, ignore=_BYTECODE)
         (self._home / "keystone.conf").write_text(serviceconf.keystone(self._home, self._logs))
         (self._home / "cinder.conf").write_text(
             serviceconf.cinder(self._home, self._logs, self.environment_inside, self._layout.ceph_conf)
@@ -314,14 +318,13 @@ class OpenStack:
         self.keystone.start()
 
     def _manage(self, service: str, *words: str) -> None:
-        """Outside of the namespace: only the databases are touched."""
-        bin_ = self._layout.cache / servicesenv.key() / "bin"
-        script = [bin_ / "python", "-W", "ignore", bin_ / f"{service}-manage"]
-        run([*script, "--config-file", self._home / f"{service}.conf", *words], timeout=120)
+        servicesenv.manage(self._layout.cache, service, self._home / f"{service}.conf", *words)
 
-    def _fill_catalogue(self) -> None:
+    def add_to_catalogue(self, *names: str) -> None:
+        """Services with their users and endpoints."""
         identity = self.connection.identity
-        for name, (kind, url) in serviceconf.ENDPOINTS.items():
+        for name in names:
+            kind, url = serviceconf.ENDPOINTS[name]
             self.create_user(name, ("admin", "service"), serviceconf.SERVICE_PROJECT)
             service = identity.create_service(name=name, type=kind)
             for interface in ("public", "internal"):

@@ -33,7 +33,11 @@ FOR_OPENSTACK = {
     "python3-rbd": f"{BINDINGS}/rbd.cpython-311-x86_64-linux-gnu.so",
     "python3-venv": "/usr/lib/python3.11/ensurepip/__init__.py",
 }
-FOR_NOVA = {"mariadb-server-core": "/usr/sbin/mariadbd", "rabbitmq-server": "/usr/lib/rabbitmq/bin/rabbitmq-server"}
+FOR_NOVA = {
+    "mariadb-client-core": "/usr/bin/my_print_defaults",
+    "mariadb-server-core": "/usr/sbin/mariadbd",
+    "rabbitmq-server": "/usr/lib/rabbitmq/bin/rabbitmq-server",
+}
 
 
 def check_root() -> None:

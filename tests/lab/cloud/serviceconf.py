@@ -19,6 +19,10 @@ SERVICE_PROJECT = "service"
 # application credential has to name, as it is Cinder's `service_type`.
 ENDPOINTS = {
     "cinder": ("block-storage", f"http://127.0.0.1:{ports.CINDER}/v3"),
+    "nova": ("compute", f"http://127.0.0.1:{ports.NOVA}/v2.1"),
+    "placement": ("placement", f"http://127.0.0.1:{ports.PLACEMENT}"),
+    "glance": ("image", f"http://127.0.0.1:{ports.GLANCE}"),
+    "neutron": ("network", f"http://127.0.0.1:{ports.NEUTRON}"),
 }
 
 Sections = Mapping[str, Mapping[str, object]]
@@ -61,6 +65,12 @@ def authtoken(name: str) -> dict[str, object]:
     }
 
 
+def privileged_helper(environment: Path, conf: Path) -> dict[str, object]:
+    """How a service runs what needs root: the same user here, without sudo."""
+    helper = f"{environment}/bin/python {environment}/bin/privsep-helper"
+    return {"helper_command": f"{helper} --config-file {conf}"}
+
+
 def fernet_key() -> str:
     return base64.urlsafe_b64encode(os.urandom(32)).decode()
 
@@ -84,8 +94,7 @@ def keystone(home: Path, logs: Path) -> str:
 
 def cinder(home: Path, logs: Path, environment: Path, ceph_conf: Path) -> str:
     """``environment`` is where the services' Python environment is seen in the namespace."""
-    helper = f"{environment}/bin/python {environment}/bin/privsep-helper"
-    privileged = {"helper_command": f"{helper} --config-file {home}/cinder.conf"}
+    privileged = privileged_helper(environment, home / "cinder.conf")
     return text(
         {
             "DEFAULT": {
@@ -108,6 +117,7 @@ def cinder(home: Path, logs: Path, environment: Path, ceph_conf: Path) -> str:
                 "quota_volumes": -1,
                 "quota_gigabytes": -1,
                 "quota_snapshots": -1,
+                "glance_api_servers": ENDPOINTS["glance"][1],
             },
             "database": {"connection": f"sqlite:///{home}/cinder.db", "sqlite_synchronous": False},
             "oslo_concurrency": {"lock_path": home / "state/locks"},

@@ -41,6 +41,13 @@ def ensure(cache: Path, say: Callable[[str], None]) -> Path:
     )
 
 
+def manage(cache: Path, service: str, conf: Path, *words: str) -> None:
+    """`nova-manage WORDS` and the like, outside of the namespace: only databases are touched."""
+    bin_ = cache / key() / "bin"
+    script = [bin_ / "python", "-W", "ignore", bin_ / f"{service}-manage"]
+    run([*script, "--config-file", conf, *words], timeout=180)
+
+
 def _others(cache: Path) -> Iterable[Path]:
     return [home for home in cache.glob("openstack-*") if home.name != key()]
 

@@ -1,0 +1,314 @@
+"""``plimsoll qos``: Cinder's QoS specs and volume types as a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from plimsoll_agent import config, files, qosapply, qoscloud, qoseffects, qosfile, qosplan, qosreview, qosviews
+from plimsoll_agent import qosplan_words as words
+from plimsoll_agent.cli.base import OneLineErrors
+from plimsoll_agent.cli.cloud import connected
+from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
+from plimsoll_agent.qosapply import How, Taken
+from plimsoll_agent.qoscloud import Cinder, Live
+from plimsoll_agent.qoseffects import Effect
+from plimsoll_agent.qosfile import Declared, QosFile
+from plimsoll_agent.qoslint import Fault
+from plimsoll_agent.qosplan import Step
+from plimsoll_agent.qosreview import Finding
+
+_STDIN = "-"
+# Seconds. A page of a thousand volumes takes Cinder several.
+_DEADLINE = 60.0
+
+
+class _CloudCommand(OneLineErrors):
+    """A command that may ask Cinder."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--cloud",
+            metavar="NAME",
+            help="the cloud in clouds.yaml; default: OS_CLOUD of the environment, else that of the settings",
+        )
+        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+        return parser
+
+    def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
+        """Raises ``ConfigError``."""
+        options = self.app.options
+        settings = config.load(options.config_file, options.config_dir).catalogue
+        cloud = parsed_args.cloud or os.environ.get("OS_CLOUD") or settings.cloud
+        return connected(replace(settings, cloud=cloud), deadline=_DEADLINE)
+
+    def say(self, line: str) -> None:
+        print(line, file=self.app.stdout, flush=True)
+
+    def say_json(self, data: object) -> None:
+        self.say(json.dumps(data, indent=2))
+
+    def complain(self, line: str) -> None:
+        print(line, file=self.app.stderr, flush=True)
+
+
+def _read(given: str) -> QosFile:
+    """Raises ``ConfigError``."""
+    if given == _STDIN:
+        return qosfile.decoded(sys.stdin.buffer.read(qosfile.LARGEST + 1) if sys.stdin else b"", "<stdin>")
+    return qosfile.read(Path(given))
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A plan, what it is made from, and what it comes to."""
+
+    file: QosFile
+    live: Live
+    steps: tuple[Step, ...]
+    effects: tuple[Effect, ...] | None
+    """None where Cinder does not show all volumes."""
+
+
+class _Planning(_CloudCommand):
+    """What plan and apply share."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", help="what Cinder is to have, or - for standard input")
+        parser.add_argument(
+            "--prune",
+            action="store_true",
+            help="delete the volume types and QoS specs that FILE does not declare",
+        )
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="with --prune: delete a QoS spec even while a volume type has it, which then has none",
+        )
+        return parser
+
+    def planned(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> _Planned:
+        live = qoscloud.read(api)
+        steps = qosplan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.force)
+        return _Planned(file, live, steps, self._effects(file.declared, live, api))
+
+    def _effects(self, declared: Declared, live: Live, api: Cinder) -> tuple[Effect, ...] | None:
+        if not qoseffects.effects(declared, live, ()):
+            return ()
+        try:
+            return qoseffects.effects(declared, live, qoscloud.attached(api))
+        except PlimsollError as error:
+            self.complain(f"Which attached volumes change is not known: {error}")
+            return None
+
+    def check(self, parsed_args: argparse.Namespace) -> None:
+        """Raises ``UsageError``."""
+        if parsed_args.force and not parsed_args.prune:
+            raise UsageError("--force is about what --prune deletes; give both, or neither")
+
+    def show(self, parsed_args: argparse.Namespace, planned: _Planned) -> bool:
+        """Say what stands below the steps; False where the plan is not to be taken."""
+        for why in (faults := qosplan.impossible(planned.steps)):
+            self.complain(words.impossible_line(why))
+        made = {spec.name: spec for spec in qosplan.made(planned.steps)}
+        for finding in qosreview.review(Declared(made)):
+            if isinstance(finding.what, Fault):
+                place = _place(planned.file.origin, planned.file.line_of(finding.path))
+                self.complain(place + _finding(finding))
+        if parsed_args.format == "text":
+            for effect in planned.effects or ():
+                self.say(words.effect_line(effect))
+        return not faults
+
+
+class QosPlan(_Planning):
+    """Say what has to be done so that Cinder has what FILE declares, and which attached volumes that changes.
+
+    Nothing is changed. What FILE does not declare is left as it is, unless --prune is given.
+
+    Exit status: 0 nothing to do, 2 something to do, 1 trouble, 64 usage.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        self.check(parsed_args)
+        file = _read(parsed_args.file)
+        planned = self.planned(parsed_args, self.cinder(parsed_args), file)
+        left = qosplan.undeclared(file.declared, planned.live)
+        if parsed_args.format == "json":
+            self.say_json(qosviews.plan_data(planned.steps, planned.effects, left))
+        else:
+            for step in planned.steps:
+                self.say(words.step_line(step))
+        sound = self.show(parsed_args, planned)
+        if parsed_args.format == "text":
+            line = words.undeclared_line(*left, planned.live.default, prune=parsed_args.prune)
+            if line is not None:
+                self.say(line)
+            self.say(words.plan_sum(planned.steps))
+        return 1 if not sound else 2 if planned.steps else 0
+
+
+class QosApply(_Planning):
+    """Do what plan says, a step after the other, and look whether Cinder has it then.
+
+    Nothing is asked. What it does to attached volumes is said before the first step. It can be interrupted, and
+    run again: what was left is done then. Attached volumes follow in the passes of plimsoll on their nodes.
+
+    Exit status: 0 Cinder has what FILE declares, 3 some of it, 1 trouble or nothing was done, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        self.check(parsed_args)
+        file = _read(parsed_args.file)
+        api = self.cinder(parsed_args)
+        planned = self.planned(parsed_args, api, file)
+        sound = self.show(parsed_args, planned)
+        text = parsed_args.format == "text"
+        if not sound:
+            self.complain("Nothing was done.")
+            return 1
+        if parsed_args.dry_run:
+            return self._dry(planned, text=text)
+        taken = self._take(planned, api, text=text)
+        left = self._left(parsed_args, api, file) if taken else ()
+        if text:
+            self.say(words.result_line(taken, len(planned.steps), left) if taken else words.plan_sum(()))
+        else:
+            steps = [qosviews.taken_data(one) for one in taken]
+            undeclared = qosplan.undeclared(file.declared, planned.live)
+            told = qosviews.plan_data(planned.steps, planned.effects, undeclared) | {"steps": steps}
+            self.say_json(told | {"left": None if left is None else [qosviews.step_data(step) for step in left]})
+        if left == ():
+            return 0
+        return 3 if any(one.how is How.DONE for one in taken) else 1
+
+    def _dry(self, planned: _Planned, *, text: bool) -> int:
+        if text:
+            for step in planned.steps:
+                self.say(words.step_line(step))
+            self.say(words.plan_sum(planned.steps))
+            self.say("This was a dry run: nothing was done.")
+        else:
+            undeclared = qosplan.undeclared(planned.file.declared, planned.live)
+            self.say_json(qosviews.plan_data(planned.steps, planned.effects, undeclared))
+        return 0
+
+    def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[Taken]:
+        taken: list[Taken] = []
+        with _interruptible() as interrupted:
+            for one in qosapply.apply(planned.steps, planned.live, api):
+                taken.append(one)
+                if text:
+                    self.say(words.taken_line(one))
+                if interrupted:
+                    self.complain("Interrupted between two steps; what is left is done when it is run again.")
+                    break
+        return taken
+
+    def _left(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> tuple[Step, ...] | None:
+        """What is still to do, as Cinder says; None where it does not."""
+        try:
+            return qosplan.plan(file.declared, qoscloud.read(api), prune=parsed_args.prune, force=parsed_args.force)
+        except PlimsollError as error:
+            self.complain(f"What Cinder has now is not known: {error}")
+            return None
+
+
+@contextmanager
+def _interruptible() -> Iterator[list[int]]:
+    """A list that is filled when a signal asks to stop: a step, which may be several requests, is not cut in two."""
+    seen: list[int] = []
+
+    before = {
+        number: signal.signal(number, lambda number, _: seen.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class QosExport(_CloudCommand):
+    """Write what Cinder has, as a file for plan and apply.
+
+    plan says nothing about that file until Cinder or the file is changed.
+
+    Exit status: 0 written, 1 trouble, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--output", metavar="FILE", type=Path, help="replace this file, as a whole; default: standard output"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        declared = qoscloud.read(self.cinder(parsed_args)).declared()
+        text = qosfile.text_of(declared)
+        if parsed_args.format == "json":
+            text = f"{json.dumps(qosfile.data_of(declared), indent=2)}\n"
+        if parsed_args.output is None:
+            self.app.stdout.write(text)
+            return 0
+        try:
+            files.write_whole(parsed_args.output, text)
+        except OSError as error:
+            raise ConfigError(f"{parsed_args.output}: cannot be written: {error.strerror}") from error
+        self.say(f"{parsed_args.output}: {words.holdings(declared)}")
+        return 0
+
+
+class QosLint(_CloudCommand):
+    """Say what is wrong with the QoS specs of FILE, or without FILE with those that Cinder has.
+
+    An error is what does not do what it says, most of it silently: a misspelled key, a total beside reads, a burst
+    below its limit. A warning is what is allowed and perhaps not meant.
+
+    Exit status: 0 no error, 1 errors, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", nargs="?", help="or - for standard input; default: ask Cinder")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        file = _read(parsed_args.file) if parsed_args.file else None
+        declared = file.declared if file else qoscloud.read(self.cinder(parsed_args)).declared()
+        findings = [
+            (None if file is None else file.line_of(finding.path), finding) for finding in qosreview.review(declared)
+        ]
+        findings.sort(key=lambda found: found[0] or 0)
+        origin = None if file is None else file.origin
+        if parsed_args.format == "json":
+            self.say_json([qosviews.finding_data(finding, origin, line) for line, finding in findings])
+        else:
+            for line, finding in findings:
+                self.say(_place(origin, line) + _finding(finding))
+            self.say(f"{origin or 'Cinder'}: {words.review_sum(declared, [finding for _, finding in findings])}")
+        return 1 if any(finding.severity == "error" for _, finding in findings) else 0
+
+
+def _place(origin: str | None, line: int | None) -> str:
+    return "" if origin is None else f"{origin}:{line}: "
+
+
+def _finding(finding: Finding) -> str:
+    return f"{words.finding_words(finding)}{' (warning)' if finding.severity == 'warning' else ''}"

@@ -1,0 +1,228 @@
+"""Asks Cinder and Nova for what is on an agenda, or for a whole region, and reads what they answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from plimsoll_agent.catalogue import VolumeType, text
+from plimsoll_agent.cloudapi import BLOCK_STORAGE, COMPUTE, CloudApi, Refused
+from plimsoll_agent.errors import PlimsollError, Rejected
+from plimsoll_agent.qosspec import QosSpec
+from plimsoll_agent.refresh import Agenda, Answers, Lists, TypeOf
+
+MOST_CALLS = 50
+"""Calls for volumes in one run, whatever there is to ask."""
+BATCH = 50
+"""Volumes in one call: the address stays below 4 KiB, and Apache takes 8."""
+_TYPE_IDS = "3.63"
+"""From here on a volume tells its type's id (Cinder 16, Ussuri); before it, the name alone."""
+_FLAVORS = "2.47"
+"""From here on a server tells its own flavor, with the extra specs (Nova 16, Pike)."""
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_BAD_REQUEST, _NOT_FOUND, _NOT_ACCEPTABLE = 400, 404, 406
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was answered, and what ended the asking before its time."""
+
+    answers: Answers
+    trouble: PlimsollError | None = None
+
+
+def lists(api: CloudApi) -> Lists:
+    """All QoS specs and all volume types, private ones too. Raises as ``CloudApi`` does."""
+    specs = [_parsed("a QoS spec", QosSpec.read, one) for one in _all(api, "/qos-specs", "qos_specs")]
+    types = [_parsed("a volume type", _type, one) for one in _all(api, "/types", "volume_types", is_public="None")]
+    return Lists({spec.id: spec for spec in specs}, {type.id: type for type in types})
+
+
+def gather(api: CloudApi, agenda: Agenda, known: Lists | None, host: str) -> Gathered:
+    """Ask for what is on the agenda; ``known`` are the lists that there are, ``host`` is this node in Nova.
+
+    Trouble with the lists is raised: without them nothing else is asked. Later trouble ends the asking, and what
+    was answered before it counts.
+    """
+    asked = lists(api) if agenda.lists else None
+    types = (asked or known or Lists({}, {})).types
+    volumes: dict[str, TypeOf] = {}
+    guests: dict[str, dict[str, str] | None] | None = None
+    trouble: PlimsollError | None = None
+    try:
+        reader = VolumeReader(api, {type.name: type.id for type in types.values()})
+        for id, told in _volumes(reader, (*agenda.unknown, *agenda.again)):
+            volumes[id] = told
+        if agenda.servers:
+            guests = dict(entry for page in server_pages(api, host) for entry in page)
+    except PlimsollError as error:
+        trouble = error
+    return Gathered(Answers(asked, volumes, guests), trouble)
+
+
+class VolumeReader:
+    """Reads the types of volumes from a Cinder of any age."""
+
+    def __init__(self, api: CloudApi, ids: dict[str, str]) -> None:
+        self._api = api
+        self._ids = ids
+        """Of types by name, which are unique."""
+        self._version: str | None = _TYPE_IDS
+
+    def one(self, id: str) -> TypeOf | None:
+        """None where its type is one that the lists did not have yet."""
+        try:
+            answer = self._in_version(
+                lambda: self._api.get(BLOCK_STORAGE, f"/volumes/{quote(id, safe='')}", microversion=self._version)
+            )
+        except Refused as error:
+            if error.status == _NOT_FOUND:
+                return TypeOf(None, missing=True)
+            raise
+        found, told = _parsed("a volume", lambda value: self._type_of(value["volume"]), answer)
+        if found != id:
+            raise Rejected(f"asked for volume {id}, Cinder answers with another one")
+        return told
+
+    def some(self, ids: Sequence[str]) -> dict[str, TypeOf | None]:
+        """Those of the volumes that are found in one call. Raises ``NotFiltered`` where Cinder does not do that.
+
+        Cinder takes a Python list as the value of a filter, of an admin any filter, and makes an IN of it
+        (cinder/volume/api.py, check_volume_filters; cinder/db/api.py, _process_volume_filters). Nothing promises
+        that, so the answer is looked at.
+        """
+        wanted = "[" + ",".join(f"'{id}'" for id in ids) + "]"
+        params = {"all_tenants": "1", "id": wanted}
+        try:
+            answer = self._in_version(
+                lambda: self._api.get(BLOCK_STORAGE, "/volumes/detail", params, microversion=self._version)
+            )
+        except Refused as error:
+            if error.status == _BAD_REQUEST:
+                raise NotFiltered from error
+            raise
+        found = self._types_of(_parsed("a list of volumes", lambda value: value["volumes"], answer))
+        if not found.keys() <= set(ids):
+            raise NotFiltered
+        return found
+
+    def pages(self) -> Iterator[dict[str, TypeOf | None]]:
+        """All volumes of all projects. Raises as ``CloudApi`` does."""
+        pages = self._in_version(self._first_page)
+        for page in pages:
+            yield self._types_of(page)
+
+    def _first_page(self) -> Iterator[list[Any]]:
+        pages = self._api.pages(
+            BLOCK_STORAGE, "/volumes/detail", "volumes", {"all_tenants": "1"}, microversion=self._version
+        )
+        return _chained(next(pages, []), pages)
+
+    def _types_of(self, entries: Any) -> dict[str, TypeOf | None]:
+        return dict(_parsed("a list of volumes", lambda value: [self._type_of(one) for one in value], entries))
+
+    def _in_version(self, call: Callable[[], Parsed]) -> Parsed:
+        try:
+            return call()
+        except Refused as error:
+            if error.status != _NOT_ACCEPTABLE or self._version is None:
+                raise
+        self._version = None
+        return call()
+
+    def _type_of(self, value: Any) -> tuple[str, TypeOf | None]:
+        id, name = text(value["id"]), value["volume_type"]
+        type = value.get("volume_type_id")
+        if type is None and name is not None:
+            # Without a name of its own Cinder shows the type's id there (cinder/api/v3/views/volumes.py).
+            type = self._ids.get(text(name), name if name in self._ids.values() else None)
+            if type is None:
+                return id, None
+        return id, TypeOf(None if type is None else text(type))
+
+
+class NotFiltered(Exception):
+    """Cinder, or its policy, does not let many volumes be asked for by their ids in one call."""
+
+
+def _volumes(reader: VolumeReader, ids: Sequence[str]) -> Iterator[tuple[str, TypeOf]]:
+    """What is answered about these volumes, within so many calls."""
+    left = [id for id in ids if _UUID.fullmatch(id)]
+    calls = MOST_CALLS
+    alone: list[str] = []
+    while len(left) > 1 and calls:
+        batch, left = left[:BATCH], left[BATCH:]
+        calls -= 1
+        try:
+            found = reader.some(batch)
+        except NotFiltered:
+            left = batch + left
+            break
+        yield from ((id, told) for id, told in found.items() if told is not None)
+        # Not found may mean not shown: asked for by itself each says which.
+        alone += [id for id in batch if id not in found]
+    for id in (alone + left)[:calls]:
+        told = reader.one(id)
+        if told is not None:
+            yield id, told
+
+
+def server_pages(api: CloudApi, host: str | None) -> Iterator[list[tuple[str, dict[str, str] | None]]]:
+    """By uuid the ``quota:`` extra specs of the flavors of guests, of one host or all; None where they are hidden.
+
+    Raises as ``CloudApi`` does.
+    """
+    params = {"all_tenants": "1"} | ({} if host is None else {"host": host})
+    try:
+        for page in api.pages(COMPUTE, "/servers/detail", "servers", params, microversion=_FLAVORS):
+            yield _parsed("a list of servers", lambda value: [_server(one) for one in value], page)
+    except Refused as error:
+        if error.status == _NOT_ACCEPTABLE:
+            raise Rejected(
+                f"Nova does not know version {_FLAVORS} of its API (Pike): it cannot tell the extra specs of flavors"
+            ) from error
+        raise
+
+
+def _server(value: Any) -> tuple[str, dict[str, str] | None]:
+    extra_specs = value["flavor"].get("extra_specs")
+    if extra_specs is None:
+        return text(value["id"]), None
+    # All that limits come from; the rest is nobody's business here.
+    quotas = {text(key): text(one) for key, one in {**extra_specs}.items() if key.startswith("quota:")}
+    return text(value["id"]), quotas
+
+
+def _type(value: Any) -> VolumeType:
+    spec = value.get("qos_specs_id")
+    return VolumeType(
+        text(value["id"]),
+        text(value["name"]),
+        None if spec is None else text(spec),
+        # A policy that hides it leaves the key out (cinder/api/v3/views/types.py).
+        hidden="qos_specs_id" not in value,
+    )
+
+
+def _all(api: CloudApi, path: str, key: str, **params: str) -> Iterator[Any]:
+    for page in api.pages(BLOCK_STORAGE, path, key, params):
+        yield from page
+
+
+def _chained(first: list[Any], rest: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    yield first
+    yield from rest
+
+
+def _parsed(what: str, parse: Callable[[Any], Parsed], value: Any) -> Parsed:
+    """Raises ``Rejected`` for an answer that is something else."""
+    try:
+        return parse(value)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        detail = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise Rejected(f"the answer has something else in the place of {what}: {detail[:200]}") from error

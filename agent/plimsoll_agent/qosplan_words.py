@@ -1,0 +1,209 @@
+"""The words for plans of QoS specs and volume types: a line a step, and what it does to attached volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.qos_words import fault_words
+from plimsoll_agent.qosapply import How, Taken
+from plimsoll_agent.qoseffects import Change, Effect, Given
+from plimsoll_agent.qosfile import NO_SPEC, Declared
+from plimsoll_agent.qosplan import (
+    Associate,
+    ChangeExtraSpecs,
+    ChangeSpec,
+    ChangeType,
+    CreateSpec,
+    CreateType,
+    DeleteSpec,
+    DeleteType,
+    Disassociate,
+    Step,
+    Texts,
+)
+from plimsoll_agent.qosreview import Finding, LooseEnd
+from plimsoll_agent.reason import Unknown
+from plimsoll_agent.report import limits_change_words, printable, short_limits, words
+
+_NO_SPEC = "none"
+NOT_IN_FORCE_YET = (
+    "Attached volumes follow where plimsoll enforces, at its first pass after a refresh of the catalogue."
+)
+
+
+def step_line(step: Step) -> str:
+    """``~ QoS spec gold  total_iops_sec 3000 → 30``: + makes, ~ changes, - deletes."""
+    match step:
+        case CreateSpec(spec):
+            return f"+ {_spec(spec.name)}  {spec.consumer}: {_listed(spec.keys) or 'no keys'}"
+        case ChangeSpec(before, after):
+            parts = [f"consumer {before.consumer} → {after.consumer}"] if before.consumer != after.consumer else []
+            parts += _changes(before.keys, step.put, step.unset)
+            return f"~ {_spec(after.name)}  {', '.join(parts)}"
+        case CreateType(type):
+            parts = ["private" if type.public is False else "public"]
+            if type.description:
+                parts.append(_quoted(type.description))
+            if type.extra_specs:
+                parts.append(_listed(type.extra_specs))
+            return f"+ {_type(type.name)}  {', '.join(parts)}"
+        case ChangeType(there, description, public):
+            parts = []
+            if description is not None:
+                parts.append(f"description {_quoted(there.description)} → {_quoted(description)}")
+            if public is not None:
+                parts.append("private → public" if public else "public → private")
+            return f"~ {_type(there.name)}  {', '.join(parts)}"
+        case ChangeExtraSpecs(type_name, had):
+            return f"~ {_type(type_name)}  {', '.join(_changes(had, step.put, step.unset))}"
+        case Associate(type_name, spec_name, instead_of):
+            return f"~ {_type(type_name)}  QoS spec {printable(instead_of or NO_SPEC)} → {printable(spec_name)}"
+        case Disassociate(type_name, spec_name):
+            return f"~ {_type(type_name)}  QoS spec {printable(spec_name)} → {NO_SPEC}"
+        case DeleteType(type_name):
+            return f"- {_type(type_name)}"
+        case DeleteSpec(spec_name, force):
+            return f"- {_spec(spec_name)}{'  even while a volume type has it' if force else ''}"
+
+
+def taken_line(taken: Taken) -> str:
+    """The step, and what became of it."""
+    line = step_line(taken.step)
+    match taken.how:
+        case How.DONE:
+            return f"{line}   done"
+        case How.REFUSED:
+            return f"{line}   not done: {taken.detail}"
+        case How.UNANSWERED:
+            return f"{line}   {taken.detail}: not known whether it was done"
+        case How.NOT_TRIED:
+            return f"{line}   not tried: {taken.detail}"
+
+
+def plan_sum(steps: Sequence[Step]) -> str:
+    if not steps:
+        return "Nothing to do: Cinder has what the file declares."
+    signs = [step_line(step)[0] for step in steps]
+    return f"Plan: {signs.count('+')} to make, {signs.count('~')} to change, {signs.count('-')} to delete."
+
+
+def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | None, *, prune: bool) -> str | None:
+    """What Cinder has and the file has not, and stays."""
+    if prune:
+        types, specs = [name for name in types if name == default], []
+    parts = [
+        f"{_number(len(names), what)} ({', '.join(map(printable, names[:5]))}{' …' if len(names) > 5 else ''})"
+        for what, names in (("volume type", types), ("QoS spec", specs))
+        if names
+    ]
+    if not parts:
+        return None
+    why = "Cinder needs its default type" if prune else "--prune deletes what the file does not declare"
+    return f"Left as they are: {' and '.join(parts)}; {why}."
+
+
+def effect_line(effect: Effect) -> str:
+    """``gold: 812 attached volumes change, 12 do not (one of 100 GiB: total_iops_sec 3000 → 30)``."""
+    name, median = printable(effect.type), effect.median
+    if median is None:
+        return f"{name}: {_attached(effect.unchanged)}, {'and none' if effect.unchanged else 'so none'} changes"
+    line = f"{name}: {_attached(effect.changed)} {_do('change', effect.changed)}"
+    if effect.unchanged:
+        line += f", {effect.unchanged} {_do('do', effect.unchanged)} not"
+    line += f" (one of {median.gib} GiB: {_change(median)})"
+    if effect.refused:
+        keep = _do("keep", effect.refused)
+        line += f"; {effect.refused} of them {keep} what {'it has' if effect.refused == 1 else 'they have'}"
+    return line
+
+
+def result_line(taken: Sequence[Taken], of: int, left: Sequence[Step] | None) -> str:
+    """What came of it all; ``left`` is the plan after it, None where that is not known."""
+    line = f"{sum(one.how is How.DONE for one in taken)} of {of} {'step' if of == 1 else 'steps'} done"
+    if left is None:
+        return f"{line}."
+    if left:
+        return f"{line}; {len(left)} to do: see plimsoll qos plan."
+    return f"{line}: Cinder has what the file declares."
+
+
+def _spec(name: str) -> str:
+    return f"QoS spec {printable(name)}"
+
+
+def _type(name: str) -> str:
+    return f"volume type {printable(name)}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{printable(text)}"'
+
+
+def _listed(keys: Texts) -> str:
+    return ", ".join(f"{printable(key)} {_value(value)}" for key, value in keys.items())
+
+
+def impossible_line(why: Unknown) -> str:
+    """Why a plan is not taken."""
+    return f"No volume could be attached: {words(why.reason)}"
+
+
+def finding_words(finding: Finding) -> str:
+    """One line, without its severity."""
+    name = printable(finding.path[1])
+    match finding.what:
+        case LooseEnd.TYPE_WITHOUT_SPEC:
+            return f'volume type "{name}": has no QoS spec, so Cinder limits none of its volumes'
+        case LooseEnd.SPEC_WITHOUT_TYPE:
+            return f'QoS spec "{name}": no volume type has it, so it limits nothing'
+        case fault:
+            return fault_words(fault)
+
+
+def review_sum(declared: Declared, findings: Sequence[Finding]) -> str:
+    """``3 QoS specs and 4 volume types, no error, 1 warning``."""
+    errors = sum(finding.severity == "error" for finding in findings)
+    return f"{holdings(declared)}, {_number(errors, 'error')}, {_number(len(findings) - errors, 'warning')}"
+
+
+def holdings(declared: Declared) -> str:
+    return f"{_number(len(declared.specs), 'QoS spec')} and {_number(len(declared.types), 'volume type')}"
+
+
+def _changes(before: Texts, put: Texts, unset: Sequence[str]) -> list[str]:
+    parts = [
+        f"{printable(key)} {_value(before[key])} → {_value(value)}"
+        if key in before
+        else f"{printable(key)} {_value(value)} added"
+        for key, value in put.items()
+    ]
+    return parts + [f"{printable(key)} {_value(before[key])} removed" for key in unset]
+
+
+def _value(value: str | None) -> str:
+    return "null" if value is None else printable(value) if value else '""'
+
+
+def _change(change: Change) -> str:
+    if isinstance(change.before, Limits) and isinstance(change.after, Limits):
+        return limits_change_words(change.before, change.after)
+    return f"{_given(change.before)} → {_given(change.after)}"
+
+
+def _given(given: Given) -> str:
+    if given is None:
+        return "no QoS spec for Nova"
+    return words(given.reason) if isinstance(given, Unknown) else short_limits(given)
+
+
+def _attached(number: int) -> str:
+    return _number(number, "attached volume")
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def _do(verb: str, number: int) -> str:
+    return verb if number != 1 else "does" if verb == "do" else f"{verb}s"

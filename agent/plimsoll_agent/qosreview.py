@@ -1,0 +1,43 @@
+"""What is wrong with what was declared: the faults of each QoS spec, and what no single spec shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll_agent.qosfile import Declared
+from plimsoll_agent.qoslint import Fault, Severity, lint
+
+
+class LooseEnd(StrEnum):
+    """What has nothing to hold on to."""
+
+    TYPE_WITHOUT_SPEC = "type-without-spec"
+    SPEC_WITHOUT_TYPE = "spec-without-type"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or perhaps not meant; ``path`` leads to it in a file."""
+
+    path: tuple[str, ...]
+    what: Fault | LooseEnd
+
+    @property
+    def severity(self) -> Severity:
+        return self.what.severity if isinstance(self.what, Fault) else "warning"
+
+
+def review(declared: Declared) -> Iterator[Finding]:
+    for name, spec in declared.specs.items():
+        for fault in lint(spec.as_cinders):
+            inner = ("consumer",) if fault.key is None else ("keys", fault.key)
+            yield Finding(("qos_specs", name, *inner), fault)
+    for name, type in declared.types.items():
+        if type.qos_spec is None:
+            yield Finding(("volume_types", name, "qos_spec"), LooseEnd.TYPE_WITHOUT_SPEC)
+    used = {type.qos_spec for type in declared.types.values()}
+    for name in declared.specs:
+        if name not in used:
+            yield Finding(("qos_specs", name), LooseEnd.SPEC_WITHOUT_TYPE)

@@ -1,0 +1,163 @@
+"""The directory of the catalogue: who may refresh, and what one refresh leaves for the next."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent import catalogue, files
+from plimsoll_agent.catalogue import UNREADABLE, CatalogueError, text, text_or_none, time, whole_number
+from plimsoll_agent.state import Busy
+
+NAME = "refresh.json"
+VERSION = 1
+FIRST_PAUSE = 30.0
+"""Seconds after the first failure; each further one doubles them."""
+LONGEST_PAUSE = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LastRegion:
+    """The region's file that was taken last."""
+
+    where: str
+    generation: int
+    digest: str
+    """SHA-256 of its bytes: the same generation with others is another file."""
+    etag: str | None
+    modified: str | None
+    """Last-Modified, as the server said it."""
+    asked: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What one refresh leaves for the next; ``failures`` are those in a row."""
+
+    failures: int = 0
+    until: datetime | None = None
+    """Before this nobody is asked."""
+    trouble: str = ""
+    """What the last failure was."""
+    region: LastRegion | None = None
+
+    def waits(self, now: datetime) -> bool:
+        """Whether to ask nobody now. A time that no pause comes up to says that a clock was set back."""
+        if self.until is None:
+            return False
+        return timedelta() < self.until - now <= timedelta(seconds=LONGEST_PAUSE)
+
+    def failed(self, now: datetime, trouble: str, chance: float) -> Notes:
+        """After one more failure; ``chance`` from 0 to 1 keeps nodes from coming back all at once."""
+        seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures, 20)) * (0.5 + chance / 2)
+        until = now + timedelta(seconds=seconds)
+        return replace(self, failures=self.failures + 1, until=until, trouble=trouble)
+
+    def succeeded(self) -> Notes:
+        return replace(self, failures=0, until=None, trouble="")
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshDir:
+    """``[catalogue] directory``."""
+
+    directory: Path
+
+    def prepare(self) -> None:
+        """Make the directory if it is missing; passes have to read in it. Raises ``CatalogueError``."""
+        try:
+            if not self.directory.is_dir():
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self.directory.chmod(0o755)  # whatever the umask is
+        except OSError as error:
+            raise CatalogueError(f"{self.directory}: cannot be made: {error.strerror}") from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Raises ``Busy`` while somebody else refreshes, ``CatalogueError``."""
+        with locked(self.directory):
+            files.sweep(self.directory, (catalogue.NAME, NAME))
+            yield
+
+    def load_notes(self) -> Notes:
+        """Nothing noted where there is no file, or none that can be read: no limit hangs on them."""
+        try:
+            value = json.loads(files.read_whole(self.directory / NAME, 2**16).decode("utf-8"))
+            if value["version"] != VERSION:
+                return Notes()
+            until, region = value["until"], value["region"]
+            return Notes(
+                whole_number(value["failures"]),
+                None if until is None else time(until),
+                text(value["trouble"]),
+                None if region is None else _region(region),
+            )
+        except (OSError, *UNREADABLE):
+            return Notes()
+
+    def save_notes(self, notes: Notes) -> None:
+        """Raises ``CatalogueError``."""
+        region = notes.region
+        data = {
+            "version": VERSION,
+            "failures": notes.failures,
+            "until": None if notes.until is None else notes.until.isoformat(),
+            "trouble": notes.trouble,
+            "region": None
+            if region is None
+            else {
+                "where": region.where,
+                "generation": region.generation,
+                "digest": region.digest,
+                "etag": region.etag,
+                "modified": region.modified,
+                "asked": region.asked.isoformat(),
+            },
+        }
+        path = self.directory / NAME
+        try:
+            files.write_whole(path, json.dumps(data, indent=1) + "\n")
+        except OSError as error:
+            raise CatalogueError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def set_aside(self) -> Path:
+        """Move a corrupt catalogue out of the way. Raises ``CatalogueError``."""
+        path = self.directory / catalogue.NAME
+        try:
+            return path.rename(files.name_aside(path))
+        except OSError as error:
+            raise CatalogueError(f"{path}: cannot be set aside: {error.strerror}") from error
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold a directory, as a pass holds its own. Raises ``Busy``, ``CatalogueError``."""
+    try:
+        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CatalogueError(f"{directory}: cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise Busy(f"{directory}: another refresh is under way; this one asked nobody") from error
+    finally:
+        os.close(lock)
+
+
+def _region(value: Any) -> LastRegion:
+    return LastRegion(
+        text(value["where"]),
+        whole_number(value["generation"]),
+        text(value["digest"]),
+        text_or_none(value["etag"]),
+        text_or_none(value["modified"]),
+        time(value["asked"]),
+    )

@@ -1,0 +1,166 @@
+"""The region's file: what Cinder and Nova say of every volume and guest, made once for all nodes. Values and bytes.
+
+Who signs it and who carries it is not known here; whoever reads one has checked the signature over these very bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NoReturn
+
+from plimsoll_agent.catalogue import (
+    UNREADABLE,
+    CatalogueError,
+    NewerCatalogue,
+    VolumeType,
+    check_envelope,
+    read_specs,
+    read_types,
+    spec_data,
+    text,
+    texts,
+    time,
+    type_data,
+    whole_number,
+)
+from plimsoll_agent.qosspec import QosSpec
+
+KIND = "plimsoll-region"
+VERSION = 1
+MOST_BYTES = 256 * 2**20
+"""A node reads no more; 30,000 volumes are 1.3 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One state of a whole region."""
+
+    generation: int
+    issued: datetime
+    begun: datetime
+    """When the reading began: what happened later may not be in it."""
+    source: str
+    """The cloud it was read from, for people."""
+    specs: Mapping[str, QosSpec] = field(default_factory=dict)
+    types: Mapping[str, VolumeType] = field(default_factory=dict)
+    volumes: Mapping[str, str | None] = field(default_factory=dict)
+    """By volume id the id of its type, None for a volume without one."""
+    servers: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    """By uuid the ``quota:`` extra specs of its flavor, None where Nova does not show any."""
+    approved: frozenset[str] = frozenset()
+    """Editions of specs and types that somebody approved of, for the brakes of all nodes."""
+    valid_until: datetime | None = None
+
+
+class UnreadableRegion(CatalogueError):
+    """The bytes are no region file, or one of a newer plimsoll."""
+
+
+def encode(region: Region) -> bytes:
+    """The file's content: an entry a line; volumes by type, and guests by what their flavors say."""
+    head = {
+        "kind": KIND,
+        "version": VERSION,
+        "generation": region.generation,
+        "issued": region.issued.isoformat(),
+        "begun": region.begun.isoformat(),
+        "valid_until": None if region.valid_until is None else region.valid_until.isoformat(),
+        "source": region.source,
+        "approved": sorted(region.approved),
+    }
+    types: dict[str | None, list[str]] = {}
+    for id, type in region.volumes.items():
+        types.setdefault(type, []).append(id)
+    flavors: dict[str | None, list[str]] = {}
+    for uuid, extra_specs in region.servers.items():
+        flavor = None if extra_specs is None else json.dumps(dict(extra_specs), sort_keys=True)
+        flavors.setdefault(flavor, []).append(uuid)
+    sections: Mapping[str, list[str]] = {
+        "specs": [_line(spec_data(spec)) for _, spec in sorted(region.specs.items())],
+        "types": [_line({"id": id} | type_data(type)) for id, type in sorted(region.types.items())],
+        "volumes": [_line({"type": type, "volumes": sorted(ids)}) for type, ids in _sorted(types)],
+        "servers": [
+            _line({"extra_specs": None if flavor is None else json.loads(flavor), "servers": sorted(uuids)})
+            for flavor, uuids in _sorted(flavors)
+        ],
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines += [f"{json.dumps(name)}: [{','.join(entries)}]" for name, entries in sections.items()]
+    return ("{" + ",\n".join(lines) + "}\n").encode()
+
+
+def _line(value: object) -> str:
+    return "\n " + json.dumps(value)
+
+
+def _sorted(groups: Mapping[str | None, list[str]]) -> list[tuple[str | None, list[str]]]:
+    return sorted(groups.items(), key=lambda item: item[0] or "")
+
+
+def decode(content: bytes, where: str) -> Region:
+    """The region in a file's bytes, whose signature has been checked. Raises ``UnreadableRegion``."""
+    try:
+        envelope = json.loads(content.decode("utf-8"), parse_constant=_no_constant)
+        check_envelope(envelope, KIND, VERSION, where)
+        return _region(envelope)
+    except NewerCatalogue as error:
+        raise UnreadableRegion(str(error)) from error
+    except UNREADABLE as error:
+        # Not repr(): that of a UnicodeDecodeError has the whole file in it.
+        detail = str(error) if len(str(error)) < 200 else ""
+        raise UnreadableRegion(
+            f"{where}: cannot be read as a region file: {type(error).__name__}{f': {detail}' if detail else ''}"
+        ) from error
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _region(envelope: Mapping[str, Any]) -> Region:
+    until = envelope["valid_until"]
+    return Region(
+        generation=whole_number(envelope["generation"]),
+        issued=time(envelope["issued"]),
+        begun=time(envelope["begun"]),
+        valid_until=None if until is None else time(until),
+        source=text(envelope["source"]),
+        approved=frozenset(map(text, _list(envelope["approved"]))),
+        specs=read_specs(_by_id(envelope["specs"])),
+        types=read_types(_by_id(envelope["types"])),
+        volumes=dict(_volumes(_list(envelope["volumes"]))),
+        servers=dict(_servers(_list(envelope["servers"]))),
+    )
+
+
+def _by_id(entries: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for entry in _list(entries):
+        id = text(entry["id"])
+        if id in found:
+            raise ValueError(f"{id!r} is there twice")
+        found[id] = entry
+    return found
+
+
+def _volumes(groups: list[Any]) -> Iterator[tuple[str, str | None]]:
+    for group in groups:
+        type = group["type"]
+        if type is not None:
+            text(type)
+        yield from dict.fromkeys(map(text, _list(group["volumes"])), type).items()
+
+
+def _servers(groups: list[Any]) -> Iterator[tuple[str, Mapping[str, str] | None]]:
+    for group in groups:
+        extra_specs = None if group["extra_specs"] is None else texts(group["extra_specs"])
+        yield from dict.fromkeys(map(text, _list(group["servers"])), extra_specs).items()
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"a {type(value).__name__} is no list")
+    return value

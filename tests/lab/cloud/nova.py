@@ -1,0 +1,265 @@
+"""The cloud's Nova, the real one, on a libvirtd of its own: it refuses to start where it finds guests of others."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from . import novaconf, ports, servicesenv
+from .command import LabError, run
+from .daemon import Daemon
+from .layout import Layout
+from .libvirtd import Libvirt
+from .namespace import Namespace
+from .openstack import OpenStack
+
+PORTS = (
+    *(ports.NOVA, ports.PLACEMENT, ports.GLANCE, ports.NEUTRON),
+    *(ports.MARIADB, ports.RABBITMQ, ports.RABBITMQ_BETWEEN_NODES, ports.EPMD),
+)
+RABBITMQ_SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+IMAGE = "tiny"
+IMAGE_SIZE = 1024**2
+# `networks="none"` is from 2.37 on, a volume's attachment with all its ids from 2.89 on.
+MICROVERSION = "2.93"
+
+
+class Nova:
+    """Its guests have a disk of their own in the pool `vms` and nothing that boots from it: only QEMU runs."""
+
+    def __init__(self, layout: Layout, namespace: Namespace, openstack: OpenStack) -> None:
+        self.openstack = openstack
+        self.libvirt = Libvirt(layout, namespace, beside="nova")
+        self._layout = layout
+        self._namespace = namespace
+        self._home = layout.root / "nova"
+        self._logs = layout.logs / "openstack"
+        self.mariadb = Daemon(
+            namespace, "mariadb", self._mariadb(), self._logs / "mariadb.out", lambda: _listens(ports.MARIADB)
+        )
+        self.rabbitmq = Daemon(
+            namespace, "rabbitmq", self._rabbitmq(), self._logs / "rabbitmq.out", lambda: _listens(ports.RABBITMQ)
+        )
+        self.placement = self._api("placement", "placement.wsgi.api", ports.PLACEMENT)
+        self.glance = self._api("glance", "glance.wsgi.api", ports.GLANCE)
+        self.api = self._api("nova", "nova.wsgi.osapi_compute", ports.NOVA)
+        self.conductor = self._service("conductor")
+        self.scheduler = self._service("scheduler")
+        self.compute = self._service("compute")
+        python = f"{openstack.environment_inside}/bin/python"
+        neutron = [python, f"{openstack.services}/neutron.py", str(ports.NEUTRON), str(openstack.access_log)]
+        self.neutron = openstack.daemon("neutron", neutron, f"http://127.0.0.1:{ports.NEUTRON}/")
+
+    @property
+    def libvirt_uri(self) -> str:
+        """Of the compute node: what plimsoll is to be run with."""
+        return self.libvirt.uri
+
+    # --- what a test does with it
+
+    def create_flavor(self, name: str, extra_specs: Mapping[str, str] | None = None, disk_gib: int = 1) -> Any:
+        compute = self.openstack.connection.compute
+        flavor = compute.create_flavor(name=name, ram=64, vcpus=1, disk=disk_gib)
+        if extra_specs:
+            compute.create_flavor_extra_specs(flavor, dict(extra_specs))
+        return flavor
+
+    def boot(self, name: str, flavor: Any, root_volume: str | None = None) -> Any:
+        """A server, when it is active; with ``root_volume``, the id of a volume, booted from that."""
+        compute, image = self.openstack.connection.compute, self.openstack.connection.image
+        root: dict[str, Any] = {"image_id": image.find_image(IMAGE).id}
+        if root_volume:
+            mapping = {"boot_index": 0, "uuid": root_volume, "source_type": "volume", "destination_type": "volume"}
+            root = {"block_device_mapping": [mapping]}
+        server = compute.create_server(name=name, flavor_id=flavor.id, networks="none", **root)
+        return self.wait_for_server(server.id)
+
+    def attach(self, server_id: str, volume_id: str) -> None:
+        compute = self.openstack.connection.compute
+        compute.create_volume_attachment(server_id, volume_id=volume_id)
+        self.openstack.wait_for_volume(volume_id, "in-use")
+
+    def hard_reboot(self, server_id: str) -> None:
+        """Nova makes the guest's XML anew from what it stored when its disks were attached."""
+        self.openstack.connection.compute.reboot_server(server_id, "HARD")
+        self.wait_for_server(server_id)
+
+    def stop(self, server_id: str) -> None:
+        self.openstack.connection.compute.stop_server(server_id)
+        self.wait_for_server(server_id, "SHUTOFF")
+
+    def start(self, server_id: str) -> None:
+        self.openstack.connection.compute.start_server(server_id)
+        self.wait_for_server(server_id)
+
+    def delete(self, server_id: str) -> None:
+        """Its volumes stay and are available again."""
+        compute = self.openstack.connection.compute
+        server = compute.get_server(server_id)
+        compute.delete_server(server)
+        compute.wait_for_delete(server, interval=0.5, wait=60)
+
+    def wait_for_server(self, server_id: str, status: str = "ACTIVE", timeout: float = 120) -> Any:
+        deadline = time.monotonic() + timeout
+        while True:
+            server = self.openstack.connection.compute.get_server(server_id)
+            if server.status == status and not server.task_state:
+                return server
+            if server.status == "ERROR" or time.monotonic() > deadline:
+                said = (server.fault or {}).get("message", server.task_state)
+                raise LabError(f"{server.name} is {server.status}, not {status}: {said}; see {self._logs}")
+            time.sleep(0.2)
+
+    def domain(self, server_id: str) -> Any:
+        """The libvirt.virDomain; a server's id is its guest's uuid."""
+        return self.libvirt.shared().lookupByUUIDString(server_id)
+
+    # --- making it
+
+    def make(self, cinder_key: str) -> None:
+        cache = self._layout.cache
+        self._write_files()
+        self.rabbitmq.start(wait=False)
+        with ThreadPoolExecutor() as pool:
+            libvirtd = pool.submit(self.libvirt.make, cinder_key)
+            self._make_mariadb()
+            others = pool.submit(self._sync_placement_and_glance)
+            servicesenv.manage(cache, "nova", self._home / "nova.conf", "api_db", "sync")
+            for cell in ("map_cell0", "create_cell"):
+                servicesenv.manage(cache, "nova", self._home / "nova.conf", "cell_v2", cell, *_CELLS[cell])
+            servicesenv.manage(cache, "nova", self._home / "nova.conf", "db", "sync")
+            others.result()
+            libvirtd.result()
+        self.openstack.add_to_catalogue("nova", "placement", "glance", "neutron")
+        self.rabbitmq.wait_ready()
+        for daemon in self._daemons:
+            daemon.start(wait=False)
+        for daemon in self._daemons:
+            daemon.wait_ready()
+        self._make_image()
+        self._wait_for_the_node()
+
+    def heal(self) -> None:
+        for daemon in (self.mariadb, self.rabbitmq, self.libvirt.daemon, *self._daemons):
+            daemon.heal()
+
+    @property
+    def _daemons(self) -> tuple[Daemon, ...]:
+        """In the order of their start."""
+        return (
+            *(self.placement, self.neutron, self.conductor, self.compute),
+            *(self.scheduler, self.api, self.glance),
+        )
+
+    def _write_files(self) -> None:
+        for directory in ("glance/images", "glance/staging", "state/instances", "rabbitmq", "mariadb"):
+            (self._home / directory).mkdir(parents=True, exist_ok=True)
+        inside = self.openstack.environment_inside
+        for name, text in {
+            "databases.sql": novaconf.create_databases(),
+            "rabbitmq.conf": novaconf.rabbitmq(),
+            "enabled_plugins": "[].\n",
+            "placement.conf": novaconf.placement(self._logs),
+            "glance-api.conf": novaconf.glance(self._home / "glance", self._logs, inside),
+            "nova.conf": novaconf.nova(self._home, self._logs, inside, self._layout.ceph_conf, self.libvirt_uri),
+        }.items():
+            (self._home / name).write_text(text)
+        # Nova's API looks for it beside nova.conf, whatever that says.
+        pipelines = self._layout.cache / servicesenv.key() / "etc/nova/api-paste.ini"
+        (self._home / pipelines.name).write_text(pipelines.read_text())
+        # Erlang takes none that others could read.
+        cookie = self._home / "rabbitmq/.erlang.cookie"
+        cookie.touch(mode=0o600)
+        cookie.write_text(secrets.token_hex(16))
+
+    def _make_mariadb(self) -> None:
+        data = self._home / "mariadb"
+        words = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+        run(["mariadb-install-db", *words, "--user=root"], log=self._logs / "mariadb-install.log", boxed=True)
+        self.mariadb.start()
+
+    def _sync_placement_and_glance(self) -> None:
+        servicesenv.manage(self._layout.cache, "placement", self._home / "placement.conf", "db", "sync")
+        servicesenv.manage(self._layout.cache, "glance", self._home / "glance-api.conf", "db_sync")
+
+    def _make_image(self) -> None:
+        empty = self._home / "tiny.raw"
+        with empty.open("wb") as file:
+            file.truncate(IMAGE_SIZE)
+        self.openstack.connection.image.create_image(
+            name=IMAGE, filename=str(empty), disk_format="raw", container_format="bare", wait=True
+        )
+
+    def _wait_for_the_node(self, timeout: float = 60) -> None:
+        """Until guests can be scheduled to it."""
+        compute = self.openstack.connection.compute
+        deadline = time.monotonic() + timeout
+        while not any(node.state == "up" for node in compute.hypervisors(details=True)):
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f"the compute node is not there after {timeout:g} s: see {self._logs}/nova-compute.log"
+                )
+            time.sleep(0.5)
+
+    def _api(self, name: str, module: str, port: int) -> Daemon:
+        script = [f"{self.openstack.environment_inside}/bin/python", f"{self.openstack.services}/serve.py"]
+        argv = [*script, name, module, str(port), str(self.openstack.access_log)]
+        variable = f"OS_{name.upper()}_CONFIG_DIR"
+        return self.openstack.daemon(
+            name if name != "nova" else "nova-api", argv, f"http://127.0.0.1:{port}/", {variable: str(self._home)}
+        )
+
+    def _service(self, name: str) -> Daemon:
+        bin_ = self.openstack.environment_inside / "bin"
+        argv = [f"{bin_}/python", f"{bin_}/nova-{name}", "--config-file", str(self._home / "nova.conf")]
+        return self.openstack.daemon(f"nova-{name}", argv)
+
+    def _mariadb(self) -> list[str]:
+        return [
+            *("/usr/sbin/mariadbd", "--no-defaults", "--user=root", f"--datadir={self._home}/mariadb"),
+            *("--bind-address=127.0.0.1", f"--port={ports.MARIADB}", f"--socket={self._home}/mariadb.sock"),
+            *(f"--pid-file={self._home}/mariadb.pid", f"--init-file={self._home}/databases.sql"),
+            # Nothing of it has to survive a power failure.
+            *("--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=64M"),
+            *("--performance-schema=0", "--max-connections=400", "--skip-name-resolve"),
+            *("--character-set-server=utf8mb3", "--transaction-isolation=READ-COMMITTED"),
+        ]
+
+    def _rabbitmq(self) -> list[str]:
+        home = self._home / "rabbitmq"
+        environ = {
+            "HOME": home,
+            "PATH": os.defpath,
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": ports.EPMD,
+            "RABBITMQ_NODENAME": "lab@localhost",
+            "RABBITMQ_DIST_PORT": ports.RABBITMQ_BETWEEN_NODES,
+            "RABBITMQ_CONF_ENV_FILE": "/dev/null",
+            "RABBITMQ_CONFIG_FILE": self._home / "rabbitmq.conf",
+            "RABBITMQ_ENABLED_PLUGINS_FILE": self._home / "enabled_plugins",
+            "RABBITMQ_MNESIA_BASE": home / "mnesia",
+            "RABBITMQ_LOG_BASE": self._logs,
+            "RABBITMQ_PID_FILE": home / "pid",
+            # One scheduler that does not spin: the cores are the guests' too.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+            ),
+        }
+        return ["env", *(f"{name}={value}" for name, value in environ.items()), RABBITMQ_SERVER]
+
+
+_CELLS = {
+    "map_cell0": ("--database_connection", novaconf.database("nova_cell0")),
+    "create_cell": ("--name", "cell1"),
+}
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as attempt:
+        attempt.settimeout(5)
+        return attempt.connect_ex(("127.0.0.1", port)) == 0

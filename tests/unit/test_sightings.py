@@ -1,0 +1,277 @@
+"""Marks: what Cinder said of an attachment holds for that one only, and is asked again no oftener than need be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.sightings import Sighting, Sightings, UnreadableSightings, load, save, sight
+from plimsoll_agent.state import State
+from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, possible_limits
+
+OURS, THEIRS, OTHERS = (Limits(total_iops_sec=rate) for rate in (3000, 10, 20))
+DISK = a_disk(in_force=OURS)
+OWN = a_disk(volume_id=None, image="disk", pool="vms", node="1", target="vda")
+
+
+class Watch:
+    """Passes one after the other, five minutes apart."""
+
+    def __init__(self, put: Limits | None = OURS) -> None:
+        self.put = {} if put is None else {DISK.key: put}
+        self.boot = "b1"
+        self.now = NOON
+        self.met = Sightings()
+
+    def look(self, *disks: Disk, unseen: tuple[str, ...] = ()) -> Sighting:
+        self.now += timedelta(minutes=5)
+        self.met = sight(disks, self.met, self.put, self.now, boot=self.boot, unseen=unseen)
+        return self.met.volumes[DISK.key]
+
+
+def finds(limits: Limits | Unknown | None) -> Disk:
+    return replace(DISK, in_force=limits)
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+def test_a_mark_stays_while_nothing_happens(watch: Watch) -> None:
+    """A mark of each pass's own would have the volume asked for in each, and its limits counted never."""
+    first = watch.look(DISK)
+    assert first == Sighting(first.mark, NOON + timedelta(minutes=5))
+    for _ in range(3):
+        assert watch.look(DISK) == first
+
+
+def run_again() -> Disk:
+    return replace(DISK, guest=replace(DISK.guest, run="4"))
+
+
+@pytest.mark.parametrize(
+    "another",
+    [replace(DISK, node="3"), run_again(), replace(DISK, image="volume-migrated"), replace(DISK, pool="faster")],
+    ids=["detached and attached", "guest started again", "image", "pool"],
+)
+def test_another_attachment_has_another_mark(watch: Watch, another: Disk) -> None:
+    first = watch.look(DISK)
+    second = watch.look(another)
+    assert second.mark != first.mark
+    assert (second.since, second.stirred, second.found) == (watch.now, 0, None)
+    assert watch.look(another) == second
+
+
+def test_an_attachment_after_a_start_of_the_node_has_another_mark(watch: Watch) -> None:
+    """libvirt counts its guests from 1 again: the same run and the same node index may be another attachment."""
+    first = watch.look(DISK)
+    watch.boot = "b2"
+    assert watch.look(DISK).mark != first.mark
+
+
+def test_the_same_volume_in_two_guests_has_two_marks(watch: Watch) -> None:
+    other = replace(DISK, guest=a_guest(uuid="2ebc1454-0d31-4367-8c90-06e18daa66f9", run="8"))
+    watch.look(DISK, other)
+    marks = watch.met.marks_of_volumes()
+    assert marks.keys() == {VOLUME}
+    assert len(marks[VOLUME]) == 2
+    assert set(marks[VOLUME].values()) == {watch.now}
+
+
+# --- somebody else's hand
+
+
+def test_somebody_elses_hand_on_the_limit_changes_the_mark_once(watch: Watch) -> None:
+    first = watch.look(DISK)
+    second = watch.look(finds(THEIRS))
+    assert second.mark != first.mark
+    assert (second.since, second.stirred, second.found) == (watch.now, 1, THEIRS)
+    assert watch.look(finds(THEIRS)) == second, "it is left alone until Cinder was asked: the same is no news"
+    assert watch.look(DISK) == second, "put back"
+    assert watch.look(finds(THEIRS)) == second, "and changed back: a quarrel must not become a storm of calls"
+
+
+def test_another_change_by_another_hand_is_news(watch: Watch) -> None:
+    marks = [watch.look(disk).mark for disk in (DISK, finds(THEIRS), finds(OTHERS), finds(THEIRS), finds(Limits()))]
+    assert len(set(marks)) == 5
+    assert watch.met.volumes[DISK.key].stirred == 4
+
+
+def test_what_plimsoll_put_there_is_nobody_elses_hand(watch: Watch) -> None:
+    first = watch.look(DISK)
+    watch.put[DISK.key] = OTHERS
+    assert watch.look(finds(OTHERS)) == first
+
+
+def test_where_plimsoll_put_nothing_yet_there_is_nothing_to_meddle_with() -> None:
+    watch = Watch(put=None)
+    first = watch.look(finds(THEIRS))
+    assert watch.look(finds(OTHERS)) == first
+
+
+@pytest.mark.parametrize("in_force", [None, Unknown(because(Code.UNANSWERED, detail="?"))])
+def test_a_guest_that_does_not_say_what_it_has_was_changed_by_nobody(
+    watch: Watch, in_force: Limits | Unknown | None
+) -> None:
+    first = watch.look(DISK)
+    assert watch.look(finds(in_force)) == first
+
+
+def test_a_hand_on_an_earlier_attachment_is_forgotten_with_it(watch: Watch) -> None:
+    watch.look(DISK)
+    watch.look(finds(THEIRS))
+    assert watch.look(run_again()) == Sighting(watch.met.volumes[DISK.key].mark, watch.now)
+
+
+# --- who is looked at
+
+
+def test_a_guest_that_was_not_looked_at_keeps_its_marks(watch: Watch) -> None:
+    first = watch.look(DISK, OWN)
+    before = watch.met
+    other = a_disk(a_guest(uuid="2ebc1454-0d31-4367-8c90-06e18daa66f9"))
+    assert watch.look(other, unseen=(GUEST,)) == first
+    assert watch.met.guests[GUEST] == before.guests[GUEST]
+
+
+def test_a_disk_that_vanished_loses_its_mark_and_gets_another_when_it_comes_back(watch: Watch) -> None:
+    first = watch.look(DISK)
+    watch.met = sight([OWN], watch.met, watch.put, watch.now, boot="b1")
+    assert not watch.met.volumes
+    again = watch.look(DISK)
+    assert again.since > first.since, "it may have been given another type meanwhile: only what was read since counts"
+
+
+def test_disks_of_the_guests_own_are_not_asked_of_cinder() -> None:
+    assert not sight([OWN], Sightings(), {}, NOON, boot="b1").volumes
+
+
+def test_nova_is_asked_only_for_guests_of_its_own_whose_flavor_nobody_told() -> None:
+    guests = [
+        a_guest(uuid="a"),
+        a_guest(uuid="b", extra_specs={}),
+        a_guest(uuid="c", display_name=None, project=None, project_name=None, flavor=None),
+    ]
+    met = sight([replace(OWN, guest=guest) for guest in guests], Sightings(), {}, NOON, boot="b1")
+    assert met.guests.keys() == {"a"}
+
+
+def test_a_guests_flavor_is_asked_again_when_it_runs_again_and_not_before() -> None:
+    """A resize starts it anew, and nothing else changes a flavor."""
+    first = sight([OWN, DISK], Sightings(), {}, NOON, boot="b1").guests[GUEST]
+    later = NOON + timedelta(minutes=5)
+    attached = replace(DISK, node="9")
+    assert sight([OWN, attached], Sightings(guests={GUEST: first}), {}, later, boot="b1").guests[GUEST] == first
+    again = replace(OWN, guest=replace(OWN.guest, run="4"))
+    second = sight([again], Sightings(guests={GUEST: first}), {}, later, boot="b1").guests[GUEST]
+    assert (second.mark != first.mark, second.since) == (True, later)
+
+
+# --- the file
+
+_moments = st.integers(0, 10**9).map(lambda seconds: NOON + timedelta(microseconds=seconds))
+_sightings = st.builds(Sighting, st.text(max_size=6), _moments, st.integers(0, 2**40), st.none() | possible_limits())
+MET = Sightings({DISK.key: Sighting("a1", NOON, 2, THEIRS)}, {GUEST: Sighting("b2", NOON)})
+
+
+@settings(examples, max_examples=60)  # each waits for the disk
+@given(st.builds(Sightings, *[st.dictionaries(st.text(max_size=6), _sightings, max_size=3)] * 2))
+def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, met: Sightings) -> None:
+    """Limits that came back as others would be somebody's hand, in each pass anew."""
+    path = tmp_path_factory.getbasetemp() / "sightings.json"
+    save(path, met)
+    assert load(path) == met
+
+
+def test_where_there_are_none_there_are_none(tmp_path: Path) -> None:
+    assert load(tmp_path / "sightings.json") is None
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    path = tmp_path_factory.mktemp("written") / "sightings.json"
+    save(path, MET)
+    whole: Mapping[str, Any] = json.loads(path.read_text())
+    return whole
+
+
+def read(path: Path, content: bytes) -> Sightings | None:
+    """What it is read as; None when it says that it cannot be. Others pass through."""
+    path.write_bytes(content)
+    try:
+        return load(path)
+    except UnreadableSightings as error:
+        complaint = str(error)
+    assert complaint.startswith(f"{path}: ")
+    return None
+
+
+@examples
+@given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@example(content=b"")
+@example(content=b"[" * 100_000)
+@example(content=b"[]")
+def test_garbage_is_unreadable(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    assert read(tmp_path_factory.getbasetemp() / "sightings.json", content) is None
+
+
+@pytest.mark.parametrize("place", ["mark", "since", "stirred", "found"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        5,
+        -1,
+        True,
+        "x",
+        "2026-11-20T12:00:00",
+        [],
+        [["total_iops_sec", 5]],
+        {"total_iops_sec": "5"},
+        {"iops": 5},
+        1e400,
+    ],
+    ids=str,
+)
+def test_a_part_that_is_something_else_is_unreadable_or_what_it_says(
+    tmp_path: Path, written: Mapping[str, Any], place: str, value: object
+) -> None:
+    whole = json.loads(json.dumps(written))
+    whole["volumes"][DISK.key][place] = value
+    met = read(tmp_path / "sightings.json", json.dumps(whole).encode())
+    fits = (place == "mark" and isinstance(value, str)) or (place == "stirred" and type(value) is int and value >= 0)
+    assert (met is not None) == fits
+
+
+def test_another_version_is_unreadable(tmp_path: Path, written: Mapping[str, Any]) -> None:
+    """A pass writes it anew anyway."""
+    assert read(tmp_path / "sightings.json", json.dumps({**written, "version": 2}).encode()) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"version": 2}'])
+def test_a_pass_that_cannot_read_what_the_last_one_met_has_met_nothing(tmp_path: Path, content: bytes) -> None:
+    state = State(tmp_path, boot="b1")
+    state.save_sightings(MET)
+    assert state.load_sightings() == MET
+    state.sightings.write_bytes(content)
+    assert state.load_sightings() == Sightings()
+    state.sightings.unlink()
+    state.sightings.mkdir()
+    assert state.load_sightings() == Sightings()
+
+
+def test_marks_are_found_by_the_volume_whoever_has_it() -> None:
+    earlier: datetime = NOON - timedelta(hours=1)
+    met = Sightings({"g1/v": Sighting("a", NOON), "g2/v": Sighting("b", earlier), "g1/w": Sighting("c", NOON)})
+    assert met.marks_of_volumes() == {"v": {"a": NOON, "b": earlier}, "w": {"c": NOON}}
