@@ -114,7 +114,11 @@ def load(directory: Path) -> Catalogue | None:
 
     Raises ``CorruptCatalogue``, ``NewerCatalogue``, ``CatalogueError``.
     """
-    path = directory / NAME
+    return read(directory / NAME)
+
+
+def read(path: Path) -> Catalogue | None:
+    """The catalogue in that file; else as ``load``."""
     try:
         text = files.read_whole(path, _MOST_BYTES + 1)
     except FileNotFoundError:

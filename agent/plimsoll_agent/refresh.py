@@ -78,9 +78,10 @@ def agenda(
     *,
     interval: float,
     source: str,
+    nova: bool = True,
     at_once: bool = False,
 ) -> Agenda:
-    """What is due after ``interval`` seconds; ``at_once`` is a person who does not want to wait for that."""
+    """What is due after ``interval`` seconds; ``at_once`` is somebody who does not want to wait for that."""
     lists = catalogue is None or at_once or catalogue.source != source or _due(catalogue.issued, now, interval)
     if sightings is None:
         return Agenda(lists)
@@ -100,7 +101,7 @@ def agenda(
         lists,
         tuple(unknown[:MOST_UNKNOWN]),
         tuple(again),
-        _servers_due(catalogue, sightings, now, interval, at_once),
+        nova and _servers_due(catalogue, sightings, now, interval, at_once),
         max(0, len(unknown) - MOST_UNKNOWN),
     )
 
@@ -204,6 +205,20 @@ def sliced(before: Catalogue | None, region: Region, sightings: Sightings | None
         volumes,
         servers,
         region.approved,
+    )
+
+
+def complete(catalogue: Catalogue, sightings: Sightings) -> bool:
+    """Whether the region's file that this was cut from has no more to say of what is sighted now."""
+    volumes, servers = catalogue.volumes, catalogue.servers
+    told = catalogue.issued - SKEW
+    return all(
+        since > told or (id in volumes and mark in volumes[id].marks)
+        for id, marks in sightings.marks_of_volumes().items()
+        for mark, since in marks.items()
+    ) and all(
+        guest.since > told or (uuid in servers and guest.mark in servers[uuid].marks)
+        for uuid, guest in sightings.guests.items()
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from plimsoll_agent.catalogue import (
@@ -30,6 +30,8 @@ from plimsoll_agent.qosspec import QosSpec
 
 KIND = "plimsoll-region"
 VERSION = 1
+AHEAD = timedelta(minutes=5)
+"""So far the clock of the region's machine may go before a node's."""
 MOST_BYTES = 256 * 2**20
 """A node reads no more; 30,000 volumes are 1.3 MiB."""
 
@@ -57,6 +59,10 @@ class Region:
 
 class UnreadableRegion(CatalogueError):
     """The bytes are no region file, or one of a newer plimsoll."""
+
+
+class UnfitRegion(CatalogueError):
+    """It is a region file, and not one to go by: older than what is known, or past its time."""
 
 
 def encode(region: Region) -> bytes:
@@ -114,6 +120,24 @@ def decode(content: bytes, where: str) -> Region:
         raise UnreadableRegion(
             f"{where}: cannot be read as a region file: {type(error).__name__}{f': {detail}' if detail else ''}"
         ) from error
+
+
+def check_fit(region: Region, digest: str, known: tuple[int, str | None], now: datetime, where: str) -> None:
+    """``known`` are the generation and the digest of what was taken last. Raises ``UnfitRegion``.
+
+    Whoever hands the file out could hand out one of yesterday, when a limit was another.
+    """
+    generation, last_digest = known
+    if region.generation < generation:
+        raise UnfitRegion(f"{where}: is older (generation {region.generation}) than what is known ({generation})")
+    if region.generation == generation and last_digest not in (None, digest):
+        raise UnfitRegion(f"{where}: has the generation {generation} of what is known, and other content")
+    if region.valid_until is not None and now > region.valid_until:
+        raise UnfitRegion(f"{where}: was valid until {region.valid_until:%Y-%m-%d %H:%M} UTC only")
+    if region.begun - now > AHEAD:
+        raise UnfitRegion(
+            f"{where}: is of {region.begun:%Y-%m-%d %H:%M} UTC, which is still to come; look at the clocks"
+        )
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -373,7 +373,8 @@ def state_words(outcome: Outcome) -> str:
 def step_lines(step: Step, situation: Situation) -> Iterator[tuple[str, str]]:
     """Who was asked, and what the answer was: a line, or some more where the answer was reckoned."""
     asked, answer = printable(step.asked), step.answer
-    if not isinstance(answer, Wants) or answer.reason.code is not Code.QOS_SPEC:
+    bounded = {"floor", "ceiling"} & answer.reason.facts.keys()  # what a rule makes of it is no reckoning of Cinder's
+    if not isinstance(answer, Wants) or answer.reason.code is not Code.QOS_SPEC or bounded:
         yield asked, answer_words(answer)
         return
     facts, known = answer.reason.facts, situation.catalogue

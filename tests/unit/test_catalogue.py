@@ -65,6 +65,7 @@ _times = st.datetimes(
     datetime(1970, 1, 2), timezones=st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 )
 _marks = st.frozensets(_texts, max_size=3)
+_servers = st.builds(Server, st.dictionaries(_texts, _texts), _marks, _times, st.booleans())
 _catalogues = st.builds(
     Catalogue,
     st.integers(0, 2**63),
@@ -78,7 +79,7 @@ _catalogues = st.builds(
         lambda types: {key: VolumeType(key, *rest) for key, rest in types.items()}
     ),
     st.dictionaries(_texts, st.builds(Volume, st.none() | _texts, _marks, _times, st.booleans()), max_size=3),
-    st.dictionaries(_texts, st.builds(Server, st.dictionaries(_texts, _texts), _marks, _times, st.booleans()), max_size=3),
+    st.dictionaries(_texts, _servers, max_size=3),
     _marks,
 )  # fmt: skip
 

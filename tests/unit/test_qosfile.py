@@ -189,7 +189,7 @@ def test_thousands_of_faults_are_cut_short() -> None:
 
 def test_a_file_that_cannot_be_one_is_refused_with_its_name(tmp_path: Path) -> None:
     for content in (b"\xff", b"x" * (LARGEST + 1)):
-        with pytest.raises(ConfigError, match="qos.yaml:1: "):
+        with pytest.raises(ConfigError, match=r"qos\.yaml:1: "):
             decoded(content, "qos.yaml")
     with pytest.raises(ConfigError, match=r"not-there: cannot be read"):
         read(tmp_path / "not-there")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from . import novaconf, ports, servicesenv
 from .command import LabError, run
 from .daemon import Daemon
+from .disk import GIB
 from .layout import Layout
 from .libvirtd import Libvirt
 from .namespace import Namespace
@@ -79,10 +80,27 @@ class Nova:
         server = compute.create_server(name=name, flavor_id=flavor.id, networks="none", **root)
         return self.wait_for_server(server.id)
 
-    def attach(self, server_id: str, volume_id: str) -> None:
+    def attach(self, server_id: str, volume_id: str) -> str:
+        """Returns the target, vdb, say."""
         compute = self.openstack.connection.compute
         compute.create_volume_attachment(server_id, volume_id=volume_id)
-        self.openstack.wait_for_volume(volume_id, "in-use")
+        volume = self.openstack.wait_for_volume(volume_id, "in-use")
+        return next(one["device"] for one in volume.attachments if one["server_id"] == server_id)[len("/dev/") :]
+
+    def extend(self, server_id: str, volume_id: str, size_gib: int, timeout: float = 30) -> None:
+        """Of an attached volume; returns when the guest has it, of which Cinder tells Nova afterwards."""
+        self.openstack.extend(volume_id, size_gib)
+        guest = self.domain(server_id)
+        target = next(
+            found.get("dev", "")
+            for disk in ET.fromstring(guest.XMLDesc()).iterfind("devices/disk")
+            if disk.findtext("serial") == volume_id and (found := disk.find("target")) is not None
+        )
+        deadline = time.monotonic() + timeout
+        while guest.blockInfo(target)[0] != size_gib * GIB:
+            if time.monotonic() > deadline:
+                raise LabError(f"{server_id} has {target} as it was {timeout:g} s before: see {self._logs}")
+            time.sleep(0.2)
 
     def hard_reboot(self, server_id: str) -> None:
         """Nova makes the guest's XML anew from what it stored when its disks were attached."""
@@ -145,8 +163,10 @@ class Nova:
         self._wait_for_the_node()
 
     def heal(self) -> None:
-        for daemon in (self.mariadb, self.rabbitmq, self.libvirt.daemon, *self._daemons):
-            daemon.heal()
+        daemons = (self.mariadb, self.rabbitmq, self.libvirt.daemon, *self._daemons)
+        healed = [daemon.name for daemon in daemons if daemon.heal()]
+        if healed:
+            self._wait_for_the_node()
 
     @property
     def _daemons(self) -> tuple[Daemon, ...]:
@@ -234,7 +254,8 @@ class Nova:
         home = self._home / "rabbitmq"
         environ = {
             "HOME": home,
-            "PATH": os.defpath,
+            # Else a shell stays in front of it, and would be what is stopped and killed.
+            "RUNNING_UNDER_SYSTEMD": "true",
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": ports.EPMD,
             "RABBITMQ_NODENAME": "lab@localhost",

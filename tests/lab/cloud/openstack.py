@@ -158,9 +158,14 @@ class OpenStack:
         """Set these keys; the others stay."""
         self.connection.block_storage.update_qos_spec(qos, **{key: str(value) for key, value in specs.items()})
 
-    def create_volume(self, volume_type: Any, size_gib: int = 1, name: str | None = None) -> Any:
+    def create_volume(
+        self, volume_type: Any, size_gib: int = 1, name: str | None = None, bootable: bool = False
+    ) -> Any:
         """Returns when it is available, with its image in the pool `volumes`."""
-        made = self.connection.block_storage.create_volume(name=name, size=size_gib, volume_type=volume_type.id)
+        block_storage = self.connection.block_storage
+        made = block_storage.create_volume(name=name, size=size_gib, volume_type=volume_type.id)
+        if bootable:
+            block_storage.set_volume_bootable_status(made, True)
         (self._home / "volumes" / made.id).touch()
         return self.wait_for_volume(made.id, "available")
 

@@ -1,0 +1,188 @@
+"""What ``plimsoll catalogue`` says, for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from plimsoll_agent import spans
+from plimsoll_agent.catalogue import Catalogue, VolumeType
+from plimsoll_agent.qosspec import QosSpec
+from plimsoll_agent.refresh import Agenda, Answers
+from plimsoll_agent.regionfile import Region
+from plimsoll_agent.report import printable
+
+Entry = TypeVar("Entry")
+
+
+def number(count: int, one: str, many: str | None = None) -> str:
+    """``1 volume``, ``2 volumes``."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def asked_line(agenda: Agenda, answers: Answers, catalogue: Catalogue, calls: int) -> str:
+    """The first line of a refresh: what it cost, and what it brought."""
+    parts: list[str] = []
+    if answers.lists is not None:
+        parts.append(number(len(answers.lists.specs), "QoS spec"))
+        parts.append(number(len(answers.lists.types), "volume type"))
+    if agenda.unknown:
+        told = sum(id in answers.volumes for id in agenda.unknown)
+        parts.append(f"{told} of {number(len(agenda.unknown) + agenda.left, 'unknown volume')}")
+    if agenda.again:
+        parts.append(f"{number(sum(id in answers.volumes for id in agenda.again), 'volume')} again")
+    if answers.servers is not None:
+        parts.append(number(len(answers.servers), "guest"))
+    what = ", ".join(parts) or "nothing was due"
+    return f"{number(calls, 'call')}: {what}; generation {catalogue.generation}."
+
+
+def taken_line(region: Region | None, catalogue: Catalogue) -> str:
+    """The first line of a refresh from the region's file; None for one that is still the same."""
+    if region is None:
+        return f"The region file is still that of {minute(catalogue.issued)}; generation {catalogue.generation}."
+    known = sum(not volume.missing for volume in catalogue.volumes.values())
+    return (
+        f"Region file of {minute(region.begun)}: {number(len(region.specs), 'QoS spec')},"
+        f" {number(len(region.types), 'volume type')}, {number(known, 'volume')} of this node;"
+        f" generation {catalogue.generation}."
+    )
+
+
+def written_line(region: Region, edition: str, calls: int, seconds: float, where: object) -> str:
+    """The last line of what makes the region's file."""
+    return (
+        f"{number(calls, 'call')} in {seconds:.1f} s: {number(len(region.specs), 'QoS spec')},"
+        f" {number(len(region.types), 'volume type')}, {number(len(region.volumes), 'volume')},"
+        f" {number(len(region.servers), 'guest')}; generation {region.generation}, edition {edition}, in {where}."
+    )
+
+
+def hidden_words(catalogue: Catalogue) -> str | None:
+    """What is to be said where a policy keeps the specs of types from us; None where none does."""
+    hidden = sum(type.hidden for type in catalogue.types.values())
+    if not hidden:
+        return None
+    return (
+        f"Cinder does not say which QoS spec {number(hidden, 'volume type has', 'volume types have')}: its policy"
+        " volume_extension:access_types_qos_specs_id hides that from this user; their volumes are left as they are"
+    )
+
+
+def hidden_flavor_words(answers: Answers) -> str | None:
+    """The same for flavors."""
+    hidden = sum(extra_specs is None for extra_specs in (answers.servers or {}).values())
+    if not hidden:
+        return None
+    return (
+        f"Nova does not say the extra specs of {number(hidden, 'guest')}: its policy"
+        " os_compute_api:servers:show:flavor-extra-specs hides them from this user; their own disks are left as"
+        " they are"
+    )
+
+
+def minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+def ago(read: datetime, now: datetime) -> str:
+    """``3 min ago``; a clock that was set back makes no time to come of it."""
+    return f"{spans.words(max(now - read, timedelta()))} ago"
+
+
+# --- one catalogue beside another -----------------------------------------------------------------------
+
+
+def diff_lines(before: Catalogue, after: Catalogue) -> Iterator[str]:
+    """What becomes another: specs key by key, types, volumes, the flavors of guests."""
+    yield from _diff("QoS spec", before.specs, after.specs, lambda spec: printable(spec.name), _spec_parts)
+
+    yield from _diff(
+        "volume type",
+        before.types,
+        after.types,
+        lambda type: printable(type.name),
+        lambda type: {"name": printable(type.name), "QoS spec": spec_name(type, before)},
+        lambda type: {"name": printable(type.name), "QoS spec": spec_name(type, after)},
+    )
+    yield from _diff(
+        "volume",
+        before.volumes,
+        after.volumes,
+        None,
+        lambda volume: {"type": type_name(volume.type, volume.missing, before)},
+        lambda volume: {"type": type_name(volume.type, volume.missing, after)},
+    )
+    yield from _diff(
+        "guest",
+        before.servers,
+        after.servers,
+        None,
+        lambda server: {"flavor": "not known"} if server.missing else _shown(server.extra_specs),
+    )
+
+
+def _diff(
+    kind: str,
+    before: Mapping[str, Entry],
+    after: Mapping[str, Entry],
+    name: Callable[[Entry], str] | None,
+    parts: Callable[[Entry], Mapping[str, str]],
+    parts_after: Callable[[Entry], Mapping[str, str]] | None = None,
+) -> Iterator[str]:
+    def named(id: str, entry: Entry) -> str:
+        return f"{kind} {printable(id) if name is None else name(entry)}"
+
+    parts_after = parts_after or parts
+    entries = {**before, **after}
+    for id in sorted(entries, key=lambda id: (named(id, entries[id]), id)):
+        if id not in after:
+            yield f"- {named(id, before[id])}"
+        elif id not in before:
+            said = " ".join(f"{key}={value}" for key, value in parts_after(after[id]).items() if key != "name")
+            yield f"+ {named(id, after[id])}{f': {said}' if said else ''}"
+        else:
+            old, new = parts(before[id]), parts_after(after[id])
+            for key in sorted(old.keys() | new.keys()):
+                if old.get(key) != new.get(key):
+                    yield f"~ {named(id, before[id])}: {key} {old.get(key, 'not set')} → {new.get(key, 'not set')}"
+
+
+def _spec_parts(spec: QosSpec) -> Mapping[str, str]:
+    return {"name": printable(spec.name), "consumer": printable(spec.consumer), **_shown(spec.keys)}
+
+
+def _shown(keys: Mapping[str, str | None]) -> dict[str, str]:
+    return {printable(key): "null" if value is None else printable(value) for key, value in sorted(keys.items())}
+
+
+def spec_name(type: VolumeType, catalogue: Catalogue) -> str:
+    """The QoS spec of a type, for people."""
+    if type.hidden:
+        return "hidden by policy"
+    if type.qos_spec is None:
+        return "none"
+    spec = catalogue.specs.get(type.qos_spec)
+    return printable(spec.name if spec is not None else f"{type.qos_spec} (not listed)")
+
+
+def type_name(type: str | None, missing: bool, catalogue: Catalogue) -> str:
+    """The type of a volume, for people."""
+    if missing:
+        return "no such volume"
+    if type is None:
+        return "none"
+    found = catalogue.types.get(type)
+    return printable(found.name if found is not None else f"{type} (not listed)")
+
+
+def keys_words(keys: Mapping[str, str | None]) -> str:
+    """``total_iops_sec=500 …``; a dash for none."""
+    return " ".join(f"{key}={value}" for key, value in _shown(keys).items()) or "-"
+
+
+def volumes_by_type(catalogue: Catalogue) -> Counter[str | None]:
+    """How many of this node's volumes are of each type."""
+    return Counter(volume.type for volume in catalogue.volumes.values() if not volume.missing)

@@ -1,0 +1,38 @@
+"""``script/demo``: a disk held to its limit, whoever loosens it; and one that follows an edited QoS spec."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from plimsoll_probes.fio import FioError
+from tests.lab.cloud import Cloud, LabError
+from tests.lab.demo import drift, qos
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="script/demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave the cloud up afterwards, to look around in")
+    parser.add_argument("--plots", type=Path, default=Path("build/demo"), help="where to; default: %(default)s")
+    arguments = parser.parse_args()
+    cloud = Cloud(say=lambda line: print(f"  {line}", flush=True))
+    try:
+        print("A small real cloud: Ceph with three OSDs, libvirt, and a Linux guest with two RBD disks", flush=True)
+        cloud.up(("ceph", "libvirt", "guest"))
+        drift.play(cloud, arguments.plots / "drift.png")
+        qos.play(cloud, arguments.plots / "qos.png")
+        if arguments.keep:
+            print(f"\nThe cloud stays up. libvirt: {cloud.libvirt_uri}")
+            print("Take it down with: .venv/bin/python -m tests.lab.cloud down")
+    except (LabError, FioError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if not arguments.keep:
+            cloud.down()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Where the acts play: the booted guest, a node with its plimsoll, and fio."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from plimsoll_probes import fio
+from tests.lab.cloud import Cloud, Completed
+from tests.lab.demo.measured import Phase, Sampler
+
+FILE_SIZE = 2**28
+SECONDS = 12
+
+
+class Stage:
+    """One disk of the guest, to be limited; ``directory`` is where it is mounted in there."""
+
+    def __init__(self, cloud: Cloud, target: str, directory: str, settings: Path) -> None:
+        self.cloud = cloud
+        self.guest = cloud.booted_guest()
+        self.target = target
+        self.phases: list[Phase] = []
+        self.marks: list[tuple[float, str]] = []
+        self.environment = dict(os.environ)
+        self._file = f"{directory}/fio-test"
+        self._settings = settings
+
+    def play(self, scenes: Callable[[], None]) -> Sampler:
+        """Fill the test file, and count the disk's requests while the scenes last."""
+        self._prepare()
+        self.sampler = Sampler(self.guest, self.target)
+        try:
+            scenes()
+        finally:
+            self.sampler.stop()
+        return self.sampler
+
+    def _prepare(self) -> None:
+        """Write the test file once, so that each run overwrites and none allocates."""
+        print("  writing fio's test file in the guest", flush=True)
+        words = f"fio --name=fill --filename={self._file} --size={FILE_SIZE} --rw=write --bs=1M --direct=1"
+        completed = self.guest.exec(words.split(), timeout=300)
+        if completed.exit_code:
+            raise fio.FioError(completed.err or completed.out)
+
+    def measure(self, title: str, name: str) -> None:
+        print(f"\n{title}: fio, random 16 KiB reads and writes, {SECONDS} s ", end="", flush=True)
+        began = self.sampler.now()
+        job = fio.Job("randrw", self._file, SECONDS, size=FILE_SIZE)
+        completed = with_dots(lambda: self.guest.exec(job.argv(), timeout=SECONDS * 10))
+        totals = fio.parse(completed.out or completed.err)
+        self.phases.append(Phase(name, began, totals.iops))
+        print(f" {totals.iops:.0f} operations/s", flush=True)
+
+    def plimsoll(self, *words: str) -> None:
+        print(f"$ plimsoll {' '.join(words)}", flush=True)
+        command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
+        status = subprocess.run(command, check=False, env=self.environment).returncode
+        if words[0] in ("plan", "enforce"):
+            print(f"$ echo $?\n{status}", flush=True)
+
+    def mark(self, what: str) -> None:
+        self.marks.append((self.sampler.now(), what))
+
+    def table(self, limit: int) -> None:
+        print(f"\n{'':12}{'operations/s in the guest':>26}   of {limit}")
+        for phase in self.phases:
+            print(f"{phase.name:12}{phase.iops:26.0f}   {phase.iops / limit:8.0%}")
+
+
+def with_dots(work: Callable[[], Completed]) -> Completed:
+    """A dot a second while it lasts."""
+    done = threading.Event()
+
+    def dots() -> None:
+        while not done.wait(1):
+            print(".", end="", flush=True)
+
+    thread = threading.Thread(target=dots, daemon=True)
+    thread.start()
+    try:
+        return work()
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,61 @@
+"""What Cinder and Nova say in unit tests: a catalogue that knows the attachments of these sightings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plimsoll_agent.catalogue import Catalogue, Server, Volume, VolumeType
+from plimsoll_agent.decide import Situation
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.qosspec import QosSpec
+from plimsoll_agent.reason import Unknown
+from plimsoll_agent.rules import Rule, Rules
+from plimsoll_agent.sightings import Sightings, sight
+from tests.unit.values import NOON
+
+
+def a_spec(name: str, consumer: str = "front-end", **keys: str | None) -> QosSpec:
+    return QosSpec(f"id-of-{name}", name, consumer, keys)
+
+
+def a_type(name: str, spec: QosSpec | None, **other: Any) -> VolumeType:
+    return VolumeType(f"id-of-{name}", name, None if spec is None else spec.id, **other)
+
+
+def a_catalogue(
+    *specs: QosSpec,
+    types: Sequence[VolumeType] = (),
+    volumes: Mapping[str, VolumeType | None] | None = None,
+    met: Sightings | None = None,
+    **other: Any,
+) -> Catalogue:
+    """Every volume (by its id) was asked for just the attachments that are ``met``."""
+    marks = {} if met is None else met.marks_of_volumes()
+    return Catalogue(
+        **{
+            "generation": 1,
+            "issued": NOON,
+            "source": "north",
+            "specs": {spec.id: spec for spec in specs},
+            "types": {type.id: type for type in types},
+            "volumes": {
+                volume: Volume(of and of.id, frozenset(marks.get(volume, ())), NOON)
+                for volume, of in (volumes or {}).items()
+            },
+        }
+        | other
+    )
+
+
+def met(*disks: Disk) -> Sightings:
+    return sight(disks, Sightings(), {}, NOON, boot="b1")
+
+
+def a_server(met: Sightings, uuid: str, missing: bool = False, **extra_specs: str) -> Server:
+    specs = {f"quota:{name}": value for name, value in extra_specs.items()}
+    return Server(specs, frozenset({met.guests[uuid].mark}), NOON, missing)
+
+
+def knowing(known: Catalogue | Unknown | None, met: Sightings, *rules: Rule, **other: Any) -> Situation:
+    return Situation(NOON, Rules(rules), catalogue=known, sightings=met, **other)

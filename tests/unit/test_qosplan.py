@@ -1,0 +1,443 @@
+"""A plan brings Cinder to what was declared, by ways on which no volume is attached with less limits than meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll_agent import qosapply, qoscloud, qosfile, qosplan
+from plimsoll_agent.cloudapi import Refused
+from plimsoll_agent.errors import Rejected, Unanswered, Unreachable
+from plimsoll_agent.limits import BASES, Limits
+from plimsoll_agent.qosapply import How, Taken
+from plimsoll_agent.qosfile import Declared, Spec, Type
+from plimsoll_agent.qosplan import Associate, ChangeSpec, CreateSpec, CreateType, DeleteSpec, DeleteType, Step
+from plimsoll_agent.qosspec import Evaluated, QosSpec, evaluate
+from plimsoll_agent.reason import Code
+from tests.fakecinder import FakeCinder
+from tests.unit.values import examples
+
+
+def declared(specs: Mapping[str, Mapping[str, str | None]], types: Mapping[str, str | None]) -> Declared:
+    return Declared(
+        {name: Spec(name, "front-end", keys) for name, keys in specs.items()},
+        {name: Type(name, spec) for name, spec in types.items()},
+    )
+
+
+def planned(wanted: Declared, cinder: FakeCinder, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
+    return qosplan.plan(wanted, qoscloud.read(cinder), prune=prune, force=force)
+
+
+def applied(wanted: Declared, cinder: FakeCinder, *, prune: bool = False, force: bool = False) -> list[Taken]:
+    live = qoscloud.read(cinder)
+    return list(qosapply.apply(qosplan.plan(wanted, live, prune=prune, force=force), live, cinder))
+
+
+def has(cinder: FakeCinder) -> dict[str, str | None]:
+    """The name of each type's spec."""
+    return {name: type.qos_spec for name, type in qoscloud.read(cinder).types.items()}
+
+
+def keys(cinder: FakeCinder) -> dict[str, Mapping[str, str | None]]:
+    return {name: spec.keys for name, spec in qoscloud.read(cinder).specs.items()}
+
+
+# --- from anything to anything
+
+_NAMES = ["a", "b", "c"]
+_NUMBER = st.sampled_from(["0", "1", "10", "500", "3000", "", "x"]) | st.none()
+_KEY = st.sampled_from(
+    ["total_iops_sec", "read_iops_sec", "total_iops_sec_per_gb", "total_iops_sec_max", "typo", "name"]
+)
+_EXTRA = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]) | st.none(), max_size=2)
+
+
+@st.composite
+def _declared(draw: st.DrawFn) -> Declared:
+    specs = {
+        name: Spec(
+            name, draw(st.sampled_from(["front-end", "back-end", "both"])), draw(st.dictionaries(_KEY, _NUMBER))
+        )
+        for name in draw(st.sets(st.sampled_from(_NAMES)))
+    }
+    types = {
+        name: Type(
+            name,
+            draw(st.sampled_from([*specs, None])),
+            draw(st.none() | st.sampled_from(["", "fast"])),
+            draw(st.none() | st.booleans()),
+            draw(st.none() | _EXTRA),
+        )
+        for name in draw(st.sets(st.sampled_from(_NAMES)))
+    }
+    return Declared(specs, types)
+
+
+def _cinder_with(there: Declared) -> FakeCinder:
+    cinder = FakeCinder()
+    ids = {spec.name: cinder.spec(spec.name, spec.keys, spec.consumer) for spec in there.specs.values()}
+    for type in there.types.values():
+        cinder.type(
+            type.name,
+            None if type.qos_spec is None else ids[type.qos_spec],
+            description=type.description,
+            is_public=type.public is not False,
+            extra_specs=dict(type.extra_specs or {}),
+        )
+    # Cinder does not delete its last type, nor the default one.
+    cinder.default = cinder.type("__DEFAULT__")
+    return cinder
+
+
+def _says(spec: Spec | QosSpec) -> tuple[str, dict[str, str]]:
+    """To whoever reads a spec, null and absent are the same."""
+    return spec.consumer, {key: value for key, value in spec.keys.items() if value is not None}
+
+
+def _assert_has(cinder: FakeCinder, wanted: Declared) -> None:
+    live = qoscloud.read(cinder)
+    assert {name: _says(spec) for name, spec in live.specs.items() if name in wanted.specs} == {
+        name: _says(spec) for name, spec in wanted.specs.items()
+    }
+    for name, type in wanted.types.items():
+        there = live.types[name]
+        assert there.qos_spec == type.qos_spec
+        assert type.description in (None, there.description)
+        assert type.public in (None, there.public)
+        assert type.extra_specs in (None, there.extra_specs)
+
+
+@examples
+@given(_declared(), _declared(), st.booleans())
+def test_after_a_plan_cinder_has_what_was_declared_and_the_next_plan_is_empty(
+    before: Declared, wanted: Declared, prune: bool
+) -> None:
+    cinder = _cinder_with(before)
+    assert {one.how for one in applied(wanted, cinder, prune=prune)} <= {How.DONE}
+    _assert_has(cinder, wanted)
+    assert planned(wanted, cinder, prune=prune) == ()
+    gone = qosplan.undeclared(wanted, qoscloud.read(cinder)) == (("__DEFAULT__",), ())
+    assert gone or not prune
+
+
+@examples
+@given(_declared(), _declared())
+def test_what_is_not_declared_is_left_as_it_is(before: Declared, wanted: Declared) -> None:
+    cinder = _cinder_with(before)
+    others = {name: spec for name, spec in qoscloud.read(cinder).specs.items() if name not in wanted.specs}
+    types = {name: type for name, type in qoscloud.read(cinder).types.items() if name not in wanted.types}
+    applied(wanted, cinder)
+    live = qoscloud.read(cinder)
+    assert {name: live.specs[name] for name in others} == others
+    assert {name: live.types[name] for name in types} == types
+
+
+class _Killed(BaseException):
+    """As kill -9: nothing of the program runs any more."""
+
+
+@examples
+@given(_declared(), _declared(), st.data())
+def test_a_run_that_was_killed_at_any_request_is_finished_by_the_next(
+    before: Declared, wanted: Declared, data: st.DataObject
+) -> None:
+    rehearsal = _cinder_with(before)
+    applied(wanted, rehearsal, prune=True)
+    at = data.draw(st.integers(0, len(rehearsal.writes())))
+    done = data.draw(st.booleans(), label="Cinder did what it was asked last")
+    cinder = _cinder_with(before)
+    numbers = count()
+
+    def die(method: str, path: str) -> None:
+        if (method != "GET" or "associate" in path) and next(numbers) == at:
+            raise _Killed
+
+    def die_after() -> None:
+        if next(numbers) == at:
+            raise _Killed
+
+    if done:
+        cinder.between = die_after
+    else:
+        cinder.before = die
+    try:
+        applied(wanted, cinder, prune=True)
+    except _Killed:
+        pass
+    cinder.before, cinder.between = (lambda method, path: None), (lambda: None)
+    assert {one.how for one in applied(wanted, cinder, prune=True)} <= {How.DONE}
+    _assert_has(cinder, wanted)
+    assert planned(wanted, cinder, prune=True) == ()
+
+
+@examples
+@given(_declared())
+def test_the_plan_after_an_export_is_empty(there: Declared) -> None:
+    cinder = _cinder_with(there)
+    exported = qosfile.parse(qosfile.text_of(qoscloud.read(cinder).declared()), "qos.yaml").declared
+    assert planned(exported, cinder, prune=True) == ()
+    other = FakeCinder()
+    other.default = other.type("__DEFAULT__")
+    applied(exported, other)
+    assert qoscloud.read(other).declared() == qoscloud.read(cinder).declared()
+
+
+# --- what a volume gets that is attached meanwhile
+
+
+def _rates(limits: Limits) -> list[float]:
+    """The most that reads and writes may do of each unit, in the long run and in a burst."""
+    rates = []
+    for unit in ("iops", "bytes"):
+        for scope in ("read", "write"):
+            for burst in (False, True):
+                bounds = [getattr(limits, f"{one}_{unit}_sec") or math.inf for one in (scope, "total")]
+                if burst:
+                    bounds = [
+                        max(bound, getattr(limits, f"{one}_{unit}_sec_max"))
+                        for bound, one in zip(bounds, (scope, "total"), strict=True)
+                    ]
+                rates.append(min(bounds))
+    return rates
+
+
+_VALUES = st.sampled_from(["1", "20", "500", "3000"])
+_WORKING_KEYS = st.dictionaries(
+    st.sampled_from(
+        [f"{base}{ending}" for base in BASES if "iops" in base for ending in ("", "_max", "_per_gb", "_per_gb_min")]
+        + ["total_iops_sec_max_length", "size_iops_sec"]
+    ),
+    _VALUES,
+    min_size=1,
+    max_size=6,
+).filter(
+    lambda keys: all(isinstance(evaluate(QosSpec("i", "n", "front-end", keys), gib), Evaluated) for gib in _SIZES)
+)
+_SIZES = (1, 100)
+
+
+@examples
+@given(_WORKING_KEYS, _WORKING_KEYS)
+def test_while_a_spec_changes_it_is_never_impossible_nor_looser_than_before_and_after(
+    before: Mapping[str, str | None], after: Mapping[str, str | None]
+) -> None:
+    cinder = FakeCinder()
+    spec = cinder.spec("gold", before)
+    seen: list[Mapping[str, str | None]] = []
+    cinder.between = lambda: seen.append(dict(cinder.specs[spec]["specs"]))
+    applied(declared({"gold": after}, {}), cinder)
+    for gib in _SIZES:
+        then, now = (_evaluated(keys, gib) for keys in (before, after))
+        for meanwhile in seen:
+            most = [max(pair) for pair in zip(_rates(then), _rates(now), strict=True)]
+            assert all(a <= b for a, b in zip(_rates(_evaluated(meanwhile, gib)), most, strict=True)), (
+                meanwhile,
+                gib,
+            )
+
+
+def _evaluated(keys: Mapping[str, str | None], gib: int) -> Limits:
+    found = evaluate(QosSpec("i", "n", "front-end", keys), gib)
+    assert isinstance(found, Evaluated), (keys, found)
+    return found.limits
+
+
+def test_a_spec_of_the_storage_has_no_zeros_meanwhile() -> None:
+    cinder = FakeCinder()
+    spec = cinder.spec("gold", {"total_iops_sec": "5"}, "back-end")
+    seen: list[Mapping[str, str | None]] = []
+    cinder.between = lambda: seen.append(dict(cinder.specs[spec]["specs"]))
+    applied(Declared({"gold": Spec("gold", "back-end", {"minIOPS": "1"})}), cinder)
+    assert seen == [{"total_iops_sec": "5", "minIOPS": "1"}, {"minIOPS": "1"}]
+
+
+def test_a_type_that_moves_is_without_a_spec_for_one_request_only() -> None:
+    cinder = FakeCinder()
+    cinder.type("gold", cinder.spec("old", {}))
+    cinder.spec("new", {})
+    assert applied(declared({"old": {}, "new": {}}, {"gold": "new"}), cinder) == [
+        Taken(Associate("gold", "new", "old"), How.DONE)
+    ]
+    assert [one.rpartition("/")[2] for one in cinder.writes()] == ["disassociate", "associate"]
+    assert has(cinder) == {"gold": "new"}
+
+
+# --- the order
+
+
+def test_a_type_gets_its_spec_when_that_is_whole_and_loses_one_last() -> None:
+    cinder = FakeCinder()
+    cinder.type("bare", cinder.spec("old", {}))
+    cinder.type("moves", cinder.spec("silver", {"total_iops_sec": "1"}))
+    cinder.spec("idle", {})
+    wanted = declared(
+        {"gold": {"total_iops_sec": "5"}, "silver": {}}, {"bare": None, "moves": "gold", "new": "silver"}
+    )
+    kinds = [type(step).__name__ for step in planned(wanted, cinder, prune=True)]
+    assert kinds == [
+        "CreateSpec",
+        "ChangeSpec",
+        "CreateType",
+        *["Associate"] * 2,
+        "Disassociate",
+        *["DeleteSpec"] * 2,
+    ]
+
+
+# --- what Cinder refuses
+
+
+def refusing(part: str, error: Exception) -> Callable[[str, str], None]:
+    def before(method: str, path: str) -> None:
+        if part in f"{method} {path}":
+            raise error
+
+    return before
+
+
+def test_a_refused_move_gives_the_old_spec_back() -> None:
+    cinder = FakeCinder()
+    cinder.type("gold", cinder.spec("old", {}))
+    new = cinder.spec("new", {})
+    cinder.before = refusing(f"{new}/associate", Refused("no", 400))
+    (taken,) = applied(declared({"old": {}, "new": {}}, {"gold": "new"}), cinder)
+    assert (taken.how, taken.detail) == (How.REFUSED, "no")
+    assert has(cinder) == {"gold": "old"}
+
+
+def test_a_move_of_which_nobody_knows_says_that_the_type_may_be_without_a_spec() -> None:
+    cinder = FakeCinder()
+    cinder.type("gold", cinder.spec("old", {}))
+    new = cinder.spec("new", {})
+    for error in (Unanswered("no answer"), Unreachable("gone"), Rejected("is no JSON")):
+        cinder.before = refusing("/associate", error)
+        (taken,) = applied(declared({"old": {}, "new": {}}, {"gold": "new"}), cinder)
+        assert taken.how is not How.DONE
+        assert "QoS spec" in taken.detail
+    cinder.before = lambda method, path: None
+    (step,) = planned(declared({"old": {}, "new": {}}, {"gold": "new"}), cinder)
+    assert step == Associate("gold", "new")
+    assert new
+
+
+def test_what_needs_a_refused_step_is_not_tried_and_nothing_is_deleted_but_the_rest_is_done() -> None:
+    cinder = FakeCinder()
+    cinder.type("other", cinder.spec("idle", {}))
+    cinder.before = refusing("POST /qos-specs", Refused("no", 409))
+    taken = applied(declared({"gold": {}}, {"gold": "gold", "other": None}), cinder, prune=True)
+    assert [(type(one.step).__name__, one.how) for one in taken] == [
+        ("CreateSpec", How.REFUSED),
+        ("CreateType", How.DONE),
+        ("Associate", How.NOT_TRIED),
+        ("Disassociate", How.DONE),
+        ("DeleteSpec", How.NOT_TRIED),
+    ]
+
+
+@pytest.mark.parametrize("error", [Unreachable("gone"), Unanswered("no answer within 60 s")])
+def test_without_cinder_no_more_is_tried(error: Exception) -> None:
+    cinder = FakeCinder()
+    cinder.before = refusing("POST", error)
+    taken = applied(declared({"a": {}, "b": {}}, {"t": "a"}), cinder)
+    assert [one.how for one in taken[1:]] == [How.NOT_TRIED] * 3
+    assert len(cinder.writes()) == 1
+
+
+def test_a_type_that_volumes_have_keeps_its_spec_unless_forced() -> None:
+    cinder = FakeCinder()
+    cinder.default = cinder.type("__DEFAULT__")
+    cinder.type("gold", cinder.spec("gold", {}))
+    cinder.volume("gold", 1)
+    nothing = declared({}, {})
+    taken = applied(nothing, cinder, prune=True)
+    assert [(one.step, one.how) for one in taken] == [
+        (DeleteType("gold"), How.REFUSED),
+        (DeleteSpec("gold", force=False), How.REFUSED),
+    ]
+    assert has(cinder)["gold"] == "gold"
+    assert [one.how for one in applied(nothing, cinder, prune=True, force=True)] == [How.REFUSED, How.DONE]
+    assert has(cinder)["gold"] is None
+
+
+# --- what is no plan
+
+
+def test_a_spec_that_no_volume_could_be_attached_with_is_named() -> None:
+    wanted = declared(
+        {
+            "both": {"total_iops_sec": "5", "read_iops_sec": "5"},
+            "null": {"total_iops_sec_per_gb": None},
+            # At 1 GiB the total is 0, which is no limit, and excludes nothing.
+            "later": {"total_iops_sec_per_gb": str(10**13)},
+            "good": {"total_iops_sec": "5"},
+        },
+        {},
+    )
+    found = qosplan.impossible(planned(wanted, FakeCinder()))
+    assert {one.reason.facts["spec"] for one in found} == {"both", "null", "later"}
+    assert {one.reason.code for one in found} == {Code.QOS_SPEC_UNREADABLE}
+
+
+def test_a_spec_for_the_storage_alone_is_never_impossible() -> None:
+    steps = planned(
+        Declared({"s": Spec("s", "back-end", {"total_iops_sec": "5", "read_iops_sec": "5"})}), FakeCinder()
+    )
+    assert qosplan.impossible(steps) == ()
+
+
+def test_two_specs_of_a_name_are_refused_with_their_ids() -> None:
+    cinder = FakeCinder()
+    ids = [cinder.spec("gold", {}), cinder.spec("gold", {})]
+    with pytest.raises(Rejected, match=f"two QoS specs named gold \\({ids[0]} and {ids[1]}\\)"):
+        qoscloud.read(cinder)
+
+
+def test_a_policy_that_hides_the_association_is_named() -> None:
+    cinder = FakeCinder(hidden=frozenset({"qos_specs_id"}))
+    cinder.type("gold")
+    with pytest.raises(Rejected, match="volume_extension:access_types_qos_specs_id"):
+        qoscloud.read(cinder)
+
+
+def test_private_types_and_all_pages_are_read() -> None:
+    cinder = FakeCinder(page=2)
+    for number in range(5):
+        cinder.spec(f"s{number}", {})
+        cinder.type(f"t{number}", is_public=False)
+        cinder.volume(f"t{number}", number)
+    live = qoscloud.read(cinder)
+    assert (len(live.specs), len(live.types), len(qoscloud.attached(cinder))) == (5, 5, 5)
+
+
+def test_an_answer_of_something_else_is_told_in_a_line() -> None:
+    cinder = FakeCinder()
+    cinder.types["x"] = {"id": "x", "name": None, "qos_specs_id": None, "extra_specs": {}, "is_public": True}
+    with pytest.raises(Rejected, match=r"^Cinder: what it answers to /types cannot be read: None is no name$"):
+        qoscloud.read(cinder)
+
+
+def test_a_changed_spec_is_one_step_that_says_what_was_there() -> None:
+    cinder = FakeCinder()
+    cinder.spec("gold", {"total_iops_sec": "3000", "typo": "1"}, "both")
+    (step,) = planned(declared({"gold": {"read_iops_sec": "5"}}, {}), cinder)
+    assert isinstance(step, ChangeSpec)
+    assert (step.put, step.unset, step.before.consumer, step.after.consumer) == (
+        {"read_iops_sec": "5"},
+        ("total_iops_sec", "typo"),
+        "both",
+        "front-end",
+    )
+
+
+def test_a_new_spec_and_type_come_with_all_they_have() -> None:
+    wanted = Declared(
+        {"gold": Spec("gold", "front-end", {"total_iops_sec": "5"})},
+        {"gold": Type("gold", None, "fast", False, {"volume_backend_name": "rbd"})},
+    )
+    assert planned(wanted, FakeCinder()) == (CreateSpec(wanted.specs["gold"]), CreateType(wanted.types["gold"]))
