@@ -1,4 +1,4 @@
-"""``script/bench [enforce|nodes|region]``: what plimsoll costs, on a small real cloud. Each says more by ``--help``."""
+"""``script/bench [enforce|nodes|region]``: what plimsoll costs, on a small real cloud. See ``--help`` of each."""
 
 from __future__ import annotations
 

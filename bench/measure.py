@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
-import time
+import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -23,17 +25,14 @@ class Cost:
 
 def once(argv: Sequence[str], environment: Mapping[str, str]) -> Cost:
     """Run a command to its end. Raises ``RuntimeError`` with its words for a status other than 0."""
-    started = time.monotonic()
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
-    assert process.stderr is not None
-    complaint = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.monotonic() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stderr.close()
-    if process.returncode != 0:
-        raise RuntimeError(f"{' '.join(argv)} ended with {process.returncode}: {complaint.decode(errors='replace')}")
-    return Cost(started, wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+    with tempfile.NamedTemporaryFile() as told:
+        launch = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")), told.name]
+        ended = subprocess.run([*launch, *argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+        answer = json.loads(told.read() or b"{}")
+    if answer.get("status") != 0:
+        complaint = ended.stderr.decode(errors="replace")
+        raise RuntimeError(f"{' '.join(argv)} ended with {answer.get('status')}: {complaint}")
+    return Cost(**answer["cost"])
 
 
 @dataclass(frozen=True)

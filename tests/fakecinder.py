@@ -84,7 +84,8 @@ class FakeCinder:
                 name, consumer = told.pop("name").strip(), told.pop("consumer", "back-end")
                 self._refuse_taken(self.specs, name)
                 self._refuse_consumer(consumer)
-                return {"qos_specs": self.specs[self.spec(name, told, consumer)]}
+                keys = {key: value for key, value in told.items() if value is not None}  # obj_get_changes, as below
+                return {"qos_specs": self.specs[self.spec(name, keys, consumer)]}
             case ["types"]:
                 told = body["volume_type"]
                 self._refuse_taken(self.types, told["name"])

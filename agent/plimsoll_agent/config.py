@@ -225,6 +225,7 @@ class CatalogueSettings:
     deadline: float
     cloud: str
     credentials_file: Path
+    host: str
     nova: bool
     region_file: str
     region_key: Path

@@ -231,8 +231,7 @@ def _associations(declared: Declared, live: Live) -> Iterator[Step]:
 
 
 def _changed(before: Texts, after: Texts) -> dict[str, str | None]:
-    # Of a key that is not there, Cinder forgets a null that is put (objects/qos_specs.py, obj_get_changes), and none
-    # and null are one to whoever reads it.
+    # Cinder forgets a null for a key that is not there (objects/qos_specs.py, obj_get_changes): both are one.
     return {key: value for key, value in after.items() if before.get(key) != value}
 
 
@@ -244,13 +243,11 @@ def _meanwhile(key: str, before: Texts, after: Texts) -> str | None:
     if base is None:
         return None
     per_gb, burst, length = f"{base}_per_gb", f"{base}_max", f"{base}_max_length"
-    if (base not in after and per_gb not in after) or key == length:
+    if base not in after and per_gb not in after:
         return "0"
-    if per_gb in after:
-        # It says more than the base, and a 0 as ceiling would be unlimited (cinder/volume/manager.py,
-        # _parse_connection_options): what goes may stay as it was.
-        return None
-    if key == burst:
-        # Beside the per-GB key, which goes just before it, this is a ceiling at the limit to come.
-        return after[base] if per_gb in before else "0"
-    return None
+    if key == burst and (per_gb in before or per_gb in after):
+        # Beside a per-GB key it is a ceiling, and one of 0 no limit at all (cinder/volume/manager.py,
+        # _parse_connection_options). Where the per-GB key goes, just before it, the limit to come is a good one.
+        return None if per_gb in after else after[base]
+    # A base that goes is overwritten by the per-GB key; a per-GB key overwrites the base to come until it is gone.
+    return "0" if key in (burst, length) or (key.endswith("_min") and per_gb in after) else None

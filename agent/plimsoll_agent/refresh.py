@@ -21,7 +21,7 @@ RARELY = timedelta(days=1)
 # A timer with jitter may come somewhat early; it must not leave a whole interval out for that.
 _EARLY = 0.9
 # Between the clock of the region's machine and a node's, and for a clock that was set back.
-SKEW = timedelta(seconds=60)
+SKEW = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def agenda(
     at_once: bool = False,
 ) -> Agenda:
     """What is due after ``interval`` seconds; ``at_once`` is somebody who does not want to wait for that."""
-    lists = catalogue is None or at_once or catalogue.source != source or _due(catalogue.issued, now, interval)
+    lists = catalogue is None or at_once or catalogue.source != source or due(catalogue.issued, now, interval)
     if sightings is None:
         return Agenda(lists)
     volumes = catalogue.volumes if catalogue is not None else {}
@@ -91,12 +91,12 @@ def agenda(
     again: list[str] = []
     if lists:  # not more often than these, however often somebody starts a refresh
         known = sorted((volumes[id].read, id) for id in marks.keys() - set(unknown))
-        due = [id for read, id in known if _over(RARELY, read, now)]
+        stale = [id for read, id in known if _over(RARELY, read, now)]
         missing = [id for _, id in known if volumes[id].missing]
         hoped = [
             id for id in missing if at_once or _doubled(volumes[id].read, min(marks[id].values()), now, interval)
         ]
-        again = list(dict.fromkeys(hoped + due))[: MOST_UNKNOWN if at_once else 1]
+        again = list(dict.fromkeys(hoped + stale))[: MOST_UNKNOWN if at_once else 1]
     return Agenda(
         lists,
         tuple(unknown[:MOST_UNKNOWN]),
@@ -120,7 +120,8 @@ def _servers_due(
     return False
 
 
-def _due(read: datetime, now: datetime, interval: float) -> bool:
+def due(read: datetime, now: datetime, interval: float) -> bool:
+    """Whether what was read then is to be asked for again, after so many seconds or a little before."""
     return _over(timedelta(seconds=interval * _EARLY), read, now)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,57 +14,25 @@ import pytest
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.hypervisor import Movement
 from plimsoll_agent.limits import Limits
-from tests.lab.cloud import Cloud, Daemon, Guest
-from tests.lab.cloud.libvirtd import SECRET_XML
+from tests.lab.cloud import Cloud, Guest, libvirtd
 from tests.lab.node import Node
 from tests.looking import in_force, put
 
 pytestmark = pytest.mark.hurt
 
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
-COVERED = ("etc/libvirt", "run/libvirt", "var/lib/libvirt", "var/cache/libvirt", "var/log/libvirt")
-OTHER_HOST = "7b1c0b5e-93ad-4a38-9e5b-5a9d1a1c2d3e"
 
 
 @pytest.fixture
 def target(cloud: Cloud) -> Iterator[str]:
-    """The URI of a second libvirtd in the cloud's namespace, with directories and a host id of its own."""
-    root = cloud.layout.root
-    home = root / "second"
-    for place in COVERED:
-        (home / place).mkdir(parents=True, exist_ok=True)
-    shutil.copy(root / "etc/libvirt/qemu.conf", home / "etc/libvirt")
-    settings = (root / "etc/libvirt/libvirtd.conf").read_text()
-    # libvirt refuses to migrate a guest to the host that it is on.
-    (home / "etc/libvirt/libvirtd.conf").write_text(f'{settings}host_uuid = "{OTHER_HOST}"\n')
-    binds = " && ".join(f"mount --bind {home}/{place} /{place}" for place in COVERED)
-    uri = f"qemu+unix:///system?socket={home}/run/libvirt/libvirt-sock"
-    daemon = Daemon(
-        cloud.namespace,
-        "libvirtd-target",
-        ["unshare", "--mount", "sh", "-c", f"{binds} && exec libvirtd --pid-file {home}/libvirtd.pid"],
-        home / "libvirtd.out",
-        lambda: _serves(uri),
-    )
-    daemon.start()
-    connection = libvirt.open(uri)
-    secret = connection.secretDefineXML(SECRET_XML, 0)
-    here = cloud.connect()
-    secret.setValue(here.secretLookupByUUIDString(secret.UUIDString()).value(), 0)
-    here.close()
-    yield uri
-    for domain in connection.listAllDomains():
+    """The URI of a second libvirtd in the cloud's namespace."""
+    other = libvirtd.Libvirt(cloud.layout, cloud.namespace, beside="target")
+    other.make(cloud.ceph.key("client.cinder"))
+    yield other.uri
+    for domain in other.shared().listAllDomains():
         domain.destroy()
-    connection.close()
-    daemon.kill()
-
-
-def _serves(uri: str) -> bool:
-    try:
-        libvirt.open(uri).close()
-    except libvirt.libvirtError:
-        return False
-    return True
+    other.close()
+    other.daemon.kill()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from plimsoll_agent.brake import Brake
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.decide import Remembered, Situation
@@ -22,8 +23,9 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.observe import observe
 from plimsoll_agent.outcome import Outcome, PassReport, Scope
 from plimsoll_agent.passes import Caution, Mode, run_pass
-from plimsoll_agent.reason import Code, Reason
+from plimsoll_agent.reason import Code, Reason, Unknown
 from plimsoll_agent.rules import Rules
+from plimsoll_agent.sightings import Sightings
 from plimsoll_agent.sources import SOURCES
 from plimsoll_agent.state import Approval, Memory, State
 from plimsoll_agent.write import Bounds
@@ -83,6 +85,7 @@ class Node:
         self.hypervisor = FakeHypervisor(*guests)
         self.state = State(directory)
         self.rules = rules or Rules(default=DEFAULT)
+        self.catalogue: Catalogue | Unknown | None = None
         self.ceph = FakeCeph()
         self.paused: Callable[[], Reason | None] = lambda: None
         self.rounds = 3
@@ -108,21 +111,32 @@ class Node:
         ledger = ledger or Ledger(self.state, "tests")
         look_only = mode is Mode.PLAN
         memory = ledger.recall(self.now, look_only=look_only)
+        known = self.catalogue
         return run_pass(
             scope,
-            Situation(self.now, self.rules, memory.disks, memory.holds),
+            Situation(
+                self.now,
+                self.rules,
+                memory.disks,
+                memory.holds,
+                known,
+                Sightings() if known is None else self.state.load_sightings(),
+            ),
             mode,
             hypervisor=self.hypervisor,
             sources=SOURCES,
             ledger=ledger,
             bounds=Bounds(at_once=at_once, hung_guests=hung),
-            caution=Caution(
-                brake=None if yes else Brake(approved=ledger.approved(look_only=look_only)),
-                gate=Gate(self.ceph.known, self.ceph.health),
-                paused=self.paused,
-                rounds=None if yes else self.rounds,
-            ),
+            caution=self.caution(ledger, look_only=look_only, yes=yes),
             tell=tell or self.told.append,
+        )
+
+    def caution(self, ledger: Ledger, *, look_only: bool = True, yes: bool = False) -> Caution:
+        return Caution(
+            brake=None if yes else Brake(approved=ledger.approved(look_only=look_only)),
+            gate=Gate(self.ceph.known, self.ceph.health),
+            paused=self.paused,
+            rounds=None if yes else self.rounds,
         )
 
     # --- what people do

@@ -293,7 +293,7 @@ _TURNED = {"s-2": WHOLE.specs["s-2"], "s-1": replace(SPEC, keys={"odd": None, "t
 @pytest.mark.parametrize(
     "same",
     [
-        replace(WHOLE, specs=_TURNED, types=dict(reversed(WHOLE.types.items()))),
+        replace(WHOLE, specs=_TURNED, types=dict(sorted(WHOLE.types.items(), reverse=True))),
         replace(WHOLE, issued=NOON + timedelta(days=1)),
         replace(WHOLE, generation=8, source="south"),
         replace(WHOLE, volumes={}, servers={}),

@@ -220,6 +220,7 @@ def test_every_option_is_one_of_the_settings_and_explains_itself() -> None:
         ("catalogue", "deadline"),
         ("catalogue", "cloud"),
         ("catalogue", "credentials_file"),
+        ("catalogue", "host"),
         ("catalogue", "nova"),
         ("catalogue", "region_file"),
         ("catalogue", "region_key"),

@@ -78,6 +78,28 @@ def test_burst_lengths_and_groups_of_a_definition_are_read() -> None:
     assert grouped.defined == Limits(total_bytes_sec=4194304, total_iops_sec=500, group_name="vm-total")
 
 
+def test_the_extra_specs_of_a_flavor_are_read() -> None:
+    assert parse(sample("24-scsi-flavor-quota-root.live.xml"))[0].extra_specs == {
+        "quota:disk_read_iops_sec": "222",
+        "quota:disk_write_bytes_sec": "5242880",
+    }
+
+
+@pytest.mark.parametrize("name", [BASELINE, "21-bfv-root-gold.live.xml"])
+def test_a_flavor_that_has_no_extra_specs_is_told_from_one_that_nobody_wrote_down(name: str) -> None:
+    assert parse(sample(name))[0].extra_specs == {}
+    assert parse(domain(metadata=nova("<nova:flavor name='m1.old'/>")))[0].extra_specs is None
+
+
+def test_the_disk_that_a_guest_boots_from_is_its_first() -> None:
+    guest, disks = parse(sample("21-bfv-root-gold.live.xml"))
+    assert guest.boots_from_volume
+    assert [disk.root for disk in disks] == [True]
+    guest, disks = parse(sample("24-scsi-flavor-quota-root.live.xml"))
+    assert not guest.boots_from_volume
+    assert [disk.root for disk in disks] == [True, False, False, False]
+
+
 # --- what else libvirt writes
 
 
@@ -127,6 +149,57 @@ def disk_of(*disks: str) -> Disk:
 )
 def test_what_is_no_rbd_disk_of_ours_is_passed_over_and_hides_no_other(other: str) -> None:
     assert [disk.image for disk in disks_of(other, rbd(name="volumes/ours"))] == ["ours"]
+
+
+def nova(inner: str) -> str:
+    return f"<nova:instance {NOVA}><nova:name>web</nova:name>{inner}</nova:instance>"
+
+
+def extra_specs(inner: str) -> str:
+    return nova(f"<nova:flavor name='f'><nova:extraSpecs>{inner}</nova:extraSpecs></nova:flavor>")
+
+
+ODD = {"a:b": "5", "c": "", "d": " x "}
+
+
+def test_extra_specs_are_taken_as_they_stand() -> None:
+    written = "".join(f"<nova:extraSpec name='{name}'>{text}</nova:extraSpec>" for name, text in ODD.items())
+    assert parse(domain(metadata=extra_specs(written)))[0].extra_specs == ODD
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        extra_specs("<nova:extraSpec name='a'>5</nova:extraSpec><nova:extraSpec name='a'>9</nova:extraSpec>"),
+        extra_specs("<nova:extraSpec name='a'>5<x/>0</nova:extraSpec>"),
+        nova("<nova:flavor name='f'><nova:extraSpecs/><nova:extraSpecs/></nova:flavor>"),
+        nova("<nova:root type='volume' uuid=''/><nova:root type='volume' uuid=''/>"),
+    ],
+    ids=["spec twice", "more than a text", "all of them twice", "root twice"],
+)
+def test_what_nova_writes_once_and_stands_twice_is_unreadable(inner: str) -> None:
+    """There is no telling which of the limits is meant."""
+    with pytest.raises(UnreadableXML):
+        parse(domain(rbd(), metadata=inner))
+
+
+@pytest.mark.parametrize(
+    ("first", "root"),
+    [
+        ("<disk type='file' device='disk'><source file='/x.qcow2'/><target dev='vda'/></disk>", False),
+        ("<disk type='block'><source dev='/dev/vg/lv'/><target dev='vda'/></disk>", False),
+        ("<disk type='file' device='cdrom'><target dev='hda' bus='ide'/></disk>", True),
+        ("<disk type='network' device='floppy'><target dev='fda'/></disk>", True),
+        ("", True),
+    ],
+)
+def test_the_first_disk_is_the_root_though_it_be_none_of_ours(first: str, root: bool) -> None:
+    """A data volume behind a local root disk must not be taken for what the guest boots from."""
+    assert [disk.root for disk in disks_of(first, rbd(), rbd())] == [root, False]
+
+
+def test_a_volume_that_several_guests_may_have_at_once_is_known_by_it() -> None:
+    assert [disk_of(rbd(inner)).shareable for inner in ("<shareable/>", "", "<readonly/>")] == [True, False, False]
 
 
 def test_a_disk_that_says_no_device_is_a_disk() -> None:

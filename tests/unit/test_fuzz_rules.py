@@ -53,9 +53,11 @@ _RULE = (
     "manage",
     "override",
     "release_when_silent",
+    "boot_volume_by_flavor",
     "until",
     "reason",
 )
+_SWITCHES = ("release_when_silent", "boot_volume_by_flavor")
 _KEYS = ("default", "rules", *_RULE, *_MATCH, "total_iops_sec", "size_iops_sec", "group_name")
 _LEAVES = st.sampled_from(
     f"""unlimited a '' 5 -1 1e9 0x5 0x_ 1:30 .nan true false ~ {{}} [] {PROJECT} 2026-01-01 2026-01-01T00:00Z
@@ -156,11 +158,11 @@ def _rule(draw: st.DrawFn, name: str) -> Rule:
     if limits is not None and limits.group_name is not None:
         limits = replace(limits, group_name=name)  # a group has one set of limits in the whole file
     bound = {draw(st.sampled_from(["ceiling", "floor"])): draw(st.none() | _bounds)}
-    release = draw(st.booleans())
-    if limits is None and not release and not any(bound.values()):
+    switches: dict[str, Any] = {word: draw(st.booleans()) for word in _SWITCHES}
+    if limits is None and not any(switches.values()) and not any(bound.values()):
         return Rule(**common, manage=False)
     override = limits is not None and draw(st.booleans())
-    return Rule(**common, **bound, limits=limits, release_when_silent=release, override=override)
+    return Rule(**common, **bound, limits=limits, override=override, **switches)
 
 
 @st.composite
@@ -184,7 +186,7 @@ def _rule_data(rule: Rule) -> dict[str, Any]:
         for word in ("limits", "ceiling", "floor")
         if (value := getattr(rule, word)) is not None
     }
-    data |= {word: True for word in ("override", "release_when_silent") if getattr(rule, word)}
+    data |= {word: True for word in ("override", *_SWITCHES) if getattr(rule, word)}
     data |= {} if rule.until is None else {"until": rule.until.isoformat()}
     return data | ({} if rule.why is None else {"reason": rule.why})
 
@@ -308,7 +310,7 @@ def _assert_left(got: Rule, had: Rule) -> None:
     assert _limits_left(got.ceiling, had.ceiling)
     assert _limits_left(got.floor, had.floor)
     assert got.override <= had.override
-    assert got.release_when_silent <= had.release_when_silent
+    assert all(getattr(got, word) <= getattr(had, word) for word in _SWITCHES)
     assert got.until in (None, had.until)
     assert got.why is None or (had.why is not None and had.why.startswith(got.why))
 

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +46,7 @@ BYTES = {
     "maximum": 104857600,
     "result": 104857600,
 }
-PER_GIB: Mapping[str, object] = {**FIXED, "gib": 100, "arithmetic": [TOTAL]}
+PER_GIB: Mapping[str, Any] = {**FIXED, "gib": 100, "arithmetic": [TOTAL]}
 UNWELL = because(Code.CLUSTER_UNWELL, cluster="bcebd1ee", checks="OSD_DOWN, SLOW_OPS")
 
 
@@ -203,7 +205,7 @@ def reasons_for_limits() -> list[str]:
             because(Code.NODE_DEFAULT, ceiling="night"),
             because(Code.RULE, **why, floor="least", ceiling="night"),
             because(Code.QOS_SPEC, **PER_GIB),
-            because(Code.QOS_SPEC, **PER_GIB | {"arithmetic": [TOTAL, BYTES]}, ceiling="night"),
+            because(Code.QOS_SPEC, **{**PER_GIB, "arithmetic": [TOTAL, BYTES]}, ceiling="night"),
             because(Code.QOS_SPEC, **FIXED),
             because(Code.FLAVOR, flavor="m1.large"),
             because(Code.APPROVED, edition="4f21c8", why="as agreed"),
@@ -288,7 +290,7 @@ def sources() -> list[str]:
         Wants(Limits(total_iops_sec=3000), because(Code.QOS_SPEC, **PER_GIB)),
         Wants(
             Limits(total_iops_sec=3000, total_bytes_sec=104857600),
-            because(Code.QOS_SPEC, **PER_GIB | {"arithmetic": [TOTAL, BYTES]}),
+            because(Code.QOS_SPEC, **{**PER_GIB, "arithmetic": [TOTAL, BYTES]}),
         ),
         Wants(Limits(), because(Code.QOS_SPEC, **FIXED)),
         Silent(because(Code.NO_VOLUME)),
@@ -447,6 +449,7 @@ def _because_in_source() -> Iterator[tuple[Code, set[str]]]:
                     yield Code[code.attr], facts
 
 
+@cache
 def _codes_in_source() -> set[Code]:
     """Each ``Code.X`` of the package, but where codes are made and where they are worded."""
     return {
@@ -553,6 +556,23 @@ def test_what_was_braked_is_told_by_its_commonest_changes_and_none_is_left_out_o
     numbers = [int(line.split()[0]) for line in changes]
     assert sum(numbers) == 10
     assert numbers[0] == max(numbers)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s ago"),
+        (119, "119 s ago"),
+        (120, "2 min ago"),
+        (7199, "119 min ago"),
+        (7200, "2 h ago"),
+        (2 * 86400, "2 days ago"),
+        (-86400, "0 s ago"),
+    ],
+)
+def test_a_time_ago_is_told_in_a_unit_of_which_there_are_two(seconds: int, words: str) -> None:
+    """A clock that was put back makes no "-1 days"."""
+    assert report.ago(NOON - timedelta(seconds=seconds), NOON) == words
 
 
 @pytest.mark.parametrize("until", ["no time", "", None, "9999-12-31T23:59:59-12:00"])

@@ -139,6 +139,18 @@ def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
             "rules.yaml:2: rules[0]: says none of limits, ceiling",
         ),
         (
+            rule("match: {pool: a}\nboot_volume_by_flavor: false\nrelease_when_silent: false"),
+            "rules.yaml:2: rules[0]: says none of limits, ceiling",
+        ),
+        (
+            rule("match: {pool: a}\nlimits: unlimited\nboot_volume_by_flavour: true"),
+            "rules.yaml:5: rules[0]: boot_volume_by_flavour is no key here; did you mean boot_volume_by_flavor?",
+        ),
+        (
+            rule("match: {pool: a}\nboot_volume_by_flavor: m1.small"),
+            "rules.yaml:4: rules[0].boot_volume_by_flavor: must be true or false, not 'm1.small'",
+        ),
+        (
             rule("match: {pool: a}\nlimit: unlimited"),
             "rules.yaml:4: rules[0]: limit is no key here; did you mean limits?",
         ),
@@ -385,6 +397,7 @@ def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
         "ceiling: {total_iops_sec: 500, total_iops_sec_max: 900}\n"
         "floor: {read_iops_sec: 10}\n"
         "release_when_silent: true\n"
+        "boot_volume_by_flavor: true\n"
         "until: 2026-12-01T18:00:00+01:00\n"
         "reason: import of the year's data"
     )
@@ -398,6 +411,7 @@ def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
             ceiling=Limits(total_iops_sec=500, total_iops_sec_max=900),
             floor=Limits(read_iops_sec=10),
             release_when_silent=True,
+            boot_volume_by_flavor=True,
             until=datetime(2026, 12, 1, 17, 0, tzinfo=UTC),
             why="import of the year's data",
         ),
@@ -405,7 +419,13 @@ def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "effect", ["ceiling: {total_iops_sec: 5}", "floor: {total_iops_sec: 5}", "release_when_silent: true"]
+    "effect",
+    [
+        "ceiling: {total_iops_sec: 5}",
+        "floor: {total_iops_sec: 5}",
+        "release_when_silent: true",
+        "boot_volume_by_flavor: true",
+    ],
 )
 def test_each_effect_alone_is_enough_for_a_rule(effect: str) -> None:
     (only,) = parse(rule(f"match: {{pool: a}}\n{effect}"), "r").rules
@@ -416,7 +436,7 @@ def test_each_effect_alone_is_enough_for_a_rule(effect: str) -> None:
 def test_a_rule_that_unmanages_says_nothing_else() -> None:
     text = rule(
         "match: {pool: a}\nmanage: false\nlimits: unlimited\nceiling: {total_iops_sec: 5}\n"
-        "floor: {total_iops_sec: 5}\noverride: true\nrelease_when_silent: true"
+        "floor: {total_iops_sec: 5}\noverride: true\nrelease_when_silent: true\nboot_volume_by_flavor: true"
     )
     assert [(line.split(":")[1], line.split()[2]) for line in faults(text)] == [
         ("5", "limits"),
@@ -424,6 +444,7 @@ def test_a_rule_that_unmanages_says_nothing_else() -> None:
         ("7", "floor"),
         ("8", "override"),
         ("9", "release_when_silent"),
+        ("10", "boot_volume_by_flavor"),
     ]
 
 

@@ -37,7 +37,8 @@ def cloud(spec: QosSpec | None = FIXED, *, seen: Sightings = HERE, **other: Any)
     """The volume has the type gold, and that this spec."""
     gold = a_type("gold", spec)
     specs = () if spec is None else (spec,)
-    return a_catalogue(*specs, **{"types": [gold], "volumes": {VOLUME: gold}, "met": seen} | other)
+    given: dict[str, Any] = {"types": [gold], "volumes": {VOLUME: gold}, "met": seen} | other
+    return a_catalogue(*specs, **given)
 
 
 def answer(known: Catalogue | Unknown | None, disk: Disk = DISK, seen: Sightings = HERE) -> Answer:
@@ -249,27 +250,31 @@ def test_a_volume_is_the_one_of_its_serial_whatever_its_image_is_called() -> Non
     assert said.reason.facts["type"] == "gold"
 
 
-def test_of_a_definition_that_nova_wrote_each_volume_gets_its_own_types_limits() -> None:
-    """Two volumes of one guest that a real Nova wrote; one counts by GiB, and Nova's own limits are the proof."""
+def test_the_limits_are_those_that_nova_wrote_for_the_same_specs() -> None:
+    """Two volumes of one guest, 1 and 4 GiB, as a real Cinder and Nova attached them."""
     text = (Path(__file__).parent / "data" / "02-pergb-attached-4g.live.xml").read_text(encoding="utf-8")
-    _, disks = domxml.parse(text)
-    seen = met(*disks)
-    _, gold, sized = disks
-    specs = [
-        a_spec(
-            "gold",
-            total_bytes_sec="20971520",
-            read_iops_sec="500",
-            read_iops_sec_max="1000",
-            write_iops_sec="400",
-            write_iops_sec_max="800",
-        ),
-        a_spec(
-            "sized",
-            read_iops_sec_per_gb="PER_GB",
-        ),
-    ]
-    assert (gold, sized, specs, seen)
+    _, (_, gold, sized) = domxml.parse(text)
+    sized = replace(sized, size=4 * GIB)
+    fixed = a_spec(
+        "gold",
+        total_bytes_sec="20971520",
+        read_iops_sec="500",
+        write_iops_sec="400",
+        read_iops_sec_max="1000",
+        write_iops_sec_max="800",
+    )
+    per_gb = a_spec(
+        "pergb-rbd",
+        "both",
+        total_iops_sec_per_gb="30",
+        total_iops_sec_per_gb_min="100",
+        total_bytes_sec_per_gb="1048576",
+    )
+    types = [a_type("gold", fixed), a_type("pergb", per_gb)]
+    volumes = {str(disk.volume_id): of for disk, of in zip((gold, sized), types, strict=True)}
+    known = a_catalogue(fixed, per_gb, types=types, volumes=volumes, met=met(gold, sized))
+    said = [answer(known, disk, met(gold, sized)) for disk in (gold, sized)]
+    assert [isinstance(one, Wants) and one.limits for one in said] == [gold.defined, sized.defined]
 
 
 # --- whose sizes are asked
@@ -326,4 +331,3 @@ def test_the_spec_of_a_volume_that_the_guest_boots_from_comes_before_its_flavor(
     said = decide(root, knowing(cloud(seen=met(root)), met(root), rule), SOURCES).wanted
     assert isinstance(said, Wants)
     assert said.limits == Limits(total_iops_sec=3000)
-

@@ -31,9 +31,10 @@ from plimsoll_agent.cloudapi import BLOCK_STORAGE, COMPUTE, PAGE, Refused
 from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unanswered, Unreachable
 from plimsoll_agent.report import printable
 
-# Its warnings hold addresses as they were given, with a password where somebody wrote one into them.
-logging.getLogger("keystoneauth").addHandler(logging.NullHandler())
-logging.getLogger("keystoneauth").propagate = False
+# What they log holds addresses and files as they are, with a password where somebody wrote one into them.
+for _name in ("keystoneauth", "openstack", "stevedore"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
 
 _GROUP = "openstack"
 _NAMES = {BLOCK_STORAGE: "Cinder", COMPUTE: "Nova"}
@@ -46,7 +47,13 @@ _FIRST_PAUSE = 0.5
 _LONGEST_ANSWER = 64 * 2**20
 _CHUNK = 65536
 _MOST_PAGES = 10_000
-_NETWORK = (exceptions.ConnectionError, requests.RequestException, urllib3.exceptions.HTTPError)
+_NETWORK = (
+    exceptions.ConnectionError,
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    urllib3.exceptions.HTTPError,
+)
 _POLICY = re.compile(r"Policy doesn't allow (\S+) to be performed")
 
 
@@ -73,16 +80,19 @@ class _Http(requests.Session):
     def __init__(self) -> None:
         super().__init__()
         self.asked = ""
+        self.status: int | None = None
+        """Of its answer; None until there is one."""
         self.counted: tuple[str, str] | None = None
         """The address that counts, and what as; all else is authentication and discovery."""
         self.calls: Counter[str] = Counter()
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        self.asked = request.url or ""
+        self.asked, self.status = request.url or "", None
         if self.counted is not None and self.asked.partition("?")[0] == self.counted[0]:
             self.calls[self.counted[1]] += 1
         # Redirects are nobody's here: keystoneauth would carry the token along to wherever one leads.
         answer = super().send(request, **(kwargs | {"stream": True, "allow_redirects": False}))
+        self.status = answer.status_code
         content = bytearray()
         for chunk in answer.iter_content(_CHUNK):
             content += chunk
@@ -240,11 +250,22 @@ class OpenStack:
             raise _Passing(refused) if refused.status in _PASSING else refused from error
         except exceptions.EndpointNotFound as error:
             raise self._no_endpoint(service) from error
-        except (*_NETWORK, exceptions.ClientException, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (
+            *_NETWORK,
+            requests.RequestException,
+            exceptions.ClientException,
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+        ) as error:
             chain = tuple(chained(error))
             if any(isinstance(one, _NETWORK) for one in chain):
                 told = Unreachable(f"{self._whom(service)}: {why(chain, seconds)}")
                 raise told if any(isinstance(one, ssl.SSLError) for one in chain) else _Passing(told) from error
+            if self._http.status is not None and self._http.status >= 400:  # discovery forgets what it was
+                refused = Refused(f"{self._whom(service)}: is in trouble ({self._http.status})", self._http.status)
+                raise _Passing(refused) if refused.status in _PASSING else refused from error
             raise Rejected(
                 f"{self._whom(service)}: cannot be understood ({type(error).__name__}); is that the right address?"
             ) from error
@@ -441,19 +462,18 @@ def _from_clouds_yaml(name: str) -> _Login:
     # Here, not above: half of the half second is openstacksdk's own, and the other way does not need it.
     import openstack.config
     import openstack.exceptions
-    import yaml
 
+    skipped = _Skipped()
+    logging.getLogger("openstack.config").addHandler(skipped)
+    config = openstack.config.OpenStackConfig(app_name="plimsoll")
+    if skipped.files:
+        raise ConfigError(f"{skipped.files[0]}: is no YAML")  # and no more of it: the line may be the password's
     try:
-        found = openstack.config.OpenStackConfig(app_name="plimsoll").get_one(cloud=name)
+        found = config.get_one(cloud=name)
         made = found.get_session()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)  # and no more of it: the line may be the password's
-        where = f"{mark.name}:{mark.line + 1}" if mark else "clouds.yaml"
-        raise ConfigError(f"{where}: is no YAML") from error
     except (openstack.exceptions.SDKException, exceptions.ClientException) as error:
-        raise ConfigError(f"clouds.yaml: cloud {name!r}: {_first_line(error)}") from error
-    except OSError as error:
-        raise ConfigError(f"clouds.yaml: {error.filename}: cannot be read: {error.strerror}") from error
+        where = config.config_filename or "clouds.yaml, which is in none of the usual places"
+        raise ConfigError(f"{where}: cloud {name!r}: {_first_line(error)}") from error
     return _Login(
         made.auth,
         made.verify,
@@ -463,6 +483,18 @@ def _from_clouds_yaml(name: str) -> _Login:
         found.get_region_name,
         found.get_endpoint,
     )
+
+
+class _Skipped(logging.Handler):
+    """Hears which files openstacksdk passes over because they are broken."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.files: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.msg.startswith("Skipping config file") and isinstance(record.args, tuple):
+            self.files.append(str(record.args[0]))
 
 
 def _from_file(path: Path) -> _Login:

@@ -11,6 +11,7 @@ from plimsoll_agent.decide import Answer, Silent, Situation, Step, Wants, silenc
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.flavorquota import quota
 from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.sources.attached import limits_of_others
 
 ASKED = "flavor"
 
@@ -26,8 +27,8 @@ def disk_quota(disk: Disk, situation: Situation) -> tuple[Step, ...]:
             silence = silence_of(rule, disk, situation)
             if isinstance(silence, Unknown):
                 return (Step(f'rule "{rule.name}"', silence),)
-            if silence is None:
-                return (Step(ASKED, _answer(disk, situation)),)
+            if silence is None:  # while nobody asks Cinder, what it was attached with may be its QoS spec's
+                return (*limits_of_others(disk, situation), Step(ASKED, _answer(disk, situation)))
     return (Step(ASKED, Silent(because(Code.NOT_FOR_VOLUMES))),)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import socket
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,9 @@ class Libvirt:
         for directory in DIRECTORIES:
             (self._home / directory).mkdir(parents=True, exist_ok=True)
         etc = self._home / "etc/libvirt"
-        (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF)
+        # Guests migrate only to a host with another id.
+        host = f'host_uuid = "{uuid.uuid4()}"\n'
+        (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF + host)
         (etc / "qemu.conf").write_text(QEMU_CONF)
         self.daemon.start()
         connection = self.connect()

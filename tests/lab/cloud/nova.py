@@ -85,7 +85,8 @@ class Nova:
         compute = self.openstack.connection.compute
         compute.create_volume_attachment(server_id, volume_id=volume_id)
         volume = self.openstack.wait_for_volume(volume_id, "in-use")
-        return next(one["device"] for one in volume.attachments if one["server_id"] == server_id)[len("/dev/") :]
+        device: str = next(one["device"] for one in volume.attachments if one["server_id"] == server_id)
+        return device.removeprefix("/dev/")
 
     def extend(self, server_id: str, volume_id: str, size_gib: int, timeout: float = 30) -> None:
         """Of an attached volume; returns when the guest has it, of which Cinder tells Nova afterwards."""
@@ -208,11 +209,8 @@ class Nova:
         servicesenv.manage(self._layout.cache, "glance", self._home / "glance-api.conf", "db_sync")
 
     def _make_image(self) -> None:
-        empty = self._home / "tiny.raw"
-        with empty.open("wb") as file:
-            file.truncate(IMAGE_SIZE)
         self.openstack.connection.image.create_image(
-            name=IMAGE, filename=str(empty), disk_format="raw", container_format="bare", wait=True
+            name=IMAGE, data=bytes(IMAGE_SIZE), disk_format="raw", container_format="bare", wait=True
         )
 
     def _wait_for_the_node(self, timeout: float = 60) -> None:

@@ -134,6 +134,8 @@ def cinder(home: Path, logs: Path, environment: Path, ceph_conf: Path) -> str:
                 "rbd_secret_uuid": SECRET,
                 # Else the size of every image in the pool is asked for, again and again.
                 "rbd_exclusive_cinder_pool": True,
+                # The cluster is small, and hardly anything is written to a volume.
+                "max_over_subscription_ratio": 1000,
             },
             "nova": service_user("cinder"),
             "service_user": {"send_service_user_token": True} | service_user("cinder"),

@@ -45,7 +45,7 @@ def manage(cache: Path, service: str, conf: Path, *words: str) -> None:
     """`nova-manage WORDS` and the like, outside of the namespace: only databases are touched."""
     bin_ = cache / key() / "bin"
     script = [bin_ / "python", "-W", "ignore", bin_ / f"{service}-manage"]
-    run([*script, "--config-file", conf, *words], timeout=180)
+    run([str(word) for word in (*script, "--config-file", conf, *words)], timeout=180)
 
 
 def _others(cache: Path) -> Iterable[Path]:
@@ -58,7 +58,7 @@ def _make(build: Path) -> Path:
     python = home / "bin/python"
     log = build / "log"
     run([DEBIANS_PYTHON, "-m", "venv", home], log=log)
-    words = ["--quiet", "--disable-pip-version-check", "--requirement", REQUIREMENTS, "--constraint", CONSTRAINTS]
+    words = ["--quiet", "--disable-pip-version-check", f"--requirement={REQUIREMENTS}", f"--constraint={CONSTRAINTS}"]
     run([python, "-m", "pip", "install", *words], timeout=1200, boxed=True, log=log)
     for file in preflight.FOR_OPENSTACK.values():
         if file.endswith(".so"):

@@ -27,9 +27,8 @@ def play(cloud: Cloud, picture: Path) -> None:
 
     def scenes() -> None:
         stage.measure("   Nova has handed out the limit, and it holds", "attached")
-        print(
-            f"\n6. The storage team edits the spec\n$ openstack volume qos set --property total_iops_sec={AFTER} {name}"
-        )
+        print("\n6. The storage team edits the spec")
+        print(f"$ openstack volume qos set --property total_iops_sec={AFTER} {name}")
         openstack.update_qos(qos, {"total_iops_sec": AFTER})
         stage.mark("spec edited")
         stage.measure("   Cinder stores it, and tells nobody", "spec edited")

@@ -1,0 +1,215 @@
+"""Fetches what becomes the catalogue, from the cloud or from the region's file; whoever calls keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from plimsoll_agent import catalogue_words, files, regionfile, sightings
+from plimsoll_agent.catalogue import Catalogue, CatalogueError
+from plimsoll_agent.cli.cloud import connected
+from plimsoll_agent.config import CatalogueSettings, Settings
+from plimsoll_agent.errors import ConfigError, PlimsollError, Unanswered
+from plimsoll_agent.gather import gather
+from plimsoll_agent.refresh import Lists, agenda, complete, due, refreshed, sliced
+from plimsoll_agent.refreshdir import LastRegion, Notes
+from plimsoll_agent.sightings import Sightings, UnreadableSightings
+
+LOG = logging.getLogger(__name__)
+SIGNATURE = ".sig"
+_LONGEST_SIGNATURE = 1024
+# The file and its signature are two: a reader may come between the writing of the one and of the other.
+_TRIES = 4
+_BETWEEN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a refresh found, to be kept or compared."""
+
+    catalogue: Catalogue
+    said: str
+    """The line that tells it."""
+    remarks: tuple[str, ...] = ()
+    """What is not as it should be, though there is a catalogue."""
+    trouble: PlimsollError | None = None
+    """What ended the asking before its time."""
+    region: LastRegion | None = None
+
+
+def load_sightings(settings: Settings) -> tuple[Sightings | None, str | None]:
+    """What the last pass met, None where nobody knows; and what is wrong with it."""
+    path = settings.state_dir / "sightings.json"
+    try:
+        return sightings.load(path), None
+    except UnreadableSightings as error:
+        return None, f"{error}; the volumes that are known stay, and no others are asked for"
+    except OSError as error:
+        return None, f"{path}: cannot be read: {error.strerror}; the volumes that are known stay"
+
+
+def check_source(settings: CatalogueSettings) -> None:
+    """Raises ``ConfigError`` where nobody is to be asked."""
+    if settings.source == "none":
+        raise ConfigError("[catalogue] source is none: there is nobody to ask; choose openstack or region-file")
+
+
+def fetch(
+    settings: CatalogueSettings,
+    before: Catalogue | None,
+    met: Sightings | None,
+    notes: Notes,
+    now: datetime,
+    *,
+    at_once: bool,
+) -> Fetched:
+    """Raises ``PlimsollError``; then nothing is known that was not before."""
+    check_source(settings)
+    if settings.source == "openstack":
+        return _from_cloud(settings, before, met, now, at_once=at_once)
+    return _from_region(settings, before, met, notes.region, now, at_once=at_once)
+
+
+def _from_cloud(
+    settings: CatalogueSettings, before: Catalogue | None, met: Sightings | None, now: datetime, *, at_once: bool
+) -> Fetched:
+    api = connected(settings, deadline=settings.deadline / 2, total=settings.deadline)
+    asked = agenda(before, met, now, interval=settings.interval, source=api.name, nova=settings.nova, at_once=at_once)
+    known = None if before is None else Lists(before.specs, before.types)
+    gathered = gather(api, asked, known, settings.host or socket.gethostname())
+    found = refreshed(before, gathered.answers, met, now, source=api.name)
+    said = catalogue_words.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
+    remarks = (catalogue_words.hidden_words(found), catalogue_words.hidden_flavor_words(gathered.answers))
+    return Fetched(found, said, tuple(filter(None, remarks)), gathered.trouble)
+
+
+# --- the region's file ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """A region's file as it came, its signature checked."""
+
+    content: bytes
+    etag: str | None = None
+    modified: str | None = None
+
+
+def _from_region(
+    settings: CatalogueSettings,
+    before: Catalogue | None,
+    met: Sightings | None,
+    last: LastRegion | None,
+    now: datetime,
+    *,
+    at_once: bool,
+) -> Fetched:
+    where = settings.region_file
+    if not where:
+        raise ConfigError("[catalogue] source is region-file, and region_file does not say which")
+    shown = _shown(where)
+    if last is not None and last.where != shown:
+        last = None
+    same = before is not None and last is not None and before.source == shown
+    enough = same and before is not None and (met is None or complete(before, met))
+    if enough and last and before and not at_once and not due(last.asked, now, settings.interval):
+        return Fetched(before, catalogue_words.taken_line(None, before), region=last)
+    signed = _signed(settings, where, last if enough else None)
+    if signed is None:
+        if before is None or last is None:  # 304 is asked for with what was kept of an earlier one
+            raise CatalogueError(f"{shown}: the server says that nothing changed, and nothing was known")
+        kept = LastRegion(shown, last.generation, last.digest, last.etag, last.modified, now)
+        return Fetched(before, catalogue_words.taken_line(None, before), region=kept)
+    region = regionfile.decode(signed.content, shown)
+    digest = hashlib.sha256(signed.content).hexdigest()
+    known = (last.generation, last.digest) if last else (0, None)
+    if before is not None and before.source == shown and before.generation > known[0]:
+        known = before.generation, None
+    regionfile.check_fit(region, digest, known, now, shown)
+    found = sliced(before, region, met, source=shown)
+    taken = LastRegion(shown, region.generation, digest, signed.etag, signed.modified, now)
+    remark = catalogue_words.hidden_words(found)
+    return Fetched(found, catalogue_words.taken_line(region, found), (remark,) if remark else (), region=taken)
+
+
+def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) -> _Signed | None:
+    """The file with a good signature, None when it is the last one still. Raises ``PlimsollError``."""
+    # Here: what only nodes without a region's file run needs neither of them.
+    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public
+
+    key = read_public(settings.region_key)
+    read = _Remote(where, settings.deadline) if _is_address(where) else _Local(Path(where))
+    bad: BadSignature | None = None
+    for _ in range(_TRIES):
+        if bad is not None:
+            time.sleep(_BETWEEN)
+        try:
+            signed = read.file(last)
+            if signed is None:
+                return None
+            key.verify(signed.content, read.signature(), _shown(where))
+        except BadSignature as error:
+            bad = error
+        except Unanswered:
+            if bad is None:
+                raise
+            break  # the time is over with trying
+        else:
+            return signed
+    raise bad or AssertionError
+
+
+class _Local:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def file(self, last: LastRegion | None) -> _Signed | None:
+        return _Signed(self._read(self._path, regionfile.MOST_BYTES))
+
+    def signature(self) -> bytes:
+        return self._read(self._path.with_name(self._path.name + SIGNATURE), _LONGEST_SIGNATURE)
+
+    @staticmethod
+    def _read(path: Path, most: int) -> bytes:
+        try:
+            content = files.read_whole(path, most + 1)
+        except OSError as error:
+            raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+        if len(content) > most:
+            raise CatalogueError(f"{path}: is longer than {most} bytes")
+        return content
+
+
+class _Remote:
+    def __init__(self, url: str, deadline: float) -> None:
+        from plimsoll_agent.adapters.https import Web, check_address
+
+        check_address(url)
+        self._url = url
+        self._web = Web(deadline)
+
+    def file(self, last: LastRegion | None) -> _Signed | None:
+        etag, modified = (last.etag, last.modified) if last is not None else (None, None)
+        page = self._web.fetch(self._url, regionfile.MOST_BYTES, etag=etag, modified=modified)
+        return None if page is None else _Signed(page.content, page.etag, page.modified)
+
+    def signature(self) -> bytes:
+        path, mark, query = self._url.partition("?")
+        page = self._web.fetch(f"{path}{SIGNATURE}{mark}{query}", _LONGEST_SIGNATURE)
+        return page.content if page is not None else b""
+
+
+def _is_address(where: str) -> bool:
+    return "://" in where
+
+
+def _shown(where: str) -> str:
+    """Where it is from, without what could be a secret in an address."""
+    from plimsoll_agent.adapters.network import plain_url
+
+    return plain_url(where) if _is_address(where) else where

@@ -1,0 +1,549 @@
+"""``plimsoll catalogue`` against a Keystone, Cinder and Nova of a few lines, and against a web server, that fail."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent import catalogue, sightings
+from plimsoll_agent.sightings import Sighting, Sightings
+from tests.functional import cloudserver
+from tests.functional.cloudserver import PASSWORD, Cloud, cloud_server, credentials
+from tests.functional.conftest import Ran
+
+Plimsoll = Callable[..., Ran]
+
+SPECS, TYPES, VOLUMES, SERVERS = "/volume/v3/qos-specs", "/volume/v3/types", "/volume/v3/volumes", "/compute/v2.1"
+GOLD = {"id": "s-gold", "name": "gold-iops", "consumer": "front-end", "specs": {"total_iops_sec": "500"}}
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def uuid(number: int) -> str:
+    return f"{number:08x}-0000-4000-8000-000000000000"
+
+
+def volume(number: int, type: str = "t-gold", name: str = "gold") -> dict[str, Any]:
+    return {"id": uuid(number), "volume_type": name, "volume_type_id": type, "size": 10}
+
+
+class Node:
+    """A node of that cloud, as its refresher has it."""
+
+    def __init__(self, plimsoll: Plimsoll, home: Path, cloud: Cloud) -> None:
+        self._plimsoll = plimsoll
+        self.home = home
+        self.cloud = cloud
+        self.directory = home / "catalogue"
+        self.settings: dict[str, object] = {
+            "source": "openstack",
+            "directory": self.directory,
+            "credentials_file": credentials(home, f"{cloud.url}/identity/v3"),
+            "deadline": 5,
+            "nova": False,
+            "host": "node1",
+        }
+
+    def sees(self, *volumes: int, guests: tuple[int, ...] = (), since: datetime = LONG_AGO, mark: str = "m") -> None:
+        """As a pass leaves it."""
+        (self.home / "state").mkdir(exist_ok=True)
+        seen = Sighting(mark, since)
+        sightings.save(
+            self.home / "state" / "sightings.json",
+            Sightings({f"{uuid(9)}/{uuid(one)}": seen for one in volumes}, {uuid(one): seen for one in guests}),
+        )
+
+    def runs(self, *words: str, **environment: str) -> Ran:
+        lines = [f"{name} = {value}" for name, value in self.settings.items()]
+        (self.home / "catalogue.conf").write_text("\n".join(["[catalogue]", *lines, ""]))
+        return self._plimsoll("--config-file", str(self.home / "catalogue.conf"), "catalogue", *words, **environment)
+
+    def refresh(self, *words: str, **environment: str) -> Ran:
+        self.cloud.asked.clear()
+        return self.runs("refresh", *words, **environment)
+
+    @property
+    def catalogue(self) -> catalogue.Catalogue:
+        found = catalogue.load(self.directory)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with cloud_server() as cloud:
+        cloud.specs = [GOLD, {"id": "s-x", "name": "x", "consumer": "back-end", "specs": {}}]
+        cloud.types = [
+            {"id": "t-gold", "name": "gold", "qos_specs_id": "s-gold"},
+            {"id": "t-none", "name": "plain", "qos_specs_id": None},
+        ]
+        cloud.volumes = [volume(1), volume(2), volume(3, "t-none", "plain")]
+        yield cloud
+
+
+@pytest.fixture
+def node(plimsoll: Plimsoll, tmp_path: Path, cloud: Cloud) -> Node:
+    return Node(plimsoll, tmp_path, cloud)
+
+
+# --- from the cloud -------------------------------------------------------------------------------------
+
+
+def test_a_refresh_says_what_it_cost_and_a_second_one_costs_nothing(node: Node) -> None:
+    node.sees(1)
+    ran = node.refresh()
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out == "3 calls: 2 QoS specs, 2 volume types, 1 of 1 unknown volume; generation 1.\n"
+    assert len(node.cloud.services_asked()) == 3
+    known = node.catalogue
+    assert known.volumes[uuid(1)].type == "t-gold"
+    assert known.types["t-gold"].qos_spec == "s-gold"
+    assert known.specs["s-gold"].keys == {"total_iops_sec": "500"}
+    ran = node.refresh()
+    assert (ran.status, ran.out) == (0, "0 calls: nothing was due; generation 1.\n")
+    assert node.cloud.asked == []
+
+
+def test_a_new_volume_costs_one_call_and_forty_cost_one_too(node: Node) -> None:
+    node.sees(1)
+    node.refresh()
+    node.sees(1, 2)
+    assert node.refresh().out.startswith("1 call: 1 of 1 unknown volume;")
+    node.cloud.volumes = [volume(number) for number in range(1, 41)]
+    node.sees(*range(1, 41))
+    assert node.refresh().out.startswith("1 call: 38 of 38 unknown volumes;")
+    assert set(node.catalogue.volumes) == {uuid(number) for number in range(1, 41)}
+
+
+@pytest.mark.parametrize("answer", ["everything", "refusal"])
+def test_a_cinder_that_does_not_filter_by_ids_is_asked_for_one_after_the_other(node: Node, answer: str) -> None:
+    def unfiltered(handler: cloudserver.Handler) -> None:
+        handler.say_json(200, {"volumes": node.cloud.volumes})
+
+    refused = cloudserver.status(400, {"badRequest": {"message": "Invalid filters id are found in query options."}})
+    node.cloud.faults = {f"{VOLUMES}/detail": [unfiltered if answer == "everything" else refused, ...]}
+    node.sees(1, 3)
+    assert node.refresh().out.startswith("5 calls: 2 QoS specs, 2 volume types, 2 of 2 unknown volumes;")
+    assert {id: one.type for id, one in node.catalogue.volumes.items()} == {uuid(1): "t-gold", uuid(3): "t-none"}
+
+
+def test_a_volume_that_is_not_there_is_noted_as_missing_and_not_asked_for_each_time(node: Node) -> None:
+    node.sees(1, 77)
+    assert node.refresh().status == 0
+    assert node.catalogue.volumes[uuid(77)].missing
+    assert not node.catalogue.volumes[uuid(1)].missing
+    assert node.refresh().out.startswith("0 calls")
+
+
+def test_calls_for_many_unknown_volumes_are_bounded_and_the_rest_waits(node: Node) -> None:
+    refused = cloudserver.status(400, {"badRequest": {"message": "Invalid filters"}})
+    node.cloud.faults = {f"{VOLUMES}/detail": [refused, ...]}
+    node.cloud.volumes = [volume(number) for number in range(1, 81)]
+    node.sees(*range(1, 81))
+    assert node.refresh().out.startswith("52 calls: 2 QoS specs, 2 volume types, 49 of 80 unknown volumes;")
+    assert node.refresh().out.startswith("32 calls: 31 of 31 unknown volumes;")
+
+
+def test_a_cinder_before_ussuri_tells_names_and_the_lists_tell_the_ids(node: Node) -> None:
+    def old(handler: cloudserver.Handler) -> None:
+        if "OpenStack-API-Version" in handler.headers:
+            handler.say_json(406, {"computeFault": {"message": "Version 3.63 is not supported by the API."}})
+        else:
+            handler.say_json(200, {"volume": {"id": uuid(1), "volume_type": "gold"}})
+
+    node.cloud.faults = {f"{VOLUMES}/": [old, ...]}
+    node.sees(1)
+    assert node.refresh().status == 0
+    assert node.catalogue.volumes[uuid(1)].type == "t-gold"
+
+
+def test_flavors_of_a_nodes_guests_come_in_one_call_and_only_when_one_is_not_known(node: Node) -> None:
+    node.settings["nova"] = True
+    flavor = {"extra_specs": {"quota:disk_total_iops_sec": "300", "hw:cpu_policy": "shared"}}
+    node.cloud.servers = [{"id": uuid(5), "flavor": flavor}, {"id": uuid(6), "flavor": {}}]
+    node.sees(guests=(5, 6, 7))
+    ran = node.refresh()
+    assert ran.out.startswith("3 calls: 2 QoS specs, 2 volume types, 2 guests;")
+    asked = next(line for line in node.cloud.asked if SERVERS in line)
+    assert asked.endswith("?all_tenants=1&host=node1&limit=1000")
+    assert ran.status == 3
+    assert "os_compute_api:servers:show:flavor-extra-specs" in ran.err
+    servers = node.catalogue.servers
+    assert servers[uuid(5)].extra_specs == {"quota:disk_total_iops_sec": "300"}
+    assert [servers[uuid(number)].missing for number in (5, 6, 7)] == [False, True, True]
+    assert node.refresh().out.startswith("0 calls")
+
+
+def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
+    node.settings["nova"] = True
+    node.cloud.faults = {SERVERS: [cloudserver.status(406), ...]}
+    node.sees(guests=(5,))
+    ran = node.refresh()
+    assert ran.status == 3
+    assert "2.47" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert node.catalogue.specs  # what was answered before counts
+
+
+@pytest.mark.parametrize(
+    ("path", "fault", "words"),
+    [
+        (SPECS, cloudserver.status(500), "Cinder (URL/volume/v3/qos-specs): is in trouble (500)"),
+        (SPECS, cloudserver.html, "Cinder (URL/volume/v3/qos-specs): the answer is no JSON but text/html"),
+        (SPECS, cloudserver.half, "Cinder (URL/volume/v3/qos-specs): the answer is no JSON, or only a part of it"),
+        (SPECS, cloudserver.cut, "Cinder (URL/volume/v3/qos-specs): the answer was cut off"),
+        (SPECS, cloudserver.hang, "Cinder (URL/volume/v3/qos-specs): no answer within"),
+        (SPECS, cloudserver.trickle, "Cinder (URL/volume/v3/qos-specs): no answer within 1 s"),
+        (SPECS, cloudserver.huge, "Cinder (URL/volume/v3/qos-specs): the answer is longer than 64 MiB"),
+        (SPECS, cloudserver.redirect("http://elsewhere.example/x?y=z"), "(302, http://elsewhere.example/x)"),
+        (SPECS, cloudserver.status(200, {"qos_specs": [{"id": "s"}]}), "QoS spec 's': name must be text"),
+        (SPECS, cloudserver.status(200, {"qos_specs": {}}), "the answer has no list of qos_specs"),
+        (TYPES, cloudserver.status(200, {"volume_types": [{"id": 5, "name": "x"}]}), "no list of volume_types"),
+        (TYPES, cloudserver.status(503, None, {"Retry-After": "3600"}), "/types): is in trouble (503)"),
+        ("/identity/v3/auth", cloudserver.status(500), "Keystone (URL/identity/v3/auth/tokens): is in trouble (500)"),
+        ("/identity/v3/auth", cloudserver.html, "Keystone (URL/identity/v3/auth/tokens): cannot be understood"),
+        ("/identity/v3/auth", cloudserver.trickle, "Keystone (URL/identity/v3/auth/tokens): no answer within 1 s"),
+        ("/identity/v3/auth", cloudserver.status(401), "the credentials are refused (401)"),
+        ("/identity", cloudserver.hang, "Keystone (URL/identity/v3): no answer within"),
+    ],
+)
+def test_a_control_plane_in_trouble_changes_nothing_and_holds_nobody_up(
+    node: Node, path: str, fault: cloudserver.Fault, words: str
+) -> None:
+    node.sees(1)
+    node.refresh()
+    before = (node.directory / "catalogue.json").read_bytes()
+    node.cloud.faults = {path: [fault, ...]}
+    node.settings["deadline"] = 2
+    began = time.monotonic()
+    ran = node.refresh("--now")
+    assert time.monotonic() - began < 2 + 3  # the deadline, and a Python's start on a busy machine
+    assert (ran.status, ran.out) == (1, "")
+    assert words.replace("URL", node.cloud.url) in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert (node.directory / "catalogue.json").read_bytes() == before
+
+
+def test_trouble_after_the_lists_keeps_what_was_answered(node: Node) -> None:
+    node.cloud.faults = {VOLUMES: [cloudserver.status(500), ...]}
+    node.sees(1)
+    ran = node.refresh()
+    assert ran.status == 3
+    assert ran.out == "3 calls: 2 QoS specs, 2 volume types, 0 of 1 unknown volume; generation 1.\n"
+    assert "is in trouble (500)" in ran.err
+    node.cloud.faults = {}
+    assert node.refresh("--now").status == 0
+    assert node.catalogue.volumes[uuid(1)].type == "t-gold"
+
+
+def test_trouble_that_passes_is_not_worth_a_word(node: Node) -> None:
+    node.cloud.faults = {
+        SPECS: [cloudserver.status(503, None, {"Retry-After": "1"}), cloudserver.cut, None],
+        TYPES: [cloudserver.status(401), None],  # the token ran out in between
+    }
+    ran = node.refresh()
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.startswith("5 calls")  # each attempt is a call
+    assert node.cloud.logins == 2
+
+
+def test_a_token_that_is_never_taken_is_asked_for_twice_and_no_more(node: Node) -> None:
+    node.cloud.faults = {SPECS: [cloudserver.status(401), ...]}
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "access rules, they must let GET /qos-specs through" in ran.err
+    assert len(node.cloud.services_asked()) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "message", "rule"),
+    [
+        (SPECS, "Policy doesn't allow volume_extension:qos_specs_manage:get_all to be performed.", None),
+        (SPECS, "User does not have admin privileges", "context_is_admin"),
+        (TYPES, "Policy doesn't allow volume_extension:type_get_all to be performed.", None),
+    ],
+)
+def test_what_is_forbidden_names_the_rule(node: Node, path: str, message: str, rule: str | None) -> None:
+    node.cloud.faults = {path: [cloudserver.status(403, {"forbidden": {"code": 403, "message": message}}), ...]}
+    ran = node.refresh()
+    assert ran.status == 1
+    assert f"forbidden (403) by its policy {rule or message.split()[3]}" in ran.err
+    assert len(node.cloud.services_asked()) == (1 if path == SPECS else 2)  # no is no: it is not asked again
+
+
+def test_a_policy_that_hides_the_specs_of_types_is_named(node: Node) -> None:
+    for one in node.cloud.types:
+        del one["qos_specs_id"]
+    node.sees(1)
+    ran = node.refresh()
+    assert ran.status == 3
+    assert "volume_extension:access_types_qos_specs_id" in ran.err
+    assert all(one.hidden for one in node.catalogue.types.values())
+
+
+def test_after_failures_nobody_is_asked_for_a_while_unless_somebody_says_now(node: Node) -> None:
+    node.cloud.faults = {"/identity": [cloudserver.status(500), ...]}
+    node.refresh()
+    ran = node.refresh()
+    assert (ran.status, ran.out) == (1, "")
+    assert "nobody is asked before" in ran.err
+    assert "is in trouble (500)" in ran.err
+    assert node.cloud.asked == []
+    node.cloud.faults = {}
+    assert node.refresh("--now").status == 0
+    assert json.loads((node.directory / "refresh.json").read_text())["failures"] == 0
+    assert node.refresh().status == 0
+
+
+def test_nobody_listens_there(node: Node) -> None:
+    node.settings["credentials_file"] = credentials(node.home, "http://someone:pass-word@127.0.0.1:9/identity/v3")
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "Keystone (http://127.0.0.1:9/identity/v3): connection refused" in ran.err
+    assert "pass-word" not in ran.err
+    node.settings["credentials_file"] = credentials(
+        node.home, node.cloud.url.replace("http", "https") + "/identity/v3"
+    )
+    assert "TLS fails" in node.refresh("--now").err
+
+
+def test_no_secret_comes_out_even_with_debug(node: Node, plimsoll: Plimsoll) -> None:
+    node.sees(1)
+    node.refresh()
+    ran = plimsoll("--debug", "--config-file", str(node.home / "catalogue.conf"), "catalogue", "refresh", "--now")
+    assert ran.status == 0
+    for secret in (PASSWORD, cloudserver.TOKEN):
+        assert secret not in ran.out + ran.err
+        for file in node.directory.iterdir():
+            assert secret not in file.read_text()
+
+
+def test_a_credentials_file_that_others_may_read_is_refused(node: Node) -> None:
+    Path(str(node.settings["credentials_file"])).chmod(0o644)
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "chmod 640" in ran.err
+    assert node.cloud.asked == []
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[openstack]\nauth_type = password\n", "auth_url"),
+        ("[openstack]\nauth_url = http://x\n", "has no auth_type"),
+        ("[openstack]\nauth_type = pasword\n", "pasword"),
+        (f"[openstack]\n{PASSWORD}\n", "openstack.conf:2: is no line of settings"),
+        ("", "has no auth_type"),
+    ],
+)
+def test_credentials_that_are_none_are_a_line_without_what_stands_in_them(
+    node: Node, content: str, words: str
+) -> None:
+    Path(str(node.settings["credentials_file"])).write_text(content)
+    ran = node.refresh()
+    assert ran.status == 1
+    assert words in ran.err
+    assert PASSWORD not in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_clouds_yaml_works_too(node: Node) -> None:
+    clouds = node.home / "clouds.yaml"
+    auth = {
+        "auth_url": f"{node.cloud.url}/identity/v3",
+        "username": "reader",
+        "password": PASSWORD,
+        "project_name": "service",
+        "user_domain_id": "default",
+        "project_domain_id": "default",
+    }
+    clouds.write_text(json.dumps({"clouds": {"mine": {"auth": auth, "region_name": "R"}}}))
+    node.settings |= {"cloud": "mine", "credentials_file": "/nowhere"}
+    ran = node.refresh(OS_CLIENT_CONFIG_FILE=str(clouds))
+    assert (ran.status, ran.err) == (0, "")
+    assert node.catalogue.source == "mine"
+    node.settings["cloud"] = "other"
+    ran = node.refresh(OS_CLIENT_CONFIG_FILE=str(clouds))
+    assert ran.status == 1
+    assert "cloud 'other'" in ran.err
+    clouds.write_text(f"clouds: {{mine: [{PASSWORD}")
+    ran = node.refresh(OS_CLIENT_CONFIG_FILE=str(clouds))
+    assert ran.status == 1
+    assert ran.err == f"{clouds}: is no YAML\n"
+
+
+def test_a_corrupt_catalogue_is_set_aside_and_fetched_anew(node: Node) -> None:
+    node.sees(1)
+    node.refresh()
+    (node.directory / "catalogue.json").write_text('{"kind": "plimsoll-cat')
+    ran = node.refresh()
+    assert ran.status == 0
+    assert "is set aside as catalogue.json.corrupt" in ran.err
+    assert node.catalogue.volumes[uuid(1)].type == "t-gold"
+    assert (node.directory / "catalogue.json.corrupt").exists()
+
+
+def test_a_catalogue_of_a_newer_plimsoll_is_left_alone(node: Node) -> None:
+    node.refresh()
+    path = node.directory / "catalogue.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 99'))
+    newer = path.read_bytes()
+    ran = node.refresh("--now")
+    assert ran.status == 1
+    assert "newer plimsoll" in ran.err
+    assert path.read_bytes() == newer
+
+
+def test_sightings_that_cannot_be_read_do_not_keep_the_lists_from_being_fetched(node: Node) -> None:
+    node.sees(1)
+    node.refresh()
+    (node.home / "state" / "sightings.json").write_text("{")
+    node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "900"}}]
+    ran = node.refresh("--now")
+    assert ran.status == 3
+    assert "sightings.json" in ran.err
+    assert node.catalogue.specs["s-gold"].keys == {"total_iops_sec": "900"}
+    assert uuid(1) in node.catalogue.volumes
+
+
+def test_two_at_once_are_one_and_a_line(node: Node) -> None:
+    node.cloud.faults = {SPECS: [cloudserver.hang, None]}
+    first = threading.Thread(target=node.refresh)
+    first.start()
+    while not node.cloud.services_asked():
+        time.sleep(0.02)
+    ran = node.runs("refresh")
+    first.join()
+    assert ran.status == 1
+    assert "another refresh is under way" in ran.err
+
+
+def test_one_that_is_killed_midway_loses_nothing(node: Node) -> None:
+    node.sees(1)
+    node.refresh()
+    before = (node.directory / "catalogue.json").read_bytes()
+    node.cloud.faults = {TYPES: [cloudserver.hang, None]}
+    node.cloud.asked.clear()
+    command = Path(sys.executable).with_name("plimsoll")
+    process = subprocess.Popen(
+        [command, "--config-file", node.home / "plimsoll.conf", "--config-file", node.home / "catalogue.conf",
+         "catalogue", "refresh", "--now"]
+    )  # fmt: skip
+    while len(node.cloud.services_asked()) < 2:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert (node.directory / "catalogue.json").read_bytes() == before
+    assert node.refresh("--now").status == 0
+
+
+def test_a_directory_that_cannot_be_written_is_a_line(node: Node) -> None:
+    node.settings["directory"] = "/proc/nowhere"
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "/proc/nowhere: cannot be made" in ran.err
+
+
+def test_without_openstacksdk_the_line_says_what_to_install(node: Node) -> None:
+    hidden = node.home / "hidden"
+    (hidden / "keystoneauth1").mkdir(parents=True)
+    (hidden / "keystoneauth1" / "__init__.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'keystoneauth1'\", name='keystoneauth1')\n"
+    )
+    ran = node.refresh(PYTHONPATH=str(hidden))
+    assert ran.status == 1
+    assert "pip install 'plimsoll-agent[openstack]'" in ran.err
+
+
+def test_without_a_source_there_is_nobody_to_ask(node: Node) -> None:
+    node.settings["source"] = "none"
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "there is nobody to ask" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [["--jitter", "-1"], ["--jitter", "nan"], ["--region-file", "x"], ["--approve", "abc"]]
+)
+def test_what_cannot_be_meant_is_refused(node: Node, words: list[str]) -> None:
+    assert node.refresh(*words).status == 64
+    assert node.cloud.asked == []
+
+
+# --- to look at -----------------------------------------------------------------------------------------
+
+
+def test_show_lists_types_and_volumes(node: Node) -> None:
+    node.sees(1, 3, 77)
+    node.refresh()
+    assert node.runs("show").out.splitlines() == [
+        "TYPE   QOS SPEC   CONSUMER   KEYS                VOLUMES",
+        "gold   gold-iops  front-end  total_iops_sec=500  1",
+        "plain  none       -          -                   1",
+        "-      x          back-end   -                   -",
+    ]
+    rows = json.loads(node.runs("show", "gold", "-f", "json").out)
+    assert rows == [
+        {
+            "type": "gold",
+            "qos_spec": "gold-iops",
+            "consumer": "front-end",
+            "keys": {"total_iops_sec": "500"},
+            "volumes": 1,
+        }
+    ]
+    assert node.runs("show", uuid(1)).out.splitlines()[1].startswith(f"{uuid(1)}  gold  gold-iops  front-end")
+    volumes = {row["volume"]: row["type"] for row in json.loads(node.runs("show", "--volumes", "-f", "json").out)}
+    assert volumes == {uuid(1): "gold", uuid(3): "plain", uuid(77): None}
+    assert node.runs("show", "nonsense").status == 64
+
+
+def test_age_is_a_check_that_a_monitor_can_run(node: Node) -> None:
+    assert node.runs("age").status == 1
+    node.sees(1)
+    node.refresh()
+    ran = node.runs("age", "-f", "json")
+    assert (ran.status, [row["entries"] for row in json.loads(ran.out)]) == (0, [2, 2, 1, 0])
+    path = node.directory / "catalogue.json"
+    old = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
+    path.write_text(path.read_text().replace(node.catalogue.issued.isoformat(), old, 1))
+    ran = node.runs("age")
+    assert ran.status == 1
+    assert "3 h ago" in ran.out
+    assert "nothing new" in ran.err
+
+
+def test_diff_tells_key_by_key_what_a_refresh_would_change_and_keeps_nothing(node: Node) -> None:
+    node.sees(1)
+    node.refresh()
+    assert node.runs("diff").status == 0
+    before = {file.name: file.read_bytes() for file in node.directory.iterdir()}
+    node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "900", "read_bytes_sec": "1"}}]
+    node.cloud.types[1] |= {"qos_specs_id": "s-gold"}
+    node.cloud.types.append({"id": "t-new", "name": "new", "qos_specs_id": "s-gold"})
+    ran = node.runs("diff")
+    assert ran.status == 2
+    assert ran.out.splitlines() == [
+        "~ QoS spec gold-iops: read_bytes_sec not set → 1",
+        "~ QoS spec gold-iops: total_iops_sec 500 → 900",
+        "- QoS spec x",
+        "+ volume type new: QoS spec=gold-iops",
+        "~ volume type plain: QoS spec none → gold-iops",
+    ]
+    assert {file.name: file.read_bytes() for file in node.directory.iterdir()} == before
+    (node.home / "before.json").write_bytes(before["catalogue.json"])
+    node.refresh("--now")
+    ran = node.runs("diff", str(node.home / "before.json"))
+    assert ran.status == 2
+    assert "~ QoS spec gold-iops: total_iops_sec 900 → 500" in ran.out
+    node.cloud.faults = {"/identity": [cloudserver.status(500), ...]}
+    assert node.runs("diff").status == 1
+    assert node.runs("diff", "/etc/passwd").status == 1

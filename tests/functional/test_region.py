@@ -1,0 +1,447 @@
+"""The region's file from its making to a node's catalogue: by path, and over TLS from a server that nobody trusts."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent import regionfile
+from plimsoll_agent.adapters.ed25519 import read_private, read_public
+from plimsoll_agent.regionfile import Region
+from tests.functional import cloudserver
+from tests.functional.cloudserver import Cloud, cloud_server
+from tests.functional.conftest import Ran
+from tests.functional.test_catalogue import GOLD, LONG_AGO, Node, uuid, volume
+from tests.functional.webserver import Web, key_pair, web_server
+
+Plimsoll = Callable[..., Ran]
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with cloud_server() as cloud:
+        cloud.specs = [GOLD]
+        cloud.types = [{"id": "t-gold", "name": "gold", "qos_specs_id": "s-gold"}]
+        cloud.volumes = [volume(number) for number in range(1, 8)]
+        cloud.servers = [{"id": uuid(50), "flavor": {"extra_specs": {"quota:disk_total_iops_sec": "9"}}}]
+        yield cloud
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    with web_server(tmp_path) as web:
+        yield web
+
+
+class RegionalNode(Node):
+    """A node without credentials, and beside it the one machine that has them."""
+
+    def __init__(self, plimsoll: Plimsoll, home: Path, cloud: Cloud) -> None:
+        super().__init__(plimsoll, home, cloud)
+        self.key, self.public = key_pair(home)
+        (home / "www").mkdir(exist_ok=True)
+        self.file = home / "www" / "region.json"
+        self._maker = self.settings | {"source": "none", "nova": True}
+        self.settings = {
+            "source": "region-file",
+            "directory": self.directory,
+            "region_file": self.file,
+            "region_key": self.public,
+            "deadline": 5,
+        }
+
+    def make(self, *words: str) -> Ran:
+        mine, self.settings = self.settings, self._maker
+        self.cloud.asked.clear()
+        ran = self.runs("refresh", "--region-file", str(self.file), "--signing-key", str(self.key), *words)
+        self.settings = mine
+        return ran
+
+    def write(self, region: Region, key: Path | None = None) -> None:
+        """A file that no plimsoll made, signed."""
+        self.sign(regionfile.encode(region), key)
+
+    def sign(self, content: bytes, key: Path | None = None) -> None:
+        self.file.write_bytes(content)
+        self.file.with_name("region.json.sig").write_bytes(read_private(key or self.key).sign(content))
+
+    def region(self) -> Region:
+        return regionfile.decode(self.file.read_bytes(), "it")
+
+
+@pytest.fixture
+def node(plimsoll: Plimsoll, tmp_path: Path, cloud: Cloud) -> RegionalNode:
+    return RegionalNode(plimsoll, tmp_path, cloud)
+
+
+def region(generation: int, **changes: Any) -> Region:
+    now = datetime.now(UTC)
+    return Region(generation, now, now, "lab", **changes)
+
+
+# --- made -----------------------------------------------------------------------------------------------
+
+
+def test_the_file_holds_all_pages_of_volumes_and_guests_and_its_signature_is_good(node: RegionalNode) -> None:
+    node.cloud.most = 3
+    ran = node.make()
+    assert (ran.status, ran.err) == (0, "")
+    assert re.fullmatch(
+        r"6 calls in \d+\.\d s: 1 QoS spec, 1 volume type, 7 volumes, 1 guest;"
+        rf" generation \d+, edition [0-9a-f]{{6}}, in {node.file}\.\n",
+        ran.out,
+    )
+    made = node.region()
+    assert dict(made.volumes) == {uuid(number): "t-gold" for number in range(1, 8)}
+    assert made.servers == {uuid(50): {"quota:disk_total_iops_sec": "9"}}
+    signature = node.file.with_name("region.json.sig").read_bytes()
+    read_public(node.public).verify(node.file.read_bytes(), signature, "it")
+
+
+def test_each_file_has_a_higher_generation_and_a_forged_one_does_not_push_it(node: RegionalNode) -> None:
+    node.make()
+    first = node.region().generation
+    node.make()
+    second = node.region().generation
+    assert second > first
+    other, _ = key_pair(node.home, "other")
+    node.write(region(10**15, approved=frozenset({"abc123"})), other)
+    ran = node.make()
+    assert ran.status == 0
+    assert "is replaced" in ran.err
+    assert second < node.region().generation < 10**12
+    assert node.region().approved == frozenset()
+
+
+def test_a_link_to_the_next_page_leads_nowhere_else_and_not_in_a_circle(node: RegionalNode) -> None:
+    stolen: list[str] = []
+
+    def elsewhere(handler: cloudserver.Handler) -> None:
+        if "marker" in handler.query:
+            handler.say_json(200, {"volumes": [], "volumes_links": []})
+        else:
+            links = [{"rel": "next", "href": "http://127.0.0.1:9/stolen"}]
+            handler.say_json(200, {"volumes": [volume(1)], "volumes_links": links})
+
+    node.cloud.faults = {"/volume/v3/volumes": [elsewhere, ...]}
+    assert node.make().status == 0
+    assert not stolen
+    assert list(node.region().volumes) == [uuid(1)]
+    before = node.file.read_bytes()
+
+    def circle(handler: cloudserver.Handler) -> None:
+        links = [{"rel": "next", "href": "x"}]
+        handler.say_json(200, {"volumes": [volume(1)], "volumes_links": links})
+
+    node.cloud.faults = {"/volume/v3/volumes": [circle, ...]}
+    ran = node.make()
+    assert ran.status == 1
+    assert "lead in a circle" in ran.err
+    assert node.file.read_bytes() == before
+
+
+def test_a_volume_that_is_deleted_between_two_pages_does_not_end_the_reading(node: RegionalNode) -> None:
+    node.cloud.most = 3
+
+    def gone(handler: cloudserver.Handler) -> None:
+        if handler.query.get("marker") == uuid(3):
+            handler.say_json(404, {"itemNotFound": {"message": "Volume could not be found."}})
+        else:
+            answer = node.cloud.page("volumes", node.cloud.volumes, handler.query, node.cloud.url)
+            handler.say_json(200, answer)
+
+    node.cloud.faults = {"/volume/v3/volumes": [gone, ...]}
+    assert node.make().status == 0
+    assert set(node.region().volumes) == {uuid(number) for number in range(1, 8)}
+
+
+def test_a_cloud_in_trouble_leaves_the_old_file(node: RegionalNode) -> None:
+    node.make()
+    before = node.file.read_bytes()
+    node.cloud.faults = {"/compute": [cloudserver.status(500), ...]}
+    ran = node.make()
+    assert (ran.status, ran.out) == (1, "")
+    assert "Nova" in ran.err
+    assert node.file.read_bytes() == before
+
+
+def test_an_approval_is_for_one_edition_and_lasts_as_long_as_that(node: RegionalNode) -> None:
+    said = node.make().out
+    edition = re.search(r"edition ([0-9a-f]{6})", said)
+    assert edition
+    ran = node.make("--approve", "zzzzzz")
+    assert ran.status == 64
+    assert edition[1] in ran.err
+    node.make("--approve", edition[1])
+    assert node.region().approved == {edition[1]}
+    node.make()  # the timer's
+    assert node.region().approved == {edition[1]}
+    node.sees(1)
+    node.refresh()
+    assert node.catalogue.approved == {edition[1]}
+    assert node.catalogue.edition == edition[1]
+    node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "1"}}]
+    node.make()
+    assert node.region().approved == frozenset()
+
+
+def test_a_signing_key_that_others_may_read_signs_nothing(node: RegionalNode) -> None:
+    node.key.chmod(0o644)
+    ran = node.make()
+    assert ran.status == 1
+    assert "chmod 640" in ran.err
+    assert not node.file.exists()
+    node.key.chmod(0o600)
+    node.key.write_text("no key")
+    assert "is no private key in PEM" in node.make().err
+
+
+# --- taken ----------------------------------------------------------------------------------------------
+
+
+def test_a_node_takes_its_slice_and_nothing_for_attachments_that_came_after_the_reading(node: RegionalNode) -> None:
+    node.make()
+    node.sees(1, 2, 99, guests=(50, 51))
+    ran = node.refresh()
+    assert (ran.status, ran.err) == (0, "")
+    assert "1 QoS spec, 1 volume type, 2 volumes of this node" in ran.out
+    assert node.cloud.asked == []
+    known = node.catalogue
+    types = {id: one.type for id, one in known.volumes.items()}
+    assert types == {uuid(1): "t-gold", uuid(2): "t-gold", uuid(99): None}
+    assert known.volumes[uuid(99)].missing
+    assert known.servers[uuid(50)].extra_specs == {"quota:disk_total_iops_sec": "9"}
+    assert known.servers[uuid(51)].missing
+    assert known.generation == node.region().generation
+    node.sees(1, 3, since=datetime.now(UTC), mark="new")
+    node.refresh("--now")
+    assert set(node.catalogue.volumes) == set()
+    later = datetime.now(UTC) + timedelta(seconds=90)
+    node.write(Region(known.generation + 1, later, later, "lab", volumes={uuid(1): "t-gold"}))
+    node.refresh("--now")
+    assert {id: one.type for id, one in node.catalogue.volumes.items()} == {uuid(1): "t-gold", uuid(3): None}
+
+
+@pytest.mark.parametrize("place", [0, 0.3, 0.6, 0.999])
+def test_a_byte_that_was_changed_is_found_out_before_anything_is_parsed(node: RegionalNode, place: float) -> None:
+    node.make()
+    node.sees(1)
+    node.refresh()
+    before = (node.directory / "catalogue.json").read_bytes()
+    content = bytearray(node.file.read_bytes())
+    content[int(place * len(content))] ^= 1
+    node.file.write_bytes(content)
+    ran = node.refresh("--now")
+    assert (ran.status, ran.out) == (1, "")
+    assert "the signature is not that of" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert (node.directory / "catalogue.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("signature", "words"),
+    [
+        (b"", "the signature is not that of"),
+        (b"not base64 at all!", "is no signature"),
+        (b"A" * 88 + b"\n", "the signature is not that of"),
+        (b"A" * 5000, "is longer than"),
+        (None, "region.json.sig: cannot be read"),
+    ],
+)
+def test_a_signature_that_is_none_is_refused(node: RegionalNode, signature: bytes | None, words: str) -> None:
+    node.make()
+    path = node.file.with_name("region.json.sig")
+    path.unlink()
+    if signature is not None:
+        path.write_bytes(signature)
+    ran = node.refresh()
+    assert ran.status == 1
+    assert words in ran.err
+
+
+def test_another_key_is_refused(node: RegionalNode) -> None:
+    other, _ = key_pair(node.home, "other")
+    node.write(region(1), other)
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "signed with another key" in ran.err
+
+
+def test_what_is_signed_and_no_region_file_is_refused(node: RegionalNode) -> None:
+    good = regionfile.encode(region(1)).decode()
+    for content in (
+        "{}",
+        "[" * 100_000,
+        good.replace('"plimsoll-region"', '"plimsoll-catalogue"'),
+        good.replace('"version": 1', '"version": 2'),
+        good.replace('"generation": 1', '"generation": NaN'),
+        good[: len(good) // 2],
+    ):
+        node.sign(content.encode())
+        ran = node.refresh("--now")
+        assert ran.status == 1
+        assert len(ran.err.splitlines()) == 1
+        assert not (node.directory / "catalogue.json").exists()
+
+
+def test_older_files_and_other_files_of_the_same_generation_are_refused(node: RegionalNode) -> None:
+    node.write(region(5))
+    assert node.refresh().status == 0
+    node.write(region(4))
+    ran = node.refresh("--now")
+    assert ran.status == 1
+    assert "is older (generation 4) than what is known (5)" in ran.err
+    node.write(region(5, approved=frozenset({"abcdef"})))
+    ran = node.refresh("--now")
+    assert ran.status == 1
+    assert "and other content" in ran.err
+    # Nor does it help to take away what the refresher wrote down of it, or the catalogue.
+    (node.directory / "refresh.json").unlink()
+    node.write(region(4))
+    assert "is older" in node.refresh("--now").err
+    node.write(region(6))
+    assert node.refresh("--now").status == 0
+    (node.directory / "catalogue.json").write_text("{")
+    node.write(region(5))
+    assert "is older" in node.refresh("--now").err
+
+
+def test_a_file_whose_time_is_over_or_still_to_come_is_refused(node: RegionalNode) -> None:
+    assert node.make("--valid-for", "1").status == 0
+    time.sleep(1.1)
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "was valid until" in ran.err
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    node.write(Region(10**10, tomorrow, tomorrow, "lab"))
+    ran = node.refresh("--now")
+    assert ran.status == 1
+    assert "look at the clocks" in ran.err
+
+
+def test_a_reader_between_the_writing_of_file_and_signature_reads_again(node: RegionalNode) -> None:
+    node.make()
+    signature = node.file.with_name("region.json.sig")
+    old = node.file.read_bytes(), signature.read_bytes()
+    node.make()
+    new = signature.read_bytes()
+    assert new != old[1]
+    signature.write_bytes(old[1])
+    mend = threading.Timer(1.5, signature.write_bytes, [new])
+    mend.start()
+    ran = node.refresh()
+    mend.join()
+    assert (ran.status, ran.err) == (0, "")
+    assert node.catalogue.generation == node.region().generation
+
+
+# --- over TLS -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def remote(web: Web, node: RegionalNode) -> RegionalNode:
+    node.settings["region_file"] = f"{web.url}/region.json"
+    node.make()
+    node.sees(1)
+    return node
+
+
+def test_a_file_over_https_is_fetched_once_and_then_only_asked_for(remote: RegionalNode, web: Web) -> None:
+    ca = {"REQUESTS_CA_BUNDLE": str(web.ca)}
+    ran = remote.refresh(**ca)
+    assert (ran.status, ran.err) == (0, "")
+    assert remote.catalogue.source == f"{web.url}/region.json"
+    web.answered.clear()
+    assert remote.refresh(**ca).status == 0
+    assert web.answered == []  # not due
+    assert remote.refresh("--now", **ca).status == 0
+    assert web.answered == [("/region.json", 304)]
+    remote.make()
+    assert remote.refresh("--now", **ca).status == 0
+    assert remote.catalogue.generation == remote.region().generation
+    # What a pass met since, though it was there when the file was read, must not wait for the next file.
+    remote.sees(1, 2)
+    web.answered.clear()
+    assert remote.refresh(**ca).status == 0
+    assert web.answered[0] == ("/region.json", 200)
+    assert set(remote.catalogue.volumes) == {uuid(1), uuid(2)}
+
+
+def test_without_its_ca_and_without_tls_nothing_is_fetched(remote: RegionalNode, web: Web) -> None:
+    ran = remote.refresh()
+    assert ran.status == 1
+    assert "its certificate is not trusted" in ran.err
+    remote.settings["region_file"] = web.url.replace("https", "http") + "/region.json"
+    ran = remote.refresh("--now")
+    assert ran.status == 1
+    assert "is no https address" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("fault", "words", "waits"),
+    [
+        (lambda handler: handler.say(500, b""), "the server is in trouble (500)", True),
+        (lambda handler: handler.say(404, b""), "the server says no (404)", False),
+        (lambda handler: handler.say(200, b"<html>"), "the signature is not that of", False),
+        (lambda handler: handler.say(200, b"x", length=500), "the answer was cut off", True),
+        (cloudserver.hang, "no answer within 2 s", True),
+        (cloudserver.trickle, "no answer within 2 s", True),
+        (cloudserver.redirect("http://127.0.0.1:9/region.json"), "to an address that is not https", False),
+        (cloudserver.redirect("/region.json"), "sends us on more than 5 times", False),
+    ],
+)
+def test_a_server_in_trouble_changes_nothing(
+    remote: RegionalNode, web: Web, fault: Any, words: str, waits: bool
+) -> None:
+    ca = {"REQUESTS_CA_BUNDLE": str(web.ca)}
+    remote.refresh(**ca)
+    before = (remote.directory / "catalogue.json").read_bytes()
+    remote.settings["deadline"] = 2
+    web.faults = {"/region.json": [fault, ...]}
+    began = time.monotonic()
+    ran = remote.refresh("--now", **ca)
+    assert time.monotonic() - began < 2 + 3.5
+    assert (ran.status, ran.out) == (1, "")
+    assert words in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert (remote.directory / "catalogue.json").read_bytes() == before
+    # A bad file costs nobody anything; only a server that is in trouble is left alone.
+    assert (json.loads((remote.directory / "refresh.json").read_text())["failures"] > 0) == waits
+
+
+def test_a_redirect_to_https_is_followed(remote: RegionalNode, web: Web) -> None:
+    web.faults = {"/old.json": [cloudserver.redirect("/region.json"), ...]}
+    web.faults["/old.json.sig"] = [cloudserver.redirect("/region.json.sig"), ...]
+    remote.settings["region_file"] = f"{web.url}/old.json"
+    assert remote.refresh(REQUESTS_CA_BUNDLE=str(web.ca)).status == 0
+
+
+def test_what_may_be_a_secret_in_the_address_is_not_shown(remote: RegionalNode, web: Web) -> None:
+    remote.settings["region_file"] = f"{web.url.replace('//', '//me:pw@')}/none.json?token=hush"
+    ran = remote.refresh(REQUESTS_CA_BUNDLE=str(web.ca))
+    assert ran.status == 1
+    assert "hush" not in ran.err
+    assert "pw@" not in ran.err
+
+
+def test_diff_reads_a_region_file_without_taking_it(node: RegionalNode) -> None:
+    node.make()
+    node.sees(1)
+    node.refresh()
+    node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "900"}}]
+    node.cloud.volumes[0] = volume(1, "t-other", "other")
+    node.make()
+    for words in (["diff"], ["diff", str(node.file)]):
+        ran = node.runs(*words)
+        assert ran.status == 2
+        assert "~ QoS spec gold-iops: total_iops_sec 500 → 900" in ran.out
+        assert f"~ volume {uuid(1)}: type gold → t-other (not listed)" in ran.out
+    assert node.catalogue.issued > LONG_AGO

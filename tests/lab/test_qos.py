@@ -1,0 +1,147 @@
+"""``plimsoll qos`` against a real Keystone and Cinder, which also keep the unit tests' fake honest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from plimsoll_agent import domxml, qosfile
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.adapters.openstack import OpenStack as Adapter
+from plimsoll_agent.adapters.openstack import connect
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.qosfile import Declared, Spec, Type
+from tests.cindercontract import CinderContract
+from tests.lab.cloud import Cloud, Guest, OpenStack
+from tests.lab.node import Node
+
+pytestmark = pytest.mark.shared
+
+
+@pytest.fixture
+def node(tmp_path: Path, cloud: Cloud, openstack: OpenStack) -> Node:
+    node = Node(tmp_path, cloud)
+    node.use_cinder(cloud)
+    return node
+
+
+@pytest.fixture
+def word() -> str:
+    return uuid4().hex[:8]
+
+
+class TestCinder(CinderContract):
+    @pytest.fixture
+    def cinder(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> Adapter:
+        monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", node.environment["OS_CLIENT_CONFIG_FILE"])
+        return connect("lab", Path(), deadline=20)
+
+    @pytest.fixture
+    def volume(self, openstack: OpenStack) -> Iterator[Callable[[str], None]]:
+        made: list[str] = []
+
+        def make(type: str) -> None:
+            kind = openstack.connection.block_storage.find_type(type)
+            made.append(openstack.create_volume(kind).id)
+
+        yield make
+        for id in made:
+            openstack.delete_volume(id)
+
+
+def test_the_plan_after_an_export_is_empty_and_the_export_of_it_is_the_same(node: Node) -> None:
+    file = node.home / "qos.yaml"
+    exported = node.run("qos", "export", "--output", str(file))
+    assert exported.status == 0, exported.err
+    planned = node.run("qos", "plan", "--prune", str(file))
+    assert (planned.status, planned.out) == (0, "Nothing to do: Cinder has what the file declares.\n"), planned
+    assert node.run("qos", "export").out == file.read_text()
+    assert node.run("qos", "apply", "--prune", str(file)).status == 0
+
+
+def test_an_apply_that_is_killed_again_and_again_is_finished_by_the_next(node: Node, word: str) -> None:
+    def declared(number: int, shift: int) -> Declared:
+        names = [f"s{one}-{word}" for one in range(number)]
+        keys = {"total_iops_sec": str(100 + shift), f"{'read' if shift else 'write'}_bytes_sec": "5"}
+        specs = {name: Spec(name, "front-end", keys) for name in names}
+        types = {f"t{name}": Type(f"t{name}", names[(place + shift) % number]) for place, name in enumerate(names)}
+        return Declared(specs, types)
+
+    file = node.home / "qos.yaml"
+    for shift in (0, 1):
+        file.write_text(qosfile.text_of(declared(8, shift)))
+        kills = 0
+        for lines in (1, 2, 4, 3, 5):
+            process = node.start("qos", "apply", str(file))
+            assert process.stdout is not None
+            for _ in range(lines):
+                process.stdout.readline()
+            process.kill()
+            process.communicate()
+            kills += process.returncode == -9
+        assert kills == 5
+        applied = node.run("qos", "apply", str(file))
+        assert applied.status == 0, applied.out + applied.err
+        assert node.run("qos", "plan", str(file)).status == 0
+
+
+def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
+    node: Node,
+    word: str,
+    cloud: Cloud,
+    openstack: OpenStack,
+    guests: Callable[..., list[Guest]],
+    hypervisor: Libvirt,
+) -> None:
+    qos = openstack.create_qos(f"gold-{word}", {"total_iops_sec_per_gb": 60, "total_iops_sec_per_gb_min": 100})
+    kind = openstack.create_volume_type(f"gold-{word}", qos)
+    (guest,) = guests(disks=[])
+    sizes = (1, 3, 4)
+    attached = {size: cloud.attach_volume(guest, openstack.create_volume(kind, size_gib=size).id) for size in sizes}
+    openstack.create_volume(kind, size_gib=9)
+    assert node.run("enforce", "--refresh", "--yes").status == 0
+
+    name = f"gold-{word}"
+    keys = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
+    file = node.home / "qos.yaml"
+    file.write_text(qosfile.text_of(Declared({name: Spec(name, "front-end", keys)}, {name: Type(name, name)})))
+    planned = node.run("qos", "plan", str(file))
+    assert planned.status == 2, planned.err
+    (effect,) = (line for line in planned.out.splitlines() if line.startswith(f"{name}:"))
+    change = "one of 4 GiB: total_iops_sec 240 → 120"
+    assert effect == f"{name}: 2 attached volumes change, 1 does not ({change})"
+    (told,) = node.run("qos", "plan", str(file), "-f", "json").data()["effects"]
+
+    assert node.run("qos", "apply", str(file)).status == 0
+    assert node.run("enforce", "--refresh", "--yes").status == 0
+    says = hypervisor.qemu_says(guest.uuid)
+    disks = {disk.volume_id: disk for disk in domxml.parse(guest.domain().XMLDesc())[1]}
+    in_force = {size: says[disks[attachment.volume_id].path] for size, attachment in attached.items()}
+    assert in_force == {size: Limits(total_iops_sec=max(100, 30 * size)) for size in sizes}
+    assert in_force[4].in_effect() == told["median"]["after"]["limits"]
+
+
+def test_a_spec_that_is_misspelled_in_cinder_is_found_without_a_file(
+    node: Node, word: str, openstack: OpenStack
+) -> None:
+    openstack.create_volume_type(f"slip-{word}", openstack.create_qos(f"slip-{word}", {"total_iop_sec": 5}))
+    ran = node.run("qos", "lint")
+    assert ran.status == 1
+    (line,) = (line for line in ran.out.splitlines() if f"slip-{word}" in line)
+    assert line.endswith("write total_iops_sec")
+
+
+def test_somebody_who_may_only_read_is_told_by_which_rule_and_nothing_is_done(
+    node: Node, word: str, openstack: OpenStack
+) -> None:
+    reader = openstack.create_user(f"reader-{word}", ["reader"])
+    openstack.clouds_yaml(node.home / "clouds.yaml", lab=reader)
+    file = node.home / "qos.yaml"
+    file.write_text("qos_specs: {}\nvolume_types: {}\n")
+    for verb in ("plan", "apply"):
+        ran = node.run("qos", verb, str(file))
+        assert ran.status == 1
+        assert "qos_specs_manage" in ran.err

@@ -1,0 +1,220 @@
+"""``plimsoll qos``: what it says and does, and how it ends, on a Cinder that keeps the real one's rules."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from plimsoll_agent.cli.qos import QosApply, QosExport, QosLint, QosPlan
+from plimsoll_agent.cloudapi import Refused
+from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.qoscloud import Cinder
+from tests.fakecinder import FakeCinder
+
+FILE = """\
+qos_specs:
+  gold:
+    consumer: front-end
+    keys:
+      total_iops_sec: 30
+volume_types:
+  gold: {qos_spec: gold}
+  silver: {qos_spec: gold}
+"""
+
+
+class Ran(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+COMMANDS = {"plan": QosPlan, "apply": QosApply, "export": QosExport, "lint": QosLint}
+
+
+class Site:
+    """Types gold and silver with a spec of 3000, and one volume of each attached."""
+
+    def __init__(self, directory: Path) -> None:
+        self.cinder = FakeCinder()
+        self.spec = self.cinder.spec("gold", {"total_iops_sec": "3000"})
+        self.cinder.default = self.cinder.type("__DEFAULT__")
+        for name in ("gold", "silver"):
+            self.cinder.type(name, self.spec)
+            self.cinder.volume(name, 100)
+        self.file = directory / "qos.yaml"
+        self.file.write_text(FILE)
+
+    def run(self, verb: str, *words: str) -> Ran:
+        cinder = self.cinder
+
+        class Here(COMMANDS[verb]):  # type: ignore[misc]
+            """The command, with a fake."""
+
+            def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
+                return cinder
+
+        app: Any = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO())
+        here = Here(app, None)
+        status = int(here.run(here.get_parser("plimsoll").parse_args(words)))
+        return Ran(status, app.stdout.getvalue(), app.stderr.getvalue())
+
+    def keys(self) -> dict[str, str | None]:
+        return dict(self.cinder.specs[self.spec]["specs"])
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_plan_says_what_is_to_do_and_whom_it_meets_and_does_nothing(site: Site) -> None:
+    ran = site.run("plan", str(site.file))
+    assert (ran.status, ran.err) == (2, "")
+    assert ran.out.splitlines() == [
+        "~ QoS spec gold  total_iops_sec 3000 → 30",
+        "gold: 1 attached volume changes (one of 100 GiB: total_iops_sec 3000 → 30)",
+        "silver: 1 attached volume changes (one of 100 GiB: total_iops_sec 3000 → 30)",
+        "Left as they are: 1 volume type (__DEFAULT__); --prune deletes what the file does not declare.",
+        "Plan: 0 to make, 1 to change, 0 to delete.",
+    ]
+    assert site.cinder.writes() == []
+
+
+def test_apply_says_whom_it_meets_first_does_it_and_has_nothing_to_do_then(site: Site) -> None:
+    ran = site.run("apply", str(site.file))
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "gold: 1 attached volume changes (one of 100 GiB: total_iops_sec 3000 → 30)",
+        "silver: 1 attached volume changes (one of 100 GiB: total_iops_sec 3000 → 30)",
+        "~ QoS spec gold  total_iops_sec 3000 → 30   done",
+        "1 of 1 step done: Cinder has what the file declares.",
+    ]
+    assert site.keys() == {"total_iops_sec": "30"}
+    assert site.run("plan", str(site.file)).status == 0
+    writes = len(site.cinder.writes())
+    again = site.run("apply", str(site.file))
+    assert (again.status, again.out) == (0, "Nothing to do: Cinder has what the file declares.\n")
+    assert len(site.cinder.writes()) == writes
+
+
+def test_a_dry_run_does_nothing(site: Site) -> None:
+    ran = site.run("apply", "--dry-run", str(site.file))
+    assert (ran.status, site.cinder.writes()) == (0, [])
+    assert ran.out.splitlines()[-1] == "This was a dry run: nothing was done."
+
+
+def test_where_volumes_are_not_shown_it_is_said_and_the_plan_stands(site: Site) -> None:
+    def before(method: str, path: str) -> None:
+        if path.startswith("/volumes"):
+            raise Refused("forbidden (403) by its policy volume:get_all", 403)
+
+    site.cinder.before = before
+    ran = site.run("plan", str(site.file))
+    told = "Which attached volumes change is not known: forbidden (403) by its policy volume:get_all\n"
+    assert (ran.status, ran.err) == (2, told)
+    assert json.loads(site.run("plan", str(site.file), "-f", "json").out)["effects"] is None
+
+
+def test_an_impossible_spec_is_neither_planned_nor_applied(site: Site) -> None:
+    site.file.write_text(FILE.replace("total_iops_sec: 30", "total_iops_sec: 30\n      read_iops_sec: 5"))
+    for verb in ("plan", "apply"):
+        ran = site.run(verb, str(site.file))
+        assert ran.status == 1
+        assert "total_iops_sec and read_iops_sec exclude each other" in ran.err.splitlines()[0]
+    assert site.cinder.writes() == []
+
+
+def test_what_cinder_refuses_is_told_and_the_rest_is_done(site: Site) -> None:
+    site.file.write_text(FILE.replace("gold: {qos_spec: gold}", "gold: {qos_spec: gold, extra_specs: {a: b}}"))
+    ran = site.run("apply", str(site.file))
+    assert ran.status == 3
+    lines = ran.out.splitlines()
+    assert lines[2].endswith("  total_iops_sec 3000 → 30   done")
+    assert lines[3] == "~ volume type gold  a b added   not done: Volume Type is currently in use."
+    assert lines[-1] == "1 of 2 steps done; 1 to do: see plimsoll qos plan."
+    assert site.run("apply", str(site.file)).status == 1, "nothing of what is left could be done"
+
+
+def test_json_tells_steps_effects_and_what_is_left(site: Site) -> None:
+    planned = json.loads(site.run("plan", str(site.file), "-f", "json").out)
+    assert [step["do"] for step in planned["steps"]] == ["change-spec"]
+    assert planned["effects"][0]["median"]["after"] == {"limits": {"total_iops_sec": 30}, "reason": None}
+    assert planned["undeclared"] == {"volume_types": ["__DEFAULT__"], "qos_specs": []}
+    applied = json.loads(site.run("apply", str(site.file), "-f", "json").out)
+    assert [(step["do"], step["how"]) for step in applied["steps"]] == [("change-spec", "done")]
+    assert applied["left"] == []
+
+
+def test_an_export_replaces_a_file_and_plan_has_nothing_to_say(site: Site) -> None:
+    ran = site.run("export", "--output", str(site.file))
+    assert (ran.status, ran.out) == (0, f"{site.file}: 1 QoS spec and 3 volume types\n")
+    planned = site.run("plan", "--prune", str(site.file))
+    assert (planned.status, planned.out) == (0, "Nothing to do: Cinder has what the file declares.\n")
+    assert site.run("export").out == site.file.read_text()
+    site.file.write_text(site.run("export", "-f", "json").out)
+    assert site.run("plan", str(site.file)).status == 0
+
+
+def test_lint_of_a_file_has_lines_and_of_cinder_has_names(site: Site) -> None:
+    site.file.write_text(FILE.replace("total_iops_sec: 30", "total_iop_sec: 30"))
+    ran = site.run("lint", str(site.file))
+    assert ran.status == 1
+    assert ran.out.splitlines()[0].startswith(f'{site.file}:5: QoS spec "gold", total_iop_sec: nobody knows')
+    live = site.run("lint")
+    assert live.status == 0
+    assert live.out.splitlines() == [
+        'volume type "__DEFAULT__": has no QoS spec, so Cinder limits none of its volumes (warning)',
+        "Cinder: 1 QoS spec and 3 volume types, no errors, 1 warning",
+    ]
+    (told,) = json.loads(site.run("lint", "-f", "json").out)
+    assert (told["volume_type"], told["severity"]) == ("__DEFAULT__", "warning")
+
+
+def test_prune_deletes_the_rest_and_force_is_about_that_only(site: Site) -> None:
+    site.cinder.spec("idle", {})
+    assert site.run("plan", "--force", str(site.file)).status == 64
+    ran = site.run("apply", "--prune", str(site.file))
+    assert ran.status == 0, ran
+    assert "- QoS spec idle   done" in ran.out.splitlines()
+    assert "__DEFAULT__" in {type["name"] for type in site.cinder.types.values()}
+
+
+def test_trouble_is_status_1_and_nothing_is_done(
+    site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for words in (
+        ("plan", str(tmp_path / "not-there")),
+        ("lint", str(tmp_path)),
+        ("export", "--output", "/proc/x/y"),
+    ):
+        assert site.run(*words).status == 1
+    assert len(caplog.messages) == 3
+
+    def before(method: str, path: str) -> None:
+        raise Unreachable("Cinder: connection refused")
+
+    site.cinder.before = before
+    for verb in ("plan", "apply"):
+        assert site.run(verb, str(site.file)).status == 1
+    assert caplog.messages[3:] == ["Cinder: connection refused"] * 2
+
+
+def test_where_cinder_is_gone_at_the_end_what_was_done_counts_and_what_is_left_is_not_known(site: Site) -> None:
+    def before(method: str, path: str) -> None:
+        if site.cinder.writes():
+            site.cinder.before = gone
+
+    def gone(method: str, path: str) -> None:
+        raise Unreachable("Cinder: connection refused")
+
+    site.cinder.before = before
+    ran = site.run("apply", str(site.file))
+    assert (ran.status, ran.err) == (3, "What Cinder has now is not known: Cinder: connection refused\n")
+    assert ran.out.splitlines()[-1] == "1 of 1 step done."

@@ -1,0 +1,569 @@
+"""Passes that stand on what Cinder said last: disks follow it, and what nobody knows changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.brake import edition
+from plimsoll_agent.catalogue import Catalogue, VolumeType
+from plimsoll_agent.decide import Situation
+from plimsoll_agent.errors import Rejected
+from plimsoll_agent.ledger import Ledger
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import PassReport, Scope
+from plimsoll_agent.passes import Mode, tell_sightings
+from plimsoll_agent.qosspec import QosSpec
+from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.state import State, StateError
+from tests.fakes import FakeDisk, FakeGuest, hangs
+from tests.unit.clouds import a_catalogue, a_spec, a_type
+from tests.unit.node import Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand, uuid_of
+from tests.unit.values import NOON
+
+GIB = 2**30
+RICH, POOR, SLIP = Limits(total_iops_sec=3000), Limits(total_iops_sec=500), Limits(total_iops_sec=30)
+GOLD, BRONZE = a_spec("gold", total_iops_sec="3000"), a_spec("bronze", total_iops_sec="500")
+SIZED = a_spec("sized", total_iops_sec_per_gb="30")
+LOST = Unknown(because(Code.CATALOGUE_UNREADABLE, detail="?"))
+ANYWHERE = Match(pool=("*",))
+
+
+class Cloud:
+    """Cinder, and the refresher that asks it; the node knows of neither."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.specs = {spec.name: spec for spec in (GOLD, BRONZE, SIZED)}
+        self.types = {name: name for name in self.specs}
+        """By name: the spec's name."""
+        self.type_of: dict[str, str] = {}
+        """By volume id: the type's name, gold where none is said."""
+        self.approved: frozenset[str] = frozenset()
+
+    def refresh(self) -> Catalogue:
+        """What the refresher does: it asks for the volumes that the last pass met."""
+        met = self.node.state.load_sightings()
+        types = {name: a_type(name, self.specs[spec]) for name, spec in self.types.items()}
+        known = a_catalogue(
+            *self.specs.values(),
+            types=list(types.values()),
+            volumes={id_: types[self.type_of.get(id_, "gold")] for id_ in met.marks_of_volumes()},
+            met=met,
+            issued=self.node.now,
+            approved=self.approved,
+        )
+        self.node.catalogue = known
+        return known
+
+    def edit(self, spec: QosSpec) -> Catalogue:
+        self.specs[spec.name] = spec
+        return self.refresh()
+
+
+def a_cloud(directory: Path, *guests: FakeGuest, rules: Rules | None = None) -> Cloud:
+    """A node that is configured to know Cinder's word, before anybody has fetched it."""
+    node = Node(directory, *guests, rules=rules or Rules(edition="aaaaaa"))
+    node.catalogue = Unknown(because(Code.NO_CATALOGUE, detail="?"))
+    return Cloud(node)
+
+
+def settled(cloud: Cloud) -> Cloud:
+    """After the passes that it takes: one meets the volumes, the refresher asks, the next one limits them."""
+    cloud.node.run()
+    cloud.refresh()
+    cloud.node.run(yes=True)
+    cloud.node.hypervisor.writes.clear()
+    cloud.node.hypervisor.calls.clear()
+    return cloud
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Cloud:
+    """Two guests, each with a volume of type gold that is limited so."""
+    return settled(a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in (1, 2))))
+
+
+@pytest.fixture
+def node(cloud: Cloud) -> Node:
+    return cloud.node
+
+
+def in_force(node: Node) -> list[Limits]:
+    return [disk.in_force for disk in node.disks()]
+
+
+def id_of(disk: FakeDisk) -> str:
+    assert disk.volume_id is not None
+    return disk.volume_id
+
+
+# --- the way there
+
+
+def test_a_new_node_leaves_its_volumes_alone_until_cinder_was_asked(tmp_path: Path) -> None:
+    cloud = a_cloud(tmp_path, guest(1, a_volume(1, RICH), a_volume(2)), rules=Rules(default=SLIP))
+    first = cloud.node.run()
+    assert (kinds(first), codes(first)) == (["left-alone"] * 2, [Code.NO_CATALOGUE] * 2)
+    assert cloud.node.hypervisor.writes == []
+    cloud.refresh()
+    assert kinds(cloud.node.run()) == ["right", "changed"]
+    assert in_force(cloud.node) == [RICH] * 2
+
+
+def test_a_volume_attached_later_is_left_alone_until_it_was_asked_for(cloud: Cloud, node: Node) -> None:
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(1)], "vdb", a_volume(7))
+    assert codes(node.run()).count(Code.VOLUME_NOT_ASKED) == 1
+    assert node.hypervisor.writes == []
+    cloud.refresh()
+    assert kinds(node.run()) == ["right", "changed", "right"]
+
+
+def test_each_outcome_names_the_volumes_type(cloud: Cloud, node: Node) -> None:
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(1)], "vdb", a_volume(7))
+    assert [outcome.disk.volume_type for outcome in node.run().outcomes] == ["gold", None, "gold"]
+
+
+def test_nobody_is_told_what_is_attached_while_nobody_is_to_be_asked(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1))
+    node.run()
+    assert not node.state.sightings.exists()
+
+
+def test_a_plan_tells_nobody_and_an_observing_node_does(tmp_path: Path) -> None:
+    """What is observed is to be what enforcing would do: then Cinder has to be asked."""
+    cloud = a_cloud(tmp_path, guest(1, a_volume(1)))
+    cloud.node.run(Mode.PLAN)
+    assert list(tmp_path.iterdir()) == []
+    cloud.node.run(Mode.OBSERVE)
+    cloud.refresh()
+    assert kinds(cloud.node.run(Mode.PLAN)) == kinds(cloud.node.run(Mode.OBSERVE)) == ["planned"]
+
+
+def test_what_is_attached_is_written_only_when_it_is_something_else(node: Node) -> None:
+    before = node.state.sightings.stat().st_ino
+    node.run()
+    assert node.state.sightings.stat().st_ino == before
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)])
+    node.run()
+    assert node.state.sightings.stat().st_ino != before
+
+
+def test_a_refresher_that_cannot_be_told_is_noted_and_costs_no_disk(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise StateError("sightings.json: cannot be written: No space left on device")
+
+    monkeypatch.setattr(State, "save_sightings", refuse)
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(1)], "vdb", a_volume(7))
+    set_by_hand(node.disk(2), Limits())
+    report = node.run()
+    assert notes(report) == [Code.NOT_SIGHTED]
+    assert kinds(report) == ["right", "left-alone", "left-alone"]
+    assert node.memory.keys() == {outcome.disk.key for outcome in report.outcomes}
+
+
+# --- what Cinder says anew
+
+
+def test_an_edited_spec_reaches_disks_that_were_attached_long_ago(cloud: Cloud, node: Node) -> None:
+    cloud.edit(replace(GOLD, keys={"total_iops_sec": "2000"}))
+    assert kinds(node.run()) == ["changed"] * 2
+    assert in_force(node) == [Limits(total_iops_sec=2000)] * 2
+    assert node.recorded("json_extract(reason, '$.spec')")[-1] == ("gold",)
+
+
+def test_a_type_that_is_associated_with_another_spec_takes_its_volumes_along(cloud: Cloud, node: Node) -> None:
+    cloud.types["gold"] = "bronze"
+    cloud.refresh()
+    node.run()
+    assert in_force(node) == [POOR] * 2
+
+
+def test_a_volume_of_another_type_gets_that_types_limits_and_no_other_volume_does(cloud: Cloud, node: Node) -> None:
+    cloud.type_of[id_of(node.disk(1))] = "bronze"
+    cloud.refresh()
+    node.run()
+    assert in_force(node) == [POOR, RICH]
+
+
+def test_a_spec_that_says_unlimited_lifts_the_limit(cloud: Cloud, node: Node) -> None:
+    cloud.edit(replace(GOLD, keys={"total_iops_sec": "0"}))
+    node.run()
+    assert in_force(node) == [Limits()] * 2
+
+
+# --- sizes
+
+
+@pytest.fixture
+def sized(tmp_path: Path) -> Cloud:
+    """A guest with a volume of 10 GiB that is limited by GiB, one with a gold volume, one with its own disk."""
+    cloud = a_cloud(tmp_path, guest(1, own_disk(1), a_volume(1)), guest(2, a_volume(2)), guest(3, own_disk(3)))
+    cloud.type_of[id_of(cloud.node.disk(1, "vdb"))] = "sized"
+    return settled(cloud)
+
+
+def test_an_extended_volume_is_right_in_the_next_pass_and_nobody_had_to_be_asked(sized: Cloud) -> None:
+    node, disk = sized.node, sized.node.disk(1, "vdb")
+    assert disk.in_force == Limits(total_iops_sec=300)
+    disk.size = 100 * GIB
+    assert kinds(node.run()).count("changed") == 1
+    assert disk.in_force == RICH
+
+
+def test_sizes_are_asked_only_of_guests_with_a_volume_that_counts_by_gib(sized: Cloud) -> None:
+    """Each such question is one more call to a guest in every pass."""
+    sized.node.run()
+    assert sized.node.hypervisor.calls.count("block_stats") == 1
+    sized.type_of.clear()
+    sized.refresh()
+    sized.node.hypervisor.calls.clear()
+    sized.node.run()
+    assert sized.node.hypervisor.calls.count("block_stats") == 0
+
+
+def test_a_size_that_cannot_be_had_leaves_its_disk_as_it_is(sized: Cloud) -> None:
+    def refuse() -> None:
+        raise Rejected("QEMU says no")
+
+    sized.node.disk(1, "vdb").size = 100 * GIB
+    sized.node.hypervisor.before["block_stats"] = refuse
+    report = sized.node.run()
+    assert codes(report).count(Code.SIZE_NOT_KNOWN) == 1
+    assert sized.node.hypervisor.writes == []
+
+
+# --- what nobody knows
+
+
+@pytest.mark.parametrize("rule", [[], [Rule(name="r", match=ANYWHERE, release_when_silent=True)]])
+@pytest.mark.parametrize("default", [None, SLIP])
+def test_a_catalogue_that_is_lost_changes_no_limit(
+    cloud: Cloud, node: Node, default: Limits | None, rule: list[Rule]
+) -> None:
+    node.rules = Rules(tuple(rule), default=default, edition="bbbbbb")
+    node.catalogue = LOST
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(2)], POOR)
+    for _ in range(2):
+        report = node.run()
+        assert (kinds(report), codes(report)) == (["left-alone"] * 2, [Code.CATALOGUE_UNREADABLE] * 2)
+    assert in_force(node) == [RICH, POOR]
+    cloud.refresh()
+    assert kinds(node.run()) == ["right", "changed"], "and when it is back all goes on"
+
+
+def test_an_outage_that_ends_finds_the_marks_as_they_were(cloud: Cloud, node: Node) -> None:
+    """Else every volume of the region would be asked for again at once, just when the API is back."""
+    known, before = node.catalogue, node.state.load_sightings()
+    node.catalogue = LOST
+    node.run()
+    assert node.state.load_sightings() == before
+    node.catalogue = known
+    assert kinds(node.run()) == ["right"] * 2
+
+
+def hidden(of: VolumeType) -> VolumeType:
+    return replace(of, qos_spec=None, hidden=True)
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda known: replace(known, volumes={}),
+        lambda known: replace(known, types={}),
+        lambda known: replace(known, specs={}),
+        lambda known: replace(known, types={key: hidden(of) for key, of in known.types.items()}),
+        lambda known: replace(known, volumes={key: replace(of, missing=True) for key, of in known.volumes.items()}),
+    ],
+    ids=["volumes", "types", "specs", "hidden", "missing"],
+)
+def test_what_cinder_does_not_show_any_more_releases_nothing(
+    node: Node, forget: Callable[[Catalogue], Catalogue]
+) -> None:
+    """A spec deleted by force, or a policy that became stricter, is no word that there is no limit."""
+    assert isinstance(node.catalogue, Catalogue)
+    node.catalogue = forget(node.catalogue)
+    node.rules = Rules((Rule(name="r", match=ANYWHERE, release_when_silent=True),), default=SLIP, edition="bbbbbb")
+    assert kinds(node.run()) == ["left-alone"] * 2
+    assert in_force(node) == [RICH] * 2
+
+
+# --- attached anew
+
+
+def test_a_volume_that_was_detached_given_another_type_and_attached_again_never_gets_the_old_types_limits(
+    cloud: Cloud, node: Node
+) -> None:
+    host = node.hypervisor.by_uuid[uuid_of(1)]
+    again = replace(node.disk(1), in_force=POOR, defined=POOR)  # Nova brought the new type's limits
+    cloud.type_of[id_of(again)] = "bronze"
+    node.hypervisor.attach(host, "vda", again)
+    for _ in range(2):
+        assert codes(node.run())[0] is Code.VOLUME_NOT_ASKED
+    cloud.refresh()
+    assert kinds(node.run()) == ["right"] * 2
+    assert node.hypervisor.writes == []
+
+
+def test_a_hard_reboot_that_brings_old_limits_back_is_put_right_when_cinder_was_asked(
+    cloud: Cloud, node: Node
+) -> None:
+    cloud.edit(replace(GOLD, keys={"total_iops_sec": "2000"}))
+    node.run()
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], RICH)
+    assert codes(node.run())[0] is Code.VOLUME_NOT_ASKED
+    assert in_force(node)[0] == RICH, "the type may be another by now"
+    cloud.refresh()
+    assert kinds(node.run()) == ["changed", "right"]
+    assert in_force(node) == [Limits(total_iops_sec=2000)] * 2
+
+
+def test_a_disk_that_was_away_for_a_pass_is_asked_for_again(cloud: Cloud, node: Node) -> None:
+    host = node.hypervisor.by_uuid[uuid_of(1)]
+    away = host.disks.pop("vda")
+    host.disks["vdb"] = a_volume(8)
+    node.run()
+    host.disks["vda"] = away  # by chance with the same index
+    assert codes(node.run())[0] is Code.VOLUME_NOT_ASKED
+
+
+def test_a_node_that_restarted_asks_for_all_of_its_volumes_again(cloud: Cloud, node: Node) -> None:
+    node.state = replace(node.state, boot="the next one")
+    assert codes(node.run()) == [Code.VOLUME_NOT_ASKED] * 2
+    cloud.refresh()
+    assert kinds(node.run()) == ["right"] * 2
+
+
+def test_a_limit_that_somebody_changed_is_put_back_once_cinder_was_asked_whether_it_is_still_right(
+    cloud: Cloud, node: Node
+) -> None:
+    set_by_hand(node.disk(1), POOR)
+    for _ in range(2):
+        assert codes(node.run())[0] is Code.VOLUME_NOT_ASKED
+    cloud.refresh()
+    assert kinds(node.run()) == ["changed", "right"]
+    set_by_hand(node.disk(1), POOR)
+    assert kinds(node.run()) == ["changed", "right"], "the same hand is not worth another call"
+    set_by_hand(node.disk(1), SLIP)
+    assert codes(node.run())[0] is Code.VOLUME_NOT_ASKED, "another is"
+
+
+@pytest.mark.xfail(strict=True, reason="only what plimsoll put there is watched")
+def test_a_limit_that_came_with_the_attachment_is_watched_like_one_that_plimsoll_set(tmp_path: Path) -> None:
+    """Nova brings the right one mostly, so that plimsoll has put nothing; a hand on it is a hand all the same."""
+    cloud = settled(a_cloud(tmp_path, guest(1, a_volume(1, RICH))))
+    set_by_hand(cloud.node.disk(1), POOR)
+    assert codes(cloud.node.run()) == [Code.VOLUME_NOT_ASKED]
+
+
+# --- told before a pass (enforce --refresh)
+
+
+def tell(node: Node) -> None:
+    """What a pass does first when it lets Cinder be asked."""
+    ledger = Ledger(node.state, "tests")
+    memory = ledger.recall(node.now, look_only=True)
+    situation = Situation(
+        node.now, node.rules, memory.disks, memory.holds, node.catalogue, node.state.load_sightings()
+    )
+    tell_sightings(situation, node.hypervisor, ledger, node.caution(ledger), at_once=1)
+
+
+def test_a_refresh_before_the_pass_makes_every_disk_right_in_one(cloud: Cloud, node: Node) -> None:
+    """A new volume, a reboot with old limits, and a hand on a limit."""
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], POOR)
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(1)], "vdb", a_volume(7))
+    set_by_hand(node.disk(2), SLIP)
+    before = node.state.memory.read_bytes()
+    tell(node)
+    assert node.hypervisor.writes == []
+    assert node.state.memory.read_bytes() == before, "a look is no pass: nothing was decided"
+    cloud.refresh()
+    assert kinds(node.run()) == ["changed"] * 3
+    assert in_force(node) == [RICH] * 3
+
+
+def test_a_look_before_the_pass_asks_no_sizes_and_keeps_marks_of_guests_that_hide(sized: Cloud) -> None:
+    node = sized.node
+    before = node.state.load_sightings()
+    node.hypervisor.by_uuid[uuid_of(2)].xml = "<domain>"
+    tell(node)
+    assert node.state.load_sightings() == before
+    assert "block_stats" not in node.hypervisor.calls
+
+
+# --- guests that were not looked at
+
+
+def test_a_pass_over_some_guests_keeps_the_marks_of_the_others(node: Node) -> None:
+    before = node.state.load_sightings()
+    node.run(scope=Scope(frozenset({uuid_of(1)})))
+    assert node.state.load_sightings() == before
+
+
+def test_a_guest_that_hangs_keeps_its_marks(node: Node) -> None:
+    before = node.state.load_sightings()
+    node.hypervisor.by_uuid[uuid_of(1)].trouble = hangs()
+    node.run()
+    node.hypervisor.by_uuid[uuid_of(1)].trouble = None
+    node.hypervisor.by_uuid[uuid_of(1)].xml = "<domain>"
+    node.run()
+    assert node.state.load_sightings() == before
+
+
+# --- the brake
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Cloud:
+    """20 volumes of type gold, limited so."""
+    return settled(a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20))))
+
+
+def slip(cloud: Cloud) -> Catalogue:
+    """Somebody types 30 for 3000."""
+    return cloud.edit(replace(GOLD, keys={"total_iops_sec": "30"}))
+
+
+def stopped(report: PassReport) -> tuple[int, int] | None:
+    return None if report.braked is None else (len(report.braked.keys), report.braked.of)
+
+
+def present(node: Node) -> str:
+    return edition(Situation(NOON, node.rules, catalogue=node.catalogue))
+
+
+def test_a_slip_in_a_spec_is_braked_and_named_by_rules_and_catalogue(many: Cloud) -> None:
+    known = slip(many)
+    report = many.node.run()
+    assert stopped(report) == (20, 20)
+    assert report.braked is not None
+    assert (report.braked.edition, report.braked.catalogue) == (present(many.node), known.edition)
+    assert report.braked.cut == 20
+    assert set(in_force(many.node)) == {RICH}
+
+
+def test_an_approval_lets_just_this_catalogue_through(many: Cloud) -> None:
+    slip(many)
+    report = many.node.run()
+    assert report.braked is not None
+    many.node.approve(report.braked.edition)
+    many.edit(replace(GOLD, keys={"total_iops_sec": "3"}))
+    assert stopped(many.node.run()) == (20, 20), "somebody edited it again meanwhile"
+    slip(many)
+    assert stopped(many.node.run()) is None
+    assert set(in_force(many.node)) == {SLIP}
+    assert many.node.state.load_approval() is None, "it is used up"
+
+
+def test_an_approval_of_rules_that_knew_no_catalogue_is_none_of_what_cinder_says(many: Cloud) -> None:
+    many.node.approve("aaaaaa")
+    slip(many)
+    assert stopped(many.node.run()) == (20, 20)
+
+
+def test_a_type_that_lost_its_spec_releases_nothing_and_a_spec_that_says_0_is_braked(many: Cloud) -> None:
+    many.edit(replace(GOLD, keys={"total_iops_sec": "0"}))
+    stop = many.node.run().braked
+    assert stop is not None
+    assert stop.released == 20
+    many.edit(replace(GOLD, keys={}))
+    assert codes(many.node.run()) == [Code.NO_LIMIT] * 20
+    assert set(in_force(many.node)) == {RICH}
+
+
+def test_what_is_braked_is_kept_at_what_was_wanted_before_when_guests_start_again(many: Cloud) -> None:
+    slip(many)
+    many.node.run()
+    for each in many.node.hypervisor.by_uuid.values():
+        many.node.hypervisor.restart(each)
+    many.node.run()
+    many.refresh()
+    assert stopped(many.node.run()) == (20, 20)
+    assert set(in_force(many.node)) == {RICH}
+
+
+# --- an approval that travels in the region's file
+
+
+def approve_for_the_region(cloud: Cloud) -> None:
+    cloud.approved = frozenset({cloud.refresh().edition})
+    cloud.refresh()
+
+
+def test_what_the_region_approved_of_is_not_asked_again_on_every_node(many: Cloud) -> None:
+    slip(many)
+    approve_for_the_region(many)
+    assert stopped(many.node.run()) is None
+    assert set(in_force(many.node)) == {SLIP}
+
+
+def test_a_regions_approval_is_none_of_specs_that_were_edited_since(many: Cloud) -> None:
+    slip(many)
+    approve_for_the_region(many)
+    many.edit(replace(GOLD, keys={"total_iops_sec": "3"}))
+    assert stopped(many.node.run()) == (20, 20)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(name="slip", match=ANYWHERE, limits=SLIP, override=True),
+        Rule(name="slip", match=ANYWHERE, ceiling=SLIP),
+        Rule(name="slip", match=ANYWHERE, floor=Limits(total_iops_sec=9000)),
+    ],
+    ids=["override", "ceiling", "floor"],
+)
+def test_a_slip_in_the_rules_is_not_what_the_region_approved_of(many: Cloud, rule: Rule) -> None:
+    many.edit(replace(GOLD, keys={"total_iops_sec": "2000"}))
+    approve_for_the_region(many)
+    many.node.rules = Rules((rule,), edition="bbbbbb")
+    assert stopped(many.node.run()) == (20, 20)
+    assert set(in_force(many.node)) == {RICH}
+
+
+@pytest.mark.xfail(strict=True, reason="the brake does not know that it is the rules that changed")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(name="noisy", match=ANYWHERE, limits=SLIP, override=True),
+        Rule(name="noisy", match=ANYWHERE, ceiling=SLIP),
+    ],
+    ids=["override", "ceiling"],
+)
+def test_a_rule_that_got_lost_lets_nothing_go_that_the_region_did_not_think_of(tmp_path: Path, rule: Rule) -> None:
+    cloud = settled(
+        a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20)), rules=Rules((rule,), edition="aaaaaa"))
+    )
+    approve_for_the_region(cloud)
+    assert set(in_force(cloud.node)) == {SLIP}
+    cloud.node.rules = Rules(edition="bbbbbb")
+    assert stopped(cloud.node.run()) == (20, 20)
+    assert set(in_force(cloud.node)) == {SLIP}
+
+
+def test_a_slip_that_touches_half_of_the_disks_is_braked_beside_what_the_region_approved_of(many: Cloud) -> None:
+    many.edit(replace(GOLD, keys={"total_iops_sec": "40"}))
+    approve_for_the_region(many)
+    names = tuple(f"instance-{number:08}" for number in range(10))
+    many.node.rules = Rules(
+        (Rule(name="slip", match=Match(guest=names), limits=SLIP, override=True),), edition="bbbbbb"
+    )
+    assert stopped(many.node.run()) == (10, 20)
+    assert in_force(many.node) == [RICH] * 10 + [Limits(total_iops_sec=40)] * 10
+
+
+@pytest.mark.xfail(strict=True, reason="a volume that was not asked for yet is remembered as one that had no limit")
+def test_the_first_limits_of_volumes_that_were_just_met_are_no_change_of_what_is_wanted(tmp_path: Path) -> None:
+    """New guests are never held up, and every new volume is unknown in the pass that meets it first."""
+    cloud = a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20)))
+    cloud.node.run()
+    cloud.refresh()
+    assert stopped(cloud.node.run()) is None
+    assert set(in_force(cloud.node)) == {RICH}
