@@ -1,0 +1,140 @@
+"""Keystone or Cinder gone, frozen or denying in a pass that asks first: no limit changes, and it ends in time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from tests.lab.cloud import Cloud, Guest, OpenStack
+from tests.lab.node import Node
+from tests.looking import in_force
+
+pytestmark = pytest.mark.hurt
+
+DEADLINE = 8
+GRACE = 10
+OLD = Limits(total_iops_sec=500)
+
+
+@pytest.fixture
+def node(tmp_path: Path, cloud: Cloud, openstack: OpenStack) -> Iterator[Node]:
+    node = Node(tmp_path, cloud)
+    node.use_cinder(cloud, deadline=DEADLINE)
+    yield node
+    cloud.up(["openstack"])  # whatever was hurt is well again, or it fails here
+
+
+@pytest.fixture
+def attached(cloud: Cloud, openstack: OpenStack, guests: Callable[..., list[Guest]], node: Node) -> tuple[Any, Any]:
+    """A spec, and the attachment of a volume that has its limits in force."""
+    name = f"spec-{uuid4().hex[:8]}"
+    qos = openstack.create_qos(name, {"total_iops_sec": 500})
+    (guest,) = guests(disks=[])
+    attachment = cloud.attach_volume(guest, openstack.create_volume(openstack.create_volume_type(name, qos)).id)
+    assert node.run("enforce", "--refresh").status == 0
+    return qos, attachment
+
+
+@contextmanager
+def keystone_killed(openstack: OpenStack) -> Iterator[None]:
+    openstack.keystone.kill()
+    yield
+    openstack.keystone.start()
+
+
+@contextmanager
+def cinder_killed(openstack: OpenStack) -> Iterator[None]:
+    openstack.cinder.kill()
+    yield
+    openstack.cinder.start()
+
+
+@contextmanager
+def keystone_frozen(openstack: OpenStack) -> Iterator[None]:
+    openstack.keystone.stop()
+    yield
+    openstack.keystone.cont()
+
+
+@contextmanager
+def cinder_frozen(openstack: OpenStack) -> Iterator[None]:
+    openstack.cinder.stop()
+    yield
+    openstack.cinder.cont()
+
+
+@contextmanager
+def denied(openstack: OpenStack) -> Iterator[None]:
+    with openstack.cinder_policy({"volume_extension:qos_specs_manage:get_all": "!"}):
+        yield
+
+
+@pytest.mark.parametrize("hurt", [keystone_killed, cinder_killed, keystone_frozen, cinder_frozen, denied])
+def test_a_control_plane_in_trouble_changes_no_limit_and_holds_nobody_up(
+    hurt: Callable[[OpenStack], Any], openstack: OpenStack, attached: tuple[Any, Any], node: Node, hypervisor: Libvirt
+) -> None:
+    qos, attachment = attached
+    openstack.update_qos(qos, {"total_iops_sec": 900})
+    before = (node.catalogue / "catalogue.json").read_bytes()
+    with hurt(openstack):
+        began = time.monotonic()
+        ran = node.run("enforce", "--refresh")
+        took = time.monotonic() - began
+    assert ran.status == 3, ran.out + ran.err
+    assert len(ran.err.strip().splitlines()) == 1, ran.err
+    assert "1 already right" in ran.out
+    assert took < DEADLINE + GRACE
+    assert in_force(hypervisor, attachment.instance_uuid, attachment.target) == OLD
+    assert (node.catalogue / "catalogue.json").read_bytes() == before, "what was known stays"
+
+    assert node.run("enforce", "--refresh").status == 0
+    assert in_force(hypervisor, attachment.instance_uuid, attachment.target) == Limits(total_iops_sec=900)
+
+
+def test_without_asking_first_a_disk_is_right_in_the_first_pass_past_the_interval(
+    openstack: OpenStack, attached: tuple[Any, Any], node: Node, hypervisor: Libvirt
+) -> None:
+    qos, attachment = attached
+    openstack.update_qos(qos, {"total_iops_sec": 900})
+    mark = openstack.mark()
+    assert node.run("catalogue", "refresh").status == 0
+    assert openstack.requests_since(mark, agent="plimsoll") == [], "nothing is due"
+    assert node.run("enforce").status == 0
+    assert in_force(hypervisor, attachment.instance_uuid, attachment.target) == OLD
+
+    _passed(node.catalogue / "catalogue.json", timedelta(seconds=60))  # the shortest interval there is
+    assert node.run("catalogue", "refresh").status == 0
+    assert node.run("enforce").status == 0
+    assert in_force(hypervisor, attachment.instance_uuid, attachment.target) == Limits(total_iops_sec=900)
+
+
+def _passed(file: Path, time: timedelta) -> None:
+    """As if it had been written so long ago."""
+    data = json.loads(file.read_text())
+    data["issued"] = (datetime.fromisoformat(data["issued"]) - time).isoformat()
+    file.write_text(json.dumps(data))
+
+
+def test_a_volume_that_nobody_has_told_of_is_left_as_it_is_through_an_outage(
+    cloud: Cloud, openstack: OpenStack, guests: Callable[..., list[Guest]], node: Node, hypervisor: Libvirt
+) -> None:
+    (guest,) = guests(disks=[])
+    plain = openstack.create_volume_type(
+        f"type-{uuid4().hex[:8]}", openstack.create_qos(uuid4().hex, {"total_iops_sec": 7})
+    )
+    attachment = cloud.attach_volume(guest, openstack.create_volume(plain).id)
+    node.write_rules("default: {limits: {total_iops_sec: 250}}\n")
+    with keystone_killed(openstack):
+        ran = node.run("enforce", "--refresh")
+    assert ran.status == 3
+    assert in_force(hypervisor, guest.uuid, attachment.target) == Limits(total_iops_sec=7), "no default takes over"
