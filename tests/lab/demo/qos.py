@@ -61,7 +61,7 @@ def _mount(guest: Guest, target: str) -> None:
 def _stage(cloud: Cloud, target: str) -> Stage:
     home = cloud.layout.root / "demo-qos"
     shutil.rmtree(home, ignore_errors=True)
-    home.mkdir()
+    (home / "catalogue").mkdir(parents=True)
     (home / "rules.yaml").write_text("{}\n")
     settings = home / "plimsoll.conf"
     settings.write_text(

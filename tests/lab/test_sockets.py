@@ -1,0 +1,111 @@
+"""Whom a pass talks to: the kernel's word on every socket of a real ``plimsoll enforce``, and what it imported."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import catalogue, sightings
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.catalogue import Catalogue, Volume, VolumeType
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.qosspec import Consumer, QosSpec
+from tests.lab.cloud import Cloud, Guest, ports
+from tests.lab.node import Node
+from tests.looking import in_force, put
+
+pytestmark = pytest.mark.shared
+
+Guests = Callable[..., list[Guest]]
+
+# What a program needs that speaks HTTP, has keys, or checks a signature.
+NOT_IN_A_PASS = ("requests", "urllib3", "http.client", "ssl", "keystoneauth1", "openstack", "cryptography")
+# The C library asks there for the name of a user; nobody but this machine listens.
+NAME_SERVICE = "/var/run/nscd/socket"
+RULES = "rules:\n  - {name: own, match: {pool: vms}, override: true, limits: {total_iops_sec: 300}}\n"
+WANTED = Limits(total_iops_sec=500)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a pass did that others could notice."""
+
+    families: frozenset[str]
+    """Of its sockets, children's too."""
+    peers: frozenset[str]
+    """Paths, and ports of this machine."""
+    modules: frozenset[str]
+
+
+@pytest.fixture
+def guest(guests: Guests) -> Guest:
+    (guest,) = guests()
+    return guest
+
+
+@pytest.fixture
+def node(tmp_path: Path, cloud: Cloud, guest: Guest) -> Node:
+    """It knows what Cinder said of its volumes: a type with a limit per GiB, so that sizes are asked for too."""
+    node = Node(tmp_path, cloud, RULES)
+    node.use_cinder(cloud)
+    assert node.run("enforce", "--mode=observe", "--guest", guest.uuid).status in (0, 3)
+    met = sightings.load(node.state.sightings)
+    assert met is not None
+    spec = QosSpec("s", "gold", Consumer.FRONT_END, {"total_iops_sec_per_gb": "500"})
+    type, now = VolumeType("t", "gold", spec.id), datetime.now(UTC)
+    volumes = {id: Volume(type.id, frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}
+    catalogue.save(node.catalogue, Catalogue(1, now, "lab", {spec.id: spec}, {type.id: type}, volumes))
+    return node
+
+
+def enforce_traced(node: Node, guest: Guest) -> Trace:
+    log = node.home / "strace"
+    command = [
+        *("strace", "-f", "-qq", "-e", "trace=socket,connect", "-o", str(log)),
+        *(sys.executable, "-X", "importtime", str(Path(sys.executable).with_name("plimsoll"))),
+        *("--config-file", str(node.home / "plimsoll.conf"), "enforce", "--yes", "--guest", guest.uuid),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=node.environment)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    calls = log.read_text()
+    modules = re.findall(r"^import time: [^|]*\|[^|]*\|\s*(\S+)$", ended.stderr, re.MULTILINE)
+    assert "plimsoll_agent.passes" in modules
+    return Trace(
+        families=frozenset(re.findall(r"socket\((\w+)", calls)),
+        peers=frozenset(re.findall(r'sun_path=@?"([^"]*)"', calls) + re.findall(r"_port=htons\((\d+)\)", calls)),
+        modules=frozenset(modules),
+    )
+
+
+def test_a_pass_with_a_catalogue_talks_to_libvirt_alone(
+    node: Node, guest: Guest, cloud: Cloud, hypervisor: Libvirt
+) -> None:
+    trace = enforce_traced(node, guest)
+    assert in_force(hypervisor, guest.uuid, "vdb") == WANTED, "it went by the catalogue"
+    assert trace.families == {"AF_UNIX"}
+    assert trace.peers - {NAME_SERVICE} == {str(cloud.layout.libvirt_socket)}
+
+
+def test_a_pass_with_a_catalogue_has_no_http_client_and_no_keys(node: Node, guest: Guest) -> None:
+    modules = enforce_traced(node, guest).modules
+    assert {name for name in modules if name.startswith(tuple(f"{one}." for one in NOT_IN_A_PASS))} == set()
+    assert modules & {*NOT_IN_A_PASS} == set()
+
+
+def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(
+    node: Node, guest: Guest, cloud: Cloud, hypervisor: Libvirt
+) -> None:
+    put(hypervisor, guest.uuid, "vdb", Limits(total_iops_sec=50))
+    trace = enforce_traced(node, guest)
+    assert in_force(hypervisor, guest.uuid, "vdb") == WANTED
+    asked = {int(peer) for peer in trace.peers if peer.isdecimal()}
+    assert asked, "strace sees what goes over the network"
+    first, last = ports.CEPH_DAEMONS
+    assert asked <= {ports.MONITOR_V1, ports.MONITOR_V2, *range(first, last + 1)}
