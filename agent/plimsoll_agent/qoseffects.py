@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from plimsoll_agent.limits import Limits
@@ -38,9 +38,14 @@ class Effect:
     """Of those that change: no volume can be attached with what they would get, so they keep what they have."""
 
 
-def effects(declared: Declared, live: Live, attached: Iterable[Attached]) -> tuple[Effect, ...]:
-    """The effect on each type whose spec would say something else, in the order of their names."""
-    then = _specs_then(declared, live)
+def effects(
+    declared: Declared, live: Live, attached: Iterable[Attached], *, forced: Collection[str] = ()
+) -> tuple[Effect, ...]:
+    """The effect on each type whose spec would say something else, in the order of their names.
+
+    ``forced`` are specs that are to be deleted even while types have them.
+    """
+    then = _specs_then(declared, live, forced)
     touched = {
         name: (spec, then[name])
         for name, spec in _specs_now(live).items()
@@ -57,15 +62,15 @@ def _specs_now(live: Live) -> dict[str, QosSpec | None]:
     return {name: None if type.qos_spec is None else live.specs[type.qos_spec] for name, type in live.types.items()}
 
 
-def _specs_then(declared: Declared, live: Live) -> dict[str, QosSpec | None]:
-    """Of types that stay: a type that is to be deleted has no volume."""
+def _specs_then(declared: Declared, live: Live, forced: Collection[str]) -> dict[str, QosSpec | None]:
+    """Of types that are to be deleted as well: those that have volumes stay."""
     specs = dict(live.specs)
     for name, spec in declared.specs.items():
         specs[name] = QosSpec(specs[name].id if name in specs else "", name, spec.consumer, spec.keys)
     then: dict[str, QosSpec | None] = {}
     for name, type in live.types.items():
         spec_name = declared.types[name].qos_spec if name in declared.types else type.qos_spec
-        then[name] = None if spec_name is None else specs[spec_name]
+        then[name] = None if spec_name is None or spec_name in forced else specs[spec_name]
     return then
 
 

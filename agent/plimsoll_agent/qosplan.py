@@ -167,6 +167,11 @@ def undeclared(declared: Declared, live: Live) -> tuple[tuple[str, ...], tuple[s
     return types, tuple(sorted(name for name in live.specs if name not in declared.specs))
 
 
+def forced(steps: Iterable[Step]) -> frozenset[str]:
+    """The QoS specs that go even while a volume type has them."""
+    return frozenset(step.name for step in steps if isinstance(step, DeleteSpec) and step.force)
+
+
 def made(steps: Iterable[Step]) -> tuple[Spec, ...]:
     """The QoS specs that the steps make or change, as they are afterwards."""
     specs: dict[str, Spec] = {}
@@ -242,7 +247,7 @@ def _meanwhile(key: str, before: Texts, after: Texts) -> str | None:
     base = next((base for base in BASES if key.removeprefix(base) in _ENDINGS), None)
     if base is None:
         return None
-    per_gb, burst, length = f"{base}_per_gb", f"{base}_max", f"{base}_max_length"
+    per_gb, burst = f"{base}_per_gb", f"{base}_max"
     if base not in after and per_gb not in after:
         return "0"
     if key == burst and (per_gb in before or per_gb in after):
@@ -250,4 +255,4 @@ def _meanwhile(key: str, before: Texts, after: Texts) -> str | None:
         # _parse_connection_options). Where the per-GB key goes, just before it, the limit to come is a good one.
         return None if per_gb in after else after[base]
     # A base that goes is overwritten by the per-GB key; a per-GB key overwrites the base to come until it is gone.
-    return "0" if key in (burst, length) or (key.endswith("_min") and per_gb in after) else None
+    return "0" if key == burst or (key.endswith("_min") and per_gb in after) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.qos_words import fault_words
@@ -103,12 +103,21 @@ def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | N
     return f"Left as they are: {' and '.join(parts)}; {why}."
 
 
-def effect_line(effect: Effect) -> str:
+def effect_lines(effects: Sequence[Effect]) -> Iterator[str]:
+    """A line for each type that is attached somewhere."""
+    met = [effect for effect in effects if effect.changed or effect.unchanged]
+    for effect in met:
+        yield _effect_line(effect)
+    if effects and not met:
+        yield "No attached volume changes: there is none of these types."
+
+
+def _effect_line(effect: Effect) -> str:
     """``gold: 812 attached volumes change, 12 do not (one of 100 GiB: total_iops_sec 3000 → 30)``."""
     name, median = printable(effect.type), effect.median
     if median is None:
-        return f"{name}: {_attached(effect.unchanged)}, {'and none' if effect.unchanged else 'so none'} changes"
-    line = f"{name}: {_attached(effect.changed)} {_do('change', effect.changed)}"
+        return f"{name}: {_number(effect.unchanged, 'attached volume')}, and none changes"
+    line = f"{name}: {_number(effect.changed, 'attached volume')} {_do('change', effect.changed)}"
     if effect.unchanged:
         line += f", {effect.unchanged} {_do('do', effect.unchanged)} not"
     line += f" (one of {median.gib} GiB: {_change(median)})"
@@ -195,10 +204,6 @@ def _given(given: Given) -> str:
     if given is None:
         return "no QoS spec for Nova"
     return words(given.reason) if isinstance(given, Unknown) else short_limits(given)
-
-
-def _attached(number: int) -> str:
-    return _number(number, "attached volume")
 
 
 def _number(number: int, noun: str) -> str:

@@ -51,7 +51,7 @@ class Site:
         self.file = directory / "qos.yaml"
         self.file.write_text(FILE)
 
-    def run(self, verb: str, *words: str) -> Ran:
+    def run(self, verb: str, *words: str, stdout: io.StringIO | None = None) -> Ran:
         cinder = self.cinder
 
         class Here(COMMANDS[verb]):  # type: ignore[misc]
@@ -60,7 +60,7 @@ class Site:
             def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
                 return cinder
 
-        app: Any = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO())
+        app: Any = SimpleNamespace(stdout=stdout or io.StringIO(), stderr=io.StringIO())
         here = Here(app, None)
         status = int(here.run(here.get_parser("plimsoll").parse_args(words)))
         return Ran(status, app.stdout.getvalue(), app.stderr.getvalue())
@@ -158,6 +158,7 @@ def test_an_export_replaces_a_file_and_plan_has_nothing_to_say(site: Site) -> No
     planned = site.run("plan", "--prune", str(site.file))
     assert (planned.status, planned.out) == (0, "Nothing to do: Cinder has what the file declares.\n")
     assert site.run("export").out == site.file.read_text()
+    assert "description" not in site.file.read_text(), "there is none"
     site.file.write_text(site.run("export", "-f", "json").out)
     assert site.run("plan", str(site.file)).status == 0
 
@@ -184,6 +185,14 @@ def test_prune_deletes_the_rest_and_force_is_about_that_only(site: Site) -> None
     assert ran.status == 0, ran
     assert "- QoS spec idle   done" in ran.out.splitlines()
     assert "__DEFAULT__" in {type["name"] for type in site.cinder.types.values()}
+
+
+def test_volumes_whose_spec_is_deleted_by_force_are_among_those_that_change(site: Site) -> None:
+    site.file.write_text("qos_specs: {}\nvolume_types: {gold: {qos_spec: none}}\n")
+    # The type silver, which has a volume, outlives the plan.
+    silver = "silver: 1 attached volume changes (one of 100 GiB: 3000 iops → no QoS spec for Nova)"
+    assert silver not in site.run("plan", "--prune", str(site.file)).out.splitlines()
+    assert silver in site.run("plan", "--prune", "--force", str(site.file)).out.splitlines()
 
 
 def test_trouble_is_status_1_and_nothing_is_done(
@@ -218,3 +227,15 @@ def test_where_cinder_is_gone_at_the_end_what_was_done_counts_and_what_is_left_i
     ran = site.run("apply", str(site.file))
     assert (ran.status, ran.err) == (3, "What Cinder has now is not known: Cinder: connection refused\n")
     assert ran.out.splitlines()[-1] == "1 of 1 step done."
+
+
+class _Gone(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_a_reader_that_went_away_does_not_stop_a_plan_halfway(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.file.write_text(FILE.replace("silver: {qos_spec: gold}", "silver: {qos_spec: none}"))
+    assert site.run("apply", str(site.file), stdout=_Gone()).status == 1
+    assert len(caplog.messages) == 1
+    assert site.run("plan", str(site.file)).status == 0

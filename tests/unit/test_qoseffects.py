@@ -83,7 +83,7 @@ def test_a_volume_that_could_not_be_attached_again_is_counted_as_such() -> None:
 
 def test_a_spec_that_was_impossible_and_still_is_changes_nothing() -> None:
     there = cinder(1, keys={"read_iops_sec": "5", "total_iops_sec": "5"})
-    (effect,) = found(there, gold({"read_iops_sec": "6", "total_iops_sec": "5"}))
+    (effect,) = found(there, gold({"read_iops_sec": "x"}))
     assert (effect.changed, effect.unchanged) == (0, 1)
 
 

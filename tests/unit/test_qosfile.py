@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.qosfile import LARGEST, Declared, Spec, Type, decoded, parse, read, text_of
+from plimsoll_agent.qosreview import review
 from tests.unit.values import examples
 
 FULL = """\
@@ -124,6 +126,7 @@ def test_no_extra_specs_is_something_else_than_none_said() -> None:
             "qos.yaml:3: qos_specs.s.consumer: must be front-end, back-end, both, not 'frontend';"
             " did you mean front-end?",
         ),
+        (spec("consumer: 010\n    keys: {}"), "qos.yaml:3: qos_specs.s.consumer: 010 is 8 to YAML"),
         (spec("consumer: both\n    keys: []"), "qos.yaml:4: qos_specs.s.keys: must be a mapping"),
         (keys("total_iops_sec: 1.5"), "qos.yaml:5: qos_specs.s.keys.total_iops_sec: must be a whole number, or text"),
         (keys("total_iops_sec: yes"), "qos.yaml:5: qos_specs.s.keys.total_iops_sec: must be a whole number, or text"),
@@ -255,3 +258,11 @@ def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declared) ->
 def test_a_name_that_the_file_uses_for_nothing_is_not_exported_as_such() -> None:
     with pytest.raises(ConfigError, match="none stands for no QoS spec"):
         text_of(Declared({"none": Spec("none", "both", {})}, {"t": Type("t", "none")}))
+
+
+def test_the_sample_declares_nothing_until_its_signs_are_removed_and_good_things_then() -> None:
+    sample = (Path(__file__).parents[2] / "etc/qos.yaml.sample").read_text(encoding="utf-8")
+    assert not [line for line in sample.splitlines() if line and not line.startswith("#")]
+    said = declared(re.sub(r"^#(?! ?$| \S)", "", sample, flags=re.MULTILINE))
+    assert (list(said.specs), list(said.types)) == (["gold-iops", "standard"], ["gold", "standard", "scratch"])
+    assert [finding for finding in review(said) if finding.severity == "error"] == []

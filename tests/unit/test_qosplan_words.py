@@ -85,9 +85,13 @@ def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected:
     assert words.taken_line(Taken(DeleteType("gold"), how, detail)) == expected
 
 
+IDLE = Effect("idle", 0, 0, None)
+
+
 def effect(changed: int, unchanged: int, before: Limits | Unknown | None, after: Limits | Unknown | None) -> str:
     refused = changed if isinstance(after, Unknown) else 0
-    return words.effect_line(Effect("gold", changed, unchanged, Change(100, before, after), refused))
+    (line,) = words.effect_lines([Effect("gold", changed, unchanged, Change(100, before, after), refused), IDLE])
+    return line
 
 
 def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
@@ -98,8 +102,9 @@ def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
         effect(1, 1, few, None),
         effect(2, 0, few, Limits()),
         effect(2, 0, few, unusable),
-        words.effect_line(Effect("gold", 0, 3, None)),
-        words.effect_line(Effect("gold", 0, 0, None)),
+        *words.effect_lines([Effect("gold", 0, 3, None)]),
+        *words.effect_lines([IDLE]),
+        *words.effect_lines([]),
     ] == [
         "gold: 812 attached volumes change, 12 do not (one of 100 GiB: total_iops_sec 3000 → 30)",
         "gold: 1 attached volume changes, 1 does not (one of 100 GiB: 30 iops → no QoS spec for Nova)",
@@ -107,7 +112,7 @@ def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
         "gold: 2 attached volumes change (one of 100 GiB: 30 iops → QoS spec gold cannot be used: x is null);"
         " 2 of them keep what they have",
         "gold: 3 attached volumes, and none changes",
-        "gold: no attached volumes, so none changes",
+        "No attached volume changes: there is none of these types.",
     ]
 
 

@@ -39,8 +39,12 @@ def _owner(directory: Path) -> Account | None:
     try:
         owner = directory.stat()
         user = pwd.getpwuid(owner.st_uid)
-    except (OSError, KeyError) as error:
-        raise ConfigError(f"{directory}: must be there, and belong to the refresher's user: {error}") from error
+    except OSError as error:
+        raise ConfigError(
+            f"{directory}: {error.strerror}; make it, owned by the user that plimsoll catalogue refresh runs as"
+        ) from error
+    except KeyError as error:
+        raise ConfigError(f"{directory}: belongs to nobody who has a name here") from error
     if owner.st_uid == 0:
         return None
     return Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))

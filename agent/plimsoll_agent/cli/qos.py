@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from plimsoll_agent.qoslint import Fault
 from plimsoll_agent.qosplan import Step
 from plimsoll_agent.qosreview import Finding
 
+LOG = logging.getLogger(__name__)
 _STDIN = "-"
 # Seconds. A page of a thousand volumes takes Cinder several.
 _DEADLINE = 60.0
@@ -51,7 +53,13 @@ class _CloudCommand(OneLineErrors):
         return connected(replace(settings, cloud=cloud), deadline=_DEADLINE)
 
     def say(self, line: str) -> None:
-        print(line, file=self.app.stdout, flush=True)
+        """A reader that went away must not end a plan in the middle."""
+        try:
+            print(line, file=self.app.stdout, flush=True)
+        except OSError as error:
+            if self.status == 0:
+                LOG.error("standard output is gone (%s)", error)
+            self.status = 1
 
     def say_json(self, data: object) -> None:
         self.say(json.dumps(data, indent=2))
@@ -99,13 +107,16 @@ class _Planning(_CloudCommand):
     def planned(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> _Planned:
         live = qoscloud.read(api)
         steps = qosplan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.force)
-        return _Planned(file, live, steps, self._effects(file.declared, live, api))
+        return _Planned(file, live, steps, self._effects(file.declared, live, steps, api))
 
-    def _effects(self, declared: Declared, live: Live, api: Cinder) -> tuple[Effect, ...] | None:
-        if not qoseffects.effects(declared, live, ()):
+    def _effects(
+        self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder
+    ) -> tuple[Effect, ...] | None:
+        forced = qosplan.forced(steps)
+        if not qoseffects.effects(declared, live, (), forced=forced):
             return ()
         try:
-            return qoseffects.effects(declared, live, qoscloud.attached(api))
+            return qoseffects.effects(declared, live, qoscloud.attached(api), forced=forced)
         except PlimsollError as error:
             self.complain(f"Which attached volumes change is not known: {error}")
             return None
@@ -125,8 +136,8 @@ class _Planning(_CloudCommand):
                 place = _place(planned.file.origin, planned.file.line_of(finding.path))
                 self.complain(place + _finding(finding))
         if parsed_args.format == "text":
-            for effect in planned.effects or ():
-                self.say(words.effect_line(effect))
+            for line in words.effect_lines(planned.effects or ()):
+                self.say(line)
         return not faults
 
 
@@ -215,7 +226,7 @@ class QosApply(_Planning):
                 if text:
                     self.say(words.taken_line(one))
                 if interrupted:
-                    self.complain("Interrupted between two steps; what is left is done when it is run again.")
+                    self.complain("Interrupted: no other step is begun. Run it again for what is left.")
                     break
         return taken
 
@@ -232,10 +243,10 @@ class QosApply(_Planning):
 def _interruptible() -> Iterator[list[int]]:
     """A list that is filled when a signal asks to stop: a step, which may be several requests, is not cut in two."""
     seen: list[int] = []
-
     before = {
         number: signal.signal(number, lambda number, _: seen.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # nohup
     }
     try:
         yield seen

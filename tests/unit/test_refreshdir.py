@@ -1,0 +1,64 @@
+"""What one refresh leaves for the next, and how long nobody is asked after failures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.refreshdir import FIRST_PAUSE, LONGEST_PAUSE, NAME, LastRegion, Notes, RefreshDir, locked
+from plimsoll_agent.state import Busy
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def pause(notes: Notes) -> float:
+    assert notes.until is not None
+    return (notes.until - NOW).total_seconds()
+
+
+def test_each_failure_doubles_the_pause_up_to_an_hour() -> None:
+    notes, pauses = Notes(), []
+    for _ in range(1100):
+        notes = notes.failed(NOW, "down", chance=1)
+        pauses.append(pause(notes))
+    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert pauses[-1] == LONGEST_PAUSE == max(pauses)
+
+
+def test_chance_keeps_nodes_apart_and_never_takes_more_than_half_of_the_pause() -> None:
+    assert pause(Notes(failures=3).failed(NOW, "down", 0)) == pause(Notes(failures=3).failed(NOW, "down", 1)) / 2
+
+
+def test_nobody_is_asked_during_the_pause_and_somebody_after_it() -> None:
+    notes = Notes().failed(NOW, "down", 1)
+    assert notes.waits(NOW)
+    assert not notes.waits(NOW + timedelta(seconds=FIRST_PAUSE))
+    assert not notes.succeeded().waits(NOW)
+    assert notes.succeeded() == Notes()
+
+
+def test_a_clock_that_is_set_back_by_a_day_makes_no_pause_of_a_day() -> None:
+    assert not Notes().failed(NOW, "down", 1).waits(NOW - timedelta(days=1))
+
+
+def test_notes_are_kept(tmp_path: Path) -> None:
+    region = LastRegion("https://x/y", 5, "ab", '"e"', None, NOW)
+    notes = Notes(2, NOW, "down", region)
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(notes)
+    assert directory.load_notes() == notes
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"version": 2}', '{"version": 1, "failures": -1}', "[" * 50_000])
+def test_notes_that_cannot_be_read_keep_nobody_from_asking(tmp_path: Path, content: str) -> None:
+    (tmp_path / NAME).write_text(content)
+    assert RefreshDir(tmp_path).load_notes() == Notes()
+
+
+def test_one_refreshes_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(Busy), RefreshDir(tmp_path).locked():
+        pass
+    with locked(tmp_path):
+        pass
