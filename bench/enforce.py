@@ -8,6 +8,8 @@ GiB, for which a pass has to ask how large they are. Then it runs once more with
 time goes.
 
 All of them find their modules compiled, as an installed package has them. Ratios are taken in pairs, run by run.
+
+Other measurements: ``script/bench nodes --help``, ``script/bench region --help``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ node's time: 750 interpreters on one machine would measure the machine.
 First all nodes start at once without a catalogue, as after an outage of the whole region, in real time. Then an hour
 of their steady state passes, in a few minutes: what was read long ago is asked for again, volumes are attached, and
 each refresh is an authentication too. Last, one machine asks for all of them, and writes the region's file.
+
+Not to be taken from here: Keystone's share as shipped. The lab's checks a secret with 2^4 rounds of bcrypt; with 2^12
+each authentication costs it a fifth of a second more.
 """
 
 from __future__ import annotations
@@ -261,6 +264,7 @@ class Bench:
         _say(f"  {'met   ' if a_node <= 12 else 'MISSED'}  at most 12 calls of a node in an hour: {a_node:.1f}")
 
 
+_TOO_LATE = 5.0
 _RUNS = 4
 """In an hour, of the machine that asks for all: [catalogue] interval is 900 s as it is shipped."""
 _ROWS: tuple[tuple[str, Callable[[Watched], float]], ...] = (
@@ -296,7 +300,8 @@ class _Crew:
         if troubles:
             raise RuntimeError(f"{len(troubles)} of {len(told)} refreshes did not succeed, the first: {troubles[0]}")
         late = max(late for _, late in told)
-        _say(f"  {len(told)} refreshes, the latest begun {late:.1f} s after its time")
+        slow = "" if late < _TOO_LATE else ": this machine is TOO SLOW, and no peak is of the nodes' making"
+        _say(f"  {len(told)} refreshes, the latest begun {late:.1f} s after its time{slow}")
 
 
 def _refresh(node: Node, now: datetime, attached: list[str], due: float) -> tuple[str | None, float]:

@@ -11,7 +11,7 @@ from plimsoll_agent.changes import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.decide import Remembered, Situation, Wants
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Outcome
-from plimsoll_agent.reason import BY_A_PERSON, Code, Reason
+from plimsoll_agent.reason import BY_A_PERSON, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     remembered = situation.memory.get(outcome.disk.key)
     if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in BY_A_PERSON:
         return None
-    if remembered.wanted == wanted.limits or _approved_for_the_region(wanted.reason, situation):
+    if remembered.wanted == wanted.limits or _approved_for_the_region(wanted.reason, remembered, situation):
         return None
     if observing and not remembered.kept:
         return None
@@ -86,12 +86,15 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     return None if how is Direction.TIGHTEN and not cut_by_more_than_half(before, wanted.limits) else how
 
 
-def _approved_for_the_region(reason: Reason, situation: Situation) -> bool:
-    """Whether the region approved of these very specs and types; of what the rules make of them it knows nothing."""
+def _approved_for_the_region(reason: Reason, remembered: Remembered, situation: Situation) -> bool:
+    """Whether one spec's word becomes another's, and the region approved of these very specs and types.
+
+    Of what rules make of them, or made until now, it knows nothing.
+    """
     catalogue = situation.catalogue
-    if reason.code is not Code.QOS_SPEC or not isinstance(catalogue, Catalogue) or not catalogue.approved:
+    if not (reason.of_spec and remembered.by_spec) or not isinstance(catalogue, Catalogue):
         return False
-    return catalogue.edition in catalogue.approved and not {"floor", "ceiling"} & reason.facts.keys()
+    return bool(catalogue.approved) and catalogue.edition in catalogue.approved
 
 
 def _before(remembered: Remembered, in_force: object) -> Limits:

@@ -41,6 +41,8 @@ class Remembered:
     fought_at: datetime | None = None
     kept: bool = False
     """An enforcing pass had it in force: to want something else is to change it for the guest."""
+    by_spec: bool = False
+    """``wanted`` was a QoS spec's own word: where it becomes another one, no rule has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,12 @@ class Decision:
         """What the sources want, holds and limits by hand aside; None when that is nothing, or not known."""
         said = self.aside or self.wanted
         return said.limits if isinstance(said, Wants) and said.reason.code is not Code.COMMAND_LINE else None
+
+    @property
+    def by_spec(self) -> bool:
+        """Whether it is a QoS spec's own word that the sources want."""
+        said = self.aside or self.wanted
+        return isinstance(said, Wants) and said.reason.of_spec
 
     def and_then(self, asked: str, answer: Answer) -> Decision:
         """The decision after one more was asked; a silent one leaves it as it is."""

@@ -29,4 +29,4 @@ def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
         numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in given.items()}
         return Limits.from_mapping(numbers)
     except ValueError as refused:
-        return Unknown(because(Code.QOS_SPEC_UNREADABLE, spec="quota:disk_*", detail=str(refused)))
+        return Unknown(because(Code.QUOTA_UNREADABLE, detail=str(refused)))

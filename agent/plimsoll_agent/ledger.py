@@ -14,7 +14,7 @@ from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, because
+from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
 from plimsoll_agent.record import CorruptRecord, Record
 from plimsoll_agent.sightings import Sightings, sight
 from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
@@ -232,7 +232,9 @@ def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
         elif uuid not in looked_at and now - old.seen < KEPT_FOR:
             kept[key] = replace(old, attachment=None)
     for disk, decision in sight.decided:
-        kept[disk.key] = _remembered(disk, decision, situation, sight)
+        # Of a disk just met that nobody can tell of yet, nothing was wanted: not even that it have no limit.
+        if disk.key in situation.memory or disk.key in sight.put or not isinstance(decision.wanted, Unknown):
+            kept[disk.key] = _remembered(disk, decision, situation, sight)
     return kept
 
 
@@ -242,8 +244,9 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     says = decision.of_sources
     # What the sources want anew during a hold counts when the hold ends: the brake has not seen it yet.
     counts = (decision.aside is None or after.wanted is None) and disk.key not in sight.braked
-    if says is not None and says != after.wanted and counts:
-        after = replace(after, wanted=says, since=now)
+    if says is not None and counts:
+        since = after.since if says == after.wanted else now
+        after = replace(after, wanted=says, since=since, by_spec=decision.by_spec)
     put = sight.put.get(disk.key)
     in_force = disk.in_force if put is None else put.after
     right = isinstance(wanted, Wants) and in_force == wanted.limits

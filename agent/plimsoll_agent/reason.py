@@ -46,6 +46,7 @@ class Code(StrEnum):
     SPEC_HIDDEN = "spec-hidden"
     SPEC_NOT_LISTED = "spec-not-listed"
     SIZE_NOT_KNOWN = "size-not-known"
+    QUOTA_UNREADABLE = "quota-unreadable"
     FLAVOR_NOT_ASKED = "flavor-not-asked"
     SERVER_MISSING = "server-missing"
     QOS_SPEC_UNREADABLE = "qos-spec-unreadable"
@@ -106,6 +107,11 @@ class Reason:
 
     def __hash__(self) -> int:
         return hash((self.code, tuple(sorted((name, str(fact)) for name, fact in self.facts.items()))))
+
+    @property
+    def of_spec(self) -> bool:
+        """A QoS spec's own word, which no rule bounds."""
+        return self.code is Code.QOS_SPEC and not {"floor", "ceiling"} & self.facts.keys()
 
     def as_record(self) -> dict[str, object]:
         return {"code": self.code.value, **self.facts}

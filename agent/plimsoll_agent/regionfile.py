@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from plimsoll_agent.catalogue import (
     UNREADABLE,
@@ -109,7 +109,7 @@ def _sorted(groups: Mapping[str | None, list[str]]) -> list[tuple[str | None, li
 def decode(content: bytes, where: str) -> Region:
     """The region in a file's bytes, whose signature has been checked. Raises ``UnreadableRegion``."""
     try:
-        envelope = json.loads(content.decode("utf-8"), parse_constant=_no_constant)
+        envelope = json.loads(content.decode("utf-8"))
         check_envelope(envelope, KIND, VERSION, where)
         return _region(envelope)
     except NewerCatalogue as error:
@@ -138,10 +138,6 @@ def check_fit(region: Region, digest: str, known: tuple[int, str | None], now: d
         raise UnfitRegion(
             f"{where}: is of {region.begun:%Y-%m-%d %H:%M} UTC, which is still to come; look at the clocks"
         )
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _region(envelope: Mapping[str, Any]) -> Region:

@@ -39,13 +39,13 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NOT_BY_NOVA: "not asked: the guest was not made by Nova",
     Code.NO_QUOTA: "flavor {flavor} has no quota:disk_*",
     Code.FLAVOR_NOT_TOLD: "the definition does not tell the flavor's extra specs, and Nova is not asked",
-    Code.NO_CATALOGUE: "nobody knows yet what Cinder says",
-    Code.CATALOGUE_UNREADABLE: "what Cinder said last cannot be read",
-    Code.CATALOGUE_OUTDATED: "what Cinder said last is too old to count",
-    Code.CATALOGUE_OLD: "what Cinder said last is old, and still counts",
+    Code.NO_CATALOGUE: "nobody knows yet what Cinder and Nova say",
+    Code.CATALOGUE_UNREADABLE: "what Cinder and Nova said last cannot be read",
+    Code.CATALOGUE_OUTDATED: "what Cinder and Nova said last is too old to count",
+    Code.CATALOGUE_OLD: "what Cinder and Nova said last is old, and still counts",
     Code.NOT_SIGHTED: "the refresher of the catalogue is not told what is attached here",
     Code.VOLUME_NOT_ASKED: lambda facts: (
-        f"this attachment was first met {_minute(facts['since'])}, and Cinder has not told its volume type since"
+        f"Cinder has not told its volume type since {_minute(facts['since'])}, when it was first met as it is now"
     ),
     Code.VOLUME_MISSING: "Cinder knows no such volume, or does not show it to plimsoll",
     Code.TYPE_NOT_LISTED: "Cinder does not list the volume's type ({id})",
@@ -53,6 +53,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     " volume_extension:access_types_qos_specs_id",
     Code.SPEC_NOT_LISTED: "Cinder does not list the QoS spec of volume type {type} ({id})",
     Code.SIZE_NOT_KNOWN: "QoS spec {spec} counts by GiB, and the disk's size is not known",
+    Code.QUOTA_UNREADABLE: "the flavor's quota:disk_* cannot be used: {detail}",
     Code.QOS_SPEC_UNREADABLE: "QoS spec {spec} cannot be used: {detail}",
     Code.FLAVOR_NOT_ASKED: "the definition does not tell the flavor's extra specs, and Nova has not told them yet",
     Code.SERVER_MISSING: "Nova knows no such guest here, or does not show its flavor's extra specs",
@@ -103,9 +104,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.BEHIND_LIBVIRT: "set behind libvirt's back",
     Code.WANTED_CHANGED: "what is wanted changed",
     Code.CHANGED_BY_ANOTHER: "changed by somebody else",
-    Code.APPROVED: lambda facts: (
-        f"rules {facts['edition']} approved{': ' + str(facts['why']) if facts['why'] else ''}"
-    ),
+    Code.APPROVED: lambda facts: f"{facts['edition']} approved{': ' + str(facts['why']) if facts['why'] else ''}",
     Code.OPERATOR: "{why}",
 }
 

@@ -307,7 +307,6 @@ def _rule(given: object) -> Rule:
         keys.fault("override needs limits: it puts them before those of Cinder and the flavor", "override")
     # A word that is there and wrong is told already, and may be what the rule was to say.
     said = [name for name in _EFFECTS if name in keys.given and values.get(name) is not (name == "manage")]
-    said = [name for name in said if name not in _SWITCHES or values.get(name) is not False]
     if not said and keys.lacks("limits", "ceiling", "floor"):
         keys.fault(f"says none of limits, ceiling, floor, manage: false, {': true and '.join(_SWITCHES)}: true")
     for name, words in _above(values.get("floor"), values.get("ceiling")):

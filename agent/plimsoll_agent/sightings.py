@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class Sighting:
     """How often somebody else's hand was met on its limit."""
     found: Limits | None = None
     """What somebody else had put in force when that was last met: the same again is no news."""
+    came_with: Limits | None = None
+    """What was in force when it was first met; None while nobody could say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,15 @@ def sight(
 
 
 def _sighted(disk: Disk, before: Sighting | None, ours: Limits | None, now: datetime, boot: str) -> Sighting:
+    in_force = disk.in_force if isinstance(disk.in_force, Limits) else None
     stirred = before.stirred if before else 0
-    mark = _mark(boot, disk.attachment, stirred)
-    if before is None or before.mark != mark:
-        return Sighting(_mark(boot, disk.attachment, 0), now)
-    if ours is None or not isinstance(disk.in_force, Limits) or disk.in_force in (ours, before.found):
+    if before is None or before.mark != _mark(boot, disk.attachment, stirred):
+        return Sighting(_mark(boot, disk.attachment, 0), now, came_with=in_force)
+    if before.came_with is None:
+        before = replace(before, came_with=in_force)
+    if in_force is None or in_force in (ours or before.came_with, before.found):
         return before
-    return Sighting(_mark(boot, disk.attachment, stirred + 1), now, stirred + 1, disk.in_force)
+    return Sighting(_mark(boot, disk.attachment, stirred + 1), now, stirred + 1, in_force, before.came_with)
 
 
 def _mark(boot: str, *parts: object) -> str:
@@ -135,15 +139,24 @@ def _data(sighting: Sighting) -> dict[str, object]:
         "mark": sighting.mark,
         "since": sighting.since.isoformat(),
         "stirred": sighting.stirred,
-        "found": None if sighting.found is None else sighting.found.in_effect(),
+        "found": _limits_data(sighting.found),
+        "came_with": _limits_data(sighting.came_with),
     }
 
 
+def _limits_data(limits: Limits | None) -> dict[str, int | str] | None:
+    return None if limits is None else limits.in_effect()
+
+
 def _sighting(value: Any) -> Sighting:
-    found = value["found"]
     return Sighting(
         text(value["mark"]),
         time(value["since"]),
         whole_number(value["stirred"]),
-        None if found is None else Limits.from_mapping({**found}),
+        _limits(value["found"]),
+        _limits(value["came_with"]),
     )
+
+
+def _limits(value: Any) -> Limits | None:
+    return None if value is None else Limits.from_mapping({**value})

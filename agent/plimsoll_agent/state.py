@@ -52,7 +52,7 @@ class StateFile:
 MEMORY = StateFile(
     "memory.json",
     owner="passes, ``disk hold``",
-    version=2,
+    version=3,
     what="what was last wanted for each disk and put in force there, and the holds",
     corrupt="set aside as ``memory.json.corrupt``, and made anew from the record; holds are lost, and the disks"
     " that they were on are left alone",
@@ -175,7 +175,7 @@ class State:
 
     def load_memory(self) -> Memory | None:
         """What is remembered, None when there is no file. Raises ``CorruptState``, ``StateError``."""
-        envelope = _read(self.memory, MEMORY, {1: _memory_from_1})
+        envelope = _read(self.memory, MEMORY, {1: _memory_from_1, 2: _memory_from_2})
         if envelope is None:
             return None
         same_run = envelope.get("boot") == self.boot
@@ -339,6 +339,14 @@ def _memory_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
     return envelope | {"version": 2, "disks": disks, "holds": {}}
 
 
+def _memory_from_2(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 did not know whose word it was that was wanted."""
+    disks = {
+        key: old | {"by_spec": False} if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()
+    }
+    return envelope | {"version": 3, "disks": disks}
+
+
 def _remembered_data(remembered: Remembered) -> dict[str, object]:
     return {
         "wanted": _limits_data(remembered.wanted),
@@ -349,14 +357,16 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         "returns": _limits_data(remembered.returns),
         "theirs": remembered.theirs,
         "kept": remembered.kept,
+        "by_spec": remembered.by_spec,
         "fought": remembered.fought,
         "fought_at": None if remembered.fought_at is None else remembered.fought_at.isoformat(),
     }
 
 
 def _remembered(value: Any, same_run: bool) -> Remembered:
-    attachment, theirs, kept, fought = value["attachment"], value["theirs"], value["kept"], value["fought"]
-    if not isinstance(theirs, bool) or not isinstance(kept, bool):
+    attachment, fought = value["attachment"], value["fought"]
+    theirs, kept, by_spec = value["theirs"], value["kept"], value["by_spec"]
+    if not all(isinstance(whose, bool) for whose in (theirs, kept, by_spec)):
         raise ValueError("whose limits they were is not said")
     if type(fought) is not int or fought not in range(10**9):
         raise ValueError("how often they were fought for is no number")
@@ -369,6 +379,7 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         returns=_limits_or_none(value["returns"]),
         theirs=theirs,
         kept=kept,
+        by_spec=by_spec,
         fought=fought,
         fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )

@@ -19,7 +19,7 @@ import pytest
 from plimsoll_agent.cloudapi import BLOCK_STORAGE, Refused
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import Cloud, Handler, Server, credentials
-from tests.functional.conftest import Ran
+from tests.functional.conftest import Ran, heeds_ctrl_c
 
 FILE = """\
 qos_specs:
@@ -77,7 +77,9 @@ class Site:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
-        return subprocess.Popen([*self.command, "qos", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(
+            [*self.command, "qos", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=heeds_ctrl_c
+        )
 
     def run(self, *words: str, text: str | None = None) -> Ran:
         process = self.start(*words)
@@ -126,7 +128,7 @@ def test_without_credentials_it_is_a_line_that_says_where_they_go(site: Site, tm
     assert "openstack.conf: is not there" in ran.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, number: signal.Signals) -> None:
     """In the middle of a move, where the type has no spec."""
     site.cinder.spec("other", {"total_iops_sec": "3000"})
@@ -147,7 +149,7 @@ def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, n
         "~ volume type gold  QoS spec gold → other   done",
         "1 of 2 steps done; 1 to do: see plimsoll qos plan.",
     ]
-    assert err.startswith("Interrupted between two steps")
+    assert err.startswith("Interrupted: no other step is begun.")
     assert process.returncode == 3
     site.cinder.before = lambda method, path: None
     assert site.run("apply", str(site.file)).status == 0

@@ -345,7 +345,6 @@ def test_a_limit_that_somebody_changed_is_put_back_once_cinder_was_asked_whether
     assert codes(node.run())[0] is Code.VOLUME_NOT_ASKED, "another is"
 
 
-@pytest.mark.xfail(strict=True, reason="only what plimsoll put there is watched")
 def test_a_limit_that_came_with_the_attachment_is_watched_like_one_that_plimsoll_set(tmp_path: Path) -> None:
     """Nova brings the right one mostly, so that plimsoll has put nothing; a hand on it is a hand all the same."""
     cloud = settled(a_cloud(tmp_path, guest(1, a_volume(1, RICH))))
@@ -527,7 +526,6 @@ def test_a_slip_in_the_rules_is_not_what_the_region_approved_of(many: Cloud, rul
     assert set(in_force(many.node)) == {RICH}
 
 
-@pytest.mark.xfail(strict=True, reason="the brake does not know that it is the rules that changed")
 @pytest.mark.parametrize(
     "rule",
     [
@@ -558,7 +556,6 @@ def test_a_slip_that_touches_half_of_the_disks_is_braked_beside_what_the_region_
     assert in_force(many.node) == [RICH] * 10 + [Limits(total_iops_sec=40)] * 10
 
 
-@pytest.mark.xfail(strict=True, reason="a volume that was not asked for yet is remembered as one that had no limit")
 def test_the_first_limits_of_volumes_that_were_just_met_are_no_change_of_what_is_wanted(tmp_path: Path) -> None:
     """New guests are never held up, and every new volume is unknown in the pass that meets it first."""
     cloud = a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20)))

@@ -174,7 +174,7 @@ class OpenStack:
             try:
                 page = answer[key]
                 ids = [entry["id"] for entry in page]
-                links = answer.get(f"{key}_links")
+                links = next((answer[name] for name in answer if name.endswith("_links")), None)
                 if not isinstance(page, list) or not all(isinstance(id, str) for id in ids):
                     raise ValueError("something else")
                 more = len(page) >= PAGE if links is None else any(link.get("rel") == "next" for link in links)
@@ -323,7 +323,7 @@ class OpenStack:
         if status >= 300:
             raise _refused(whom, answer, method, service, path)
         if not answer.content:
-            if method == "GET":
+            if method == "GET" and status != 202:  # Cinder has GETs that change things
                 raise Rejected(f"{whom}: the answer is empty")
             return None
         try:

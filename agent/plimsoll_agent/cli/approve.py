@@ -6,6 +6,7 @@ import argparse
 from datetime import UTC, datetime
 
 from plimsoll_agent.brake import edition
+from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.cli.base import LocalCommand, given_reason
 from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force, state_of, who
 from plimsoll_agent.decide import Situation
@@ -58,9 +59,9 @@ class Approve(_NodeWord):
         known, _ = catalogue_in_force(settings.catalogue, now)
         present = edition(Situation(now, in_force, catalogue=known))
         if parsed_args.edition != present:
+            what = "the rules and the catalogue" if isinstance(known, Catalogue) else "the rules"
             raise UsageError(
-                f"{parsed_args.edition} does not stand for the rules {'' if known is None else 'and the catalogue '}"
-                f"as they are now, {present} does; see: plimsoll plan"
+                f"{parsed_args.edition} does not stand for {what} as they are now, {present} does; see: plimsoll plan"
             )
         state.prepare()
         state.save_approval(Approval(present, by, now))
