@@ -182,6 +182,14 @@ def test_flavors_of_a_nodes_guests_come_in_one_call_and_only_when_one_is_not_kno
     assert node.refresh().out.startswith("0 calls")
 
 
+def test_a_host_that_nova_calls_otherwise_is_worth_a_word(node: Node) -> None:
+    node.settings["nova"] = True
+    node.sees(guests=(5,))
+    ran = node.refresh()
+    assert ran.status == 0
+    assert "none of this node's guests on host node1" in ran.err
+
+
 def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
     node.settings["nova"] = True
     node.cloud.faults = {SERVERS: [cloudserver.status(406), ...]}

@@ -81,7 +81,14 @@ def _from_cloud(
     api = connected(settings, deadline=settings.deadline / 2, total=settings.deadline)
     asked = agenda(before, met, now, interval=settings.interval, source=api.name, nova=settings.nova, at_once=at_once)
     known = None if before is None else Lists(before.specs, before.types)
-    gathered = gather(api, asked, known, settings.host or socket.gethostname())
+    host = settings.host or socket.gethostname()
+    gathered = gather(api, asked, known, host)
+    named = gathered.answers.servers
+    if named is not None and met is not None and named.keys().isdisjoint(met.guests):
+        LOG.warning(
+            "Nova has none of this node's guests on host %s: is that the name in its nova.conf? ([catalogue] host)",
+            host,
+        )
     found = refreshed(before, gathered.answers, met, now, source=api.name)
     said = catalogue_words.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
     remarks = (catalogue_words.hidden_words(found), catalogue_words.hidden_flavor_words(gathered.answers))
