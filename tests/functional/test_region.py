@@ -106,6 +106,13 @@ def test_the_file_holds_all_pages_of_volumes_and_guests_and_its_signature_is_goo
     read_public(node.public).verify(node.file.read_bytes(), signature, "it")
 
 
+def test_a_long_reading_says_how_far_it_is(node: RegionalNode) -> None:
+    node.cloud.most = 1
+    node.cloud.volumes = [volume(number) for number in range(1, 13)]
+    ran = node.make()
+    assert (ran.status, ran.err) == (0, "10 volumes so far\n")
+
+
 def test_each_file_has_a_higher_generation_and_a_forged_one_does_not_push_it(node: RegionalNode) -> None:
     node.make()
     first = node.region().generation
