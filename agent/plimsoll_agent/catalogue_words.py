@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
 from typing import TypeVar
 
-from plimsoll_agent import spans
 from plimsoll_agent.catalogue import Catalogue, VolumeType
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.refresh import Agenda, Answers
 from plimsoll_agent.regionfile import Region
-from plimsoll_agent.report import printable
+from plimsoll_agent.report import minute, printable
 
 Entry = TypeVar("Entry")
 
@@ -81,15 +79,6 @@ def hidden_flavor_words(answers: Answers) -> str | None:
         " os_compute_api:servers:show:flavor-extra-specs hides them from this user; their own disks are left as"
         " they are"
     )
-
-
-def minute(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def ago(read: datetime, now: datetime) -> str:
-    """``3 min ago``; a clock that was set back makes no time to come of it."""
-    return f"{spans.words(max(now - read, timedelta()))} ago"
 
 
 # --- one catalogue beside another -----------------------------------------------------------------------

@@ -145,7 +145,13 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
         if taken.reason.code not in _HOLDS:
             wanted = None if taken.reason.code is Code.COMMAND_LINE else taken.after
             ours[taken.disk.key] = Remembered(
-                wanted, taken.at, now, taken.after, attachment=None, kept=wanted is not None
+                wanted,
+                taken.at,
+                now,
+                taken.after,
+                attachment=None,
+                kept=wanted is not None,
+                by_spec=taken.reason.of_spec,
             )
     return ours
 
@@ -200,7 +206,8 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         return remembered  # that pass came to remember it, and was killed before it told the record
     if change.reason.code not in BY_A_PERSON:
         since = remembered.since if remembered.wanted == change.after else now
-        remembered = replace(remembered, wanted=change.after, since=since, kept=True)
+        by_spec = remembered.by_spec if change.reason.code is Code.WANTED_BEFORE else change.reason.of_spec
+        remembered = replace(remembered, wanted=change.after, since=since, kept=True, by_spec=by_spec)
     return _after(change, remembered, now)
 
 
@@ -233,7 +240,7 @@ def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
             kept[key] = replace(old, attachment=None)
     for disk, decision in sight.decided:
         # Of a disk just met that nobody can tell of yet, nothing was wanted: not even that it have no limit.
-        if disk.key in situation.memory or disk.key in sight.put or not isinstance(decision.wanted, Unknown):
+        if disk.key in situation.memory or not isinstance(decision.wanted, Unknown):
             kept[disk.key] = _remembered(disk, decision, situation, sight)
     return kept
 
@@ -247,6 +254,8 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     if says is not None and counts:
         since = after.since if says == after.wanted else now
         after = replace(after, wanted=says, since=since, by_spec=decision.by_spec)
+    elif wanted.reason.code is Code.RULE_UNMANAGES:
+        after = replace(after, by_spec=False)
     put = sight.put.get(disk.key)
     in_force = disk.in_force if put is None else put.after
     right = isinstance(wanted, Wants) and in_force == wanted.limits
@@ -271,7 +280,9 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
         return replace(ours, seen=now, attachment=disk.attachment)
     fresh = Remembered(None, now, now, None, disk.attachment)
     # Made anew: what was put there is gone, what was wanted is not.
-    return fresh if known is None else replace(fresh, wanted=known.wanted, since=known.since, kept=known.kept)
+    if known is None:
+        return fresh
+    return replace(fresh, wanted=known.wanted, since=known.since, kept=known.kept, by_spec=known.by_spec)
 
 
 def _held(disk: Disk, remembered: Remembered) -> Remembered:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from plimsoll_agent import spans
 from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Answer, Silent, Situation, Step, Unmanaged, Wants
@@ -141,12 +142,8 @@ def arithmetic_lines(reason: Reason) -> Iterator[str]:
 
 
 def ago(earlier: datetime, now: datetime) -> str:
-    """``3 min ago``, in the largest unit of which there are two."""
-    seconds = max((now - earlier).total_seconds(), 0)
-    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds // unit:.0f} {name} ago"
-    return f"{seconds:.0f} s ago"
+    """``3 min ago``; a clock that was set back makes no time to come of it."""
+    return f"{spans.words(now - earlier)} ago"
 
 
 def minute(time: datetime) -> str:

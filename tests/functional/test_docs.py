@@ -5,19 +5,27 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent import rulesfile
+from plimsoll_agent import qosfile, rulesfile
 from plimsoll_agent.cli.app import Plimsoll
+from plimsoll_agent.cloudapi import Refused
 from plimsoll_agent.entries import Verdict
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.outcome import Kind
+from plimsoll_agent.qoslint import Fault, LintCode
+from plimsoll_agent.qosreview import LooseEnd
 from plimsoll_agent.reason import Code
+from tests.fakecinder import FakeCinder
+from tests.functional import cloudserver
+from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
+from tests.functional.test_qos import serving
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -111,6 +119,51 @@ def _statuses_of_the_rest(run: Run, directory: Path, test_node: str) -> Iterator
         yield "approve, pause, resume", run(*word, **told).status
 
 
+def _statuses_of_the_catalogue(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+    with cloud_server() as cloud:
+        told = {
+            "OS_CATALOGUE__SOURCE": "openstack",
+            "OS_CATALOGUE__DIRECTORY": str(directory / "catalogue"),
+            "OS_CATALOGUE__CREDENTIALS_FILE": str(credentials(directory, f"{cloud.url}/identity/v3")),
+        }
+        cloud.types = [{"id": "t", "name": "gold", "qos_specs_id": None}]
+
+        def status(verb: str, *words: str) -> tuple[str, int]:
+            return f"catalogue {verb}", run("catalogue", verb, *words, **told).status
+
+        yield from (status("show"), status("age"), status("diff"), status("refresh"))
+        yield from (status("show"), status("age"), status("diff"))
+        (directory / "state/sightings.json").write_text("damaged")
+        yield status("refresh")
+        cloud.faults = {"/volume": [cloudserver.status(403), ...]}
+        yield from (status("diff"), status("refresh", "--now"))
+
+
+def _statuses_of_qos(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+    file, cinder = directory / "qos.yaml", FakeCinder()
+
+    def no_types(method: str, path: str) -> None:
+        if method == "POST" and path == "/types":
+            raise Refused("no", 400)
+
+    with serving(cinder) as url:
+        told = {"OS_CATALOGUE__CREDENTIALS_FILE": str(credentials(directory, f"{url}/identity/v3"))}
+
+        def status(verb: str, *words: str) -> tuple[str, int]:
+            return f"qos {verb}", run("qos", verb, *words, **told).status
+
+        file.write_text(
+            "qos_specs: {a: {consumer: front-end, keys: {total_iops_sec: 5}}}\nvolume_types: {a: {qos_spec: a}}\n"
+        )
+        cinder.before = no_types
+        yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))
+        cinder.before = lambda method, path: None
+        yield from (status("apply", str(file)), status("plan", str(file)))
+        yield from (status("export"), status("export", "--output", str(directory / "no/such/file")))
+        file.write_text("broken")
+        yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))
+
+
 def _of_a_damaged_memory(run: Run, memory: Path) -> int:
     whole = memory.read_text()
     memory.write_text("damaged")
@@ -147,6 +200,8 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
         ("disk list, disk show, disk explain", status("disk", "list")),
         ("disk list, disk show, disk explain", status("disk", "list", text="broken")),
         *_statuses_of_the_rest(plimsoll, tmp_path, test_node),
+        *_statuses_of_the_catalogue(plimsoll, tmp_path),
+        *_statuses_of_qos(plimsoll, tmp_path),
     }
     table = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
     assert {(command, int(number)) for command, number in table} == found
@@ -155,6 +210,12 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
 @pytest.mark.parametrize(("names", "page"), [(Code, "json.rst"), (Verdict, "state.rst")])
 def test_every_code_stands_in_its_table_and_no_other(names: type[StrEnum], page: str) -> None:
     assert set(re.findall(r"\* - ``(.+)``\n", (REFERENCE / page).read_text())) == {name.value for name in names}
+
+
+def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:
+    found = re.findall(r"\* - ``(.+)``\n +- (error|warning)\n", (REFERENCE / "plimsoll-qos.rst").read_text())
+    known = {code.value: Fault("", None, code).severity for code in LintCode}
+    assert dict(found) == known | {code.value: "warning" for code in LooseEnd}
 
 
 def test_every_kind_of_outcome_is_told() -> None:
@@ -194,4 +255,4 @@ def test_the_rules_that_are_shown_are_good() -> None:
     blocks = [block for page in pages for block in re.findall(r"code-block:: yaml\n\n((?: {3,}.*\n|\n)+)", page)]
     assert len(blocks) > 4
     for block in blocks:
-        rulesfile.parse(block, "block")
+        (qosfile if "qos_specs:" in block else rulesfile).parse(textwrap.dedent(block), "block")

@@ -69,5 +69,5 @@ def test_what_follows_a_second_colon_is_not_looked_at_as_in_nova() -> None:
 def test_a_quota_that_libvirt_or_qemu_would_refuse_is_unknown_and_never_zero(items: dict[str, str]) -> None:
     found = quota({f"quota:disk_{item}": text for item, text in items.items()})
     assert isinstance(found, Unknown)
-    assert found.reason.code is Code.QOS_SPEC_UNREADABLE
+    assert found.reason.code is Code.QUOTA_UNREADABLE
     assert "read_iops_sec" in str(found.reason.facts["detail"])

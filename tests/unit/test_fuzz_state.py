@@ -33,6 +33,8 @@ THEIRS = Remembered(
     True,
     3,
     NOON,
+    kept=True,
+    by_spec=True,
 )
 MEMORY = Memory(
     {DISK.key: THEIRS, OTHER.key: replace(THEIRS, wanted=None, put=None, returns=None, fought=0, fought_at=None)},
@@ -54,13 +56,21 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> State:
 def whole(state: State) -> Mapping[str, Any]:
     """A memory in each of its versions, and an approval, as they are written."""
     state.save_memory(MEMORY)
-    second = json.loads(state.memory.read_text())
+    third = json.loads(state.memory.read_text())
+    second = third | {
+        "version": 2,
+        "disks": {
+            key: {name: part for name, part in entry.items() if name != "by_spec"}
+            for key, entry in third["disks"].items()
+        },
+    }
     disks = {
         key: {name: part for name, part in entry.items() if name in WANTED_IN_VERSION_1}
         for key, entry in second["disks"].items()
     }
     state.save_approval(Approval("a1b2c3", "root (ann)", NOON))
     return {
+        "version 3": third,
         "version 2": second,
         "version 1": {"version": 1, "boot": "b1", "disks": disks},
         "approval": json.loads(state.approval.read_text()),
@@ -97,6 +107,7 @@ def judge(content: bytes, outcome: Outcome) -> None:
         for part in ("wanted", "put", "returns"):
             _same(getattr(remembered, part), written["disks"][key].get(part))
         assert remembered.theirs is written["disks"][key].get("theirs", False)
+        assert not remembered.by_spec or written["disks"][key]["by_spec"] is True
     for key, hold in outcome.holds.items():
         assert hold.disk.key == key
         _same(hold.limits, written["holds"][key]["limits"])
@@ -144,7 +155,7 @@ def replaced(envelope: Mapping[str, Any], place: tuple[str, ...], text: str) -> 
     return json.dumps(copy, indent=1).replace('"@here@"', text).encode("utf-8", "surrogatepass")
 
 
-KINDS = pytest.mark.parametrize("kind", ["version 2", "version 1", "approval"])
+KINDS = pytest.mark.parametrize("kind", ["version 3", "version 2", "version 1", "approval"])
 
 
 @KINDS
@@ -218,7 +229,7 @@ def test_what_json_can_just_read_is_not_too_deep_to_complain_about(
         inside = (
             f'{{"total_iops_sec": {"[" * depth}{"]" * depth}}}' if part == "wanted" else "[" * depth + "]" * depth
         )
-        content = replaced(whole["version 2"], ("disks", DISK.key, part), inside)
+        content = replaced(whole["version 3"], ("disks", DISK.key, part), inside)
         outcome = read(state, content)
         assert outcome is None or (isinstance(outcome, Memory) and DISK.key not in outcome.disks)
 
@@ -230,7 +241,7 @@ def test_what_is_read_of_a_damaged_memory_can_be_written_again(
 ) -> None:
     directory: Path = tmp_path_factory.getbasetemp()
     again = State(directory, boot="b1")
-    content = replaced(whole["version 2"], data.draw(st.sampled_from([*places(whole["version 2"])])), text)
+    content = replaced(whole["version 3"], data.draw(st.sampled_from([*places(whole["version 3"])])), text)
     memory = read(again, content)
     if isinstance(memory, Memory):
         again.save_memory(memory)

@@ -272,6 +272,9 @@ WANTS = Decision(Wants(LIMITS, DEFAULT), ())
 LEAVES = Decision(Unmanaged(because(Code.NO_LIMIT)), ())
 UNKNOWN = Decision(Unknown(because(Code.IMPOSSIBLE)), ())
 HELD = Decision(Wants(OTHERS, HOLD), (), aside=WANTS.wanted)
+HELD_UNKNOWN = Decision(Wants(OTHERS, HOLD), (), aside=UNKNOWN.wanted)
+SPEC = because(Code.QOS_SPEC, type="gold", spec="gold-iops", consumer="front-end")
+BY_SPEC = Decision(Wants(LIMITS, SPEC), ())
 
 
 def after(
@@ -331,9 +334,15 @@ def test_since_when_something_is_wanted_begins_anew_with_something_else() -> Non
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
 def test_a_disk_of_which_nothing_is_wanted_now_stays_ours(decision: Decision) -> None:
     assert after(decision, OLD) == replace(OLD, seen=NOON)
-    assert after(decision) == replace(FRESH, wanted=None, kept=False), (
-        "and one that never was ours does not become it"
-    )
+    never = replace(FRESH, wanted=None, kept=False)
+    assert after(decision, never) == never, "and one that never was ours does not become it"
+
+
+def test_a_disk_just_met_of_which_nobody_can_tell_is_not_remembered_as_one_without_limits() -> None:
+    """The brake would take its first limits for a change of what is wanted, on every disk of a new node."""
+    assert after(UNKNOWN) is None
+    assert after(LEAVES) == replace(FRESH, wanted=None, kept=False), "that nothing is wanted is an answer"
+    assert after(HELD_UNKNOWN) == replace(FRESH, wanted=None, kept=False), "a hold has to be remembered"
 
 
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
@@ -387,6 +396,64 @@ def test_during_a_hold_what_the_sources_wanted_before_it_stays_known() -> None:
     new = after(HELD)
     assert new is not None
     assert new.wanted == LIMITS, "of a disk of which nothing was wanted yet, what they want now"
+
+
+# --- whose word it was
+
+
+@pytest.mark.parametrize(
+    ("reason", "by_spec"),
+    [
+        (SPEC, True),
+        (because(Code.QOS_SPEC, **SPEC.facts, ceiling="night"), False),
+        (because(Code.QOS_SPEC, **SPEC.facts, floor="least"), False),
+        (because(Code.FLAVOR, flavor="m1.large"), False),
+        (because(Code.RULE, rule="r"), False),
+    ],
+    ids=["spec", "ceiling", "floor", "flavor", "rule"],
+)
+def test_a_specs_own_word_is_remembered_as_one_and_no_other(reason: Reason, by_spec: bool) -> None:
+    """What the region approved of is one spec's word for another's, not what rules made of them."""
+    for old in (OLD, replace(OLD, by_spec=True)):
+        new = after(Decision(Wants(LIMITS, reason), ()), old)
+        assert new == replace(OLD, seen=NOON, by_spec=by_spec), "wanted since then, though by another"
+
+
+@pytest.mark.parametrize("by_spec", [True, False])
+@pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
+def test_whose_word_it_was_is_known_while_nobody_says_another(decision: Decision, by_spec: bool) -> None:
+    old = replace(OLD, by_spec=by_spec)
+    assert after(decision, old) == replace(old, seen=NOON)
+
+
+@pytest.mark.parametrize(("said", "before"), [(BY_SPEC, False), (WANTS, True)])
+def test_what_does_not_count_yet_does_not_say_whose_word_it_was(said: Decision, before: bool) -> None:
+    """Of a disk that is braked, or held, the old limits are still to be weighed as whose they were."""
+    old = replace(OLD, wanted=OTHERS, put=OTHERS, by_spec=before)
+    assert after(said, old, braked=True) == replace(old, seen=NOON)
+    held = replace(old, returns=LIMITS)
+    assert after(replace(HELD, aside=said.wanted), held) == replace(held, seen=NOON)
+    new = after(replace(HELD, aside=said.wanted))
+    assert new is not None
+    assert new.by_spec is not before, "of a disk of which nothing was wanted yet it counts at once"
+
+
+@pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
+def test_a_disk_attached_anew_is_still_known_by_whose_word_it_was(decision: Decision) -> None:
+    """It is so for a pass at least: Cinder has to be asked for every new attachment."""
+    again = replace(DISK, node="9", defined=OTHERS, in_force=OTHERS)
+    new = after(decision, replace(OLD, by_spec=True), disk=again)
+    assert new is not None
+    assert (new.wanted, new.by_spec) == (LIMITS, True)
+
+
+def test_a_change_that_took_says_whose_word_it_was() -> None:
+    assert took(an_open(reason=SPEC), None).by_spec
+    before = replace(OLD, wanted=OTHERS, put=OTHERS, by_spec=True)
+    assert not took(an_open(reason=because(Code.RULE, rule="r")), before).by_spec
+
+
+# --- holds, and what was kept
 
 
 def test_the_way_back_is_what_stood_when_the_hold_came_in_force() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -402,7 +403,10 @@ def test_a_pass_over_some_guests_keeps_marks_of_guests_that_the_memory_lost(node
     node.state.memory.unlink()
     node.state.record.unlink()
     node.run(scope=Scope(frozenset({uuid_of(1)})))
-    assert node.state.load_sightings() == before
+    met = node.state.load_sightings()
+    seen, unseen = before.volumes
+    assert met.volumes[unseen] == before.volumes[unseen]
+    assert met.volumes[seen].stirred == 1, "whose hand set what it has now, nobody can tell any more"
 
 
 def test_a_guest_that_hangs_keeps_its_marks(node: Node) -> None:
@@ -554,6 +558,49 @@ def test_a_slip_that_touches_half_of_the_disks_is_braked_beside_what_the_region_
     )
     assert stopped(many.node.run()) == (10, 20)
     assert in_force(many.node) == [RICH] * 10 + [Limits(total_iops_sec=40)] * 10
+
+
+def test_a_rule_that_got_lost_during_a_hold_is_braked_when_the_hold_ends(tmp_path: Path) -> None:
+    """What specs say during a hold does not count before its end: then the rule's limits are what was wanted last."""
+    rule = Rule(name="noisy", match=ANYWHERE, limits=SLIP, override=True)
+    cloud = settled(
+        a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20)), rules=Rules((rule,), edition="aaaaaa"))
+    )
+    approve_for_the_region(cloud)
+    held(cloud.node)
+    cloud.node.rules = Rules(edition="bbbbbb")
+    cloud.node.run()
+    cloud.node.now += timedelta(hours=3)
+    assert stopped(cloud.node.run()) == (20, 20)
+
+
+def test_what_the_region_approved_of_during_a_hold_is_not_asked_again_when_it_ends(many: Cloud) -> None:
+    held(many.node)
+    slip(many)
+    approve_for_the_region(many)
+    many.node.run()
+    assert set(in_force(many.node)) == {POOR}
+    many.node.now += timedelta(hours=3)
+    assert stopped(many.node.run()) is None
+    assert set(in_force(many.node)) == {SLIP}
+
+
+def held(node: Node) -> None:
+    """Every disk by an operator, for two hours."""
+    for number in range(20):
+        node.hold(number, "vda", POOR)
+    node.run()
+
+
+def test_what_the_region_approved_of_reaches_guests_that_started_again_with_other_limits(many: Cloud) -> None:
+    """A node that restarted: Nova brings the limits of long ago, and each volume is to be asked for once more."""
+    for each in many.node.hypervisor.by_uuid.values():
+        many.node.hypervisor.restart(each, POOR)
+    assert codes(many.node.run()) == [Code.VOLUME_NOT_ASKED] * 20
+    slip(many)
+    approve_for_the_region(many)
+    assert stopped(many.node.run()) is None
+    assert set(in_force(many.node)) == {SLIP}
 
 
 def test_the_first_limits_of_volumes_that_were_just_met_are_no_change_of_what_is_wanted(tmp_path: Path) -> None:

@@ -318,6 +318,7 @@ def sources() -> list[str]:
         Silent(because(Code.FLAVOR_NOT_TOLD)),
         Unknown(because(Code.FLAVOR_NOT_ASKED)),
         Unknown(because(Code.SERVER_MISSING)),
+        Unknown(because(Code.QUOTA_UNREADABLE, detail="quota:disk_total_iops_sec must be a whole number")),
     ]
     steps = [Step("Cinder", answer) for answer in cinder] + [Step("flavor", answer) for answer in flavor]
     return [f"{asked:7}| {said}" for step in steps for asked, said in report.step_lines(step, situation)]
@@ -558,21 +559,9 @@ def test_what_was_braked_is_told_by_its_commonest_changes_and_none_is_left_out_o
     assert numbers[0] == max(numbers)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s ago"),
-        (119, "119 s ago"),
-        (120, "2 min ago"),
-        (7199, "119 min ago"),
-        (7200, "2 h ago"),
-        (2 * 86400, "2 days ago"),
-        (-86400, "0 s ago"),
-    ],
-)
-def test_a_time_ago_is_told_in_a_unit_of_which_there_are_two(seconds: int, words: str) -> None:
-    """A clock that was put back makes no "-1 days"."""
-    assert report.ago(NOON - timedelta(seconds=seconds), NOON) == words
+def test_a_clock_that_was_set_back_makes_no_time_to_come_of_it() -> None:
+    assert report.ago(NOON - timedelta(minutes=3), NOON) == "3 min ago"
+    assert report.ago(NOON + timedelta(days=1), NOON) == "0 s ago"
 
 
 @pytest.mark.parametrize("until", ["no time", "", None, "9999-12-31T23:59:59-12:00"])

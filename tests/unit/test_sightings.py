@@ -52,7 +52,7 @@ def watch() -> Watch:
 def test_a_mark_stays_while_nothing_happens(watch: Watch) -> None:
     """A mark of each pass's own would have the volume asked for in each, and its limits counted never."""
     first = watch.look(DISK)
-    assert first == Sighting(first.mark, NOON + timedelta(minutes=5))
+    assert first == Sighting(first.mark, NOON + timedelta(minutes=5), came_with=OURS)
     for _ in range(3):
         assert watch.look(DISK) == first
 
@@ -115,10 +115,36 @@ def test_what_plimsoll_put_there_is_nobody_elses_hand(watch: Watch) -> None:
     assert watch.look(finds(OTHERS)) == first
 
 
-def test_where_plimsoll_put_nothing_yet_there_is_nothing_to_meddle_with() -> None:
+def test_where_plimsoll_put_nothing_a_hand_on_what_the_attachment_came_with_is_a_hand() -> None:
+    """Nova brings the right limit mostly: then plimsoll never puts one, and a retype would stay unseen."""
     watch = Watch(put=None)
     first = watch.look(finds(THEIRS))
-    assert watch.look(finds(OTHERS)) == first
+    second = watch.look(finds(OTHERS))
+    assert second.mark != first.mark
+    assert (second.since, second.stirred, second.found, second.came_with) == (watch.now, 1, OTHERS, THEIRS)
+    assert watch.look(finds(OTHERS)) == second, "the same is no news"
+    assert watch.look(finds(THEIRS)) == second, "put back"
+    assert watch.look(finds(Limits())).stirred == 2
+
+
+def test_what_it_came_with_is_learned_later_where_nobody_could_say_at_first() -> None:
+    """A guest that hung when it was met first has not been meddled with because it answers now."""
+    watch = Watch(put=None)
+    first = watch.look(finds(Unknown(because(Code.UNANSWERED, detail="?"))))
+    assert first.came_with is None
+    assert watch.look(finds(None)) == first
+    known = watch.look(finds(THEIRS))
+    assert known == replace(first, came_with=THEIRS), "no other mark, and met when it was met"
+    assert watch.look(finds(OTHERS)).stirred == 1, "and from then on it is watched"
+
+
+@pytest.mark.parametrize("put", [OURS, Limits()], ids=["limited", "lifted"])
+def test_what_it_came_with_is_somebody_elses_once_plimsoll_put_something(put: Limits) -> None:
+    watch = Watch(put=None)
+    first = watch.look(finds(THEIRS))
+    watch.put[DISK.key] = put
+    assert watch.look(finds(put)) == first
+    assert watch.look(finds(THEIRS)).stirred == 1
 
 
 @pytest.mark.parametrize("in_force", [None, Unknown(because(Code.UNANSWERED, detail="?"))])
@@ -132,7 +158,8 @@ def test_a_guest_that_does_not_say_what_it_has_was_changed_by_nobody(
 def test_a_hand_on_an_earlier_attachment_is_forgotten_with_it(watch: Watch) -> None:
     watch.look(DISK)
     watch.look(finds(THEIRS))
-    assert watch.look(run_again()) == Sighting(watch.met.volumes[DISK.key].mark, watch.now)
+    again = watch.look(replace(run_again(), in_force=OTHERS))
+    assert again == Sighting(again.mark, watch.now, came_with=OTHERS), "nor what that one came with"
 
 
 # --- who is looked at
@@ -183,8 +210,9 @@ def test_a_guests_flavor_is_asked_again_when_it_runs_again_and_not_before() -> N
 # --- the file
 
 _moments = st.integers(0, 10**9).map(lambda seconds: NOON + timedelta(microseconds=seconds))
-_sightings = st.builds(Sighting, st.text(max_size=6), _moments, st.integers(0, 2**40), st.none() | possible_limits())
-MET = Sightings({DISK.key: Sighting("a1", NOON, 2, THEIRS)}, {GUEST: Sighting("b2", NOON)})
+_limits = st.none() | possible_limits()
+_sightings = st.builds(Sighting, st.text(max_size=6), _moments, st.integers(0, 2**40), _limits, _limits)
+MET = Sightings({DISK.key: Sighting("a1", NOON, 2, THEIRS, OTHERS)}, {GUEST: Sighting("b2", NOON)})
 
 
 @settings(examples, max_examples=60)  # each waits for the disk
@@ -228,7 +256,7 @@ def test_garbage_is_unreadable(tmp_path_factory: pytest.TempPathFactory, content
     assert read(tmp_path_factory.getbasetemp() / "sightings.json", content) is None
 
 
-@pytest.mark.parametrize("place", ["mark", "since", "stirred", "found"])
+@pytest.mark.parametrize("place", ["mark", "since", "stirred", "found", "came_with"])
 @pytest.mark.parametrize(
     "value",
     [

@@ -128,7 +128,7 @@ def test_a_guest_that_nova_did_not_make_has_no_flavor() -> None:
 def test_a_quota_that_libvirt_would_refuse_is_unknown() -> None:
     said = answer(local({"quota:disk_total_iops_sec": "many"}))
     assert isinstance(said, Unknown)
-    assert said.reason.code is Code.QOS_SPEC_UNREADABLE
+    assert said.reason.code is Code.QUOTA_UNREADABLE
 
 
 def test_limits_that_a_disk_was_attached_with_give_way_to_the_flavor_and_outlive_its_silence() -> None:

@@ -198,7 +198,7 @@ def codes_of_notes(shell: Shell) -> Sequence[str]:
 def test_a_pass_without_any_word_of_cinder_says_so_and_does_not_end_as_if_all_was_well(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     assert shell.enforce() == 3
-    assert "nobody knows yet what Cinder says" in shell.out
+    assert "nobody knows yet what Cinder and Nova say" in shell.out
     assert shell.hypervisor.writes == []
 
 

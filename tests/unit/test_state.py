@@ -34,7 +34,9 @@ from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, po
 KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
 OLD = Remembered(TIGHT, NOON, NOON + timedelta(minutes=5), Limits(read_iops_sec=9, group_name="g"), "3:2:volumes/v")
-FOUGHT = replace(OLD, returns=Limits(write_iops_sec=7), theirs=True, kept=True, fought=3, fought_at=NOON)
+FOUGHT = replace(
+    OLD, returns=Limits(write_iops_sec=7), theirs=True, kept=True, by_spec=True, fought=3, fought_at=NOON
+)
 DISK = a_disk()
 HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
 MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD})
@@ -172,12 +174,15 @@ CORRUPT = {
     "a list": "[]",
     "nothing": "null",
     "no version": '{"disks": {}, "holds": {}}',
-    "no disks": '{"version": 2, "holds": {}}',
-    "no holds": '{"version": 2, "disks": {}}',
-    "disks in a list": '{"version": 2, "disks": [], "holds": {}}',
-    "holds in a list": '{"version": 2, "disks": {}, "holds": []}',
-    "pairs": '{"version": 2, "disks": [[7, {}]], "holds": {}}',
-    "no disks at all": '{"version": 2, "disks": null, "holds": {}}',
+    "no disks": '{"version": 3, "holds": {}}',
+    "no holds": '{"version": 3, "disks": {}}',
+    "disks in a list": '{"version": 3, "disks": [], "holds": {}}',
+    "holds in a list": '{"version": 3, "disks": {}, "holds": []}',
+    "pairs": '{"version": 3, "disks": [[7, {}]], "holds": {}}',
+    "no disks at all": '{"version": 3, "disks": null, "holds": {}}',
+    "no disks in version 2": '{"version": 2, "holds": {}}',
+    "no holds in version 2": '{"version": 2, "disks": {}}',
+    "disks in a list in version 2": '{"version": 2, "disks": [], "holds": {}}',
     "no disks in version 1": '{"version": 1}',
     "disks in a list in version 1": '{"version": 1, "disks": []}',
     "disks in a text in version 1": '{"version": 1, "disks": "{}"}',
@@ -190,9 +195,9 @@ CORRUPT = {
     "an infinite version": '{"version": Infinity, "disks": {}}',
     "a version beyond all floats": '{"version": 1e999, "disks": {}}',
     "a version of 5000 digits": f'{{"version": {"9" * 5000}, "disks": {{}}}}',
-    "nested beyond reason": '{"version": 2, "holds": {}, "disks": ' + '{"a":' * 100_000,
-    "another encoding": '\ufeff{"version": 2, "disks": {}, "holds": {}}',
-    "two in one": '{"version": 2, "disks": {}, "holds": {}}' * 2,
+    "nested beyond reason": '{"version": 3, "holds": {}, "disks": ' + '{"a":' * 100_000,
+    "another encoding": '\ufeff{"version": 3, "disks": {}, "holds": {}}',
+    "two in one": '{"version": 3, "disks": {}, "holds": {}}' * 2,
 }
 
 
@@ -205,7 +210,7 @@ def test_a_corrupt_memory_is_said_to_be_so_and_left_where_it_is(state: State, te
 
 
 def test_a_memory_of_bytes_that_are_no_text_is_corrupt_and_is_not_told_in_full(state: State) -> None:
-    state.memory.write_bytes(b'{"version": 2, "disks": {"' + b"\xff" * 100_000 + b'": 1}}')
+    state.memory.write_bytes(b'{"version": 3, "disks": {"' + b"\xff" * 100_000 + b'": 1}}')
     with pytest.raises(CorruptState, match="is corrupt") as caught:
         state.load_memory()
     assert len(str(caught.value)) < 300 + len(str(state.memory))
@@ -231,7 +236,7 @@ def test_a_file_that_cannot_be_set_aside_is_a_state_error_and_stays(sealed: Stat
         set_aside(sealed.approval)
 
 
-@pytest.mark.parametrize("version", ["3", '"3"', "1000", "1" + "0" * 300])
+@pytest.mark.parametrize("version", ["4", '"4"', "1000", "1" + "0" * 300])
 @pytest.mark.parametrize("name", ["memory", "approval"])
 def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, name: str, version: str) -> None:
     text = '{"version": %s, "disks": {"what": "ever"}, "edition": 7}' % version  # noqa: UP031
@@ -275,6 +280,8 @@ def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, 
         {"theirs": 1},
         {"kept": None},  # taken for never kept, a slip would come through
         {"kept": 1},
+        {"by_spec": None},
+        {"by_spec": 1},  # taken for a spec's word, the region's approval would cover what rules made of it
         {"fought": None},
         {"fought": "3"},
         {"fought": 3.0},
@@ -340,6 +347,7 @@ def test_a_hold_is_not_taken_for_one_of_another_disk(state: State) -> None:
                 "returns",
                 "theirs",
                 "kept",
+                "by_spec",
                 "fought",
                 "fought_at",
             )
@@ -387,12 +395,73 @@ def test_a_memory_of_version_1_is_read_with_nothing_held_and_nothing_fought_for(
     assert not observed.disks[KEY].kept, "the brake would weigh what never was in force"
 
 
-def test_a_memory_of_version_1_is_written_as_the_present_one(state: State) -> None:
-    memory = loaded(state, json.dumps(VERSION_1))
-    assert json.loads(state.memory.read_text())["version"] == 1, "reading it writes nothing"
+VERSION_2: dict[str, Any] = {
+    "version": 2,
+    "boot": "b1",
+    "disks": {
+        KEY: VERSION_1["disks"][KEY]
+        | {
+            "returns": {"write_iops_sec": 7},
+            "theirs": True,
+            "kept": True,
+            "fought": 3,
+            "fought_at": "2026-11-20T12:00:00+00:00",
+        },
+        "damaged": 7,
+    },
+    "holds": {
+        KEY: {
+            "disk": {
+                "key": KEY,
+                "guest_uuid": GUEST,
+                "guest_name": "instance-00000001",
+                "project": "76f321b2fd294e5fa90eb0525110f9e2",
+                "target": "vdb",
+                "pool": "volumes",
+                "image": f"volume-{VOLUME}",
+                "volume_id": VOLUME,
+            },
+            "limits": None,
+            "since": "2026-11-20T12:00:00+00:00",
+            "until": "2026-11-20T14:00:00+00:00",
+            "by": "root (ann)",
+            "why": "a restore",
+        },
+    },
+}
+
+
+def test_a_memory_of_version_2_is_read_whole_and_nothing_in_it_was_a_specs_own_word(state: State) -> None:
+    """It did not say so; taken for a spec's, limits of a rule would be let go by what the region approved of."""
+    limits = Limits(total_iops_sec=250)
+    memory = loaded(state, json.dumps(VERSION_2))
+    assert memory == Memory(
+        {
+            KEY: Remembered(
+                limits,
+                NOON,
+                NOON + timedelta(minutes=5),
+                limits,
+                "3:2:volumes/v",
+                returns=Limits(write_iops_sec=7),
+                theirs=True,
+                fought=3,
+                fought_at=NOON,
+                kept=True,
+                by_spec=False,
+            )
+        },
+        {KEY: replace(HOLD, limits=None)},
+    )
+
+
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2], ids=["1", "2"])
+def test_an_older_memory_is_written_as_the_present_one(state: State, old: dict[str, Any]) -> None:
+    memory = loaded(state, json.dumps(old))
+    assert json.loads(state.memory.read_text())["version"] == old["version"], "reading it writes nothing"
     assert memory is not None
     state.save_memory(memory)
-    assert json.loads(state.memory.read_text())["version"] == 2
+    assert json.loads(state.memory.read_text())["version"] == 3
     assert state.load_memory() == memory
 
 

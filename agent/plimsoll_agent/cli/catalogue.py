@@ -23,7 +23,7 @@ from plimsoll_agent.cli.regional import compared, write_region
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError, Unanswered, Unreachable, UsageError
 from plimsoll_agent.refreshdir import Notes, RefreshDir
-from plimsoll_agent.report import printable
+from plimsoll_agent.report import ago, minute, printable
 
 LOG = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class CatalogueRefresh(_CatalogueCommand):
             if notes.waits(now) and not at_once and notes.until is not None:
                 LOG.error(
                     "nobody is asked before %s, after %s: %s; at once: plimsoll catalogue refresh --now",
-                    catalogue_words.minute(notes.until),
+                    minute(notes.until),
                     catalogue_words.number(notes.failures, "failure"),
                     notes.trouble,
                 )
@@ -259,7 +259,7 @@ class CatalogueAge(_CatalogueCommand, lister.Lister):
             LOG.error(
                 "nothing new from %s since %s (old_after is %d s)",
                 printable(found.source),
-                catalogue_words.minute(found.issued),
+                minute(found.issued),
                 settings.catalogue.old_after,
             )
         parts: list[tuple[str, list[datetime]]] = [
@@ -283,7 +283,7 @@ class CatalogueAge(_CatalogueCommand, lister.Lister):
 def _moment(moment: datetime | None, now: datetime) -> object:
     if moment is None:
         return None
-    return Shown(moment.isoformat(timespec="seconds"), catalogue_words.ago(moment, now))
+    return Shown(moment.isoformat(timespec="seconds"), ago(moment, now))
 
 
 class CatalogueDiff(_CatalogueCommand):

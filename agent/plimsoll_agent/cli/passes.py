@@ -174,9 +174,7 @@ class Enforce(_Pass):
         settings = self.settings(parsed_args)
         mode = _mode(parsed_args, settings, by_hand)
         if parsed_args.refresh and mode is Mode.PLAN:
-            raise UsageError(
-                "--refresh keeps what Cinder says, a dry run nothing; see: plimsoll catalogue diff"
-            )
+            raise UsageError("--refresh keeps what Cinder says, a dry run nothing; see: plimsoll catalogue diff")
         if parsed_args.refresh and settings.catalogue.source == "none":
             raise UsageError("--refresh has nobody to ask: [catalogue] source is none")
         ended = self.do(parsed_args, settings, by_hand, mode, sure=parsed_args.yes, refresh=parsed_args.refresh)
