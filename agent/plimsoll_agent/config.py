@@ -133,7 +133,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             default=60.0,
             min=1.0,
             max=3600.0,
-            help="Seconds that one plimsoll catalogue refresh may take in all.",
+            help="Seconds that one plimsoll catalogue refresh may take in all; with --region-file, each of its"
+            " calls.",
         ),
         cfg.StrOpt(
             "cloud",

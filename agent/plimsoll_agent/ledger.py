@@ -53,7 +53,7 @@ class Ledger:
             return Memory()
 
     def approved(self, *, look_only: bool) -> str | None:
-        """The edition of the rules that a person approved of."""
+        """The edition of rules and catalogue that a person approved of."""
         try:
             approval = self._state.load_approval()
         except CorruptState as error:

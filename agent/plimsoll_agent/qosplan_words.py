@@ -27,9 +27,6 @@ from plimsoll_agent.reason import Unknown
 from plimsoll_agent.report import limits_change_words, printable, short_limits, words
 
 _NO_SPEC = "none"
-NOT_IN_FORCE_YET = (
-    "Attached volumes follow where plimsoll enforces, at its first pass after a refresh of the catalogue."
-)
 
 
 def step_line(step: Step) -> str:

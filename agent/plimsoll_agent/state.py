@@ -62,7 +62,8 @@ APPROVAL = StateFile(
     "approval.json",
     owner="``approve``",
     version=1,
-    what="the state of the rules that was approved, until a pass over the whole node went through with it",
+    what="the state of rules, QoS specs and types that was approved, until a pass over the whole node went through"
+    " with it",
     corrupt="set aside; nothing is approved",
     missing="nothing is approved",
 )
@@ -105,7 +106,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The edition of the rules that a person approved of."""
+    """The edition of rules and catalogue that a person approved of."""
 
     edition: str
     by: str

@@ -68,7 +68,8 @@ class CatalogueRefresh(_CatalogueCommand):
         region.add_argument(
             "--approve",
             metavar="EDITION",
-            help="let through on all nodes what these specs and types want, where the brake would stop it",
+            help="let through on all nodes what these specs and types want, where the brake would stop it; EDITION is"
+            " in the last line of this command",
         )
         region.add_argument(
             "--valid-for", metavar="SECONDS", type=int, help="nodes take the file for so long; default: for ever"

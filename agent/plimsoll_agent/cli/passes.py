@@ -16,6 +16,7 @@ from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
 from plimsoll_agent.passes import Mode, tell_sightings
+from plimsoll_agent.reason import Unknown
 
 LOG = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class _Ended:
 
     def of_plan(self) -> int:
         """0 nothing to change, 2 changes, 1 trouble."""
-        if self._passed.failures or not self._sound:
+        if self._passed.failures or not self._sound or isinstance(self._passed.situation.catalogue, Unknown):
             return 1
         return 2 if self._passed.count(Kind.PLANNED, Kind.WAITS) else 0
 
@@ -147,8 +148,8 @@ class Enforce(_Pass):
     Nothing is written while the mode is observe, which is what is shipped: set ``mode = enforce`` in the
     settings, or say ``--mode enforce``. Limits that are given here are a decision too, and need neither.
 
-    Exit status: 0 nothing failed or waits, 3 some is not as wanted, 1 nothing is, or many changes need an approval,
-    64 usage.
+    Exit status: 0 nothing failed or waits, 3 some is not as wanted, or what is wanted is not well known, 1 nothing
+    is, or many changes need an approval, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -164,8 +165,8 @@ class Enforce(_Pass):
         parser.add_argument(
             "--refresh",
             action="store_true",
-            help="first let plimsoll catalogue refresh ask Cinder, as its own user; where it fails, the pass goes on"
-            " with what was said last, and ends with status 3",
+            help="first let plimsoll catalogue refresh ask Cinder, or read the region's file, as its own user; where"
+            " it fails, the pass goes on with what was said last, and ends with status 3",
         )
         return parser
 
