@@ -76,8 +76,6 @@ class Ways:
         (place / "plimsoll.conf").write_text(
             f"[DEFAULT]\nmode = enforce\nstate_dir = {place}/state\nrules_file = {place}/rules.yaml\n"
             f"[libvirt]\nuri = {self._uri}\n[catalogue]\nsource = {source}\ndirectory = {place}\n"
-            # Else all that Cinder wants of disks that were met before it was asked would wait for an approval.
-            "[brake]\npercent = 100\n"
         )
 
     def _write_catalogue(self, place: Path, way: Way, keys: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.qosspec import Consumer, QosSpec
 from tests.lab.cloud import Cloud, Guest, ports
 from tests.lab.node import Node
-from tests.looking import in_force, put
+from tests.looking import in_force
 
 pytestmark = pytest.mark.shared
 
@@ -30,7 +30,6 @@ NOT_IN_A_PASS = ("requests", "urllib3", "http.client", "ssl", "keystoneauth1", "
 # The C library asks there for the name of a user; nobody but this machine listens.
 NAME_SERVICE = "/var/run/nscd/socket"
 RULES = "rules:\n  - {name: own, match: {pool: vms}, override: true, limits: {total_iops_sec: 300}}\n"
-WANTED = Limits(total_iops_sec=500)
 
 
 @dataclass(frozen=True)
@@ -52,17 +51,21 @@ def guest(guests: Guests) -> Guest:
 
 @pytest.fixture
 def node(tmp_path: Path, cloud: Cloud, guest: Guest) -> Node:
-    """It knows what Cinder said of its volumes: a type with a limit per GiB, so that sizes are asked for too."""
+    """It has met the guest's volume."""
     node = Node(tmp_path, cloud, RULES)
     node.use_cinder(cloud)
     assert node.run("enforce", "--mode=observe", "--guest", guest.uuid).status in (0, 3)
+    return node
+
+
+def cinder_said(node: Node, iops_per_gib: int) -> None:
+    """Of all volumes that the node has met; per GiB, so that a pass asks for sizes too."""
     met = sightings.load(node.state.sightings)
     assert met is not None
-    spec = QosSpec("s", "gold", Consumer.FRONT_END, {"total_iops_sec_per_gb": "500"})
+    spec = QosSpec("s", "gold", Consumer.FRONT_END, {"total_iops_sec_per_gb": str(iops_per_gib)})
     type, now = VolumeType("t", "gold", spec.id), datetime.now(UTC)
     volumes = {id: Volume(type.id, frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}
     catalogue.save(node.catalogue, Catalogue(1, now, "lab", {spec.id: spec}, {type.id: type}, volumes))
-    return node
 
 
 def enforce_traced(node: Node, guest: Guest) -> Trace:
@@ -87,24 +90,26 @@ def enforce_traced(node: Node, guest: Guest) -> Trace:
 def test_a_pass_with_a_catalogue_talks_to_libvirt_alone(
     node: Node, guest: Guest, cloud: Cloud, hypervisor: Libvirt
 ) -> None:
+    cinder_said(node, 500)
     trace = enforce_traced(node, guest)
-    assert in_force(hypervisor, guest.uuid, "vdb") == WANTED, "it went by the catalogue"
+    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=500), "it went by the catalogue"
     assert trace.families == {"AF_UNIX"}
     assert trace.peers - {NAME_SERVICE} == {str(cloud.layout.libvirt_socket)}
 
 
 def test_a_pass_with_a_catalogue_has_no_http_client_and_no_keys(node: Node, guest: Guest) -> None:
+    cinder_said(node, 500)
     modules = enforce_traced(node, guest).modules
     assert {name for name in modules if name.startswith(tuple(f"{one}." for one in NOT_IN_A_PASS))} == set()
     assert modules & {*NOT_IN_A_PASS} == set()
 
 
-def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(
-    node: Node, guest: Guest, cloud: Cloud, hypervisor: Libvirt
-) -> None:
-    put(hypervisor, guest.uuid, "vdb", Limits(total_iops_sec=50))
+def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
+    cinder_said(node, 500)
+    assert node.run("enforce", "--yes", "--guest", guest.uuid).status == 0
+    cinder_said(node, 900)
     trace = enforce_traced(node, guest)
-    assert in_force(hypervisor, guest.uuid, "vdb") == WANTED
+    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=900)
     asked = {int(peer) for peer in trace.peers if peer.isdecimal()}
     assert asked, "strace sees what goes over the network"
     first, last = ports.CEPH_DAEMONS
