@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -56,7 +58,7 @@ def gather(api: CloudApi, agenda: Agenda, known: Lists | None, host: str) -> Gat
     trouble: PlimsollError | None = None
     try:
         reader = VolumeReader(api, {type.name: type.id for type in types.values()})
-        for id, told in _volumes(reader, (*agenda.unknown, *agenda.again)):
+        for id, told in chain(_unknown(reader, agenda.unknown), _again(reader, agenda.again)):
             volumes[id] = told
         if agenda.servers:
             guests = dict(entry for page in server_pages(api, host) for entry in page)
@@ -150,8 +152,20 @@ class NotFiltered(Exception):
     """Cinder, or its policy, does not let many volumes be asked for by their ids in one call."""
 
 
-def _volumes(reader: VolumeReader, ids: Sequence[str]) -> Iterator[tuple[str, TypeOf]]:
-    """What is answered about these volumes, within so many calls."""
+def _again(reader: VolumeReader, ids: Sequence[str]) -> Iterator[tuple[str, TypeOf]]:
+    """What is answered about volumes that were known: two calls at the most, nothing hangs on them."""
+    found: dict[str, TypeOf | None] = {}
+    if len(ids) > 1:
+        with suppress(NotFiltered):
+            found = reader.some(ids)
+    for id in [*found, *[id for id in ids if id not in found][:1]]:
+        told = found[id] if id in found else reader.one(id)
+        if told is not None:
+            yield id, told
+
+
+def _unknown(reader: VolumeReader, ids: Sequence[str]) -> Iterator[tuple[str, TypeOf]]:
+    """What is answered about volumes that nobody knows yet, within so many calls."""
     left = [id for id in ids if _UUID.fullmatch(id)]
     calls = MOST_CALLS
     alone: list[str] = []

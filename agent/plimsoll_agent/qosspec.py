@@ -165,8 +165,10 @@ def _with_lengths(keys: Mapping[str, str | None], limits: Limits) -> Limits:
     """Nova drops the lengths, so one that is no number, or has no burst, costs the volume nothing else."""
     for base in BASES:
         key = f"{base}_max_length"
+        if key not in keys:
+            continue
         with suppress(ValueError):
-            limits = Limits.from_mapping(limits.full_set() | {key: libvirts_number(key, keys.get(key)) or 0})
+            limits = Limits.from_mapping(limits.full_set() | {key: libvirts_number(key, keys[key]) or 0})
     return limits
 
 

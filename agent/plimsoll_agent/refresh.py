@@ -18,6 +18,8 @@ from plimsoll_agent.sightings import Sighting, Sightings
 MOST_UNKNOWN = 1000
 """Unknown volumes asked for in one run; the rest is for the next one."""
 RARELY = timedelta(days=1)
+AGAIN = 50
+"""Known volumes asked for again in one run, which is one call."""
 # A timer with jitter may come somewhat early; it must not leave a whole interval out for that.
 _EARLY = 0.9
 # Between the clock of the region's machine and a node's, and for a clock that was set back.
@@ -91,12 +93,14 @@ def agenda(
     again: list[str] = []
     if lists:  # not more often than these, however often somebody starts a refresh
         known = sorted((volumes[id].read, id) for id in marks.keys() - set(unknown))
-        stale = [id for read, id in known if _over(RARELY, read, now)]
+        stale = any(_over(RARELY, read, now) for read, _ in known)
         missing = [id for _, id in known if volumes[id].missing]
         hoped = [
             id for id in missing if at_once or _doubled(volumes[id].read, min(marks[id].values()), now, interval)
         ]
-        again = list(dict.fromkeys(hoped + stale))[: MOST_UNKNOWN if at_once else 1]
+        # With the first that is stale go those that will be soon: a call for many costs as much as one for it alone.
+        oldest = [id for _, id in known] if stale else []
+        again = list(dict.fromkeys(hoped + oldest))[:AGAIN]
     return Agenda(
         lists,
         tuple(unknown[:MOST_UNKNOWN]),
