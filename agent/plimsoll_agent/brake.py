@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plimsoll_agent.catalogue import Catalogue
-from plimsoll_agent.changes import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.decide import Remembered, Situation, Wants
+from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Outcome
 from plimsoll_agent.reason import BY_A_PERSON, Reason
@@ -87,12 +87,12 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
 
 
 def _approved_for_the_region(reason: Reason, remembered: Remembered, situation: Situation) -> bool:
-    """Whether one spec's word becomes another's, and the region approved of these very specs and types.
+    """Whether a type's QoS spec says something else now, and the region approved of these very specs and types.
 
-    Of what rules make of them, or made until now, it knows nothing.
+    Of what rules make of them, or made until now, it knows nothing, nor of volumes that are given another type.
     """
     catalogue = situation.catalogue
-    if not (reason.of_spec and remembered.by_spec) or not isinstance(catalogue, Catalogue):
+    if reason.of_type is None or reason.of_type != remembered.by_type or not isinstance(catalogue, Catalogue):
         return False
     return bool(catalogue.approved) and catalogue.edition in catalogue.approved
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from plimsoll_agent.catalogue import Catalogue
+from plimsoll_agent.direction import Direction, direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
@@ -41,8 +42,8 @@ class Remembered:
     fought_at: datetime | None = None
     kept: bool = False
     """An enforcing pass had it in force: to want something else is to change it for the guest."""
-    by_spec: bool = False
-    """``wanted`` was a QoS spec's own word: where it becomes another one, no rule has changed."""
+    by_type: str | None = None
+    """The volume type whose QoS spec wanted it, which no rule bounded; None for another's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +131,10 @@ class Decision:
         return said.limits if isinstance(said, Wants) and said.reason.code is not Code.COMMAND_LINE else None
 
     @property
-    def by_spec(self) -> bool:
-        """Whether it is a QoS spec's own word that the sources want."""
+    def by_type(self) -> str | None:
+        """The volume type whose QoS spec's own word it is that the sources want."""
         said = self.aside or self.wanted
-        return isinstance(said, Wants) and said.reason.of_spec
+        return said.reason.of_type if isinstance(said, Wants) else None
 
     def and_then(self, asked: str, answer: Answer) -> Decision:
         """The decision after one more was asked; a silent one leaves it as it is."""
@@ -206,5 +207,11 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
     remembered = situation.ours(disk)
     if remembered is None or remembered.returns is None or isinstance(decision.wanted, Wants):
         return decision
+    if isinstance(decision.wanted, Unknown) and not _tightens(disk, remembered.returns):
+        return decision  # the hold's limits stay: what is to come after them nobody knows
     ended = decision.and_then("hold", Wants(remembered.returns, because(Code.HOLD_ENDED)))
     return replace(ended, aside=decision.wanted)
+
+
+def _tightens(disk: Disk, limits: Limits) -> bool:
+    return isinstance(disk.in_force, Limits) and direction(disk.in_force, limits) is Direction.TIGHTEN

@@ -151,7 +151,7 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
                 taken.after,
                 attachment=None,
                 kept=wanted is not None,
-                by_spec=taken.reason.of_spec,
+                by_type=taken.reason.of_type,
             )
     return ours
 
@@ -206,8 +206,8 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         return remembered  # that pass came to remember it, and was killed before it told the record
     if change.reason.code not in BY_A_PERSON:
         since = remembered.since if remembered.wanted == change.after else now
-        by_spec = remembered.by_spec if change.reason.code is Code.WANTED_BEFORE else change.reason.of_spec
-        remembered = replace(remembered, wanted=change.after, since=since, kept=True, by_spec=by_spec)
+        by_type = remembered.by_type if change.reason.code is Code.WANTED_BEFORE else change.reason.of_type
+        remembered = replace(remembered, wanted=change.after, since=since, kept=True, by_type=by_type)
     return _after(change, remembered, now)
 
 
@@ -253,9 +253,9 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     counts = (decision.aside is None or after.wanted is None) and disk.key not in sight.braked
     if says is not None and counts:
         since = after.since if says == after.wanted else now
-        after = replace(after, wanted=says, since=since, by_spec=decision.by_spec)
+        after = replace(after, wanted=says, since=since, by_type=decision.by_type)
     elif wanted.reason.code is Code.RULE_UNMANAGES:
-        after = replace(after, by_spec=False)
+        after = replace(after, by_type=None)
     put = sight.put.get(disk.key)
     in_force = disk.in_force if put is None else put.after
     right = isinstance(wanted, Wants) and in_force == wanted.limits
@@ -282,7 +282,7 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
     # Made anew: what was put there is gone, what was wanted is not.
     if known is None:
         return fresh
-    return replace(fresh, wanted=known.wanted, since=known.since, kept=known.kept, by_spec=known.by_spec)
+    return replace(fresh, wanted=known.wanted, since=known.since, kept=known.kept, by_type=known.by_type)
 
 
 def _held(disk: Disk, remembered: Remembered) -> Remembered:

@@ -12,6 +12,8 @@ from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.reason import Code, Reason
 
+_CONTRADICTIONS = (Code.TYPE_NOT_LISTED, Code.SPEC_HIDDEN, Code.SPEC_NOT_LISTED, Code.QOS_SPEC_UNREADABLE)
+
 
 class Kind(StrEnum):
     """How a disk came out of a pass."""
@@ -101,6 +103,13 @@ class PassReport:
 
     def count(self, *kinds: Kind) -> int:
         return sum(outcome.result.kind in kinds for outcome in self.outcomes)
+
+    @property
+    def doubts(self) -> int:
+        """Disks that are left alone because the catalogue contradicts itself, or what it said of them before."""
+        memory = self.situation.memory
+        codes = [(outcome.disk.key, outcome.result.reason.code) for outcome in self.outcomes]
+        return sum(code in _CONTRADICTIONS or (code is Code.VOLUME_MISSING and key in memory) for key, code in codes)
 
     @property
     def failures(self) -> int:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll_agent.apply import Applier
-from plimsoll_agent.brake import Brake, braked, edition
+from plimsoll_agent.brake import Brake, braked
 from plimsoll_agent.catalogue import VolumeType
 from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Situation, Source, Unmanaged, Wants, decide
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.gate import Gate
 from plimsoll_agent.hypervisor import Hypervisor
@@ -95,7 +96,8 @@ def run_pass(
             outcomes = applier.apply(outcomes, tell)
         finally:  # also of a pass that was interrupted: what was put in force is ours
             notes += sight.keep(ledger, outcomes, applier)
-        if scope.everything and caution.brake is not None and caution.brake.approved == edition(situation):
+        if scope.everything and caution.brake is not None and caution.brake.approved is not None:
+            # Used up, or given for another state of rules and catalogue than there is now.
             with _noting(notes, Code.NOT_REMEMBERED):
                 ledger.use_up_approval()
     else:
@@ -173,7 +175,9 @@ def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
         return waits
     before = Wants(remembered.wanted, because(Code.WANTED_BEFORE, edition=stop.edition))
     change = change_for(outcome.disk, replace(outcome.decision, wanted=before), situation)
-    return waits if change is None else replace(outcome, change=change, result=Result(Kind.PLANNED, change.reason))
+    if change is None or change.direction is not Direction.TIGHTEN:  # a guard sets nothing free
+        return waits
+    return replace(outcome, change=change, result=Result(Kind.PLANNED, change.reason))
 
 
 def _through(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -109,9 +109,11 @@ class Reason:
         return hash((self.code, tuple(sorted((name, str(fact)) for name, fact in self.facts.items()))))
 
     @property
-    def of_spec(self) -> bool:
-        """A QoS spec's own word, which no rule bounds."""
-        return self.code is Code.QOS_SPEC and not {"floor", "ceiling"} & self.facts.keys()
+    def of_type(self) -> str | None:
+        """The volume type whose QoS spec's own word it is, which no rule bounds; None for all else."""
+        if self.code is not Code.QOS_SPEC or {"floor", "ceiling"} & self.facts.keys():
+            return None
+        return str(self.facts.get("type"))
 
     def as_record(self) -> dict[str, object]:
         return {"code": self.code.value, **self.facts}

@@ -360,7 +360,7 @@ def state_words(outcome: Outcome) -> str:
         return how if change.cause in BY_OTHERS else f"behind: {how}"
     if result.kind is Kind.LEFT_ALONE:
         drift = "; set behind libvirt's back" if disk.drifted else ""
-        if result.reason.code is Code.NO_LIMIT:
+        if result.reason.code is Code.NO_LIMIT and disk.in_force == Limits():
             return f"no-limit{drift}"
         return f"left alone: {words(result.reason)}{drift}"
     return words(result.reason)

@@ -78,7 +78,8 @@ def sight(
         if disk.guest.extra_specs is None and disk.guest.by_nova:
             mark = _mark(boot, str(disk.guest.run))
             old = before.guests.get(disk.guest.uuid)
-            guests[disk.guest.uuid] = old if old is not None and old.mark == mark else Sighting(mark, now)
+            same = old is not None and old.mark == mark and old.since <= now
+            guests[disk.guest.uuid] = old if old is not None and same else Sighting(mark, now)
     return Sightings(volumes, guests)
 
 
@@ -89,6 +90,8 @@ def _sighted(disk: Disk, before: Sighting | None, ours: Limits | None, now: date
         return Sighting(_mark(boot, disk.attachment, 0), now, came_with=in_force)
     if before.came_with is None:
         before = replace(before, came_with=in_force)
+    if before.since > now:  # a clock that was ahead must not make it doubtful for as long
+        before = replace(before, since=now)
     if in_force is None or in_force in (ours or before.came_with, before.found):
         return before
     return Sighting(_mark(boot, disk.attachment, stirred + 1), now, stirred + 1, in_force, before.came_with)

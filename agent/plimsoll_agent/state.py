@@ -343,7 +343,7 @@ def _memory_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
 def _memory_from_2(envelope: dict[str, Any]) -> dict[str, Any]:
     """Version 2 did not know whose word it was that was wanted."""
     disks = {
-        key: old | {"by_spec": False} if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()
+        key: old | {"by_type": None} if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()
     }
     return envelope | {"version": 3, "disks": disks}
 
@@ -358,7 +358,7 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         "returns": _limits_data(remembered.returns),
         "theirs": remembered.theirs,
         "kept": remembered.kept,
-        "by_spec": remembered.by_spec,
+        "by_type": remembered.by_type,
         "fought": remembered.fought,
         "fought_at": None if remembered.fought_at is None else remembered.fought_at.isoformat(),
     }
@@ -366,8 +366,8 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
 
 def _remembered(value: Any, same_run: bool) -> Remembered:
     attachment, fought = value["attachment"], value["fought"]
-    theirs, kept, by_spec = value["theirs"], value["kept"], value["by_spec"]
-    if not all(isinstance(whose, bool) for whose in (theirs, kept, by_spec)):
+    theirs, kept, by_type = value["theirs"], value["kept"], value["by_type"]
+    if not isinstance(theirs, bool) or not isinstance(kept, bool):
         raise ValueError("whose limits they were is not said")
     if type(fought) is not int or fought not in range(10**9):
         raise ValueError("how often they were fought for is no number")
@@ -380,7 +380,7 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         returns=_limits_or_none(value["returns"]),
         theirs=theirs,
         kept=kept,
-        by_spec=by_spec,
+        by_type=None if by_type is None else _text(by_type),
         fought=fought,
         fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )

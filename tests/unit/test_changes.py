@@ -9,8 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plimsoll_agent.changes import Change, Direction, change_for, cut_by_more_than_half, direction
+from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Answer, Decision, Remembered, Unmanaged, Wants
+from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown, because

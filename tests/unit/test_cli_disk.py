@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from plimsoll_agent import config
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.cli.disk import DiskExplain, DiskList, DiskShow
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import decide
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.hypervisor import GuestRef

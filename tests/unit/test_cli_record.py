@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent import history
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.cli.record import Following, moment, selected
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Entry, Event, Happening, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.errors import UsageError

@@ -34,7 +34,7 @@ THEIRS = Remembered(
     3,
     NOON,
     kept=True,
-    by_spec=True,
+    by_type="gold",
 )
 MEMORY = Memory(
     {DISK.key: THEIRS, OTHER.key: replace(THEIRS, wanted=None, put=None, returns=None, fought=0, fought_at=None)},
@@ -60,7 +60,7 @@ def whole(state: State) -> Mapping[str, Any]:
     second = third | {
         "version": 2,
         "disks": {
-            key: {name: part for name, part in entry.items() if name != "by_spec"}
+            key: {name: part for name, part in entry.items() if name != "by_type"}
             for key, entry in third["disks"].items()
         },
     }
@@ -107,7 +107,7 @@ def judge(content: bytes, outcome: Outcome) -> None:
         for part in ("wanted", "put", "returns"):
             _same(getattr(remembered, part), written["disks"][key].get(part))
         assert remembered.theirs is written["disks"][key].get("theirs", False)
-        assert not remembered.by_spec or written["disks"][key]["by_spec"] is True
+        assert remembered.by_type == written["disks"][key].get("by_type")
     for key, hold in outcome.holds.items():
         assert hold.disk.key == key
         _same(hold.limits, written["holds"][key]["limits"])

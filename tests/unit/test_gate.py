@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Unreachable
 from plimsoll_agent.gate import BLOCKING_CHECKS, Ask, ClusterHealth, Gate
 from plimsoll_agent.limits import Limits

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.changes import Change, direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Decision, Remembered, Unmanaged, Wants
+from plimsoll_agent.direction import direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold
@@ -402,55 +403,55 @@ def test_during_a_hold_what_the_sources_wanted_before_it_stays_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "by_spec"),
+    ("reason", "by_type"),
     [
-        (SPEC, True),
-        (because(Code.QOS_SPEC, **SPEC.facts, ceiling="night"), False),
-        (because(Code.QOS_SPEC, **SPEC.facts, floor="least"), False),
-        (because(Code.FLAVOR, flavor="m1.large"), False),
-        (because(Code.RULE, rule="r"), False),
+        (SPEC, "gold"),
+        (because(Code.QOS_SPEC, **SPEC.facts, ceiling="night"), None),
+        (because(Code.QOS_SPEC, **SPEC.facts, floor="least"), None),
+        (because(Code.FLAVOR, flavor="m1.large"), None),
+        (because(Code.RULE, rule="r"), None),
     ],
     ids=["spec", "ceiling", "floor", "flavor", "rule"],
 )
-def test_a_specs_own_word_is_remembered_as_one_and_no_other(reason: Reason, by_spec: bool) -> None:
+def test_a_specs_own_word_is_remembered_as_one_and_no_other(reason: Reason, by_type: str | None) -> None:
     """What the region approved of is one spec's word for another's, not what rules made of them."""
-    for old in (OLD, replace(OLD, by_spec=True)):
+    for old in (OLD, replace(OLD, by_type="gold")):
         new = after(Decision(Wants(LIMITS, reason), ()), old)
-        assert new == replace(OLD, seen=NOON, by_spec=by_spec), "wanted since then, though by another"
+        assert new == replace(OLD, seen=NOON, by_type=by_type), "wanted since then, though by another"
 
 
-@pytest.mark.parametrize("by_spec", [True, False])
+@pytest.mark.parametrize("by_type", ["gold", None])
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
-def test_whose_word_it_was_is_known_while_nobody_says_another(decision: Decision, by_spec: bool) -> None:
-    old = replace(OLD, by_spec=by_spec)
+def test_whose_word_it_was_is_known_while_nobody_says_another(decision: Decision, by_type: str | None) -> None:
+    old = replace(OLD, by_type=by_type)
     assert after(decision, old) == replace(old, seen=NOON)
 
 
-@pytest.mark.parametrize(("said", "before"), [(BY_SPEC, False), (WANTS, True)])
-def test_what_does_not_count_yet_does_not_say_whose_word_it_was(said: Decision, before: bool) -> None:
+@pytest.mark.parametrize(("said", "before"), [(BY_SPEC, None), (WANTS, "gold")])
+def test_what_does_not_count_yet_does_not_say_whose_word_it_was(said: Decision, before: str | None) -> None:
     """Of a disk that is braked, or held, the old limits are still to be weighed as whose they were."""
-    old = replace(OLD, wanted=OTHERS, put=OTHERS, by_spec=before)
+    old = replace(OLD, wanted=OTHERS, put=OTHERS, by_type=before)
     assert after(said, old, braked=True) == replace(old, seen=NOON)
     held = replace(old, returns=LIMITS)
     assert after(replace(HELD, aside=said.wanted), held) == replace(held, seen=NOON)
     new = after(replace(HELD, aside=said.wanted))
     assert new is not None
-    assert new.by_spec is not before, "of a disk of which nothing was wanted yet it counts at once"
+    assert new.by_type != before, "of a disk of which nothing was wanted yet it counts at once"
 
 
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
 def test_a_disk_attached_anew_is_still_known_by_whose_word_it_was(decision: Decision) -> None:
     """It is so for a pass at least: Cinder has to be asked for every new attachment."""
     again = replace(DISK, node="9", defined=OTHERS, in_force=OTHERS)
-    new = after(decision, replace(OLD, by_spec=True), disk=again)
+    new = after(decision, replace(OLD, by_type="gold"), disk=again)
     assert new is not None
-    assert (new.wanted, new.by_spec) == (LIMITS, True)
+    assert (new.wanted, new.by_type) == (LIMITS, "gold")
 
 
 def test_a_change_that_took_says_whose_word_it_was() -> None:
-    assert took(an_open(reason=SPEC), None).by_spec
-    before = replace(OLD, wanted=OTHERS, put=OTHERS, by_spec=True)
-    assert not took(an_open(reason=because(Code.RULE, rule="r")), before).by_spec
+    assert took(an_open(reason=SPEC), None).by_type == "gold"
+    before = replace(OLD, wanted=OTHERS, put=OTHERS, by_type="gold")
+    assert took(an_open(reason=because(Code.RULE, rule="r")), before).by_type is None
 
 
 # --- holds, and what was kept

@@ -459,6 +459,10 @@ def test_an_approval_lets_just_this_catalogue_through(many: Cloud) -> None:
     many.edit(replace(GOLD, keys={"total_iops_sec": "3"}))
     assert stopped(many.node.run()) == (20, 20), "somebody edited it again meanwhile"
     slip(many)
+    again = many.node.run()
+    assert stopped(again) == (20, 20), "and it went with the specs that it was given for"
+    assert again.braked is not None
+    many.node.approve(again.braked.edition)
     assert stopped(many.node.run()) is None
     assert set(in_force(many.node)) == {SLIP}
     assert many.node.state.load_approval() is None, "it is used up"
@@ -610,3 +614,101 @@ def test_the_first_limits_of_volumes_that_were_just_met_are_no_change_of_what_is
     cloud.refresh()
     assert stopped(cloud.node.run()) is None
     assert set(in_force(cloud.node)) == {RICH}
+
+
+# --- what is not known sets nothing free
+
+
+@pytest.mark.parametrize("lost", ["the catalogue", "the volume"])
+def test_a_hold_that_ends_while_nobody_knows_cinders_word_loosens_nothing(
+    cloud: Cloud, node: Node, lost: str
+) -> None:
+    """What was there before it is of old: Cinder may have cut it since."""
+    node.hold(1, "vda", SLIP, timedelta(minutes=7))
+    node.run()
+    assert in_force(node) == [SLIP, RICH]
+    if lost == "the catalogue":
+        node.catalogue = LOST
+    else:
+        node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], SLIP)
+    for _ in range(3):
+        node.run()
+    assert in_force(node)[0] == SLIP
+    cloud.refresh()
+    node.run()
+    assert in_force(node) == [RICH] * 2, "and when it is known again, that"
+
+
+def test_a_hold_that_ends_while_nobody_knows_may_tighten(cloud: Cloud, node: Node) -> None:
+    node.hold(1, "vda", Limits(total_iops_sec=9000), timedelta(minutes=7))
+    node.run()
+    node.catalogue = LOST
+    node.run()
+    node.run()
+    assert in_force(node) == [RICH] * 2
+
+
+def test_a_disk_that_came_back_with_the_new_limits_is_not_loosened_while_the_others_are_braked(many: Cloud) -> None:
+    """Nova attaches with the spec as it is now, but for the lengths: the brake's guard must not take that away."""
+    keys = {"total_iops_sec": "30", "total_iops_sec_max": "60", "total_iops_sec_max_length": "5"}
+    many.edit(replace(GOLD, keys=keys))
+    assert stopped(many.node.run()) == (20, 20)
+    novas = Limits(total_iops_sec=30, total_iops_sec_max=60)
+    many.node.hypervisor.restart(many.node.hypervisor.by_uuid[uuid_of(3)], novas)
+    many.node.run()
+    many.refresh()
+    many.node.run()
+    assert many.node.disk(3).in_force == novas
+    many.node.hypervisor.restart(many.node.hypervisor.by_uuid[uuid_of(4)], Limits())
+    many.node.run()
+    many.refresh()
+    many.node.run()
+    assert many.node.disk(4).in_force == RICH, "one that came back without any is guarded"
+
+
+def test_a_regions_approval_is_none_of_volumes_that_are_given_another_type(many: Cloud) -> None:
+    """The specs and types that it was given for are the same still."""
+    many.edit(replace(GOLD, keys={"total_iops_sec": "1000"}))
+    approve_for_the_region(many)
+    assert stopped(many.node.run()) is None
+    many.type_of = {id_of(many.node.disk(number)): "bronze" for number in range(20)}
+    many.specs["bronze"] = BRONZE
+    many.refresh()
+    before = in_force(many.node)
+    assert stopped(many.node.run()) is None, "bronze is no cut by more than half"
+    many.type_of = dict.fromkeys(many.type_of, "gold")
+    many.refresh()
+    assert many.node.catalogue is not None
+    assert stopped(many.node.run()) == (20, 20), "and gold is looser"
+    assert set(before) == {Limits(total_iops_sec=1000)}
+
+
+@pytest.mark.parametrize(
+    "contradict",
+    [
+        lambda known: replace(known, specs={}),
+        lambda known: replace(known, types={}),
+        lambda known: replace(known, volumes={id: replace(one, missing=True) for id, one in known.volumes.items()}),
+    ],
+    ids=["no specs", "no types", "no volumes"],
+)
+def test_a_catalogue_that_contradicts_itself_or_what_was_known_is_a_doubt(
+    cloud: Cloud, node: Node, contradict: Callable[[Catalogue], Catalogue]
+) -> None:
+    """Nothing is limited any more as anybody wants it, and all ends well: nobody would notice."""
+    assert node.run().doubts == 0
+    node.catalogue = contradict(cloud.refresh())
+    report = node.run()
+    assert (report.doubts, in_force(node)) == (2, [RICH] * 2)
+
+
+def test_a_volume_that_cinder_never_knew_is_no_doubt(tmp_path: Path) -> None:
+    """Another program's disk with a serial: it would be one in every pass."""
+    cloud = a_cloud(tmp_path, guest(1, a_volume(1)))
+    cloud.node.run()
+    known = cloud.refresh()
+    cloud.node.catalogue = replace(
+        known, volumes={id: replace(one, missing=True) for id, one in known.volumes.items()}
+    )
+    report = cloud.node.run()
+    assert (codes(report), report.doubts) == ([Code.VOLUME_MISSING], 0)

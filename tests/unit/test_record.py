@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent import history
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.history import Fault, Flaw, Selection

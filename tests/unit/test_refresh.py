@@ -13,6 +13,7 @@ from plimsoll_agent.catalogue import Catalogue, Server, Volume, VolumeType
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.refresh import (
     AGAIN,
+    MOST_KNOWN,
     MOST_UNKNOWN,
     SKEW,
     Agenda,
@@ -112,6 +113,14 @@ def test_what_is_missing_is_asked_for_again_after_twice_the_time() -> None:
 
     assert [again(ago(hours=hours)) for hours in (0.5, 1, 2, 3.5)] == [False, False, False, True]
     assert due(known({"v": volume(missing=True)}), met({"v": "m"}), at_once=True).again == ("v",)
+
+
+def test_now_asks_for_all_known_volumes_though_they_were_read_just_now() -> None:
+    """Somebody who retyped volumes says --now, and would otherwise wait for a day."""
+    volumes = {f"v{number:04}": volume(read=ago(minutes=number + 1)) for number in range(MOST_KNOWN + 5)}
+    asked = due(known(volumes), met(dict.fromkeys(volumes, "m")), at_once=True)
+    assert asked.at_once
+    assert asked.again == tuple(sorted(volumes, reverse=True)[:MOST_KNOWN])  # the oldest first
 
 
 def test_more_unknown_volumes_than_a_run_may_ask_for_wait() -> None:

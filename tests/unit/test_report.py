@@ -15,8 +15,9 @@ import pytest
 import plimsoll_agent
 from plimsoll_agent import report
 from plimsoll_agent.catalogue import Catalogue
-from plimsoll_agent.changes import Change, direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Answer, Decision, Silent, Step, Unmanaged, Wants
+from plimsoll_agent.direction import direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
@@ -67,8 +68,8 @@ class Disks:
             result = Result(Kind.PLANNED, result)
         return Outcome(disk, Decision(Wants(after, reason), ()), change, result)
 
-    def staying(self, kind: Kind, reason: Reason, *, drifted: bool = False) -> Outcome:
-        disk = replace(self._disk(IOPS), defined=NODE if drifted else IOPS)
+    def staying(self, kind: Kind, reason: Reason, *, drifted: bool = False, limits: Limits = IOPS) -> Outcome:
+        disk = replace(self._disk(limits), defined=NODE if drifted else limits)
         answer = Wants(IOPS, reason) if kind is Kind.RIGHT else Unmanaged(reason)
         return Outcome(disk, Decision(answer, ()), None, Result(kind, reason))
 
@@ -245,8 +246,9 @@ def states() -> list[str]:
         disks.changing(NODE, IOPS, Code.WANTED_CHANGED),
         disks.changing(NODE, IOPS, Code.CHANGED_BY_ANOTHER),
         disks.changing(Limits(), IOPS, Code.BEHIND_LIBVIRT),
+        disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT), limits=Limits()),
+        disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT), limits=Limits(), drifted=True),
         disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT)),
-        disks.staying(Kind.LEFT_ALONE, because(Code.NO_LIMIT), drifted=True),
         disks.staying(Kind.LEFT_ALONE, EXEMPT),
         disks.staying(Kind.LEFT_ALONE, FOREIGN),
         disks.staying(Kind.LEFT_ALONE, because(Code.INCOMING)),

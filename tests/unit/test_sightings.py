@@ -304,3 +304,11 @@ def test_marks_are_found_by_the_volume_whoever_has_it() -> None:
     earlier: datetime = NOON - timedelta(hours=1)
     met = Sightings({"g1/v": Sighting("a", NOON), "g2/v": Sighting("b", earlier), "g1/w": Sighting("c", NOON)})
     assert met.marks_of_volumes() == {"v": {"a": NOON, "b": earlier}, "w": {"c": NOON}}
+
+
+def test_a_clock_that_was_ahead_makes_nothing_doubtful_for_as_long(watch: Watch) -> None:
+    watch.now = NOON + timedelta(days=1)
+    first = watch.look(DISK)
+    watch.now = NOON
+    again = watch.look(DISK)
+    assert (again.mark, again.since) == (first.mark, watch.now)

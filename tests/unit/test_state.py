@@ -35,7 +35,7 @@ KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
 OLD = Remembered(TIGHT, NOON, NOON + timedelta(minutes=5), Limits(read_iops_sec=9, group_name="g"), "3:2:volumes/v")
 FOUGHT = replace(
-    OLD, returns=Limits(write_iops_sec=7), theirs=True, kept=True, by_spec=True, fought=3, fought_at=NOON
+    OLD, returns=Limits(write_iops_sec=7), theirs=True, kept=True, by_type="gold", fought=3, fought_at=NOON
 )
 DISK = a_disk()
 HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
@@ -280,8 +280,8 @@ def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, 
         {"theirs": 1},
         {"kept": None},  # taken for never kept, a slip would come through
         {"kept": 1},
-        {"by_spec": None},
-        {"by_spec": 1},  # taken for a spec's word, the region's approval would cover what rules made of it
+        {"by_type": True},
+        {"by_type": 1},  # taken for a spec's word, the region's approval would cover what rules made of it
         {"fought": None},
         {"fought": "3"},
         {"fought": 3.0},
@@ -347,7 +347,7 @@ def test_a_hold_is_not_taken_for_one_of_another_disk(state: State) -> None:
                 "returns",
                 "theirs",
                 "kept",
-                "by_spec",
+                "by_type",
                 "fought",
                 "fought_at",
             )
@@ -448,7 +448,7 @@ def test_a_memory_of_version_2_is_read_whole_and_nothing_in_it_was_a_specs_own_w
                 fought=3,
                 fought_at=NOON,
                 kept=True,
-                by_spec=False,
+                by_type=None,
             )
         },
         {KEY: replace(HOLD, limits=None)},

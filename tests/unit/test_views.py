@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from plimsoll_agent import views
 from plimsoll_agent.catalogue import Catalogue
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Decision, Unmanaged, Wants
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport, Result, Scope

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll_agent.changes import Change, direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Clusters
+from plimsoll_agent.direction import direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, Rejected, Unanswered, Vanished
 from plimsoll_agent.hypervisor import Movement

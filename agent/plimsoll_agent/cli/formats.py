@@ -101,7 +101,7 @@ class Csv(base.ListFormatter, base.SingleFormatter):
 def _cell(value: object) -> object:
     plain = value.machine_readable() if isinstance(value, columns.FormattableColumn) else value
     if isinstance(plain, dict):
-        return " ".join(f"{name}={number}" for name, number in plain.items()) or "unlimited"
+        return printable(" ".join(f"{name}={number}" for name, number in plain.items())) or "unlimited"
     if isinstance(plain, list):
         plain = " ".join(plain)
     return printable(plain) if isinstance(plain, str) else plain

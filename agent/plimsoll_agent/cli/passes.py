@@ -77,9 +77,9 @@ class _Pass(NodeCommand):
     def _refresh(self, settings: Settings) -> bool:
         """Let the catalogue be fetched anew, for what is attached now; False, and said, where it stays as it was."""
         stand = standing(settings, look_only=True)
-        with self.libvirt(settings) as hypervisor:
-            tell_sightings(stand.situation, hypervisor, stand.ledger, stand.caution, settings.bounds.at_once)
         try:
+            with self.libvirt(settings) as hypervisor:
+                tell_sightings(stand.situation, hypervisor, stand.ledger, stand.caution, settings.bounds.at_once)
             said = refresh(self.app.settings_options, settings.catalogue.directory, settings.catalogue.deadline)
         except PlimsollError as error:
             LOG.error("%s", error)
@@ -127,7 +127,7 @@ class _Ended:
         if not self._sound or self._braked:
             return 1
         if not self._passed.failures and not self._waiting:
-            return 3 if self._passed.notes or not self._asked else 0
+            return 3 if self._passed.notes or self._passed.doubts or not self._asked else 0
         return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED) else 1
 
 
