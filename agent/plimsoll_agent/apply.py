@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from plimsoll_agent.brake import edition
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.decide import Remembered, Situation
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger

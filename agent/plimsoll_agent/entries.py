@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from plimsoll_agent.changes import Direction
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason

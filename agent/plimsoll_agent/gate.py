@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from plimsoll_agent.changes import Change, Direction
+from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.crew import side_by_side
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.reason import Code, Reason, because
 
