@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -15,6 +13,7 @@ from plimsoll_agent.cloudapi import BLOCK_STORAGE, COMPUTE, PAGE, CloudApi, Refu
 from plimsoll_agent.errors import PlimsollError, Rejected
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.refresh import Agenda, Answers, Lists, TypeOf
+from plimsoll_agent.report import printable
 
 MOST_CALLS = 50
 """Calls for volumes in one run, whatever there is to ask."""
@@ -38,11 +37,46 @@ class Gathered:
     trouble: PlimsollError | None = None
 
 
-def lists(api: CloudApi) -> Lists:
-    """All QoS specs and all volume types, private ones too. Raises as ``CloudApi`` does."""
-    specs = [_parsed("a QoS spec", QosSpec.read, one) for one in _all(api, "/qos-specs", "qos_specs")]
-    types = [_parsed("a volume type", _type, one) for one in _all(api, "/types", "volume_types", is_public="None")]
-    return Lists({spec.id: spec for spec in specs}, {type.id: type for type in types})
+def lists(api: CloudApi, known: Lists | None = None) -> Lists:
+    """All QoS specs and all volume types, private ones too; ``known`` are those that there were.
+
+    Raises as ``CloudApi`` does, and ``Rejected`` for lists that cannot be whole: a limit would be lifted by them.
+    """
+    specs = _specs(api)
+    types = {
+        type.id: type
+        for type in (
+            _parsed("a volume type", _type, one) for one in _all(api, "/types", "volume_types", is_public="None")
+        )
+    }
+    if not types:  # the default one cannot be deleted (cinder/volume/volume_types.py, destroy)
+        raise Rejected("Cinder names no volume type at all, though it always has one; what was known stays")
+    if _without_spec(types, specs):  # made after the specs were asked for
+        specs = _specs(api)
+    if lost := _without_spec(types, specs):
+        raise Rejected(
+            f"Cinder does not list the QoS spec of volume type {printable(lost[0].name)}"
+            f"{f' and of {len(lost) - 1} more' if len(lost) > 1 else ''}, {printable(lost[0].qos_spec or '')};"
+            " what was known stays"
+        )
+    before = known.types if known is not None else {}
+    hidden = [type for type in types.values() if type.hidden and type.id in before and not before[type.id].hidden]
+    if hidden:
+        raise Rejected(
+            f"Cinder does not say any more which QoS spec volume type {printable(hidden[0].name)} has"
+            f"{f', nor {len(hidden) - 1} more' if len(hidden) > 1 else ''}: its policy"
+            " volume_extension:access_types_qos_specs_id hides it from this user now; what was known stays"
+        )
+    return Lists(specs, types)
+
+
+def _specs(api: CloudApi) -> dict[str, QosSpec]:
+    specs = (_parsed("a QoS spec", QosSpec.read, one) for one in _all(api, "/qos-specs", "qos_specs"))
+    return {spec.id: spec for spec in specs}
+
+
+def _without_spec(types: Mapping[str, VolumeType], specs: Mapping[str, QosSpec]) -> list[VolumeType]:
+    return [type for type in types.values() if type.qos_spec is not None and type.qos_spec not in specs]
 
 
 def gather(api: CloudApi, agenda: Agenda, known: Lists | None, host: str) -> Gathered:
@@ -51,14 +85,17 @@ def gather(api: CloudApi, agenda: Agenda, known: Lists | None, host: str) -> Gat
     Trouble with the lists is raised: without them nothing else is asked. Later trouble ends the asking, and what
     was answered before it counts.
     """
-    asked = lists(api) if agenda.lists else None
+    asked = lists(api, known) if agenda.lists else None
     types = (asked or known or Lists({}, {})).types
     volumes: dict[str, TypeOf] = {}
     guests: dict[str, dict[str, str] | None] | None = None
     trouble: PlimsollError | None = None
     try:
         reader = VolumeReader(api, {type.name: type.id for type in types.values()})
-        for id, told in chain(_unknown(reader, agenda.unknown), _again(reader, agenda.again)):
+        for id, told in _told(reader, agenda.unknown, MOST_CALLS):
+            volumes[id] = told
+        # Nothing hangs on known ones: two calls are enough, unless somebody wants to have them all.
+        for id, told in _told(reader, agenda.again, max(2, MOST_CALLS - reader.calls) if agenda.at_once else 2):
             volumes[id] = told
         if agenda.servers:
             guests = dict(entry for page in server_pages(api, host) for entry in page)
@@ -75,9 +112,12 @@ class VolumeReader:
         self._ids = ids
         """Of types by name, which are unique."""
         self._version: str | None = _TYPE_IDS
+        self.calls = 0
+        """For one volume or for some."""
 
     def one(self, id: str) -> TypeOf | None:
         """None where its type is one that the lists did not have yet."""
+        self.calls += 1
         try:
             answer = self._in_version(
                 lambda: self._api.get(BLOCK_STORAGE, f"/volumes/{quote(id, safe='')}", microversion=self._version)
@@ -98,6 +138,7 @@ class VolumeReader:
         (cinder/volume/api.py, check_volume_filters; cinder/db/api.py, _process_volume_filters). Nothing promises
         that, so the answer is looked at.
         """
+        self.calls += 1
         wanted = "[" + ",".join(f"'{id}'" for id in ids) + "]"
         params = {"all_tenants": "1", "id": wanted}
         try:
@@ -152,22 +193,9 @@ class NotFiltered(Exception):
     """Cinder, or its policy, does not let many volumes be asked for by their ids in one call."""
 
 
-def _again(reader: VolumeReader, ids: Sequence[str]) -> Iterator[tuple[str, TypeOf]]:
-    """What is answered about volumes that were known: two calls at the most, nothing hangs on them."""
-    found: dict[str, TypeOf | None] = {}
-    if len(ids) > 1:
-        with suppress(NotFiltered):
-            found = reader.some(ids)
-    for id in [*found, *[id for id in ids if id not in found][:1]]:
-        told = found[id] if id in found else reader.one(id)
-        if told is not None:
-            yield id, told
-
-
-def _unknown(reader: VolumeReader, ids: Sequence[str]) -> Iterator[tuple[str, TypeOf]]:
-    """What is answered about volumes that nobody knows yet, within so many calls."""
+def _told(reader: VolumeReader, ids: Sequence[str], calls: int) -> Iterator[tuple[str, TypeOf]]:
+    """What is answered about these volumes within so many calls."""
     left = [id for id in ids if _UUID.fullmatch(id)]
-    calls = MOST_CALLS
     alone: list[str] = []
     while len(left) > 1 and calls:
         batch, left = left[:BATCH], left[BATCH:]

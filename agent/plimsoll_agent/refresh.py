@@ -20,6 +20,8 @@ MOST_UNKNOWN = 1000
 RARELY = timedelta(days=1)
 AGAIN = 50
 """Known volumes asked for again in one run, which is one call."""
+MOST_KNOWN = 1000
+"""The same when somebody asks for all of them at once; those read longest ago come first."""
 # A timer with jitter may come somewhat early; it must not leave a whole interval out for that.
 _EARLY = 0.9
 # Between the clock of the region's machine and a node's, and for a clock that was set back.
@@ -40,6 +42,8 @@ class Agenda:
     """This node's guests, for their flavors."""
     left: int = 0
     """Unknown volumes that have to wait for the next run."""
+    at_once: bool = False
+    """Somebody asked for all of it, and the calls for ``again`` are worth it."""
 
     @property
     def empty(self) -> bool:
@@ -83,7 +87,7 @@ def agenda(
     nova: bool = True,
     at_once: bool = False,
 ) -> Agenda:
-    """What is due after ``interval`` seconds; ``at_once`` is somebody who does not want to wait for that."""
+    """What is due after ``interval`` seconds; ``at_once`` is somebody who asks for all of it now."""
     lists = catalogue is None or at_once or catalogue.source != source or due(catalogue.issued, now, interval)
     if sightings is None:
         return Agenda(lists)
@@ -99,14 +103,15 @@ def agenda(
             id for id in missing if at_once or _doubled(volumes[id].read, min(marks[id].values()), now, interval)
         ]
         # With the first that is stale go those that will be soon: a call for many costs as much as one for it alone.
-        oldest = [id for _, id in known] if stale else []
-        again = list(dict.fromkeys(hoped + oldest))[:AGAIN]
+        oldest = [id for _, id in known] if stale or at_once else []
+        again = list(dict.fromkeys(hoped + oldest))[: MOST_KNOWN if at_once else AGAIN]
     return Agenda(
         lists,
         tuple(unknown[:MOST_UNKNOWN]),
         tuple(again),
         nova and _servers_due(catalogue, sightings, now, interval, at_once),
         max(0, len(unknown) - MOST_UNKNOWN),
+        at_once,
     )
 
 

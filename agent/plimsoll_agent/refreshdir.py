@@ -122,14 +122,22 @@ class RefreshDir:
             },
         }
         path = self.directory / NAME
+        if path.is_dir():
+            self.set_aside(NAME)
         try:
             files.write_whole(path, json.dumps(data, indent=1) + "\n")
         except OSError as error:
             raise CatalogueError(f"{path}: cannot be written: {error.strerror}") from error
 
-    def set_aside(self) -> Path:
-        """Move a corrupt catalogue out of the way. Raises ``CatalogueError``."""
+    @property
+    def obstructed(self) -> bool:
+        """Whether something that is no file is in the place of the catalogue."""
         path = self.directory / catalogue.NAME
+        return path.exists() and not path.is_file()
+
+    def set_aside(self, name: str = catalogue.NAME) -> Path:
+        """Move a corrupt catalogue out of the way. Raises ``CatalogueError``."""
+        path = self.directory / name
         try:
             return path.rename(files.name_aside(path))
         except OSError as error:

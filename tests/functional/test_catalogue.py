@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -214,6 +216,10 @@ def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
         (SPECS, cloudserver.redirect("http://elsewhere.example/x?y=z"), "(302, http://elsewhere.example/x)"),
         (SPECS, cloudserver.status(200, {"qos_specs": [{"id": "s"}]}), "QoS spec 's': name must be text"),
         (SPECS, cloudserver.status(200, {"qos_specs": {}}), "the answer has no list of qos_specs"),
+        (SPECS, cloudserver.status(200, {"qos_specs": []}), "does not list the QoS spec of volume type gold, s-gold"),
+        (SPECS, cloudserver.status(429), "Cinder (URL/volume/v3/qos-specs): is asked too often (429)"),
+        (TYPES, cloudserver.status(200, {"volume_types": []}), "Cinder names no volume type at all"),
+        ("/identity", cloudserver.status(404), "that address is not Keystone's"),
         (TYPES, cloudserver.status(200, {"volume_types": [{"id": 5, "name": "x"}]}), "no list of volume_types"),
         (TYPES, cloudserver.status(503, None, {"Retry-After": "3600"}), "/types): is in trouble (503)"),
         ("/identity/v3/auth", cloudserver.status(500), "Keystone (URL/identity/v3/auth/tokens): is in trouble (500)"),
@@ -345,11 +351,14 @@ def test_a_credentials_file_that_others_may_read_is_refused(node: Node) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[openstack]\nauth_type = password\n", "auth_url"),
+        ("[openstack]\nauth_type = password\npassword = x\n", "auth_url"),
         ("[openstack]\nauth_url = http://x\n", "has no auth_type"),
         ("[openstack]\nauth_type = pasword\n", "pasword"),
         (f"[openstack]\n{PASSWORD}\n", "openstack.conf:2: is no line of settings"),
         ("", "has no auth_type"),
+        ("[openstack]\nauth_type = password\nauth_url = http://x\n", "[openstack] has no password"),
+        ("[openstack]\nauth_type = password\npasswrd = " + PASSWORD, "passwrd: not known with auth_type password"),
+        (f"[openstack]\nauth_type = password\npassword = x${PASSWORD[:2]}\n", "a plain $ is written $$"),
     ],
 )
 def test_credentials_that_are_none_are_a_line_without_what_stands_in_them(
@@ -359,12 +368,22 @@ def test_credentials_that_are_none_are_a_line_without_what_stands_in_them(
     ran = node.refresh()
     assert ran.status == 1
     assert words in ran.err
-    assert PASSWORD not in ran.err
+    assert "openstack.conf" in ran.err
+    assert PASSWORD[:2] not in ran.err.replace("password", "")
     assert len(ran.err.splitlines()) == 1
+
+
+def test_a_pipe_in_the_place_of_credentials_does_not_hold_the_refresher_up(node: Node) -> None:
+    path = Path(str(node.settings["credentials_file"]))
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    ran = node.refresh()
+    assert (ran.status, ran.err) == (1, f"{path}: is no regular file\n")
 
 
 def test_clouds_yaml_works_too(node: Node) -> None:
     clouds = node.home / "clouds.yaml"
+    clouds.touch(0o600)
     auth = {
         "auth_url": f"{node.cloud.url}/identity/v3",
         "username": "reader",
@@ -388,6 +407,52 @@ def test_clouds_yaml_works_too(node: Node) -> None:
     assert ran.err == f"{clouds}: is no YAML\n"
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[1]",
+        "clouds: 5",
+        "clouds: {mine: }",
+        "clouds: {mine: {auth: text}}",
+        "clouds: {mine: {auth: {auth_url: 'http://127.0.0.1:9', username: x}}}",
+        f"clouds: {{mine: {{auth: {{auth_url: 5, password: {PASSWORD}}}}}}}",
+    ],
+)
+def test_a_clouds_yaml_that_is_none_is_a_line_that_names_it(node: Node, content: str) -> None:
+    """openstacksdk answers with errors of Python, which name no file."""
+    clouds = node.home / "clouds.yaml"
+    clouds.touch(0o600)
+    clouds.write_text(content)
+    node.settings["cloud"] = "mine"
+    ran = node.refresh(OS_CLIENT_CONFIG_FILE=str(clouds))
+    assert ran.status == 1
+    assert ran.err.startswith(f"{clouds}: ")
+    assert PASSWORD not in ran.err
+    assert "Error" not in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_clouds_yaml_in_the_current_directory_or_of_others_is_not_gone_by(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current directory may be a tenant's; root would send its password where that file says."""
+    here = node.home / "here"
+    here.mkdir()
+    auth = {"auth_url": f"{node.cloud.url}/identity/v3", "username": "u", "password": PASSWORD}
+    (here / "clouds.yaml").touch(0o600)
+    (here / "clouds.yaml").write_text(json.dumps({"clouds": {"mine": {"auth": auth}}}))
+    node.settings["cloud"] = "mine"
+    monkeypatch.chdir(here)
+    ran = node.refresh(HOME=str(node.home))
+    assert ran.status == 1
+    assert "no clouds.yaml" in ran.err
+    (here / "clouds.yaml").chmod(0o602)
+    ran = node.refresh(OS_CLIENT_CONFIG_FILE=str(here / "clouds.yaml"))
+    assert ran.status == 1
+    assert "chmod 640" in ran.err
+    assert node.cloud.asked == []
+
+
 def test_a_corrupt_catalogue_is_set_aside_and_fetched_anew(node: Node) -> None:
     node.sees(1)
     node.refresh()
@@ -397,6 +462,56 @@ def test_a_corrupt_catalogue_is_set_aside_and_fetched_anew(node: Node) -> None:
     assert "is set aside as catalogue.json.corrupt" in ran.err
     assert node.catalogue.volumes[uuid(1)].type == "t-gold"
     assert (node.directory / "catalogue.json.corrupt").exists()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_in_the_place_of_ours_does_not_stop_every_refresh(
+    node: Node, make: Callable[[Path], None]
+) -> None:
+    node.directory.mkdir()
+    make(node.directory / "catalogue.json")
+    make(node.directory / "refresh.json")
+    ran = node.refresh()
+    assert ran.status == 0
+    assert "catalogue.json: cannot be read" in ran.err
+    assert "is set aside as catalogue.json.corrupt" in ran.err
+    assert node.refresh().out.startswith("0 calls")
+
+
+def test_a_directory_that_is_full_is_noticed_before_anybody_is_asked(node: Node) -> None:
+    """A timer would else ask for all of it each time, as nothing says that somebody did."""
+    node.directory.mkdir()
+    full = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,mode=755", "plimsoll-test", node.directory])
+    if full.returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        with suppress(OSError), (node.directory / "rubbish").open("wb") as file:
+            file.write(b"x" * 2**16)
+        for words in ([], ["--now"]):
+            ran = node.refresh(*words)
+            assert ran.status == 1
+            assert "refresh.json: cannot be written: No space left" in ran.err
+            assert node.cloud.asked == []
+    finally:
+        subprocess.run(["umount", node.directory], check=True)
+
+
+def test_a_catalogue_that_cannot_be_kept_is_a_failure_and_nobody_is_asked_for_a_while(node: Node) -> None:
+    node.directory.mkdir()
+    full = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k,mode=755", "plimsoll-test", node.directory])
+    if full.returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        node.cloud.specs += [GOLD | {"id": f"s{number}", "name": f"{number}"} for number in range(200)]
+        ran = node.refresh()
+        assert ran.status == 1
+        assert "catalogue.json: cannot be written: No space left" in ran.err
+        ran = node.refresh()
+        assert ran.status == 1
+        assert "nobody is asked before" in ran.err
+        assert node.cloud.asked == []
+    finally:
+        subprocess.run(["umount", node.directory], check=True)
 
 
 def test_a_catalogue_of_a_newer_plimsoll_is_left_alone(node: Node) -> None:
@@ -417,7 +532,9 @@ def test_sightings_that_cannot_be_read_do_not_keep_the_lists_from_being_fetched(
     node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "900"}}]
     ran = node.refresh("--now")
     assert ran.status == 3
-    assert "sightings.json" in ran.err
+    assert "sightings.json: is not what a pass wrote" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert "Error" not in ran.err
     assert node.catalogue.specs["s-gold"].keys == {"total_iops_sec": "900"}
     assert uuid(1) in node.catalogue.volumes
 
@@ -450,6 +567,11 @@ def test_one_that_is_killed_midway_loses_nothing(node: Node) -> None:
     process.kill()
     process.wait()
     assert (node.directory / "catalogue.json").read_bytes() == before
+    node.cloud.asked.clear()
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "did not come to its end" in ran.err  # a timer whose runs are cut off each time would be a storm
+    assert node.cloud.asked == []
     assert node.refresh("--now").status == 0
 
 
@@ -479,7 +601,14 @@ def test_without_a_source_there_is_nobody_to_ask(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--jitter", "-1"], ["--jitter", "nan"], ["--region-file", "x"], ["--approve", "abc"]]
+    "words",
+    [
+        ["--jitter", "-1"],
+        ["--jitter", "nan"],
+        ["--region-file", "x"],
+        ["--approve", "abc"],
+        *(["--region-file", "x", "--signing-key", "k", "--valid-for", one] for one in ("-5", "0", "99999999999999")),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(node: Node, words: list[str]) -> None:
     assert node.refresh(*words).status == 64

@@ -72,7 +72,9 @@ class Web:
                     continue
                 if answer.status_code == 304 and headers:
                     return None
-                if answer.status_code >= 500 or answer.status_code == 429:
+                if answer.status_code == 429:
+                    raise Unreachable(f"{plain_url(url)}: the server is asked too often (429)")
+                if answer.status_code >= 500:
                     raise Unreachable(f"{plain_url(url)}: the server is in trouble ({answer.status_code})")
                 if answer.status_code != 200:
                     raise Rejected(f"{plain_url(url)}: the server says no ({answer.status_code})")

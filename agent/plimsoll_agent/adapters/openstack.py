@@ -9,6 +9,7 @@ from __future__ import annotations
 import email.utils
 import json
 import logging
+import os
 import random
 import re
 import ssl
@@ -22,9 +23,11 @@ from typing import Any
 
 import requests
 import urllib3
+import yaml
 from keystoneauth1 import exceptions, loading, session
 from oslo_config import cfg
 
+from plimsoll_agent import files
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.adapters.network import chained, plain_url, why
 from plimsoll_agent.cloudapi import BLOCK_STORAGE, COMPUTE, PAGE, Refused
@@ -37,6 +40,7 @@ for _name in ("keystoneauth", "openstack", "stevedore"):
     logging.getLogger(_name).propagate = False
 
 _GROUP = "openstack"
+_OWN = (cfg.StrOpt("region_name"), cfg.StrOpt("interface", default="public"))
 _NAMES = {BLOCK_STORAGE: "Cinder", COMPUTE: "Nova"}
 _VERSIONS = {BLOCK_STORAGE: ((3,), (3, "latest")), COMPUTE: ((2, 1), (2, "latest"))}
 _PASSING = frozenset({429, 502, 503, 504})
@@ -264,7 +268,7 @@ class OpenStack:
                 told = Unreachable(f"{self._whom(service)}: {why(chain, seconds)}")
                 raise told if any(isinstance(one, ssl.SSLError) for one in chain) else _Passing(told) from error
             if self._http.status is not None and self._http.status >= 400:  # discovery forgets what it was
-                refused = Refused(f"{self._whom(service)}: is in trouble ({self._http.status})", self._http.status)
+                refused = self._no(service, self._http.status)
                 raise _Passing(refused) if refused.status in _PASSING else refused from error
             raise Rejected(
                 f"{self._whom(service)}: cannot be understood ({type(error).__name__}); is that the right address?"
@@ -340,8 +344,17 @@ class OpenStack:
                 " still valid",
                 status,
             )
-        kind = "is in trouble" if status >= 500 else "says no"
-        return Refused(f"{whom}: {kind} ({status}){_detail(error.message)}", status)
+        return self._no(service, status, _detail(error.message))
+
+    def _no(self, service: str, status: int, detail: str = "") -> Refused:
+        whom = self._whom(service)
+        keystone = getattr(self._login.auth, "auth_url", None)
+        if status == 404 and keystone and self._http.asked.startswith(keystone.rstrip("/")):
+            return Refused(
+                f"{whom}: there is nothing (404): that address is not Keystone's; look at auth_url", status
+            )
+        kind = "is in trouble" if status >= 500 else "is asked too often" if status == 429 else "says no"
+        return Refused(f"{whom}: {kind} ({status}){detail}", status)
 
     def _whom(self, service: str) -> str:
         """Who was asked last, with the address: without its query, and without what stands before an @."""
@@ -393,6 +406,8 @@ def _refused(whom: str, answer: requests.Response, method: str, service: str, pa
         return Refused(
             f"{whom}: forbidden (403) by its policy {printable(rule)}; let the user's role through there", status
         )
+    if status == 429:
+        return Refused(f"{whom}: is asked too often (429){_detail(message)}", status)
     if status in _PASSING or status >= 500:
         return Refused(f"{whom}: is in trouble ({status}){_detail(message)}", status)
     return Refused(f"{whom}: says no ({status}){_detail(message)}", status)
@@ -463,17 +478,28 @@ def _from_clouds_yaml(name: str) -> _Login:
     import openstack.config
     import openstack.exceptions
 
-    skipped = _Skipped()
-    logging.getLogger("openstack.config").addHandler(skipped)
-    config = openstack.config.OpenStackConfig(app_name="plimsoll")
-    if skipped.files:
-        raise ConfigError(f"{skipped.files[0]}: is no YAML")  # and no more of it: the line may be the password's
+    path = _clouds_yaml()
+    _check_cloud(path, name)
+    secure = path.with_name("secure.yaml")
+    if secure.exists():
+        _mapping(secure)
+    # Its own places begin with the current directory, which may be anybody's.
     try:
+        config = openstack.config.OpenStackConfig(
+            config_files=[str(path)],
+            secure_files=[str(secure)],
+            vendor_files=[],
+            load_envvars=False,
+            app_name="plimsoll",
+        )
         found = config.get_one(cloud=name)
+        if str(found.config["auth_type"]).endswith("password") and not found.config["auth"].get("password"):
+            raise ConfigError(f"{path}: cloud {name!r}: auth has no password")
         made = found.get_session()
     except (openstack.exceptions.SDKException, exceptions.ClientException) as error:
-        where = config.config_filename or "clouds.yaml, which is in none of the usual places"
-        raise ConfigError(f"{where}: cloud {name!r}: {_first_line(error)}") from error
+        raise ConfigError(f"{path}: cloud {name!r}: {_first_line(error)}") from error
+    except (ValueError, KeyError, TypeError, AttributeError):  # and no more of it: it may hold the password
+        raise ConfigError(f"{path}: cloud {name!r}: something in it is not what openstacksdk expects") from None
     return _Login(
         made.auth,
         made.verify,
@@ -485,16 +511,45 @@ def _from_clouds_yaml(name: str) -> _Login:
     )
 
 
-class _Skipped(logging.Handler):
-    """Hears which files openstacksdk passes over because they are broken."""
+def _clouds_yaml() -> Path:
+    named = os.environ.get("OS_CLIENT_CONFIG_FILE")
+    if named:
+        return Path(named)
+    places = (os.path.expanduser("~/.config/openstack/clouds.yaml"), "/etc/openstack/clouds.yaml")  # noqa: PTH111  # there may be no home
+    found = next((place for place in places if os.path.lexists(place)), None)
+    if found is None:
+        raise ConfigError(
+            f"no clouds.yaml: neither {places[0]} nor {places[1]} is there; OS_CLIENT_CONFIG_FILE names another"
+        )
+    return Path(found)
 
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.files: list[str] = []
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.msg.startswith("Skipping config file") and isinstance(record.args, tuple):
-            self.files.append(str(record.args[0]))
+def _check_cloud(path: Path, name: str) -> None:
+    """Raises ``ConfigError`` for what openstacksdk answers with an error of Python."""
+    clouds = _mapping(path).get("clouds")
+    if not isinstance(clouds, dict):
+        raise ConfigError(f"{path}: clouds is no mapping from names to clouds")
+    if name not in clouds:
+        raise ConfigError(f"{path}: has no cloud {name!r}")
+    cloud = clouds[name]
+    if not isinstance(cloud, dict) or not isinstance(cloud.get("auth", {}), dict):
+        what = "auth" if isinstance(cloud, dict) else "it"
+        raise ConfigError(
+            f"{path}: cloud {name!r}: {what} is no mapping; auth_url, username and so on go below its auth"
+        )
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    _check_private(path)
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except (ValueError, RecursionError, yaml.YAMLError):
+        raise ConfigError(f"{path}: is no YAML") from None  # and no more of it: the line may be the password's
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: is no mapping with clouds in it")
+    return content
 
 
 def _from_file(path: Path) -> _Login:
@@ -504,32 +559,56 @@ def _from_file(path: Path) -> _Login:
         conf(args=[], project="plimsoll", default_config_files=[str(path)], default_config_dirs=[])
         loading.register_auth_conf_options(conf, _GROUP)
         loading.register_session_conf_options(conf, _GROUP)
-        conf.register_opts([cfg.StrOpt("region_name"), cfg.StrOpt("interface", default="public")], _GROUP)
-        if not conf[_GROUP].auth_type:
+        conf.register_opts(_OWN, _GROUP)
+        auth_type = conf[_GROUP].auth_type
+        if not auth_type:
             raise ConfigError(f"{path}: [{_GROUP}] has no auth_type; password and v3applicationcredential are usual")
+        _check_keys(path, auth_type)
         auth = loading.load_auth_from_conf_options(conf, _GROUP)
+        if auth_type.endswith("password") and not conf[_GROUP].password:
+            raise ConfigError(f"{path}: [{_GROUP}] has no password")
         made = loading.load_session_from_conf_options(conf, _GROUP, auth=auth)
         url = plain_url(conf[_GROUP].auth_url or "")
         interface, region = conf[_GROUP].interface, conf[_GROUP].region_name
     except cfg.ConfigFileParseError as error:
         line = re.search(r":(\d+), ", str(error))  # and no more of it: the line may be the password's
-        raise ConfigError(f"{path}{f':{line.group(1)}' if line else ''}: is no line of settings") from error
+        raise ConfigError(f"{path}{f':{line.group(1)}' if line else ''}: is no line of settings") from None
+    except (cfg.NoSuchOptError, cfg.TemplateSubstitutionError):  # and no more of it: a part of a password
+        raise ConfigError(f"{path}: [{_GROUP}]: a $ stands for no setting; a plain $ is written $$") from None
     except (cfg.Error, ValueError, AttributeError, exceptions.ClientException) as error:
         raise ConfigError(f"{path}: [{_GROUP}]: {_first_line(error)}") from error
     return _Login(auth, made.verify, made.cert, url, lambda _: interface, lambda _: region, lambda _: None)
 
 
+def _check_keys(path: Path, auth_type: str) -> None:
+    """Raises ``ConfigError``: oslo.config ignores a key that it does not know, as one that is written wrong."""
+    sections: dict[str, dict[str, Any]] = {}
+    cfg.ConfigParser(str(path), sections).parse()
+    options = [
+        *loading.get_auth_common_conf_options(),
+        *loading.get_auth_plugin_conf_options(auth_type),
+        *loading.get_session_conf_options(),
+        *_OWN,
+    ]
+    known = {name for one in options for name in (one.name, one.dest, *(old.name for old in one.deprecated_opts))}
+    known |= {name.replace("-", "_") for name in known if name}
+    if unknown := sorted(sections.get(_GROUP, {}).keys() - known):
+        raise ConfigError(
+            f"{path}: [{_GROUP}]: {printable(', '.join(unknown)[:200])}: not known with auth_type"
+            f" {printable(auth_type)}; is that written wrong?"
+        )
+
+
 def _check_private(path: Path) -> None:
     try:
         mode = path.stat().st_mode
-        with path.open("rb"):
-            pass
+        if not stat.S_ISREG(mode):  # before it is opened: a pipe waits for its writer
+            raise ConfigError(f"{path}: is no regular file")
+        files.read_whole(path, 0)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: is not there; credentials go into it, or [catalogue] cloud names them") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise ConfigError(f"{path}: is no regular file")
     if mode & 0o007:
         raise ConfigError(f"{path}: others than its owner and group may read or change it; chmod 640 {path}")
 

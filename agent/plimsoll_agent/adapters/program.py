@@ -44,9 +44,17 @@ class Account:
 
 
 def run(
-    who: str, argv: Sequence[str], seconds: float, *, environment: Mapping[str, str], account: Account | None = None
+    who: str,
+    argv: Sequence[str],
+    seconds: float,
+    *,
+    environment: Mapping[str, str],
+    account: Account | None = None,
+    directory: str | None = None,
 ) -> Ended:
     """Run it until it ends by itself; ``who`` is its name for people, ``account`` somebody else than we are.
+
+    It runs in ``directory``, or where we do.
 
     Raises ``Unreachable`` where it cannot be started, ``Unanswered`` after the deadline, ``Rejected`` when it says
     more than anybody would.
@@ -59,6 +67,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            cwd=directory,
             start_new_session=True,
             **(account.as_options() if account else {}),
         )

@@ -10,10 +10,26 @@ from pathlib import Path
 
 from plimsoll_agent.adapters import program
 from plimsoll_agent.adapters.program import Account
+from plimsoll_agent.config import OPTIONS
 from plimsoll_agent.errors import ConfigError, Rejected
 
 # Beyond its own deadline: for the start of an interpreter, and to say what went wrong.
 _GRACE = 10.0
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+_PASSED = {
+    "HOME",
+    "LANG",
+    "OS_CLIENT_CONFIG_FILE",
+    "PATH",
+    "TZ",
+    *_PROXIES,
+    *map(str.upper, _PROXIES),
+    # Where requests, and Python itself, have their CA certificates from.
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+}
 
 
 def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
@@ -25,7 +41,12 @@ def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
     argv = [sys.executable, "-I", "-m", "plimsoll_agent.cli.app", *options, "catalogue", "refresh", "--now"]
     account = _owner(directory)
     ended = program.run(
-        "plimsoll catalogue refresh", argv, deadline + _GRACE, environment=_environment(account), account=account
+        "plimsoll catalogue refresh",
+        argv,
+        deadline + _GRACE,
+        environment=_environment(account),
+        account=account,
+        directory="/",
     )
     if ended.status != 0:
         raise Rejected(ended.last_complaint)
@@ -51,6 +72,13 @@ def _owner(directory: Path) -> Account | None:
 
 
 def _environment(account: Account | None) -> dict[str, str]:
-    """Ours; the home is that of who runs it, since clouds.yaml may be there."""
+    """What a refresher goes by, and none of the secrets that may be beside it: another user could read them.
+
+    The home is that of who runs it, since clouds.yaml may be there.
+    """
+    ours = {f"OS_{group}__{option.dest}".upper() for group, options in OPTIONS.items() for option in options}
+    passed = {name: value for name, value in os.environ.items() if name in _PASSED | ours or name.startswith("LC_")}
+    if clouds := passed.get("OS_CLIENT_CONFIG_FILE"):
+        passed["OS_CLIENT_CONFIG_FILE"] = str(Path(clouds).absolute())
     home = {} if account is None else {"HOME": pwd.getpwuid(account.user).pw_dir}
-    return {name: value for name, value in os.environ.items() if name != "JOURNAL_STREAM"} | home
+    return passed | home

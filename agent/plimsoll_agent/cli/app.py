@@ -60,7 +60,10 @@ class Plimsoll(App):
     def settings_options(self) -> list[str]:
         """The options that make another plimsoll read the same settings."""
         files, directories = self.options.config_file or (), self.options.config_dir or ()
-        return [f"--config-file={file}" for file in files] + [f"--config-dir={one}" for one in directories]
+        # It may run in another directory.
+        return [f"--config-file={file.absolute()}" for file in files] + [
+            f"--config-dir={one.absolute()}" for one in directories
+        ]
 
     def __init__(self) -> None:
         super().__init__(

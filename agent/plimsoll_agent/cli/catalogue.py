@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from plimsoll_agent.refreshdir import Notes, RefreshDir
 from plimsoll_agent.report import ago, minute, printable
 
 LOG = logging.getLogger(__name__)
+_CENTURY = 100 * 365 * 86400
 
 
 class _CatalogueCommand(LocalCommand):
@@ -86,6 +88,8 @@ class CatalogueRefresh(_CatalogueCommand):
                     raise UsageError(f"--{name.replace('_', '-')} goes with --region-file")
         elif parsed_args.signing_key is None:
             raise UsageError("--region-file needs --signing-key: nodes take no file that is not signed")
+        if parsed_args.valid_for is not None and not 1 <= parsed_args.valid_for <= _CENTURY:
+            raise UsageError(f"--valid-for: seconds from 1 to {_CENTURY}, which is a century")
         if parsed_args.jitter:
             time.sleep(random.uniform(0, parsed_args.jitter))  # noqa: S311  # nobody must not guess it
         if parsed_args.region_file is not None:
@@ -118,13 +122,19 @@ class CatalogueRefresh(_CatalogueCommand):
                 return 1
             before = self._before(directory)
             met, complaint = load_sightings(settings)
+            # Before anybody is asked: where nothing can be kept, each run of a timer would ask for all of it again.
+            directory.save_notes(_failed(notes, now, "that refresh did not come to its end"))
             try:
                 fetched = fetch(settings.catalogue, before, met, notes, now, at_once=at_once)
             except PlimsollError as error:
-                if _is_outage(error, settings):
-                    directory.save_notes(notes.failed(now, str(error), random.random()))  # noqa: S311  # see above
+                directory.save_notes(_failed(notes, now, str(error)) if _is_outage(error, settings) else notes)
                 raise
-            catalogue.save(directory.directory, fetched.catalogue)
+            try:
+                catalogue.save(directory.directory, fetched.catalogue)
+            except CatalogueError as error:
+                with suppress(CatalogueError):  # the same trouble, and noted is that there was some
+                    directory.save_notes(_failed(notes, now, str(error)))
+                raise
             directory.save_notes(_noted(notes, fetched, now))
         self.say(fetched.said)
         remarks = [*fetched.remarks, *filter(None, [complaint, fetched.trouble and str(fetched.trouble)])]
@@ -135,7 +145,9 @@ class CatalogueRefresh(_CatalogueCommand):
     def _before(self, directory: RefreshDir) -> Catalogue | None:
         try:
             return catalogue.load(directory.directory)
-        except CorruptCatalogue as error:
+        except CatalogueError as error:
+            if not isinstance(error, CorruptCatalogue) and not directory.obstructed:
+                raise
             LOG.warning("%s; it is set aside as %s, and fetched anew", error, directory.set_aside().name)
             return None
 
@@ -147,9 +159,13 @@ def _is_outage(error: PlimsollError, settings: Settings) -> bool:
     return not isinstance(error, ConfigError | CatalogueError)
 
 
+def _failed(notes: Notes, now: datetime, trouble: str) -> Notes:
+    return notes.failed(now, trouble, random.random())  # noqa: S311  # nobody must not guess it
+
+
 def _noted(notes: Notes, fetched: Fetched, now: datetime) -> Notes:
     if fetched.trouble is not None:
-        return notes.failed(now, str(fetched.trouble), random.random())  # noqa: S311  # nobody must not guess it
+        return _failed(notes, now, str(fetched.trouble))
     return Notes(region=fetched.region)
 
 

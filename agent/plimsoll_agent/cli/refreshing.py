@@ -47,8 +47,8 @@ def load_sightings(settings: Settings) -> tuple[Sightings | None, str | None]:
     path = settings.state_dir / "sightings.json"
     try:
         return sightings.load(path), None
-    except UnreadableSightings as error:
-        return None, f"{error}; the volumes that are known stay, and no others are asked for"
+    except UnreadableSightings:
+        return None, f"{path}: is not what a pass wrote; the volumes that are known stay, and no others are asked for"
     except OSError as error:
         return None, f"{path}: cannot be read: {error.strerror}; the volumes that are known stay"
 
@@ -119,6 +119,8 @@ def _from_region(
     where = settings.region_file
     if not where:
         raise ConfigError("[catalogue] source is region-file, and region_file does not say which")
+    if not _is_address(where) and not Path(where).is_absolute():
+        raise ConfigError(f"[catalogue] region_file: {where}: must be an absolute path, or an https address")
     shown = _shown(where)
     if last is not None and last.where != shown:
         last = None

@@ -18,6 +18,7 @@ from plimsoll_agent.cli.refreshing import SIGNATURE
 from plimsoll_agent.config import CatalogueSettings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.gather import VolumeReader, lists, server_pages
+from plimsoll_agent.refresh import Lists
 from plimsoll_agent.refreshdir import locked
 from plimsoll_agent.regionfile import Region
 
@@ -48,7 +49,7 @@ def write_region(
         except FileNotFoundError:
             return None
         except (OSError, BadSignature, CatalogueError) as error:
-            stderr.write(f"{error}\nWhat is there cannot be gone by, and is replaced.\n")
+            stderr.write(f"{error}\nWhat is there cannot be gone by, and is replaced once all is read.\n")
             return None
 
     key = read_private(signing_key)
@@ -56,7 +57,8 @@ def write_region(
         files.sweep(out.parent, (out.name, _signature(out).name))
         begun, started = datetime.now(UTC), time.monotonic()
         api = connected(settings, deadline=settings.deadline)
-        known = lists(api)
+        before = last(key)
+        known = lists(api, None if before is None else Lists(before.specs, before.types))
         volumes: dict[str, str | None] = {}
         servers: dict[str, dict[str, str] | None] = {}
         with _progress(stderr) as tell:
@@ -73,7 +75,6 @@ def write_region(
                 f"--approve: {approve} does not stand for the specs and types there are now, {edition} does;"
                 " nothing was written"
             )
-        before = last(key)
         # An approval is for these specs and types, and goes along for as long as they are the same.
         approved = ({approve} if approve else set()) | (before.approved if before is not None else frozenset())
         issued = datetime.now(UTC)
