@@ -19,6 +19,7 @@ from plimsoll_agent.write import Bounds
 CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
 RULES_FILE = Path("/etc/plimsoll/rules.yaml")
 CONFIG_DIR = Path("/etc/plimsoll/plimsoll.conf.d")
+_PLACES = ("directory", "credentials_file", "region_key")
 
 OPTIONS: Mapping[str, Sequence[Any]] = {
     "DEFAULT": (
@@ -284,6 +285,10 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
 
 
 def _settings(conf: Any) -> Settings:
+    # Of what the refresher has to find as a pass does, who starts it elsewhere, as another user.
+    for group, name in (("DEFAULT", "state_dir"), *(("catalogue", name) for name in _PLACES)):
+        if not Path((conf if group == "DEFAULT" else conf[group])[name]).is_absolute():
+            raise ValueError(f"[{group}] {name}: must be an absolute path")
     chosen = conf.get_location("mode")
     return Settings(
         mode=conf.mode,

@@ -15,7 +15,7 @@ import yaml
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
-LIST_COLUMNS = ["guest", "disk", "volume", "pool", "size", "in_force", "wanted", "state"]
+LIST_COLUMNS = ["guest", "disk", "volume", "type", "pool", "size", "in_force", "wanted", "state"]
 
 
 @pytest.mark.parametrize(

@@ -459,3 +459,22 @@ def test_diff_reads_a_region_file_without_taking_it(node: RegionalNode) -> None:
         assert "~ QoS spec gold-iops: total_iops_sec 500 → 900" in ran.out
         assert f"~ volume {uuid(1)}: type gold → t-other (not listed)" in ran.out
     assert node.catalogue.issued > LONG_AGO
+
+
+def test_a_relative_path_is_refused_since_a_timer_runs_anywhere(node: RegionalNode) -> None:
+    node.settings["region_file"] = "region.json"
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "must be an absolute path, or an https address" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_policy_that_begins_to_hide_specs_makes_no_new_file(node: RegionalNode) -> None:
+    """All nodes of the region would leave all volumes alone by it."""
+    node.make()
+    before = node.file.read_bytes()
+    del node.cloud.types[0]["qos_specs_id"]
+    ran = node.make()
+    assert ran.status == 1
+    assert "access_types_qos_specs_id" in ran.err
+    assert node.file.read_bytes() == before

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.cloudapi import Refused
 from plimsoll_agent.catalogue import VolumeType
+from plimsoll_agent.cloudapi import Refused
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.gather import MOST_CALLS, gather, lists
 from plimsoll_agent.qosspec import QosSpec

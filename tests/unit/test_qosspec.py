@@ -56,7 +56,7 @@ def test_fixed_limits_and_bursts_are_those_that_nova_wrote() -> None:
 
 
 def test_limits_per_gb_are_those_that_nova_wrote_for_four_gib() -> None:
-    assert volumes("02-pergb-attached-4g.live.xml") == [limits(GOLD), limits(PER_GB, 4)]
+    assert volumes("attached/02-pergb-attached-4g.live.xml") == [limits(GOLD), limits(PER_GB, 4)]
 
 
 def test_an_extended_volume_gets_the_limits_of_its_new_size() -> None:
@@ -65,7 +65,7 @@ def test_an_extended_volume_gets_the_limits_of_its_new_size() -> None:
 
 def test_a_burst_length_is_honoured_on_top_of_what_nova_wrote() -> None:
     odd = {"read_iops_sec": "300", "read_iops_sec_max": "600", "size_iops_sec": "8192"}
-    assert volumes("32-odd-maxlen.live.xml")[-1] == limits(odd)
+    assert volumes("attached/32-odd-maxlen.live.xml")[-1] == limits(odd)
     longer = limits(odd | {"read_iops_sec_max_length": "30"})
     assert longer == Limits(read_iops_sec=300, read_iops_sec_max=600, read_iops_sec_max_length=30, size_iops_sec=8192)
 

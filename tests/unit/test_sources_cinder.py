@@ -252,7 +252,7 @@ def test_a_volume_is_the_one_of_its_serial_whatever_its_image_is_called() -> Non
 
 def test_the_limits_are_those_that_nova_wrote_for_the_same_specs() -> None:
     """Two volumes of one guest, 1 and 4 GiB, as a real Cinder and Nova attached them."""
-    text = (Path(__file__).parent / "data" / "02-pergb-attached-4g.live.xml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data" / "attached" / "02-pergb-attached-4g.live.xml").read_text(encoding="utf-8")
     _, (_, gold, sized) = domxml.parse(text)
     sized = replace(sized, size=4 * GIB)
     fixed = a_spec(
