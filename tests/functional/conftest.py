@@ -35,8 +35,9 @@ def test_node(tmp_path: Path) -> str:
 
 
 def heeds_ctrl_c() -> None:
-    """For a process that is to be interrupted: one that a shell started in the background ignores SIGINT."""
+    """For a process that is to be interrupted: a shell's background ignores SIGINT, and nohup SIGHUP."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)
