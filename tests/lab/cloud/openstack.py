@@ -293,6 +293,7 @@ class OpenStack:
     def heal(self) -> None:
         self.keystone.heal()
         self.cinder.heal()
+        self._wait_for_the_scheduler()
 
     def _write_files(self) -> None:
         for directory in (
