@@ -92,9 +92,9 @@ class Ledger:
         boot = self._state.boot
         return sight(disks, situation.sightings, put, situation.now, boot=boot, unseen=unseen)
 
-    def tell_sightings(self, met: Sightings) -> None:
-        """Tell the refresher of the catalogue. Raises ``StateError``."""
-        if met != self._state.load_sightings():
+    def tell_sightings(self, met: Sightings, before: Sightings) -> None:
+        """Tell the refresher of the catalogue what is other than ``before``. Raises ``StateError``."""
+        if met != before:
             self._state.save_sightings(met)
 
     def remember(self, disks: Mapping[str, Remembered], holds: Mapping[str, Hold], now: datetime) -> None:

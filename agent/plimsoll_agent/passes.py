@@ -21,6 +21,7 @@ from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
 from plimsoll_agent.observe import MOVING, Observation, observe
 from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.sightings import Sightings
 from plimsoll_agent.sources.cinder import per_gib, volume_type
 from plimsoll_agent.state import StateError
 from plimsoll_agent.write import Bounds
@@ -79,6 +80,7 @@ def run_pass(
         everything = scope.everything and not seen.overlooked
         ours = ledger.settle(seen.disks, situation, everything=everything, look_only=mode is Mode.PLAN)
         situation = replace(situation, memory={**situation.memory, **ours})
+    told = situation.sightings
     situation = replace(situation, sightings=ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
     seen = replace(seen, disks=tuple(_typed(disk, situation) for disk in seen.disks))
     outcomes = [consider(disk, situation, sources) for disk in seen.disks]
@@ -89,7 +91,7 @@ def run_pass(
     outcomes, stop = _held_back(outcomes, situation, caution, paused, observing=observing)
     if not observing:  # nothing is written then: no cluster has to be asked whether it may be
         outcomes = _through(caution.gate, outcomes)
-    sight = _Sight(situation, seen, scope, stop)
+    sight = _Sight(situation, seen, scope, stop, told)
     if mode is Mode.ENFORCE:
         applier = Applier(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=caution.paused)
         try:
@@ -121,7 +123,8 @@ def tell_sightings(
     seen = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
     ours = ledger.settle(seen.disks, situation, everything=False, look_only=True)
     situation = replace(situation, memory={**situation.memory, **ours})
-    ledger.tell_sightings(ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
+    met = ledger.sight(seen.disks, situation, _unseen(seen, scope, situation))
+    ledger.tell_sightings(met, situation.sightings)
 
 
 def _unseen(seen: Observation, scope: Scope, situation: Situation) -> frozenset[str]:
@@ -217,6 +220,8 @@ class _Sight:
     seen: Observation
     scope: Scope
     stop: Braked | None
+    told: Sightings
+    """What an earlier pass told the refresher."""
 
     def keep(self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None = None) -> list[Reason]:
         """Remember, then tell the record how the changes ended; returns what of it could not be done.
@@ -226,7 +231,7 @@ class _Sight:
         notes: list[Reason] = []
         if self.situation.catalogue is not None:
             with _noting(notes, Code.NOT_SIGHTED):
-                ledger.tell_sightings(self.situation.sightings)
+                ledger.tell_sightings(self.situation.sightings, self.told)
         with _noting(notes, Code.NOT_REMEMBERED):
             self._remember(ledger, outcomes, applier)
             if applier is not None:

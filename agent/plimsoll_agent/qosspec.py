@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
 from plimsoll_agent.limits import BASES, PARAMETERS, Limits
@@ -79,10 +79,6 @@ class PerGb:
     maximum: int | None
     """What the key ``_max`` says, which is no burst beside a per-GB key."""
     result: int
-
-    def as_fact(self) -> dict[str, object]:
-        """Plain values, for a reason's facts."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

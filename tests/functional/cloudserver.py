@@ -19,7 +19,27 @@ TOKEN = "gAAAA-token"
 Fault = Callable[["Handler"], None]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Answering(BaseHTTPRequestHandler):
+    """How the servers of these tests answer."""
+
+    def say(
+        self,
+        status: int,
+        content: bytes,
+        headers: dict[str, str] | None = None,
+        *,
+        kind: str = "application/json",
+        length: int | None = None,
+    ) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content) if length is None else length))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class Handler(Answering):
     protocol_version = "HTTP/1.1"
     server: Server
 
@@ -84,22 +104,6 @@ class Handler(BaseHTTPRequestHandler):
 
     def say_json(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
         self.say(status, json.dumps(value).encode(), headers)
-
-    def say(
-        self,
-        status: int,
-        content: bytes,
-        headers: dict[str, str] | None = None,
-        *,
-        kind: str = "application/json",
-        length: int | None = None,
-    ) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, **(headers or {})}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content) if length is None else length))
-        self.end_headers()
-        self.wfile.write(content)
 
 
 class Server(ThreadingHTTPServer):

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import NameOID
 
-from tests.functional.cloudserver import Server
+from tests.functional.cloudserver import Answering, Server
 
 
 def key_pair(directory: Path, name: str = "region") -> tuple[Path, Path]:
@@ -76,13 +75,13 @@ class Web:
     answered: list[tuple[str, int]] = field(default_factory=list)
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Answering):
     server: Server
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing on stderr."""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  # as http.server calls it
         web: Web = self.server.cloud  # type: ignore[assignment]  # the same server, with something else to serve
         faults = web.faults.get(self.path, [])
         if faults:
@@ -97,22 +96,6 @@ class Handler(BaseHTTPRequestHandler):
         status = 404 if content is None else 304 if self.headers.get("If-None-Match") == etag else 200
         web.answered.append((self.path, status))
         self.say(status, content if status == 200 and content else b"", {"ETag": etag} if etag else {})
-
-    def say(
-        self,
-        status: int,
-        content: bytes,
-        headers: dict[str, str] | None = None,
-        *,
-        kind: str = "application/json",
-        length: int | None = None,
-    ) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, **(headers or {})}.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content) if length is None else length))
-        self.end_headers()
-        self.wfile.write(content)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ def _failed(notes: Notes, now: datetime, trouble: str) -> Notes:
 def _noted(notes: Notes, fetched: Fetched, now: datetime) -> Notes:
     if fetched.trouble is not None:
         return _failed(notes, now, str(fetched.trouble))
-    return Notes(region=fetched.region)
+    return replace(notes.succeeded(), region=fetched.region)
 
 
 class CatalogueShow(_CatalogueCommand, lister.Lister):

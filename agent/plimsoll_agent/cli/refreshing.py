@@ -19,6 +19,7 @@ from plimsoll_agent.gather import gather
 from plimsoll_agent.refresh import Lists, agenda, complete, due, refreshed, sliced
 from plimsoll_agent.refreshdir import LastRegion, Notes
 from plimsoll_agent.sightings import Sightings, UnreadableSightings
+from plimsoll_agent.state import State
 
 LOG = logging.getLogger(__name__)
 SIGNATURE = ".sig"
@@ -44,7 +45,7 @@ class Fetched:
 
 def load_sightings(settings: Settings) -> tuple[Sightings | None, str | None]:
     """What the last pass met, None where nobody knows; and what is wrong with it."""
-    path = settings.state_dir / "sightings.json"
+    path = State(settings.state_dir).sightings
     try:
         return sightings.load(path), None
     except UnreadableSightings:
