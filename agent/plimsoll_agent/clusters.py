@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plimsoll_agent import files
@@ -47,6 +47,11 @@ class Clusters:
             if meant:
                 return meant[0] if len(meant) == 1 else None
         return None
+
+    def placed(self, disk: Disk) -> Disk:
+        """The disk with its cluster's fsid, where its cluster is known."""
+        cluster = self.of(disk)
+        return disk if cluster is None else replace(disk, cluster=cluster.fsid)
 
 
 def read(files: Sequence[Path]) -> Clusters:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from oslo_config import cfg, iniparser, types
 from plimsoll_agent.brake import Brake
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.gate import BLOCKING_CHECKS
+from plimsoll_agent.probesettings import ProbeSettings
+from plimsoll_agent.rules import directory_of
 from plimsoll_agent.write import Bounds
 
 CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
@@ -172,6 +174,92 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="The public ed25519 key (PEM) that the region's file must be signed with.",
         ),
     ),
+    "probe": (
+        cfg.StrOpt(
+            "directory",
+            default="/var/tmp",  # noqa: S108  # inside guests, and below it a directory that nobody else can enter
+            help="Where a probe makes its file inside the guest, unless the rule says another place. What it makes"
+            " there is removed afterwards.",
+        ),
+        cfg.IntOpt("seconds", default=30, min=1, max=3600, help="How long each job lasts."),
+        cfg.IntOpt(
+            "file_size",
+            default=2**30,
+            min=2**20,
+            max=2**40,
+            help="Bytes of the file. It is written once before the jobs of a guest begin.",
+        ),
+        cfg.IntOpt("block_size", default=16384, min=512, max=2**24, help="Bytes of a request."),
+        cfg.IntOpt("io_depth", default=2, min=1, max=1024, help="Requests in flight of each process."),
+        cfg.IntOpt(
+            "processes",
+            default=4,
+            min=1,
+            max=64,
+            help="Processes that make requests, each on a processor of its own where the guest has as many.",
+        ),
+        cfg.IntOpt("read_percent", default=50, min=1, max=99, help="Reads among the requests of the mixed job."),
+        cfg.StrOpt(
+            "engine",
+            default="auto",
+            choices=[
+                ("auto", "the first of these that the guest's fio has"),
+                ("libaio", "Linux' native asynchronous I/O"),
+                ("io_uring", "its successor"),
+                ("posixaio", "asynchronous I/O of the C library"),
+                ("psync", "pread and pwrite: one request a process, whatever io_depth says"),
+            ],
+            help="How fio makes its requests.",
+        ),
+        cfg.IntOpt(
+            "keep_free",
+            default=2**29,
+            min=0,
+            help="Bytes that must stay free on the guest's file system beside the file; else nothing is probed.",
+        ),
+        cfg.IntOpt(
+            "grace",
+            default=60,
+            min=5,
+            max=3600,
+            help="Seconds that requests may take to end once a job's time is over. Then fio is killed, and what"
+            " never ended is counted.",
+        ),
+        cfg.FloatOpt(
+            "tolerance",
+            default=5.0,
+            min=0.1,
+            max=50.0,
+            help="Percent that a result may be off what the limit allows.",
+        ),
+        cfg.IntOpt("at_once", default=1, min=1, max=16, help="Guests of this node that are probed at the same time."),
+        cfg.BoolOpt(
+            "one_per_pool",
+            default=False,
+            help="Never two probes on one Ceph pool at the same time: on this node, and where coordination is set"
+            " in the whole region.",
+        ),
+        cfg.IntOpt(
+            "late",
+            default=900,
+            min=60,
+            help="Seconds after its time that a probe may still begin. One that is missed is not made up for.",
+        ),
+        cfg.IntOpt("keep_days", default=90, min=1, max=3660, help="Days that results are kept."),
+        cfg.IntOpt("keep_mib", default=256, min=1, help="MiB that results may take; the oldest go first."),
+        cfg.StrOpt(
+            "coordination",
+            default="",
+            secret=True,
+            help="The etcd of the region: etcd3+http://HOST:2379, or etcd3+https://HOST:2379 with certificates as"
+            " ?ca_cert=FILE&cert_cert=FILE&cert_key=FILE. With it no more than slots guests of the region are probed"
+            " at the same time; where it does not answer, nobody begins. Needs the extra plimsoll-agent[region]."
+            " When empty, each node goes by its own clock.",
+        ),
+        cfg.IntOpt(
+            "slots", default=3, min=1, max=1000, help="Guests of the region that may be probed at the same time."
+        ),
+    ),
     "libvirt": (
         cfg.StrOpt(
             "uri",
@@ -246,6 +334,7 @@ class Settings:
     brake: Brake
     ceph: CephSettings
     catalogue: CatalogueSettings
+    probe: ProbeSettings
     uri: str
     deadline: float
     bounds: Bounds
@@ -318,10 +407,22 @@ def _settings(conf: Any) -> Settings:
             region_file=conf.catalogue.region_file,
             region_key=Path(conf.catalogue.region_key),
         ),
+        probe=_probe_settings(conf.probe),
         uri=conf.libvirt.uri,
         deadline=conf.libvirt.deadline,
         bounds=Bounds(at_once=conf.libvirt.calls_at_once, hung_guests=conf.libvirt.hung_guests),
     )
+
+
+def _probe_settings(probe: Any) -> ProbeSettings:
+    if probe.file_size % probe.block_size:
+        raise ValueError("[probe] file_size: must be a multiple of block_size")
+    try:
+        directory = directory_of(probe.directory)
+    except ValueError as error:
+        raise ValueError(f"[probe] directory: {error}") from error
+    values = {field.name: probe[field.name] for field in fields(ProbeSettings)}
+    return ProbeSettings(**values | {"directory": directory, "tolerance": probe.tolerance / 100})
 
 
 class _Entries(iniparser.BaseParser):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from plimsoll_agent.database import text_of, text_or_none, time_of
 from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.limits import Limits
@@ -99,18 +100,10 @@ Entry = RecordedChange | RecordedEvent
 
 # --- rows into values
 
-NONSENSE = (ValueError, TypeError, IndexError, RecursionError)
-"""What rows raise that plimsoll did not write."""
-
-
-def stamp(time: datetime) -> str:
-    """In UTC always, so that times compare as text."""
-    return time.astimezone(UTC).isoformat()
-
 
 def change_of(row: sqlite3.Row) -> RecordedChange:
-    result = _maybe(row["result"])
-    result_at = None if row["result_at"] is None else _time(row["result_at"])
+    result = text_or_none(row["result"])
+    result_at = None if row["result_at"] is None else time_of(row["result_at"])
     if (result is None) != (result_at is None):
         raise ValueError("has a result without its time, or a time without its result")
     disk = _disk(row)
@@ -118,27 +111,27 @@ def change_of(row: sqlite3.Row) -> RecordedChange:
         raise ValueError("names no disk")
     return RecordedChange(
         id=row["id"],
-        at=_time(row["intended_at"]),
-        by=_known(row["by"]),
+        at=time_of(row["intended_at"]),
+        by=text_of(row["by"]),
         disk=disk,
-        attachment=_known(row["attachment"]),
+        attachment=text_of(row["attachment"]),
         before=_limits(row["before"]),
         after=_limits(row["after"]),
         direction=Direction(row["direction"]),
         reason=_reason(row["reason"]),
         cause=Code(row["cause"]),
-        edition=_maybe(row["edition"]) if "edition" in row.keys() else None,  # noqa: SIM118 - no mapping
+        edition=text_or_none(row["edition"]) if "edition" in row.keys() else None,  # noqa: SIM118 - no mapping
         result=None if result is None else Verdict(result),
         result_at=result_at,
-        detail=_maybe(row["detail"]),
+        detail=text_or_none(row["detail"]),
     )
 
 
 def event_of(row: sqlite3.Row) -> RecordedEvent:
     return RecordedEvent(
         id=row["id"],
-        at=_time(row["at"]),
-        by=_known(row["by"]),
+        at=time_of(row["at"]),
+        by=text_of(row["by"]),
         what=Happening(row["what"]),
         disk=_disk(row),
         reason=None if row["reason"] is None else _reason(row["reason"]),
@@ -150,24 +143,6 @@ def _disk(row: sqlite3.Row) -> DiskName | None:
     return None if values["disk"] is None else DiskName.read({**values, "key": values["disk"]})
 
 
-def decoded(text: bytes) -> str | bytes:
-    """One name that is no text must not hide the other rows of its page."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return text
-
-
-def _known(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    return value
-
-
-def _maybe(value: object) -> str | None:
-    return None if value is None else _known(value)
-
-
 def _limits(value: Any) -> Limits:
     limits = json.loads(value)
     if not isinstance(limits, dict):
@@ -177,10 +152,3 @@ def _limits(value: Any) -> Limits:
 
 def _reason(value: Any) -> Reason:
     return Reason.from_record(json.loads(value))
-
-
-def _time(value: object) -> datetime:
-    time = datetime.fromisoformat(_known(value))
-    if time.utcoffset() != timedelta(0):
-        raise ValueError(f"{value!r} is no time in UTC")
-    return time

@@ -37,3 +37,23 @@ class Unanswered(PlimsollError):
 
 class NotSent(Unanswered):
     """The call was not even made, since others hang: it had no answer, and it will have no effect."""
+
+
+class NoAgent(Rejected):
+    """The guest has no channel on which an agent could be asked."""
+
+
+class AgentRefused(Rejected):
+    """The guest's agent answered and said no; the text is its own."""
+
+
+class AgentGarbled(Rejected):
+    """What came from the guest's agent is no answer at all. The answer that it stands for is lost."""
+
+
+class AgentAway(NotSent):
+    """Nobody listens at the guest's end of the channel: the guest boots or is paused, or its agent is stopped."""
+
+
+class AgentSilent(Unanswered):
+    """The guest's agent hangs, or went away. It may have had the question."""

@@ -10,7 +10,7 @@ from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.direction import Direction
-from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.errors import PlimsollError, Rejected
 from plimsoll_agent.reason import Code, Reason, because
 
 # Never the overall word: large clusters are never HEALTH_OK. Nor "*_FULL": that is POOL_NEAR_FULL and
@@ -24,6 +24,8 @@ class ClusterHealth:
 
     fsid: str
     raised: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    """Its own on those checks: ``1 osds down``."""
 
 
 Ask = Callable[[Cluster], ClusterHealth]
@@ -59,15 +61,23 @@ class Gate:
                     reasons[key] = reason
         return reasons
 
+    def health(self, cluster: Cluster) -> ClusterHealth:
+        """Raises ``PlimsollError`` when the cluster does not say, or it is another one that does."""
+        health = self.ask(cluster)
+        if cluster.fsid is not None and health.fsid != cluster.fsid:
+            raise Rejected(f"cluster {health.fsid} answered by {cluster.conf}")
+        return health
+
+    def blocks(self, raised: Sequence[str]) -> tuple[str, ...]:
+        """Those of the checks that keep it shut."""
+        return tuple(check for check in raised if any(fnmatchcase(check, one) for one in self.blocking))
+
     def _shut(self, cluster: Cluster) -> Reason | None:
         try:
-            health = self.ask(cluster)
+            health = self.health(cluster)
         except PlimsollError as error:
             return because(Code.CLUSTER_SILENT, cluster=cluster.fsid or str(cluster.conf), detail=str(error))
-        if cluster.fsid is not None and health.fsid != cluster.fsid:
-            detail = f"cluster {health.fsid} answered by {cluster.conf}"
-            return because(Code.CLUSTER_SILENT, cluster=cluster.fsid, detail=detail)
-        raised = [check for check in health.raised if any(fnmatchcase(check, pattern) for pattern in self.blocking)]
+        raised = self.blocks(health.raised)
         return because(Code.CLUSTER_UNWELL, cluster=health.fsid, checks=", ".join(raised)) if raised else None
 
 

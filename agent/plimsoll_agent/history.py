@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from plimsoll_agent.entries import NONSENSE, Entry, Happening, RecordedChange, change_of, event_of, stamp
-from plimsoll_agent.record import CorruptRecord, Record, version_of
+from plimsoll_agent.database import NONSENSE, stamp, version_of
+from plimsoll_agent.entries import Entry, Happening, RecordedChange, change_of, event_of
+from plimsoll_agent.record import CorruptRecord, Record
 
 UNDER_WAY = "under-way"
 """What a selection calls a change without a verdict."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -50,13 +50,17 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class BlockStats:
-    """Counters of a disk since its guest started, and its present size in bytes; None is not known."""
+    """Counters of a disk since its guest started."""
 
     read_requests: int
     read_bytes: int
     write_requests: int
     write_bytes: int
-    capacity: int | None
+
+    def since(self, before: BlockStats) -> BlockStats | None:
+        """What was done since then; None when the two cannot be counters of one run."""
+        done = [now - then for now, then in zip(astuple(self), astuple(before), strict=True)]
+        return None if min(done) < 0 else BlockStats(*done)
 
 
 class Hypervisor(Protocol):
@@ -83,8 +87,15 @@ class Hypervisor(Protocol):
         """QEMU's own word on the limits of a disk."""
         ...
 
-    def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
-        """What the disks did so far by target, without waiting for a guest that is busy; absent where not known."""
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
+        """What these disks did so far, by target; absent where QEMU is busy, or has no such disk."""
+        ...
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        """Present sizes of the disks in bytes by target, without waiting for a busy guest; absent where not known.
+
+        QEMU reads from each image for it, with all of the guest standing still: not while the cluster stalls.
+        """
         ...
 
     def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:

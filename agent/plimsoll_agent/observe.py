@@ -54,7 +54,7 @@ def observe(
     guests = guests_of(hypervisor, scope)
     looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized), guests, at_once))
     return Observation(
-        disks=tuple(_placed(disk, clusters) for guest in guests for disk in looks[guest].disks),
+        disks=tuple(clusters.placed(disk) for guest in guests for disk in looks[guest].disks),
         overlooked=tuple(Overlooked(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
         hung=frozenset(guest.uuid for guest in guests if looks[guest].hung),
     )
@@ -67,11 +67,6 @@ def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
     if absent:
         raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
     return guests
-
-
-def _placed(disk: Disk, clusters: Clusters) -> Disk:
-    cluster = clusters.of(disk)
-    return disk if cluster is None else replace(disk, cluster=cluster.fsid)
 
 
 def _look(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool]) -> _Look:
@@ -95,10 +90,9 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
 
 def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
     try:
-        stats = hypervisor.block_stats(disks[0].guest.uuid)
+        sizes = hypervisor.sizes(disks[0].guest.uuid)
     except PlimsollError:
         return disks  # not known: shown as such, and nothing but a per-GiB limit depends on it
-    sizes = {target: known.capacity for target, known in stats.items()}
     return tuple(replace(disk, size=sizes.get(disk.target)) for disk in disks)
 
 

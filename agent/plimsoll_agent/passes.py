@@ -82,7 +82,7 @@ def run_pass(
         situation = replace(situation, memory={**situation.memory, **ours})
     told = situation.sightings
     situation = replace(situation, sightings=ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
-    seen = replace(seen, disks=tuple(_typed(disk, situation) for disk in seen.disks))
+    seen = replace(seen, disks=tuple(typed(disk, situation) for disk in seen.disks))
     outcomes = [consider(disk, situation, sources) for disk in seen.disks]
     observing = mode is Mode.OBSERVE
     paused = caution.paused()
@@ -135,7 +135,8 @@ def _unseen(seen: Observation, scope: Scope, situation: Situation) -> frozenset[
     return frozenset(known - {disk.guest.uuid for disk in seen.disks})
 
 
-def _typed(disk: Disk, situation: Situation) -> Disk:
+def typed(disk: Disk, situation: Situation) -> Disk:
+    """The disk with the name of its volume type, where that is known."""
     known = volume_type(disk, situation)
     return replace(disk, volume_type=known.name) if isinstance(known, VolumeType) else disk
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -14,6 +14,12 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 
 UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", re.ASCII)
+# What fio takes for the name of one file: a colon would part two.
+DIRECTORY = r"/[A-Za-z0-9_./-]{0,199}"
+# What lies there is the kernel's, or in memory: neither is a file on a disk.
+_NO_FILES = ("/proc", "/sys", "/dev", "/run")
+JOBS = ("read", "write", "mixed")
+"""What a probe can do."""
 _PATTERNS = ("flavor", "pool", "guest")
 
 
@@ -75,6 +81,26 @@ class Match:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """How long requests may take: of each direction, which part of them is to be done in how many seconds."""
+
+    quantiles: tuple[tuple[float, float], ...] = ()
+    """``(0.99, 0.05)``: 99 % of the requests within 50 ms; in rising order."""
+    slowest: float | None = None
+    """The slowest request of a run, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """That the guests of a rule are to be probed: with which jobs, how often, on which of their file systems."""
+
+    every: timedelta
+    jobs: tuple[str, ...] = JOBS
+    directories: tuple[str, ...] = ()
+    """Inside the guest; none stands for the one in the settings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule: what it says of the disks that match; each of its words may be missing."""
@@ -94,6 +120,10 @@ class Rule:
     """A disk for which no source has limits is to have none."""
     boot_volume_by_flavor: bool = False
     """The volume that a guest boots from gets its flavor's limits where its QoS spec has none."""
+    probe: Probing | None = None
+    """Its guests are probed."""
+    objective: Objective | None = None
+    """Before that of the volume type."""
     until: datetime | None = None
     """From then on the rule is as if it were not there."""
     why: str | None = None
@@ -114,6 +144,8 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()
     default: Limits | None = None
+    objectives: Mapping[str, Objective] = field(default_factory=dict, hash=False)
+    """By volume type."""
     command_line: Limits | None = None
     """Limits that a person gave by hand: they stand in for every rule but those that say ``manage: false``."""
     edition: str = field(default="", compare=False)
@@ -121,6 +153,22 @@ class Rules:
 
     def with_command_line(self, limits: Limits) -> Rules:
         return replace(self, command_line=limits)
+
+
+def directory_of(written: str) -> str:
+    """The directory inside guests that a person means, without needless slashes.
+
+    Raises ``ValueError`` with what is wrong, to stand after its name.
+    """
+    if not re.fullmatch(DIRECTORY, written, re.ASCII):
+        raise ValueError("must be an absolute path of at most 200 letters, digits and _ . - /")
+    parts = [part for part in written.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ValueError("must not have .. in it")
+    directory = "/" + "/".join(parts)
+    if not parts or f"/{parts[0]}" in _NO_FILES:
+        raise ValueError(f"must be a directory for files, not {directory} nor below {', '.join(_NO_FILES)}")
+    return directory
 
 
 def plain(identifier: str | None) -> str | None:

@@ -9,11 +9,13 @@ import difflib
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
+from plimsoll_agent import spans
 from plimsoll_agent.limits import PARAMETERS, UNITS, Limits, LimitsError
-from plimsoll_agent.rules import UUID, DiskKind, Match, Rule, Rules
+from plimsoll_agent.rules import JOBS, UUID, DiskKind, Match, Objective, Probing, Rule, Rules, directory_of
 
 
 class Invalid(Exception):
@@ -35,6 +37,7 @@ class InvalidParts(Invalid):
 
 
 MOST_RULES = 1000
+_MOST_PERCENTILES = 20
 _LONGEST_TEXT = 255
 _LONGEST_REASON = 200
 _UNTIL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -47,11 +50,14 @@ def short(text: str, most: int) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
-_FILE_KEYS = ("default", "rules")
+_FILE_KEYS = ("default", "rules", "objectives")
 _MATCH_KEYS = ("project", "user", "flavor", "image", "kind", "pool", "volume", "guest", "cluster")
 _SWITCHES = ("release_when_silent", "boot_volume_by_flavor")
-_EFFECTS = ("limits", "ceiling", "floor", "manage", *_SWITCHES)
+_EFFECTS = ("limits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective")
 _LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
+_PROBE_KEYS = ("every", "jobs", "directory")
+# Any other percentile may stand there too.
+_OBJECTIVE_KEYS = ("p50", "p95", "p99", "p99.9", "slowest")
 
 _PLACES: Mapping[str, str] = {
     **dict.fromkeys(_FILE_KEYS, "at the top of the file"),
@@ -60,6 +66,8 @@ _PLACES: Mapping[str, str] = {
     "limits": "under default, or in a rule beside match",
     **dict.fromkeys(_MATCH_KEYS, "under match"),
     **dict.fromkeys(_LIMITS_KEYS, "under limits"),
+    **dict.fromkeys(_PROBE_KEYS, "under probe"),
+    **dict.fromkeys(_OBJECTIVE_KEYS, "under objective, or under a volume type in objectives"),
 }
 """Where a word belongs, to tell those who wrote it elsewhere."""
 
@@ -278,6 +286,131 @@ def _possible(keys: _Keys) -> Limits:
     return limits
 
 
+# More often than that, guests would do little else; and a year and a day is a slip of the pen.
+_SHORTEST_PERIOD, _LONGEST_PERIOD = timedelta(minutes=5), timedelta(days=366)
+
+
+def _period(given: object) -> timedelta:
+    if not isinstance(given, str):
+        raise Invalid(f"must be a span of time as 6h, 90m or 1d12h, not {_shown(given)}")
+    try:
+        period = spans.parse(short(given, 40))
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+    if not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
+        raise Invalid(f"must be at least 5m and at most 366d, not {given}")
+    return period
+
+
+def _job(given: object) -> str:
+    if not isinstance(given, str) or given not in JOBS:
+        near = difflib.get_close_matches(str(given)[:40].lower(), JOBS, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise Invalid(f"must be {', '.join(JOBS[:-1])} or {JOBS[-1]}, not {_shown(given)}{meant}")
+    return given
+
+
+def _directory(given: object) -> str:
+    if not isinstance(given, str):
+        raise Invalid(f"must be text, not {_shown(given)}; put it in quotes")
+    try:
+        return directory_of(given)
+    except ValueError as error:
+        raise Invalid(f"{error}; it is {_shown(given)}") from error
+
+
+def _once(each: Callable[[object], tuple[str, ...]]) -> Callable[[object], tuple[str, ...]]:
+    def validate(given: object) -> tuple[str, ...]:
+        values = each(given)
+        seen: set[str] = set()
+        again: list[Invalid] = []
+        for index, value in enumerate(values):
+            if value in seen:
+                again.append(Invalid(f"{value} stands here twice; remove one", path=[index]))
+            seen.add(value)
+        if again:
+            raise InvalidParts(again)
+        return values
+
+    return validate
+
+
+def _probe(given: object) -> Probing:
+    keys = _Keys(given, {"every": _period, "jobs": _once(_each(_job)), "directory": _once(_each(_directory))})
+    if keys.lacks("every"):
+        keys.fault("every is missing: how often, as every: 6h", "every")
+    values = keys.done()
+    return Probing(values["every"], values.get("jobs", JOBS), values.get("directory", ()))
+
+
+_PERCENTILE = re.compile(r"p(\d{1,2}(\.\d{1,6})?)", re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(\.\d{1,9})?) ?(us|ms|s)", re.ASCII)
+_MICROSECONDS = {"us": 1, "ms": 1000, "s": 1_000_000}
+# fio counts all that takes longer than 17.18 s as one.
+_LONGEST_QUANTILE = 17
+# As long as requests are waited for at the most once a job's time is over.
+_LONGEST_SLOWEST = 3600
+
+
+def _time(longest: int, why: str) -> Callable[[object], float]:
+    """Seconds."""
+
+    def validate(given: object) -> float:
+        found = _TIME.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
+            raise Invalid(f"must be a time with its unit, as 800us, 50ms or 1.5s, not {_shown(given)}")
+        seconds = float(found[1]) * _MICROSECONDS[found[3]] / 1_000_000
+        if not seconds:
+            raise Invalid("must be more than 0")
+        if seconds >= longest:
+            raise Invalid(f"must be less than {longest}s: {why}")
+        return seconds
+
+    return validate
+
+
+_quantile_time = _time(_LONGEST_QUANTILE, "fio tells longer times apart for the slowest request only")
+_slowest_time = _time(_LONGEST_SLOWEST, "nobody waits longer for a request")
+
+
+def _share(name: str) -> float | None:
+    """``p99.9`` is 0.999; None for what is no percentile."""
+    found = _PERCENTILE.fullmatch(name)
+    # Moving the point in the text gives the nearest float; a division may give its neighbour.
+    share = float(f"{found[1]}e-2") if found else 0
+    return share or None
+
+
+def _objective(given: object) -> Objective:
+    names = [name for name in given if _share(name)] if isinstance(given, dict) else []
+    if len(names) > _MOST_PERCENTILES:
+        raise Invalid(f"has more than {_MOST_PERCENTILES} percentiles")
+    known = dict.fromkeys((*_OBJECTIVE_KEYS, *names), _quantile_time) | {"slowest": _slowest_time}
+    keys = _Keys(given, known)
+    if not keys.given:
+        raise Invalid("is empty; say how long requests may take, as p99: 50ms")
+    quantiles = sorted((share, name) for name in names if (share := _share(name)) and name in keys.values)
+    rising = [*quantiles, (1.0, "slowest")] if "slowest" in keys.values else quantiles
+    for (share, name), (next_share, next_name) in pairwise(rising):
+        if share == next_share:
+            keys.fault(f"says the same as {name}; remove one", next_name)
+        elif keys.values[next_name] < keys.values[name]:
+            keys.fault(f"must not be below {name} ({keys.given[name]})", next_name)
+    values = keys.done()
+    return Objective(tuple((share, values[name]) for share, name in quantiles), values.get("slowest"))
+
+
+def _objectives(given: object) -> dict[str, Objective]:
+    """By volume type."""
+    if not isinstance(given, dict):
+        raise Invalid("must be a mapping of names of volume types, each with an objective")
+    keys = _Keys(given, dict.fromkeys(given, _objective))
+    for name in given:
+        if len(name) > _LONGEST_TEXT:
+            keys.fault(f"must be at most {_LONGEST_TEXT} characters, and is {len(name)}", name)
+    return keys.done()
+
+
 _RULE: Mapping[str, Callable[[Any], Any]] = {
     "name": _text,
     "match": _match,
@@ -288,6 +421,8 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "manage": _boolean,
     "release_when_silent": _boolean,
     "boot_volume_by_flavor": _boolean,
+    "probe": _probe,
+    "objective": _objective,
     "until": _until,
     "reason": _line(_LONGEST_REASON),
 }
@@ -307,8 +442,15 @@ def _rule(given: object) -> Rule:
         keys.fault("override needs limits: it puts them before those of Cinder and the flavor", "override")
     # A word that is there and wrong is told already, and may be what the rule was to say.
     said = [name for name in _EFFECTS if name in keys.given and values.get(name) is not (name == "manage")]
-    if not said and keys.lacks("limits", "ceiling", "floor"):
-        keys.fault(f"says none of limits, ceiling, floor, manage: false, {': true and '.join(_SWITCHES)}: true")
+    if not said and keys.lacks("limits", "ceiling", "floor", "probe", "objective"):
+        switches = "".join(f"{name}: true, " for name in _SWITCHES)
+        keys.fault(f"says none of limits, ceiling, floor, manage: false, {switches}probe and objective")
+    match = values.get("match")
+    # Whoever may run one program in a guest may run any; and tenants choose all else that a match can ask for.
+    if "probe" in keys.given and match is not None and not (match.project or match.guest or match.volume):
+        keys.fault(
+            "probe needs project, a guest's uuid or volume under match: it runs programs inside guests", "probe"
+        )
     for name, words in _above(values.get("floor"), values.get("ceiling")):
         keys.fault(words, "floor", name)
     values = keys.done()
@@ -393,13 +535,15 @@ def _default(given: object) -> Limits:
 
 def rules_of(given: object) -> Rules:
     try:
-        keys = _Keys(given, {"default": _default, "rules": _rule_list})
+        keys = _Keys(given, {"default": _default, "rules": _rule_list, "objectives": _objectives})
     except Invalid as wrong:
         raise InvalidParts([wrong]) from wrong
     for path, words in _clashing_groups(keys.given):
         keys.fault(words, *path)
     values = keys.done()
-    return Rules(rules=values.get("rules", ()), default=values.get("default"))
+    return Rules(
+        rules=values.get("rules", ()), default=values.get("default"), objectives=values.get("objectives", {})
+    )
 
 
 def _clashing_groups(given: Mapping[str, Any]) -> Iterator[tuple[Steps, str]]:

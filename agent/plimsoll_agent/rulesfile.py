@@ -1,7 +1,7 @@
 """The rules file: text in, ``Rules`` out, or every fault in it with its line.
 
-The file is YAML: ``default: {limits: …}`` and an ordered list ``rules``, each with a ``name``, a ``match`` and
-what it says of the disks that match. Sets of limits are taken whole, never merged.
+The file is YAML: ``default: {limits: …}``, an ordered list ``rules``, each with a ``name``, a ``match`` and what it
+says of the disks that match, and ``objectives`` by volume type. Sets of limits are taken whole, never merged.
 """
 
 from __future__ import annotations
@@ -156,6 +156,8 @@ def _effects(rule: Rule) -> list[str]:
         "floor": rule.floor is not None,
         "release_when_silent": rule.release_when_silent,
         "boot_volume_by_flavor": rule.boot_volume_by_flavor,
+        "probe": rule.probe is not None,
+        "objective": rule.objective is not None,
     }
     return [name for name, is_said in said.items() if is_said]
 
@@ -168,5 +170,7 @@ def _silences(first: Rule, first_index: int, rule: Rule, index: int, effect: str
     if effect in ("manage", "limits"):
         comes_first = (not early, first_index) < (not late, index) and (first.limits is not None or not first.manage)
     else:
-        comes_first = not first.manage or (first_index < index and effect in _effects(first))
+        comes_first = first_index < index and effect in _effects(first)
+        # What plimsoll never writes to it may measure.
+        comes_first |= not first.manage and effect not in ("probe", "objective")
     return comes_first and first.match.covers(rule.match)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
@@ -107,16 +107,16 @@ class Sampler:
         if one.not_before is not None and now < one.not_before:
             return one
         try:
-            # The counters come first: that call alone does not wait for a guest that is busy, or hangs.
-            read = self._read(one.guest) if one.disks or one.trouble else {}
+            # The counters come before the limits: that call alone does not wait for a guest that is busy.
+            read = self._read(one.guest, one.disks)
             due = one.looked is None or now >= one.looked + LOOK_AGAIN
-            if due and (read or not (one.disks or one.trouble)):
+            if due and (read or not one.disks):
                 one = replace(one, disks=tuple(self._look(one.guest)))
-                read = read or (self._read(one.guest) if one.disks else {})
+                read |= self._read(one.guest, [disk for disk in one.disks if disk.target not in read])
                 if read:
                     one = replace(one, disks=tuple(map(self._with_limits, one.disks)))
                 one = replace(one, looked=now)
-            if not read and (one.disks or one.trouble):
+            if not read and one.disks:
                 return _in_trouble(one, one.trouble if one.trouble and one.not_before is not None else usage.BUSY)
             return _answered(one, read)
         except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
@@ -146,9 +146,11 @@ class Sampler:
         except (PlimsollError, LimitsError) as error:
             return Unknown(reason_of(error))
 
-    def _read(self, guest: GuestRef) -> dict[str, Reading]:
+    def _read(self, guest: GuestRef, disks: Sequence[Disk]) -> dict[str, Reading]:
+        if not disks:
+            return {}
         asked = self._clock()
-        told = self._hypervisor.block_stats(guest.uuid)
+        told = self._hypervisor.block_stats(guest.uuid, [disk.target for disk in disks])
         # QEMU read its counters somewhere between the question and the answer.
         at = (asked + self._clock()) / 2
         return {target: Reading(at, stats) for target, stats in told.items()}

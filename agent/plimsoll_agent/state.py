@@ -93,7 +93,15 @@ SIGHTINGS = StateFile(
     corrupt="written anew by the next pass; what somebody else's hand made doubtful is asked for again",
     missing="the same",
 )
-FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS)
+PROBES = StateFile(
+    "probes.sqlite",
+    owner="``probe run``",
+    version=2,
+    what="the results of probes, and which were put off",
+    corrupt="set aside as ``probes.sqlite.corrupt``, and begun anew; limits do not depend on it",
+    missing="begun anew",
+)
+FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS, PROBES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,10 @@ class State:
     @property
     def sightings(self) -> Path:
         return self.directory / SIGHTINGS.name
+
+    @property
+    def probes(self) -> Path:
+        return self.directory / PROBES.name
 
     def prepare(self) -> None:
         """Make the directory if it is missing. Raises ``StateError``."""

@@ -144,7 +144,6 @@ def _read_again(last: Usage | None, disk: Disk, reading: Reading | None) -> Usag
     stretches = last.stretches if last else ()
     if reading is None:
         return Usage(disk, stretches=stretches, reason=BUSY)
-    disk = replace(disk, size=reading.stats.capacity)
     if last is None or last.reading is None:
         return Usage(disk, reading, stretches=stretches)
     rates = _rates(last.reading, reading)
@@ -153,16 +152,11 @@ def _read_again(last: Usage | None, disk: Disk, reading: Reading | None) -> Usag
 
 def _rates(before: Reading, after: Reading) -> Rates | None:
     """None when the counters cannot be those of one run."""
-    seconds, old, new = after.at - before.at, before.stats, after.stats
-    did = (
-        new.read_requests - old.read_requests,
-        new.write_requests - old.write_requests,
-        new.read_bytes - old.read_bytes,
-        new.write_bytes - old.write_bytes,
-    )
-    if seconds <= 0 or min(did) < 0:
+    seconds, did = after.at - before.at, after.stats.since(before.stats)
+    if seconds <= 0 or did is None:
         return None
-    reads, writes, read, written = (count / seconds for count in did)
+    each = (did.read_requests, did.write_requests, did.read_bytes, did.write_bytes)
+    reads, writes, read, written = (count / seconds for count in each)
     return Rates(reads, writes, read, written, seconds)
 
 

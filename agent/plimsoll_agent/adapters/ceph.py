@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from plimsoll_agent.adapters import program
 from plimsoll_agent.clusters import Cluster
@@ -44,6 +46,14 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
 
 
+def _words(checks: dict[str, Any]) -> Iterator[str]:
+    for _, check in sorted(checks.items()):
+        summary = check.get("summary") if isinstance(check, dict) else None
+        message = summary.get("message") if isinstance(summary, dict) else None
+        if isinstance(message, str):
+            yield message[:200]
+
+
 def parse(answer: bytes) -> ClusterHealth:
     """``ceph status --format json``. Raises ``Rejected`` for what is none."""
     try:
@@ -51,7 +61,7 @@ def parse(answer: bytes) -> ClusterHealth:
         checks = status["health"]["checks"]
         if not isinstance(checks, dict) or not isinstance(status["fsid"], str):
             raise ValueError("checks or fsid are something else")
-        return ClusterHealth(status["fsid"], tuple(sorted(checks)))
+        return ClusterHealth(status["fsid"], tuple(sorted(checks)), tuple(_words(checks)))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # Not repr(): that of a UnicodeDecodeError has the whole answer in it.
         raise Rejected(f"ceph status cannot be read: {type(error).__name__}: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,19 @@ from plimsoll_agent import domxml
 from plimsoll_agent.adapters import qmp
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
+from plimsoll_agent.errors import (
+    AgentAway,
+    AgentGarbled,
+    AgentRefused,
+    AgentSilent,
+    NoAgent,
+    NotSent,
+    PlimsollError,
+    Rejected,
+    Unanswered,
+    Unreachable,
+    Vanished,
+)
 from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
 from plimsoll_agent.limits import Limits, LimitsError, group_alone, shared_group
 
@@ -25,6 +37,13 @@ Answer = TypeVar("Answer")
 # libvirt's bindings print every error on stderr unless somebody takes them.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
+# Not in all bindings: an older libvirt says the same under other codes.
+_AGENT_COMMAND_TIMEOUT = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None)
+_AGENT_COMMAND_FAILED = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", None)
+_LONGEST_COMPLAINT = 1000  # in characters: an agent may complain in megabytes
+
+# In milliseconds. Others ask QEMU too, and are answered in a few.
+_PATIENCE = 500
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 
 
@@ -126,22 +145,21 @@ class Libvirt:
     def in_force(self, disk: Disk) -> Limits:
         return self._ask("QEMU", disk.guest.uuid, partial(_in_force, disk=disk))
 
-    def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
+        # Not domainListGetStats, which knows not to wait: it asks for the sizes too.
+        return self._ask("QEMU", uuid, lambda domain: {} if _hangs(domain) else dict(_counters(domain, targets)))
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        # By query-named-block-nodes, for which QEMU (7.2) reads from each image with its main loop held.
         block, nowait = libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
         told: list[tuple[Any, dict[str, Any]]] = self._ask(
             "QEMU", uuid, lambda domain: domain.connect().domainListGetStats([domain], block, nowait)
         )
         return {
-            stats[f"block.{n}.name"]: BlockStats(
-                read_requests=stats[f"block.{n}.rd.reqs"],
-                read_bytes=stats[f"block.{n}.rd.bytes"],
-                write_requests=stats[f"block.{n}.wr.reqs"],
-                write_bytes=stats[f"block.{n}.wr.bytes"],
-                capacity=stats.get(f"block.{n}.capacity"),
-            )
+            stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
             for _, stats in told
             for n in range(stats.get("block.count", 0))
-            if f"block.{n}.rd.reqs" in stats  # the answer for a guest that is busy has names only
+            if f"block.{n}.capacity" in stats  # the answer for a guest that is busy has names only
         }
 
     def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
@@ -174,6 +192,31 @@ class Libvirt:
             lambda domain: libvirt_qemu.qemuMonitorCommand(domain, '{"execute": "query-block"}', 0),
         )
         return qmp.limits_by_image(json.loads(answer)["return"])
+
+    def agent(self, uuid: str, request: str, seconds: int) -> str:
+        """What the guest's agent says to a request, both JSON; ``seconds`` is for its answer.
+
+        libvirt makes sure before that somebody listens, for which it takes up to 5 s more: the deadline of this
+        object must leave room for both. What the guest says is as long as libvirt takes (4 MiB), and not to be
+        believed.
+
+        Raises ``NoAgent``, ``AgentAway``, ``AgentSilent``, ``AgentRefused`` or ``AgentGarbled``, too.
+        """
+        import libvirt_qemu  # only probes talk to guests
+
+        def ask(domain: Any) -> str:
+            try:
+                answer: str = libvirt_qemu.qemuAgentCommand(domain, request, seconds, 0)
+            except UnicodeDecodeError as error:
+                raise AgentGarbled("the agent's answer is not UTF-8") from error
+            except libvirt.libvirtError as error:
+                told = _agent_error(error)
+                if told is None or not domain.isActive():
+                    raise
+                raise told from error
+            return answer
+
+        return self._ask("the guest's agent", uuid, ask)
 
     def _link(self) -> _Link:
         try:
@@ -225,6 +268,31 @@ def _translated(error: Any) -> PlimsollError:
     return Rejected(text)
 
 
+def _agent_error(error: Any) -> PlimsollError | None:
+    """What libvirt says of an agent, or of its answer; None where the error is about something else."""
+    code, text = error.get_error_code(), " ".join(str(error)[:_LONGEST_COMPLAINT].split())
+    if code is None:  # seen with 9.0 when the agent was started anew under a question: no error is set
+        return AgentSilent("libvirt does not say why the agent does not answer")
+    if error.get_error_domain() != libvirt.VIR_FROM_QEMU:
+        # Its JSON parser is one of the parts that speak in their own name.
+        return AgentGarbled(text) if code == libvirt.VIR_ERR_INTERNAL_ERROR else None
+    if code == libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED:
+        return NoAgent("the guest has no channel to an agent")
+    if code == libvirt.VIR_ERR_OPERATION_INVALID:  # a paused guest
+        return AgentAway(text)
+    if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
+        # One code for a channel that nobody listens on and for a question that was passed on.
+        return AgentAway(text) if "QEMU guest agent is not" in text else AgentSilent(text)
+    if code in (libvirt.VIR_ERR_AGENT_UNSYNCED, _AGENT_COMMAND_TIMEOUT):
+        return AgentSilent(text)
+    _, refused, why = text.partition("unable to execute QEMU agent command ")
+    if refused or code == _AGENT_COMMAND_FAILED:
+        return AgentRefused(why.partition("': ")[2] or text)
+    if code in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_SYSTEM_ERROR):
+        return AgentGarbled(text)
+    return None
+
+
 def _sighting(domain: Any) -> Sighting:
     return Sighting(domain.XMLDesc(0), _movement(domain))
 
@@ -233,6 +301,22 @@ def _in_force(domain: Any, disk: Disk) -> Limits:
     told: dict[str, object] = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     group = told.pop("group_name", None)
     return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
+
+
+def _hangs(domain: Any) -> bool:
+    """Whether QEMU has an earlier question for so long that another would only wait behind it."""
+    state, _, milliseconds = domain.controlInfo()
+    return bool(state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED and milliseconds > _PATIENCE)
+
+
+def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockStats]]:
+    for target in targets:
+        try:
+            stats = _asked(domain, lambda domain: domain.blockStatsFlags(target))  # noqa: B023 - called at once
+        except Rejected:  # a disk that was unplugged meanwhile
+            continue
+        done = (stats[name] for name in ("rd_operations", "rd_bytes", "wr_operations", "wr_bytes"))
+        yield target, BlockStats(*done)
 
 
 def _movement(domain: Any) -> Movement:

@@ -79,7 +79,7 @@ def run(
     except TimeoutError as error:
         raise Unanswered(f"no answer from {who} within {seconds:g} s") from error
     finally:
-        _end(process)
+        kill(process)
     return Ended(process.returncode, out, complaint)
 
 
@@ -112,7 +112,7 @@ def _left(end: float) -> float:
     return left
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill what is left of it and of what it started, and reap it; one that even that does not stop is left."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,3 +100,29 @@ def given_limits(parsed_args: argparse.Namespace) -> Limits | None:
         return Limits.from_mapping(given)
     except LimitsError as error:
         raise UsageError(f"limits on the command line: {error}") from error
+
+
+def limits_from(text: str | None) -> Limits | None:
+    """The set that ``--limits`` says in one word, None without it. Raises ``UsageError``."""
+    if text is None:
+        return None
+    if text == "unlimited":
+        return Limits()
+    # No group_name: what several disks share belongs into a rule, which speaks of all of them.
+    known = [parameter.name for parameter in PARAMETERS]
+    given: dict[str, object] = {}
+    for word in text.replace(",", " ").split():
+        name, _, value = word.partition("=")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise UsageError(f"--limits: {name} is no limit; {meant}")
+        if name in given:
+            raise UsageError(f"--limits: {name} stands there twice")
+        given[name] = int(value) if value.isascii() and value.isdigit() else value
+    try:
+        if given:
+            return Limits.from_mapping(given)
+    except LimitsError as error:
+        raise UsageError(f"--limits: {error}") from error
+    raise UsageError("--limits: says nothing; write total_iops_sec=500, or unlimited")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from typing import Any, TextIO
 from cliff import lister
 
 from plimsoll_agent import report, spans, views
-from plimsoll_agent.cli.base import LocalCommand, given_reason
+from plimsoll_agent.cli.base import LocalCommand, given_reason, limits_from
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.formats import Shown
 from plimsoll_agent.cli.standing import run, standing, state_of, who
@@ -23,7 +22,7 @@ from plimsoll_agent.entries import Event, Happening
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.ledger import Ledger, hold_event
-from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, PassReport, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code
@@ -62,7 +61,7 @@ class HoldAdd(OneDisk):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        span, limits, why = _span(parsed_args.span), _limits(parsed_args.limits), given_reason(parsed_args.reason)
+        span, limits, why = _span(parsed_args.span), limits_from(parsed_args.limits), given_reason(parsed_args.reason)
         settings = self.settings(parsed_args)
         state = state_of(settings)
         state.prepare()
@@ -229,28 +228,3 @@ def _span(text: str) -> timedelta:
     if span > _LONGEST:
         raise UsageError(f"--for: {text} is more than a year; what is to last belongs into a rule")
     return span
-
-
-def _limits(text: str | None) -> Limits | None:
-    if text is None:
-        return None
-    if text == "unlimited":
-        return Limits()
-    # No group_name: what several disks share belongs into a rule, which speaks of all of them.
-    known = [parameter.name for parameter in PARAMETERS]
-    given: dict[str, object] = {}
-    for word in text.replace(",", " ").split():
-        name, _, value = word.partition("=")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-            raise UsageError(f"--limits: {name} is no limit; {meant}")
-        if name in given:
-            raise UsageError(f"--limits: {name} stands there twice")
-        given[name] = int(value) if value.isascii() and value.isdigit() else value
-    try:
-        if given:
-            return Limits.from_mapping(given)
-    except LimitsError as error:
-        raise UsageError(f"--limits: {error}") from error
-    raise UsageError("--limits: says nothing; write total_iops_sec=500, or unlimited")
