@@ -2,32 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
 
-from plimsoll_agent.limits import Limits, Unit
+from plimsoll_agent.limits import PARAMETERS, Limits, Parameter
+from plimsoll_probes.job import Job
 
-Direction = Literal["read", "write"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Requests and bytes by direction: what was done in some time, or one request of a job on average."""
+
+    read_operations: float = 0
+    write_operations: float = 0
+    read_bytes: float = 0
+    write_bytes: float = 0
+
+    @classmethod
+    def of(cls, job: Job) -> Load:
+        """One request of the job: of a mixed one, the parts of it that are reads and writes."""
+        reads, writes = job.shares.get("read", 0), job.shares.get("write", 0)
+        return cls(
+            read_operations=reads,
+            write_operations=writes,
+            read_bytes=reads * job.block_size,
+            write_bytes=writes * job.block_size,
+        )
 
 
-def allowed(limits: Limits, unit: Unit, seconds: float, *directions: Direction) -> float:
-    """Operations or bytes that the limits allow in the first ``seconds`` of a busy disk; infinity without a limit.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What one limit lets pass in a time, in its own unit: bytes, or requests as QEMU counts them.
 
-    With both directions a limit on each adds up, and a total bounds the sum. Requests above
-    ``size_iops_sec`` count as several, so fewer of them are allowed: that is the caller's to know.
+    ``low`` is what it lets pass in any case, base × time, also when a burst was used up before. ``high`` is the
+    most, with a bucket that was empty: base × time + burst × length, and no more than the burst's own height.
     """
-    total = _bucket(limits, f"total_{unit}_sec", seconds)
-    return min(total, sum(_bucket(limits, f"{direction}_{unit}_sec", seconds) for direction in directions))
+
+    parameter: Parameter
+    low: float
+    high: float
+    bursts: bool
+    size_iops_sec: int
+
+    def taken(self, load: Load) -> float:
+        """How much of this limit the load takes up.
+
+        QEMU, util/throttle.c, throttle_account: a request above ``size_iops_sec`` counts as its size divided by
+        that. So requests of unknown sizes count at least as their number, and at least as all their bytes do.
+        """
+        scope, unit = self.parameter.scope, self.parameter.unit
+        directions = ("read", "write") if scope == "total" else (scope,)
+        operations, size = (
+            sum(getattr(load, f"{direction}_{what}") for direction in directions) for what in ("operations", "bytes")
+        )
+        if unit == "bytes":
+            return float(size)
+        return float(max(operations, size / self.size_iops_sec if self.size_iops_sec else 0))
 
 
-def _bucket(limits: Limits, base: str, seconds: float) -> float:
-    """base × time + burst × length, at most what the burst's own height lets through.
+def bounds(limits: Limits, seconds: float, load: Load) -> tuple[Bound, ...]:
+    """What each of the limits lets pass in so many seconds, of those that such a load takes from."""
+    every = (_bound(limits, parameter, seconds) for parameter in PARAMETERS if parameter.role == "base")
+    return tuple(bound for bound in every if bound is not None and bound.taken(load) > 0)
 
-    QEMU, util/throttle.c, throttle_compute_wait: a bucket of ``max × length`` that leaks at the base's rate;
-    without a burst it holds a tenth of a second; a burst of more than 1 s is itself held to ``max``, with a
+
+def _bound(limits: Limits, parameter: Parameter, seconds: float) -> Bound | None:
+    """QEMU, util/throttle.c, throttle_compute_wait: a bucket of ``max × length`` that leaks at the base's rate.
+
+    Without a burst it holds a tenth of a second; a burst of more than 1 s is itself held to ``max``, with a
     tenth of a second's slack.
     """
-    rate, peak, length = (getattr(limits, base + ending) for ending in ("", "_max", "_max_length"))
+    rate, peak, length = (getattr(limits, parameter.name + ending) for ending in ("", "_max", "_max_length"))
     if not rate:
-        return float("inf")
-    sustained = rate * seconds + (peak * length if peak else rate / 10)
-    return float(min(sustained, peak * seconds + peak / 10)) if length > 1 else float(sustained)
+        return None
+    low = float(rate * seconds)
+    high = low + (peak * length if peak else rate / 10)
+    if length > 1:
+        high = min(high, peak * seconds + peak / 10)
+    return Bound(parameter, low, high, peak > 0, limits.size_iops_sec)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How many requests of a job the limits allow in a time: ``low`` in any case, ``high`` with a full burst."""
+
+    low: float
+    high: float
+
+
+def reach(limits: Limits, job: Job, seconds: float) -> Reach | None:
+    """In both directions together; None where no limit holds the job back.
+
+    Reads and writes of a job come in fixed parts, so a mixed one runs at the pace of its slower half: with T, R and W
+    allowed in all, to reads and to writes, min(T, R ÷ share of reads, W ÷ share of writes), for requests and bytes.
+    """
+    request = Load.of(job)
+    binding = bounds(limits, seconds, request)
+    if not binding:
+        return None
+    return Reach(
+        min(bound.low / bound.taken(request) for bound in binding),
+        min(bound.high / bound.taken(request) for bound in binding),
+    )

@@ -1,0 +1,1 @@
+"""``plimsoll probe``: the commands."""

@@ -1,0 +1,188 @@
+"""The probes of one command, from the first to the last: shown, kept, counted, and stopped when somebody says so."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TypeVar
+
+from plimsoll_agent.cli.app import Plimsoll
+from plimsoll_agent.config import Settings
+from plimsoll_agent.crew import side_by_side
+from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.report import printable
+from plimsoll_probes import slots, views, words
+from plimsoll_probes.chosen import Target
+from plimsoll_probes.cli.bars import Bars, Lines, Outlet
+from plimsoll_probes.finding import GOOD, Verdict
+from plimsoll_probes.history import History
+from plimsoll_probes.leave import Leave
+from plimsoll_probes.result import Postponed, ProbeResult
+from plimsoll_probes.runner import Desk, Stopped
+from plimsoll_probes.slots import Held
+
+LOG = logging.getLogger(__name__)
+# A terminal that goes away, too, must not leave a file in a guest.
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+Item = TypeVar("Item")
+
+
+class Round:
+    """While it goes, SIGINT, SIGTERM and SIGHUP end the probes and not the process."""
+
+    def __init__(self, app: Plimsoll, settings: Settings, history: History, *, as_json: bool) -> None:
+        self._app = app
+        self._settings = settings
+        self._history = history
+        self._as_json = as_json
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._results: list[ProbeResult] = []
+        self._postponed: list[Postponed] = []
+        self._unkept = False
+        self._unforeseen = False
+        self._out = Outlet(app.stdout)
+        terminal = app.stdout.isatty() and not as_json
+        self._show: Bars | Lines = Bars(self._out) if terminal else Lines(self._out, app.for_journal)
+        self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
+        self.leave = Leave(self._acquire, one_per_pool=settings.probe.one_per_pool)
+
+    def last_begun(self, now: datetime) -> Mapping[tuple[str, str], datetime]:
+        """By the history; a corrupt one is set aside first, since nobody else will.
+
+        Raises ``StateError``, also where it cannot be written: what began would be begun again at the timer's next
+        tick.
+        """
+        self._history.prune(now, self._settings.probe.keep_days, self._settings.probe.keep_mib)
+        return self._history.mended(lambda: self._history.last_begun(now))
+
+    def _acquire(self, names: Sequence[str]) -> AbstractContextManager[Held]:
+        probe = self._settings.probe
+        longest = max(self.desk.longest_job(), self.desk.longest_fill())
+        return slots.acquire(
+            probe.coordination, probe.slots, node=self.desk.node, names=names, ttl=slots.lease_for(longest)
+        )
+
+    def _keep(self, result: ProbeResult) -> ProbeResult:
+        """A result that cannot be kept is shown all the same."""
+        with self._lock:
+            try:
+                result = replace(result, id=self._history.add(result))
+            except PlimsollError as error:
+                self._unkept = True
+                LOG.error("%s", error)
+            self._results.append(result)
+        if not self._as_json:
+            self._show.say(words.result_line(result, self._streak(result), self._show.bar))
+        return result
+
+    def _streak(self, result: ProbeResult) -> words.Streak | None:
+        try:
+            return self._history.streak(result)
+        except PlimsollError as error:
+            LOG.warning("%s: since when is not known", error)
+            return None
+
+    def go(
+        self,
+        items: Sequence[Item],
+        target: Callable[[Item], Target],
+        work: Callable[[Item], Postponed | None],
+    ) -> None:
+        """So many at a time as the settings say. Raises ``ConfigError``; results are kept as they come."""
+
+        def probe(item: Item) -> Postponed | None:
+            if self._stop.is_set():
+                return None
+            try:
+                return work(item)
+            except Stopped:
+                return None
+            except ConfigError:
+                raise  # it is the same for all of them
+            except Exception as error:  # guests answer what they like: what nobody foresaw costs this one only
+                self._did_not_foresee(target(item), error)
+                return None
+            finally:
+                self._show.done(target(item).key)
+
+        with self._show, self._heeding_signals():
+            for item, postponed in side_by_side(probe, items, self._settings.probe.at_once):
+                if postponed is not None:
+                    self._put_off(target(item), postponed)
+        self._prune()
+
+    def _did_not_foresee(self, target: Target, error: Exception) -> None:
+        self._unforeseen = True
+        guest = printable(target.guest.name)
+        if isinstance(error, PlimsollError):
+            LOG.error("%s: %s", guest, error)
+        else:
+            LOG.error("%s: this is a bug in plimsoll, please report it", guest, exc_info=error)
+
+    def _put_off(self, target: Target, postponed: Postponed) -> None:
+        self._postponed.append(postponed)
+        try:
+            self._history.postpone(postponed)
+        except PlimsollError as error:
+            self._unkept = True
+            LOG.error("%s", error)
+        if not self._as_json:
+            guest = words.guest_words(target.guest.name, target.guest.display_name)
+            self._show.say(f"{guest}  {words.postponed_words(postponed)}")
+
+    def _prune(self) -> None:
+        probe = self._settings.probe
+        try:
+            self._history.prune(datetime.now(UTC), probe.keep_days, probe.keep_mib)
+        except PlimsollError as error:
+            LOG.error("%s", error)
+
+    @contextmanager
+    def _heeding_signals(self) -> Iterator[None]:
+        heard: list[int] = []
+
+        def end(number: int, _: FrameType | None) -> None:
+            heard.append(number)
+            if len(heard) > 1:  # perhaps in the middle of the first, whose lock the event would wait for
+                return
+            self._stop.set()
+            LOG.warning("%s: the probes under way are ended and cleaned away", signal.Signals(number).name)
+
+        meant = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]  # under nohup, say
+        before = {number: signal.signal(number, end) for number in meant}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def close(self) -> int:
+        """Say what is left to say; the exit status."""
+        if self._as_json:
+            told = {
+                "results": [views.result_data(result) for result in self._results],
+                "postponed": [views.postponed_data(one) for one in self._postponed],
+            }
+            self._out.write(f"{json.dumps(told, indent=2)}\n")
+            self._out.flush()
+        status = self._status()
+        return status or 1 if self._out.gone else status
+
+    def _status(self) -> int:
+        if self._stop.is_set():
+            return 1
+        verdicts = {result.finding.verdict for result in self._results}
+        lost = self._postponed or self._unkept or self._unforeseen
+        if verdicts <= set(GOOD) and not lost:
+            return 0
+        return 1 if verdicts <= {Verdict.FAILED} and not self._postponed else 3

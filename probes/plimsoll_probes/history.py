@@ -1,0 +1,317 @@
+"""The history of probes: every result, and why what was due was not begun. Several processes write it at once.
+
+A damaged file costs what is in it and no new result: whoever writes sets it aside and begins another. A damaged row
+costs that row.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from plimsoll_agent.database import Database, Identity, stamp, text_of, time_of, version_of
+from plimsoll_agent.state import CorruptState
+from plimsoll_probes.finding import GOOD, Verdict
+from plimsoll_probes.job import JobName
+from plimsoll_probes.result import Postponed, ProbeResult
+from plimsoll_probes.stored import UNREADABLE, as_json, postponed_of, result_of, row_of
+
+LOG = logging.getLogger(__name__)
+
+_RUNS = """
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL,
+    node TEXT NOT NULL,
+    started TEXT NOT NULL,
+    ended TEXT NOT NULL,
+    guest_uuid TEXT NOT NULL,
+    guest_name TEXT NOT NULL,
+    directory TEXT NOT NULL,
+    display_name TEXT,
+    project TEXT,
+    disk TEXT,
+    target TEXT,
+    pool TEXT,
+    image TEXT,
+    volume_id TEXT,
+    volume_type TEXT,
+    cluster TEXT,
+    rule TEXT,
+    job TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    why TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    iops REAL,
+    bytes_sec REAL,
+    detail TEXT NOT NULL
+);
+"""
+# The first index answers any question for a list without a look at rows that are not in it; the second those for
+# the newest of each guest, directory and job.
+_POSTPONED = """
+CREATE TABLE postponed (
+    guest_uuid TEXT NOT NULL,
+    directory TEXT NOT NULL,
+    guest_name TEXT NOT NULL,
+    at TEXT NOT NULL,
+    node TEXT NOT NULL,
+    why TEXT NOT NULL,
+    facts TEXT NOT NULL,
+    PRIMARY KEY (guest_uuid, directory)
+) WITHOUT ROWID;
+CREATE INDEX run_started ON run (started, guest_uuid, guest_name, display_name, job);
+CREATE INDEX run_newest ON run (guest_uuid, directory, job, started, verdict);
+"""
+_STEPS = (_RUNS, _POSTPONED)
+SCHEMA_VERSION = len(_STEPS)
+
+_BEFORE_ALL, _AFTER_ALL = "", "~"
+"""Texts that no time in ISO 8601 is less, or greater, than."""
+_MOST = 2**63 - 1
+"""SQLite's greatest number."""
+_BATCH = 500
+"""Rows that are removed at once: others wait that long."""
+_PAGES = 1000
+"""Pages that are given back at once."""
+
+_PAUSE = 0.15
+"""Seconds between such parts: who waits for a SQLite file looks at it every tenth of a second."""
+
+_T = TypeVar("_T")
+_BAD = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
+
+
+class CorruptHistory(CorruptState):
+    """What is in the file is no history, or not a whole one; the next result that is written begins a new one."""
+
+
+class History:
+    """The SQLite file of all results. Raises ``StateError`` where it cannot be read or written, and
+    ``CorruptHistory`` where what it holds is no history. Where there is no file, nothing has been probed yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._database = Database(path, _STEPS, what="history", writer="probe", corrupt=CorruptHistory, shrinks=True)
+
+    # --- writing
+
+    def add(self, result: ProbeResult) -> int:
+        """Write it, durably; returns its number. ``result.id`` says nothing here.
+
+        Facts are kept as JSON: limits become their mapping, tuples lists, and what JSON has no word for its text.
+        """
+        row = row_of(result)
+        insert = f"INSERT INTO run ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"  # noqa: S608
+        return self._written(lambda database: int(database.execute(insert, row).lastrowid or 0))
+
+    def postpone(self, postponed: Postponed) -> None:
+        """Keep it, unless a later one of the same guest and directory is kept. It stays when a probe begins."""
+        row = {
+            "guest_uuid": postponed.guest_uuid,
+            "directory": postponed.directory,
+            "guest_name": postponed.guest_name,
+            "at": stamp(postponed.at),
+            "node": postponed.node,
+            "why": postponed.why.value,
+            "facts": as_json(postponed.facts),
+        }
+        upsert = (
+            "INSERT INTO postponed VALUES (:guest_uuid, :directory, :guest_name, :at, :node, :why, :facts)"
+            " ON CONFLICT DO UPDATE SET guest_name = excluded.guest_name, at = excluded.at, node = excluded.node,"
+            " why = excluded.why, facts = excluded.facts WHERE excluded.at >= at"
+        )
+        self._written(lambda database: database.execute(upsert, row))
+
+    def prune(self, now: datetime, keep_days: int, keep_mib: int) -> int:
+        """Remove runs older than so many days, then the oldest until the rest takes no more than so many MiB.
+
+        Returns how many; the file becomes smaller. Others write meanwhile: the file is held for a part at a time.
+        """
+        if not self._database.exists():
+            return 0
+        oldest = {"before": stamp(now - timedelta(days=keep_days))}
+        removed = 0
+        for part in (
+            lambda database: _remove_old(database, oldest),
+            lambda database: _remove_surplus(database, keep_mib * 2**20),
+        ):
+            while (gone := self._written(part)) > 0:
+                removed += gone
+                time.sleep(_PAUSE)
+        free = self._database.shrink(_PAGES)
+        while free:
+            time.sleep(_PAUSE)
+            if (left := self._database.shrink(_PAGES)) >= free:
+                break
+            free = left
+        return removed
+
+    def _written(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """One transaction; a corrupt file is set aside first, and the work done in a new one."""
+
+        def write() -> _T:
+            with self._database.write() as database:
+                return work(database)
+
+        self._database.begin()
+        return self.mended(write)
+
+    def mended(self, look: Callable[[], _T]) -> _T:
+        """What it gives; a corrupt file is set aside first. For who writes afterwards: who only looks leaves it."""
+        found = self._database.identity()
+        try:
+            return look()
+        except CorruptHistory as error:
+            self._set_aside(found, error)
+            return look()
+
+    def _set_aside(self, found: Identity | None, error: CorruptHistory) -> None:
+        """Unless another process has just done so: that one's new file is a good one."""
+        with self._database.plainly(), suppress(FileNotFoundError), self.path.open("rb") as corrupt:
+            fcntl.flock(corrupt, fcntl.LOCK_EX)
+            held = os.fstat(corrupt.fileno())
+            if found == (held.st_dev, held.st_ino) == self._database.identity():
+                kept = self._database.set_aside()
+                LOG.warning("%s: it is kept as %s, and a new history begun", error, kept.name)
+
+    # --- reading
+
+    def get(self, id_: int) -> ProbeResult | None:
+        """The result of that number, None where there is none."""
+        if abs(id_) > _MOST:
+            return None
+        return next(iter(self._results("SELECT * FROM run WHERE id = :id", {"id": id_})), None)
+
+    def runs(
+        self,
+        *,
+        guest: str | None = None,
+        job: JobName | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        most: int | None = None,
+    ) -> list[ProbeResult]:
+        """Newest first, ``most`` of them at the most. ``guest`` is a uuid, libvirt's name or the display name;
+        ``since`` is the first moment that they began at, ``until`` the first one after.
+        """
+        return self._results(
+            "SELECT * FROM run WHERE started >= :since AND started < :until AND (:job IS NULL OR job = :job)"
+            " AND (:guest IS NULL OR guest_uuid = lower(:guest) OR guest_name = :guest OR display_name = :guest)"
+            " ORDER BY started DESC, id DESC LIMIT :most",
+            {
+                "since": _BEFORE_ALL if since is None else stamp(since),
+                "until": _AFTER_ALL if until is None else stamp(until),
+                "job": job,
+                "guest": guest,
+                "most": -1 if most is None else min(most, _MOST),
+            },
+        )
+
+    def latest(self) -> list[ProbeResult]:
+        """The newest result of each guest, directory and job, guests that are gone among them."""
+        return self._results(
+            "SELECT * FROM run WHERE id IN (SELECT (SELECT id FROM run AS newest"
+            " WHERE newest.guest_uuid = each.guest_uuid AND newest.directory = each.directory"
+            " AND newest.job = each.job ORDER BY started DESC, id DESC LIMIT 1)"
+            " FROM (SELECT DISTINCT guest_uuid, directory, job FROM run) AS each)"
+            " ORDER BY guest_name, guest_uuid, directory, job",
+            {},
+        )
+
+    def last_begun(self, now: datetime) -> dict[tuple[str, str], datetime]:
+        """When the newest run of each guest (uuid) and directory began that had begun by ``now``.
+
+        A clock that was set back leaves runs after it, which must not hide those.
+        """
+        rows = self._rows(
+            "SELECT guest_uuid, directory, max(started) AS started FROM run WHERE started <= :now"
+            " GROUP BY guest_uuid, directory",
+            {"now": stamp(now)},
+        )
+        return dict(self._sound(rows, lambda row: ((text_of(row[0]), text_of(row[1])), time_of(row[2]))))
+
+    def postponed(self) -> list[Postponed]:
+        """The newest postponed probe of each guest and directory, though others may have begun since."""
+        rows = self._rows("SELECT * FROM postponed ORDER BY guest_name, guest_uuid, directory", {}, version=2)
+        return list(self._sound(rows, postponed_of))
+
+    def streak(self, result: ProbeResult) -> tuple[datetime, datetime | None] | None:
+        """Since when this guest, directory and job has been in trouble without interruption, up to that result:
+        when the first run of that kind began, and the last one before it that was ``kept`` (or ``no-limit``), None
+        where none is known. None altogether where there is no trouble.
+
+        A discarded run proves nothing: it neither begins a streak nor ends one. A failed one neither ends one nor
+        begins one of ``short``, ``over-limit`` or ``slow``; failures alone are a streak of their own.
+        """
+        if result.finding.verdict in GOOD:
+            return None
+        rows = self._rows(
+            "SELECT verdict, started FROM run WHERE guest_uuid = :guest AND directory = :directory AND job = :job"
+            " AND started <= :until ORDER BY started DESC",
+            {
+                "guest": result.subject.guest_uuid,
+                "directory": result.subject.directory,
+                "job": result.job.name.value,
+                "until": stamp(result.started),
+            },
+        )
+        begun = {result.finding.verdict: result.started}  # it may not be in the history yet
+        kept = None
+        for verdict, started in self._sound(rows, lambda row: (Verdict(row[0]), time_of(row[1]))):
+            if verdict in GOOD:
+                kept = started
+                break
+            begun[verdict] = started
+        first = min((begun[verdict] for verdict in _BAD if verdict in begun), default=begun.get(Verdict.FAILED))
+        return None if first is None else (first, kept)
+
+    def _results(self, query: str, parameters: Mapping[str, object]) -> list[ProbeResult]:
+        return list(self._sound(self._rows(query, parameters), result_of))
+
+    def _rows(self, query: str, parameters: Mapping[str, object], version: int = 1) -> list[sqlite3.Row]:
+        """All at once, and what is in them is looked at later: who reads holds the file for a moment only."""
+        with self._database.look() as database:
+            if database is None or version_of(database) < version:
+                return []
+            return database.execute(query, parameters).fetchall()
+
+    def _sound(self, rows: Iterable[sqlite3.Row], value_of: Callable[[sqlite3.Row], _T]) -> Iterator[_T]:
+        """What the rows say; those that say what no plimsoll writes are left out."""
+        for row in rows:
+            try:
+                yield value_of(row)
+            except UNREADABLE as error:
+                what = f"run {row['id']}" if "id" in row.keys() else "a row"  # noqa: SIM118 - no mapping
+                LOG.warning("%s: %s cannot be read (%s) and is left out", self.path, what, error)
+
+
+def _remove_old(database: sqlite3.Connection, oldest: Mapping[str, str]) -> int:
+    database.execute("DELETE FROM postponed WHERE at < :before", oldest)
+    old = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE started < :before ORDER BY started LIMIT :most)"
+    return database.execute(old, {**oldest, "most": _BATCH}).rowcount
+
+
+def _remove_surplus(database: sqlite3.Connection, keep: int) -> int:
+    """The oldest, so many as take up what is above ``keep`` bytes, or a part of them."""
+    pages, free, size = (
+        int(database.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    used = (pages - free) * size
+    if used <= keep:
+        return 0
+    (runs,) = database.execute("SELECT count(*) FROM run").fetchone()
+    most = min(math.ceil(runs * (used - keep) / used), _BATCH)
+    surplus = "DELETE FROM run WHERE id IN (SELECT id FROM run ORDER BY started, id LIMIT ?)"
+    return database.execute(surplus, (most,)).rowcount
