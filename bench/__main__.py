@@ -1,11 +1,11 @@
-"""``script/bench [enforce|nodes|region]``: what plimsoll costs, on a small real cloud. See ``--help`` of each."""
+"""``script/bench [enforce|nodes|region|probe]``: what plimsoll costs on a small real cloud. See each ``--help``."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("enforce", "nodes", "region")
+MEASUREMENTS = ("enforce", "nodes", "region", "probe")
 
 
 def main(words: list[str]) -> int:

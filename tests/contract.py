@@ -99,7 +99,12 @@ class HypervisorContract:
         assert survey.in_force["vdb"] == Limits(total_iops_sec=200), "a name that QEMU gave is no group"
 
     def test_sizes_are_in_bytes(self, hypervisor: Hypervisor, uuid: str) -> None:
-        assert (hypervisor.block_stats(uuid)["vdb"].capacity or 1) % 2**20 == 0
+        assert hypervisor.sizes(uuid)["vdb"] % 2**20 == 0
+
+    def test_counters_are_told_of_the_disks_that_are_asked_for_and_are_there(
+        self, hypervisor: Hypervisor, uuid: str
+    ) -> None:
+        assert set(hypervisor.block_stats(uuid, ["vdb", "vdz"])) == {"vdb"}
 
     def test_a_guest_that_is_gone_has_vanished(self, hypervisor: Hypervisor, uuid: str) -> None:
         disk = nobodys(disk_of(hypervisor, uuid, "vda"), uuid=NOBODY)

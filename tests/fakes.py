@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from xml.sax.saxutils import escape, quoteattr
@@ -106,9 +106,14 @@ class FakeHypervisor:
         self._happens("in_force")
         return self._disk(disk).in_force
 
-    def block_stats(self, uuid: str) -> Mapping[str, BlockStats]:
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
         self._happens("block_stats")
-        return {target: BlockStats(*disk.done, disk.size) for target, disk in self._guest(uuid).disks.items()}
+        disks = self._guest(uuid).disks
+        return {target: BlockStats(*disks[target].done) for target in targets if target in disks}
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        self._happens("sizes")
+        return {target: disk.size for target, disk in self._guest(uuid).disks.items() if disk.size is not None}
 
     def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
         self._happens("set_limits")

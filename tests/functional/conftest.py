@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,12 +31,6 @@ def test_node(tmp_path: Path) -> str:
     domains = "".join(f'<domain file="{file.name}"/>' for file in sorted(tmp_path.glob("*.xml")))
     (tmp_path / "node.xml").write_text(f"<node>{domains}</node>")
     return f"test://{tmp_path}/node.xml"
-
-
-def heeds_ctrl_c() -> None:
-    """For a process that is to be interrupted: a shell's background ignores SIGINT, and nohup SIGHUP."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,18 @@ from plimsoll_agent.outcome import Kind
 from plimsoll_agent.qoslint import Fault, LintCode
 from plimsoll_agent.qosreview import LooseEnd
 from plimsoll_agent.reason import Code
+from plimsoll_agent.rules import Objective
+from plimsoll_probes import finding as probes
+from plimsoll_probes import views
+from plimsoll_probes.compare import compare
+from plimsoll_probes.job import JobName
+from plimsoll_probes.result import Circumstances, Counted, Health
 from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
 from tests.functional.test_qos import serving
+from tests.unit.probes import KEPT_UNTIL, LIMIT, SINCE, a_probe
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -164,6 +171,20 @@ def _statuses_of_qos(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
         yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))
 
 
+def _statuses_of_probes(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
+    (directory / "rules.yaml").write_text("{}")
+    (directory / "probing-paused").touch()
+    yield "probe run", run("probe", "run", "--uri", test_node).status
+    yield "probe run", run("probe", "run", "--due", OS_DEFAULT__PAUSE_FILE=str(directory / "probing-paused")).status
+    yield "probe run", run("probe", "run", "--here", "--directory", str(directory / "not-there")).status
+    for _ in ("whole", "damaged"):
+        for verb in ("list", "history", "show", "compare"):
+            of = ("1",) if verb in ("show", "compare") else ()
+            yield "probe list, probe history, probe show, probe compare", run("probe", verb, *of).status
+        yield "probe timetable", run("probe", "timetable", "--uri", test_node).status
+        (directory / "state/probes.sqlite").write_text("damaged")
+
+
 def _of_a_damaged_memory(run: Run, memory: Path) -> int:
     whole = memory.read_text()
     memory.write_text("damaged")
@@ -202,6 +223,7 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
         *_statuses_of_the_rest(plimsoll, tmp_path, test_node),
         *_statuses_of_the_catalogue(plimsoll, tmp_path),
         *_statuses_of_qos(plimsoll, tmp_path),
+        *_statuses_of_probes(plimsoll, tmp_path, test_node),
     }
     table = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
     assert {(command, int(number)) for command, number in table} == found
@@ -210,6 +232,38 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
 @pytest.mark.parametrize(("names", "page"), [(Code, "json.rst"), (Verdict, "state.rst")])
 def test_every_code_stands_in_its_table_and_no_other(names: type[StrEnum], page: str) -> None:
     assert set(re.findall(r"\* - ``(.+)``\n", (REFERENCE / page).read_text())) == {name.value for name in names}
+
+
+def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_other() -> None:
+    told = re.findall(r"\* - ``(.+)``\n", (DOCS / "guide/probes.rst").read_text())
+    assert sorted(told) == sorted([*probes.Verdict, *probes.Why])
+
+
+def _keys(value: object) -> Iterator[str]:
+    """Of objects within objects; limits, facts and verdicts are not keys of ours."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner)
+    if isinstance(value, dict):
+        yield from value
+        for key, inner in value.items():
+            if key not in ("facts", "promised", "before", "after", "verdicts"):
+                yield from _keys(inner)
+
+
+def test_every_key_of_a_probe_is_told() -> None:
+    health = Health(("OSD_DOWN",), "1 osds down")
+    run = a_probe(
+        job=JobName.MIXED,
+        counted=Counted(30.0, 1, 1, 1, 1),
+        circumstances=Circumstances(LIMIT, LIMIT, LIMIT, health, health),
+        objective=Objective(((0.99, 0.25),), slowest=5.0),
+    )
+    shown = views.result_data(run, histograms=True, streak=(SINCE, KEPT_UNTIL))
+    compared = views.comparison_data(compare(run, [a_probe(job=JobName.MIXED, started=SINCE)]))
+    text = (REFERENCE / "json.rst").read_text()
+    section = text[text.index(".. _json-probes:") : text.index(".. _codes:")]
+    assert {key for key in _keys([shown, compared]) if f"``{key}``" not in section} == set()
 
 
 def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:

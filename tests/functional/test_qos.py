@@ -19,7 +19,8 @@ import pytest
 from plimsoll_agent.cloudapi import BLOCK_STORAGE, Refused
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import Cloud, Handler, Server, credentials
-from tests.functional.conftest import Ran, heeds_ctrl_c
+from tests.functional.conftest import Ran
+from tests.interrupted import heeds_ctrl_c
 
 FILE = """\
 qos_specs:

@@ -20,7 +20,8 @@ from plimsoll_agent import history
 from plimsoll_agent.entries import Conclusion, Event, Happening, Verdict
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import Record
-from tests.functional.conftest import Ran, heeds_ctrl_c
+from tests.functional.conftest import Ran
+from tests.interrupted import heeds_ctrl_c
 from tests.unit.test_record import VERSION_1, a_change
 from tests.unit.values import NOON
 

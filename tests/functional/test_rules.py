@@ -129,3 +129,40 @@ def test_what_the_brake_would_stop_is_told_in_every_format(
     assert "looked at" not in told
     some = plimsoll("rules", "test", str(file), *node, "--guest", "instance-00000001", "-f", form, **careful)
     assert "disks of the guests looked at until" in (some.out if form == "table" else some.err)
+
+
+def test_what_is_wrong_with_probes_and_objectives_is_told_in_one_go(plimsoll: Plimsoll, file: Path) -> None:
+    file.write_text(
+        "objectives:\n"
+        "  gold: {p99: 50}\n"
+        "rules:\n"
+        "  - name: canaries\n"
+        "    match: {pool: vms}\n"
+        "    probe:\n"
+        "      every: 6\n"
+        "      directory: [/proc, /var/tmp/..]\n"
+        "    objective: {p50: 2ms, p99: 1ms}\n"
+    )
+    ran = plimsoll("rules", "check", str(file))
+    assert (ran.status, ran.err) == (1, "")
+    assert [line.split(": ")[:2] for line in ran.out.splitlines()] == [
+        [f"{file}:2", "objectives.gold.p99"],
+        [f"{file}:6", "rules[0]"],
+        [f"{file}:7", "rules[0].probe.every"],
+        [f"{file}:8", "rules[0].probe.directory[0]"],
+        [f"{file}:8", "rules[0].probe.directory[1]"],
+        [f"{file}:9", "rules[0].objective.p99"],
+    ]
+
+
+def test_rules_that_only_measure_change_no_limit(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path, file: Path
+) -> None:
+    (tmp_path / "rules.yaml").write_text(GOOD)
+    measured = "match: {guest: 00000001-0d31-4367-8c90-06e18daa66f9}, probe: {every: 6h}, objective: {p99: 50ms}"
+    file.write_text(f"objectives: {{gold: {{p99: 1s}}}}\n{GOOD}  - {{name: canaries, {measured}}}\n")
+    ran = plimsoll("rules", "test", str(file), "--uri", test_node, "--all", "-f", "json")
+    rows = json.loads(ran.out)
+    assert ran.status == 0, ran.err
+    assert rows
+    assert [row["wanted_now"] for row in rows] == [row["wanted_then"] for row in rows]

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.conftest import Ran, heeds_ctrl_c
+from tests.functional.conftest import Ran
+from tests.interrupted import heeds_ctrl_c
 
 SECONDS = 20
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"

@@ -10,6 +10,7 @@ import pytest
 from plimsoll_agent.adapters.libvirt import Libvirt
 from tests.lab.cloud import Cloud, Guest, Nova, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
+from tests.lab.cloud.etcd import Etcd
 
 GROUPS = ("shared", "quiet", "hurt")
 _spent: dict[str, float] = {}
@@ -43,8 +44,8 @@ def _group(item: pytest.Item) -> str | None:
 
 
 @pytest.fixture(scope="session")
-def cloud(pytestconfig: pytest.Config) -> Iterator[Cloud]:
-    """Ceph and libvirtd; guests come with the fixtures below. ``PLIMSOLL_LAB_KEEP=1`` leaves it up."""
+def nothing_up(pytestconfig: pytest.Config) -> Iterator[Cloud]:
+    """The cloud before its first part is up. ``PLIMSOLL_LAB_KEEP=1`` leaves it up at the end."""
     reporter = pytestconfig.pluginmanager.getplugin("terminalreporter")
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
 
@@ -53,12 +54,25 @@ def cloud(pytestconfig: pytest.Config) -> Iterator[Cloud]:
             reporter.write_line(line)
 
     cloud = Cloud(say=say)
-    cloud.up(("ceph", "libvirt"))
     try:
         yield cloud
     finally:
         if not os.environ.get("PLIMSOLL_LAB_KEEP"):
             cloud.down()
+
+
+@pytest.fixture(scope="session")
+def cloud(nothing_up: Cloud) -> Cloud:
+    """Ceph and libvirtd; guests come with the fixtures below."""
+    nothing_up.up(("ceph", "libvirt"))
+    return nothing_up
+
+
+@pytest.fixture(scope="session")
+def etcd(nothing_up: Cloud) -> Etcd:
+    """An etcd of the cloud, which needs no other part."""
+    nothing_up.up(["etcd"])
+    return nothing_up.etcd
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import State
+from tests.interrupted import heeds_ctrl_c
 from tests.lab.cloud import Cloud
 
 
@@ -59,10 +60,17 @@ class Node:
 
     def _catalogue(self, settings: dict[str, object]) -> None:
         self.catalogue.mkdir(exist_ok=True)
-        said = {"directory": self.catalogue, "interval": 60} | settings
-        lines = "".join(f"{name} = {value}\n" for name, value in said.items())
-        text = self._settings.read_text().partition("[catalogue]")[0]
-        self._settings.write_text(f"{text}[catalogue]\n{lines}")
+        self._set_section("catalogue", {"directory": self.catalogue, "interval": 60} | settings)
+
+    def use_probes(self, **settings: object) -> None:
+        """How guests are probed, in the place of what was said before: short runs on a small file of the volume."""
+        short = {"directory": "/mnt/volume", "seconds": 6, "file_size": 2**26, "keep_free": 2**20, "grace": 10}
+        self._set_section("probe", short | settings)
+
+    def _set_section(self, name: str, settings: dict[str, object]) -> None:
+        lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
+        text = re.sub(rf"^\[{name}\]\n(?:[^\[\n].*\n)*", "", self._settings.read_text(), flags=re.MULTILINE)
+        self._settings.write_text(f"{text}[{name}]\n{lines}")
 
     def set_mode(self, mode: str) -> None:
         """Instead of the one that the node was made with."""
@@ -83,7 +91,12 @@ class Node:
     def start(self, *words: str) -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
         return subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            preexec_fn=heeds_ctrl_c,
         )
 
     def run(self, *words: str, timeout: float = 60) -> Ran:

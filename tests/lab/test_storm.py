@@ -151,6 +151,6 @@ def test_a_limit_that_is_lifted_while_writes_hang_is_told_truthfully_and_settled
 
 def writes_in(hypervisor: Libvirt, guest: Guest, seconds: float) -> int:
     """How many writes to vdb come to their end in so many seconds."""
-    before = hypervisor.block_stats(guest.uuid)["vdb"].write_requests
+    before = hypervisor.block_stats(guest.uuid, ["vdb"])["vdb"].write_requests
     time.sleep(seconds)
-    return hypervisor.block_stats(guest.uuid)["vdb"].write_requests - before
+    return hypervisor.block_stats(guest.uuid, ["vdb"])["vdb"].write_requests - before

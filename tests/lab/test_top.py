@@ -13,6 +13,7 @@ import pytest
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
 from plimsoll_probes import fio
+from plimsoll_probes.job import Job, JobName
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.looking import put
@@ -22,18 +23,20 @@ pytestmark = pytest.mark.quiet
 IOPS = 250
 INTERVAL = 5
 # fio writes before top's first reading and after its second.
-JOB = fio.Job("randwrite", "/mnt/volume/top-test", seconds=14, size=2**26)
+JOB = Job(JobName.WRITE, seconds=14, file_size=2**26)
+FILE = "/mnt/volume/top-test"
 
 
 @pytest.fixture
 def busy(booted: Guest, hypervisor: Libvirt) -> Iterator[Guest]:
     """A guest that writes to vdb as much as its limit lets it; vda has the same limit and nothing to do."""
-    fill = ["fio", "--name=fill", f"--filename={JOB.filename}", f"--size={JOB.size}", "--rw=write", "--bs=1M"]
+    fill = ["fio", "--name=fill", f"--filename={FILE}", f"--size={JOB.file_size}", "--rw=write", "--bs=1M"]
     completed = booted.exec(fill, timeout=300)
     assert completed.exit_code == 0, completed.err
     for target in ("vda", "vdb"):
         put(hypervisor, booted.uuid, target, Limits(total_iops_sec=IOPS))
-    load = Thread(target=booted.exec, args=(JOB.argv(),), kwargs={"timeout": JOB.seconds * 5}, daemon=True)
+    given = {"timeout": JOB.seconds * 5, "input": fio.job_file(JOB, FILE, None, "libaio")}
+    load = Thread(target=booted.exec, args=(list(fio.ARGV),), kwargs=given, daemon=True)
     load.start()
     yield booted
     load.join()
@@ -61,7 +64,7 @@ def test_a_disk_at_its_limit_is_shown_at_the_wall_and_an_idle_one_is_not(
 def _wait_until_at_work(guest: Guest, hypervisor: Libvirt) -> None:
     deadline, before = time.monotonic() + 10, None
     while time.monotonic() < deadline:
-        done = hypervisor.block_stats(guest.uuid)["vdb"].write_requests
+        done = hypervisor.block_stats(guest.uuid, ["vdb"])["vdb"].write_requests
         if before is not None and done - before > IOPS / 4:
             return
         before = done

@@ -42,11 +42,13 @@ def test_a_cluster_that_is_well_raises_nothing() -> None:
 
 def test_checks_that_are_raised_are_named_muted_ones_too() -> None:
     """A mute says that somebody knows, not that it is well."""
-    assert parse(UNWELL.encode()) == ClusterHealth(FSID, ("OSD_DOWN", "SLOW_OPS"))
+    words = ("1 osds down", "12 slow ops, oldest one blocked for 41 sec, osd.1 has slow ops")
+    assert parse(UNWELL.encode()) == ClusterHealth(FSID, ("OSD_DOWN", "SLOW_OPS"), words)
 
 
 def test_luminous_is_read_as_well() -> None:
-    assert parse(LUMINOUS.encode()) == ClusterHealth(FSID, ("PG_AVAILABILITY",))
+    words = ("Reduced data availability: 3 pgs inactive",)
+    assert parse(LUMINOUS.encode()) == ClusterHealth(FSID, ("PG_AVAILABILITY",), words)
 
 
 def test_checks_that_nobody_knows_yet_are_named() -> None:

@@ -41,8 +41,8 @@ RIGHT_TO_LEFT = NAMES[3:5]
 
 def using(disk: Disk, iops: float = 100, of_bytes: float = 2**20, seconds: float = 2) -> Usage:
     """A disk that reads so much."""
-    done = BlockStats(int(iops * seconds), int(of_bytes * seconds), 0, 0, 2**30)
-    before = follow((), [disk], {disk.target: Reading(0, BlockStats(0, 0, 0, 0, 2**30))})
+    done = BlockStats(int(iops * seconds), int(of_bytes * seconds), 0, 0)
+    before = follow((), [disk], {disk.target: Reading(0, BlockStats(0, 0, 0, 0))})
     return follow(before, [disk], {disk.target: Reading(seconds, done)})[0]
 
 
@@ -166,7 +166,7 @@ def test_an_unknown_limit_is_neither_zero_nor_none() -> None:
 
 
 def test_a_disk_that_was_read_once_shows_no_figures() -> None:
-    before = follow((), [disk_named(PLAIN)], {"vda": Reading(0, BlockStats(5, 5, 5, 5, None))})[0]
+    before = follow((), [disk_named(PLAIN)], {"vda": Reading(0, BlockStats(5, 5, 5, 5))})[0]
     assert "not known before the second reading" in line_of(before)
 
 
@@ -192,7 +192,7 @@ def test_a_guest_whose_disks_nobody_saw_has_a_line_too() -> None:
 def test_a_limit_that_is_shared_is_marked() -> None:
     limits = Limits(total_iops_sec=100, group_name="g")
     disks = [disk_named(PLAIN, limits=limits), disk_named(PLAIN, limits=limits, target="vdb", node="3")]
-    zero, some = BlockStats(0, 0, 0, 0, 1), BlockStats(25, 0, 0, 0, 1)
+    zero, some = BlockStats(0, 0, 0, 0), BlockStats(25, 0, 0, 0)
     before = follow((), disks, {"vda": Reading(0, zero), "vdb": Reading(0, zero)})
     both = follow(before, disks, {"vda": Reading(1, some), "vdb": Reading(1, some)})
     assert "50 %*" in line_of(both[0])

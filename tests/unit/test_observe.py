@@ -118,9 +118,9 @@ def test_each_disk_knows_its_cluster_where_its_monitors_tell() -> None:
 def test_sizes_are_asked_once_a_guest_and_only_where_they_are_wanted() -> None:
     hypervisor = FakeHypervisor(guest(1))
     assert {disk.size for disk in look(hypervisor).disks} == {None}
-    assert "block_stats" not in hypervisor.calls
+    assert "sizes" not in hypervisor.calls
     assert {disk.size for disk in look(hypervisor, sizes=True).disks} == {10 * 2**30}
-    assert hypervisor.calls.count("block_stats") == 1
+    assert hypervisor.calls.count("sizes") == 1
 
 
 def test_each_disk_has_its_own_size_and_one_that_is_not_told_is_not_known() -> None:
@@ -136,7 +136,7 @@ def test_disks_whose_sizes_cannot_be_had_are_seen_all_the_same(error: PlimsollEr
     def fail() -> None:
         raise error
 
-    hypervisor.before["block_stats"] = fail
+    hypervisor.before["sizes"] = fail
     seen = look(hypervisor, sizes=True)
     assert [(disk.size, disk.in_force) for disk in seen.disks] == [(None, LIMITS)] * 2
     assert (seen.overlooked, seen.hung) == ((), frozenset())
@@ -146,7 +146,7 @@ def test_a_guest_that_hangs_is_not_asked_for_its_sizes_too() -> None:
     hypervisor = FakeHypervisor(guest(1), guest(2))
     hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
     assert [disk.size for disk in look(hypervisor, sizes=True).disks] == [None] * 2 + [10 * 2**30] * 2
-    assert hypervisor.calls.count("block_stats") == 1, "it would be one deadline more"
+    assert hypervisor.calls.count("sizes") == 1, "it would be one deadline more"
 
 
 def test_a_guest_without_rbd_disks_is_asked_for_nothing_more() -> None:
@@ -243,7 +243,7 @@ def test_a_definition_that_cannot_be_read_costs_its_guest_only(xml: str) -> None
     assert images(seen) == ["vda-of-2", "vdb-of-2"]
 
 
-@pytest.mark.parametrize("call", ["look", "block_stats", "in_force"])
+@pytest.mark.parametrize("call", ["look", "sizes", "in_force"])
 def test_what_nobody_foresaw_costs_its_guest_only_and_is_logged_as_a_bug(
     call: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -221,12 +221,12 @@ def test_an_extended_volume_is_right_in_the_next_pass_and_nobody_had_to_be_asked
 def test_sizes_are_asked_only_of_guests_with_a_volume_that_counts_by_gib(sized: Cloud) -> None:
     """Each such question is one more call to a guest in every pass."""
     sized.node.run()
-    assert sized.node.hypervisor.calls.count("block_stats") == 1
+    assert sized.node.hypervisor.calls.count("sizes") == 1
     sized.type_of.clear()
     sized.refresh()
     sized.node.hypervisor.calls.clear()
     sized.node.run()
-    assert sized.node.hypervisor.calls.count("block_stats") == 0
+    assert sized.node.hypervisor.calls.count("sizes") == 0
 
 
 def test_a_size_that_cannot_be_had_leaves_its_disk_as_it_is(sized: Cloud) -> None:
@@ -234,7 +234,7 @@ def test_a_size_that_cannot_be_had_leaves_its_disk_as_it_is(sized: Cloud) -> Non
         raise Rejected("QEMU says no")
 
     sized.node.disk(1, "vdb").size = 100 * GIB
-    sized.node.hypervisor.before["block_stats"] = refuse
+    sized.node.hypervisor.before["sizes"] = refuse
     report = sized.node.run()
     assert codes(report).count(Code.SIZE_NOT_KNOWN) == 1
     assert sized.node.hypervisor.writes == []
@@ -386,7 +386,7 @@ def test_a_look_before_the_pass_asks_no_sizes_and_keeps_marks_of_guests_that_hid
     node.hypervisor.by_uuid[uuid_of(2)].xml = "<domain>"
     tell(node)
     assert node.state.load_sightings() == before
-    assert "block_stats" not in node.hypervisor.calls
+    assert "sizes" not in node.hypervisor.calls
 
 
 # --- guests that were not looked at

@@ -23,7 +23,7 @@ from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
-from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation
+from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation, golden
 
 WORDS = Path(__file__).parent / "data" / "words.txt"
 SOURCE = Path(plimsoll_agent.__file__).parent
@@ -375,23 +375,13 @@ SECTIONS = {
 }
 
 
-def golden() -> dict[str, list[str]]:
-    sections: dict[str, list[str]] = {}
-    for line in WORDS.read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            section = sections.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            section.append(line)
-    return sections
-
-
 @pytest.mark.parametrize("section", SECTIONS)
 def test_people_read_what_the_golden_file_says(section: str) -> None:
-    assert SECTIONS[section]() == golden()[section]
+    assert SECTIONS[section]() == golden(WORDS)[section]
 
 
 def test_every_section_of_the_golden_file_is_compared() -> None:
-    assert golden().keys() == SECTIONS.keys()
+    assert golden(WORDS).keys() == SECTIONS.keys()
 
 
 # --- every code has words

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from plimsoll_agent.decide import decide
+from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown
-from plimsoll_agent.rules import Match
+from plimsoll_agent.rules import Match, Objective, Probing, Rule, Rules
 from plimsoll_agent.rulesfile import parse
-from tests.unit.values import GUEST, PROJECT, VOLUME, a_disk, a_guest
+from plimsoll_agent.sources import SOURCES
+from tests.unit.values import GUEST, PROJECT, VOLUME, a_disk, a_guest, a_situation
 
 DASHED = f"{PROJECT[:8]}-{PROJECT[8:12]}-{PROJECT[12:16]}-{PROJECT[16:20]}-{PROJECT[20:]}"
 
@@ -172,3 +176,38 @@ def test_a_match_covers_another_where_it_surely_means_all_of_its_disks(
     match: dict[str, Any], other: dict[str, Any], covers: bool
 ) -> None:
     assert parsed(match).covers(parsed(other)) is covers
+
+
+# --- rules that speak of what is measured
+
+
+MEASURED = Rule(
+    name="canaries",
+    match=Match(project=(PROJECT,)),
+    probe=Probing(timedelta(hours=6)),
+    objective=Objective(((0.99, 0.05),)),
+)
+
+
+@pytest.mark.parametrize("boot", [True, False], ids=["root", "other"])
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (Rule(name="a", match=Match(pool=("volumes",)), limits=Limits(total_iops_sec=500)),),
+        (Rule(name="a", match=Match(pool=("volumes",)), limits=Limits(total_iops_sec=500), override=True),),
+        (Rule(name="a", match=Match(pool=("volumes",)), ceiling=Limits(total_iops_sec=100)),),
+        (Rule(name="a", match=Match(pool=("volumes",)), floor=Limits(total_iops_sec=9000)),),
+        (Rule(name="a", match=Match(pool=("volumes",)), release_when_silent=True),),
+        (Rule(name="a", match=Match(pool=("volumes",)), manage=False),),
+    ],
+    ids=["none", "limits", "override", "ceiling", "floor", "release", "unmanaged"],
+)
+@pytest.mark.parametrize("default", [None, Limits(total_iops_sec=250)], ids=["no-default", "default"])
+def test_a_rule_that_only_measures_is_no_word_on_limits(
+    others: tuple[Rule, ...], default: Limits | None, boot: bool
+) -> None:
+    disk = a_disk(root=boot)
+    without = decide(disk, a_situation(Rules(others, default)), SOURCES)
+    for rules in ((MEASURED, *others), (*others, MEASURED)):
+        assert decide(disk, a_situation(Rules(rules, default)), SOURCES) == without

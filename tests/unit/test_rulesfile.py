@@ -12,7 +12,7 @@ import pytest
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code
-from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.rules import Match, Objective, Probing, Rule, Rules
 from plimsoll_agent.rulesfile import LARGEST, Severity, check, parse, read
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME
 
@@ -582,8 +582,11 @@ def test_more_than_a_thousand_rules_are_refused_at_the_first_that_is_too_many() 
         "a: [" + "{b: " * 100_000,
         "default: " + "&a " * 300_000,
         "'" + "x" * 1_000_000,
+        "objectives: {" + ", ".join(f"t{n}: {{p0: 1}}" for n in range(60_000)) + "}",
+        "rules: [{probe: {jobs: [" + "read, " * 150_000 + "]}}]",
+        "rules: [{objective: {" + "".join(f"p{n % 99 + 1}.{n}: 1, q{n}: 1, " for n in range(40_000)) + "}}]",
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_the_worst_file_of_a_mebibyte_takes_seconds_and_tells_what_a_person_can_read(text: str) -> None:
     began = time.process_time()
@@ -638,6 +641,16 @@ BOTH = f"[{PROJECT}, {OTHER}]"
             "{pool: a}, manage: false, until: 2026-11-21T12:00Z",
             ["manage"],
         ),
+        (f"{{project: {BOTH}}}, probe: {{every: 6h}}", f"{{project: {OTHER}}}, probe: {{every: 1h}}", ["probe"]),
+        (f"{{project: {OTHER}}}, probe: {{every: 6h}}", f"{{project: {BOTH}}}, probe: {{every: 1h}}", []),
+        ("{pool: 'v*'}, objective: {p99: 1s}", "{pool: vms}, objective: {p99: 2s}", ["objective"]),
+        ("{pool: a}, objective: {p99: 1s}", "{pool: a}, limits: unlimited", []),
+        # What plimsoll never writes to it may measure.
+        (
+            f"{{project: {OTHER}}}, manage: false",
+            f"{{project: {OTHER}}}, probe: {{every: 1h}}, objective: {{p99: 1s}}",
+            [],
+        ),
     ],
 )
 def test_a_rule_that_is_never_asked_is_told_where_that_is_certain(
@@ -652,3 +665,159 @@ def test_a_rule_that_overrides_silences_an_earlier_one_that_does_not() -> None:
     once = "match: {pool: a}, limits: unlimited"
     text = f"rules:\n- {{name: a, {once}}}\n- {{name: b, {once}, override: true}}\n"
     assert warnings(text) == [(2, "rules[0].limits")]
+
+
+# --- who is probed, and how fast it is to be
+
+
+IN_PROJECT = f"match: {{project: {PROJECT}}}\n"
+
+
+def test_every_word_of_probes_and_objectives_is_read() -> None:
+    text = "objectives:\n  gold: {p99.9: 50ms, p50: 800us, slowest: 1.5s}\n  '7': {slowest: 20 s}\n" + rule(
+        IN_PROJECT + "probe:\n  every: 1d12h\n  jobs: [mixed, read]\n  directory: [/srv//data/, /var/tmp/./x]\n"
+        "objective: {p1: 1ms, p99.99: 1ms}"
+    )
+    rules = parse(text, "r")
+    assert rules.objectives == {
+        "gold": Objective(((0.5, 0.0008), (0.999, 0.05)), slowest=1.5),
+        "7": Objective(slowest=20),
+    }
+    assert rules.rules == (
+        Rule(
+            name="r",
+            match=Match(project=(PROJECT,)),
+            probe=Probing(timedelta(hours=36), ("mixed", "read"), ("/srv/data", "/var/tmp/x")),
+            objective=Objective(((0.01, 0.001), (0.9999, 0.001))),
+        ),
+    )
+
+
+@pytest.mark.parametrize("effect", ["probe: {every: 5m}", "probe: {every: 366d, jobs: read}", "objective: {p50: 1s}"])
+@pytest.mark.parametrize("manage", ["", "\nmanage: false"], ids=["managed", "unmanaged"])
+def test_a_rule_may_say_nothing_but_what_is_measured(effect: str, manage: str) -> None:
+    (only,) = parse(rule(f"{IN_PROJECT}{effect}{manage}"), "r").rules
+    assert (only.limits, only.ceiling, only.floor) == (None, None, None)
+    assert only.manage is not bool(manage)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("every: 6", "probe.every: must be a span of time as 6h, 90m or 1d12h, not 6"),
+        ("every: 6 hours", "probe.every: '6 hours' is no span of time; write it like"),
+        ("every: 299s", "probe.every: must be at least 5m and at most 366d, not 299s"),
+        ("every: 367d", "probe.every: must be at least 5m and at most 366d, not 367d"),
+        ("{every: }", "probe.every: must be a span of time"),
+        ("jobs: read", "probe: every is missing: how often, as every: 6h"),
+        ("evry: 6h", "probe: evry is no key here; did you mean every?"),
+        (
+            "{every: 6h, jobs: [read, raed]}",
+            "probe.jobs[1]: must be read, write or mixed, not 'raed'; did you mean read?",
+        ),
+        ("{every: 6h, jobs: [read, mixed, read]}", "probe.jobs[2]: read stands here twice"),
+        ("{every: 6h, jobs: []}", "probe.jobs: is an empty list"),
+        ("{every: 6h, directory: 5}", "probe.directory: must be text, not 5"),
+        ("{every: 6h, directory: [/srv/, //srv]}", "probe.directory[1]: /srv stands here twice"),
+        ("{every: 6h, p99: 5ms}", "probe: p99 is no key here; it belongs under objective"),
+        ("6h", "probe: must be a mapping with every, jobs, directory"),
+    ],
+)
+def test_what_is_wrong_with_a_probe_is_told_where_it_stands(body: str, expected: str) -> None:
+    written = body if body.startswith("{") or ":" not in body else f"{{{body}}}"
+    assert fault(rule(f"{IN_PROJECT}probe: {written}")).startswith(f"rules.yaml:4: rules[0].{expected}")
+
+
+@pytest.mark.parametrize(
+    "directory",
+    ["/", "//", "/./", "/proc/1/cwd", "/./sys", "//dev/shm", "/run", "/srv/../etc", "srv", "", "~/x", "/a b", "/a:b",
+     "/a;b", "/$HOME", "/a'b", "/ä", "/-x\\n", "/" + 200 * "x"],
+)  # fmt: skip
+def test_a_directory_that_is_none_for_files_or_that_a_shell_might_read_otherwise_is_refused(directory: str) -> None:
+    text = rule(f'{IN_PROJECT}probe: {{every: 6h, directory: "{directory}"}}')
+    assert fault(text).startswith("rules.yaml:4: rules[0].probe.directory: must ")
+
+
+@pytest.mark.parametrize("directory", ["/home", "/process", "/var/run.d", "/.x", "/..x/y", "/" + 199 * "x"])
+def test_other_absolute_directories_are_taken(directory: str) -> None:
+    (only,) = parse(rule(f"{IN_PROJECT}probe: {{every: 6h, directory: {directory}}}"), "r").rules
+    assert only.probe is not None
+    assert only.probe.directories == (directory,)
+
+
+@pytest.mark.parametrize(
+    ("objective", "expected"),
+    [
+        ("{}", "objective: is empty; say how long requests may take, as p99: 50ms"),
+        ("50ms", "objective: must be a mapping with p50"),
+        ("{p99: 50}", "objective.p99: must be a time with its unit, as 800us, 50ms or 1.5s, not 50"),
+        ("{p99: 0.05}", "objective.p99: must be a time with its unit, as 800us, 50ms or 1.5s, not 0.05"),
+        ("{p99: 1m}", "objective.p99: must be a time with its unit"),
+        ("{p99: 0.0ms}", "objective.p99: must be more than 0"),
+        ("{p99.9: 17s}", "objective.p99.9: must be less than 17s"),
+        ("{slowest: 3600s}", "objective.slowest: must be less than 3600s"),
+        ("{p999: 1s}", "objective: p999 is no key here; did you mean p99.9?"),
+        ("{p100: 1s}", "objective: p100 is no key here"),
+        ("{p0: 1s}", "objective: p0 is no key here"),
+        ("{p50: 2ms, p99: 1ms}", "objective.p99: must not be below p50 (2ms)"),
+        ("{p99: 1ms, p50: 2ms}", "objective.p99: must not be below p50 (2ms)"),
+        ("{p9: 2ms, p10: 1ms}", "objective.p10: must not be below p9 (2ms)"),
+        ("{p50: 2ms, slowest: 1ms}", "objective.slowest: must not be below p50 (2ms)"),
+        ("{p50: 1ms, p50.0: 1ms}", "objective.p50.0: says the same as p50"),
+    ],
+)
+def test_what_is_wrong_with_an_objective_is_told_in_a_rule_and_for_a_volume_type(
+    objective: str, expected: str
+) -> None:
+    assert fault(rule(f"match: {{pool: a}}\nobjective: {objective}")).startswith(f"rules.yaml:4: rules[0].{expected}")
+    of_type = expected.replace("objective", "objectives.gold", 1)
+    assert fault(f"objectives:\n  gold: {objective}\n").startswith(f"rules.yaml:2: {of_type}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("objectives: []\n", "rules.yaml:1: objectives: must be a mapping of names of volume types"),
+        ("objectives:\n  '': {p50: 1s}\n", "rules.yaml:2: objectives: a key must be a word"),
+        (f"objectives:\n  {256 * 'x'}: {{p50: 1s}}\n", "rules.yaml:2: objectives.xxx"),
+        ("objective: {p50: 1s}\n", "rules.yaml:1: objective is no key here; it belongs in a rule"),
+        (rule(IN_PROJECT + "prob: {every: 6h}"), "rules.yaml:4: rules[0]: prob is no key here; did you mean probe?"),
+        (
+            rule(IN_PROJECT + "manage: false\nevery: 6h"),
+            "rules.yaml:5: rules[0]: every is no key here; it belongs under probe",
+        ),
+        (
+            rule(IN_PROJECT + "manage: false\nobjectives: {gold: {p50: 1s}}"),
+            "rules.yaml:5: rules[0]: objectives is no key here; it belongs at the top of the file",
+        ),
+        (
+            rule(IN_PROJECT + "probe: {every: 6h}\noverride: true"),
+            "rules.yaml:5: rules[0]: override needs limits",
+        ),
+    ],
+)
+def test_a_word_of_probes_and_objectives_in_the_wrong_place_is_told(text: str, expected: str) -> None:
+    assert fault(text).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "match",
+    ["pool: a", "flavor: canary", f"user: {PROJECT}", f"cluster: {VOLUME}", "kind: volume", "pool: '*', flavor: '*'"],
+)
+def test_programs_are_run_only_in_guests_that_no_tenant_can_make_match(match: str) -> None:
+    text = rule(f"match: {{{match}}}\nprobe: {{every: 6h}}")
+    assert fault(text).startswith("rules.yaml:4: rules[0]: probe needs project, a guest's uuid or volume under match")
+    assert parse(rule(f"match: {{{match}}}\nobjective: {{p50: 1s}}"), "r").rules, "which runs nothing"
+
+
+@pytest.mark.parametrize(
+    "match",
+    [f"project: {PROJECT}, guest: '*'", f"guest: [{GUEST}, {VOLUME}]", f"volume: {VOLUME}"],
+)
+def test_a_project_guests_by_uuid_or_volumes_are_enough_for_a_probe(match: str) -> None:
+    assert parse(rule(f"match: {{{match}}}\nprobe: {{every: 6h}}"), "r").rules[0].probe
+
+
+@pytest.mark.parametrize("match", ["guest: canary", f"guest: [{GUEST}, 'canary-*']", f"image: {VOLUME}"])
+def test_a_probe_by_a_name_or_an_image_alone_is_refused(match: str) -> None:
+    assert any("needs project too" in told for told in faults(rule(f"match: {{{match}}}\nprobe: {{every: 6h}}")))

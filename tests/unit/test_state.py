@@ -834,6 +834,7 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     for write in FILES.values():
         write(state)
     state.record.touch()
+    state.probes.touch()
     assert sorted(file.name for file in state_module.FILES) == names(state)
 
 

@@ -18,7 +18,7 @@ SILENCE = because(Code.UNANSWERED, detail="no answer from QEMU within 5 s")
 
 
 def reading(at: float, reads: int = 0, read: int = 0, writes: int = 0, written: int = 0) -> Reading:
-    return Reading(at, BlockStats(reads, read, writes, written, 10 * 2**30))
+    return Reading(at, BlockStats(reads, read, writes, written))
 
 
 def after(limits: Limits | Unknown, second: Reading) -> Usage:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -118,3 +119,14 @@ def pairs_of_limits(draw: st.DrawFn) -> tuple[Limits, Limits]:
         return before, Limits.from_mapping(numbers)
     except LimitsError:
         return before, draw(possible_limits())
+
+
+def golden(file: Path) -> dict[str, list[str]]:
+    """The lines of a file of words by section; ``#`` begins a comment."""
+    sections: dict[str, list[str]] = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            section = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            section.append(line)
+    return sections

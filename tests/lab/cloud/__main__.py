@@ -56,6 +56,8 @@ def _say_how_to_reach(cloud: Cloud) -> None:
     print(f"Ceph:    {cloud.ceph.conf}")
     if cloud.openstack.keystone.running:
         print(f"Keystone: {cloud.openstack.auth_url}, user and project admin, password {PASSWORD}")
+    if cloud.etcd.daemon.running:
+        print(f"etcd:    {cloud.etcd.url}")
     for guest in cloud.status()["guests"]:
         print(f"guest:   {guest}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import disk, domain, image, keep, nova, openstack, preflight, progress, servicesenv
+from . import disk, domain, etcd, image, keep, nova, openstack, preflight, progress, servicesenv
 from .attachment import Attachment
 from .booted import BootedGuest
 from .ceph import Ceph
@@ -17,6 +17,7 @@ from .command import LabError
 from .daemon import Daemon, process_state
 from .disk import Disk, belonging_to, targets
 from .domain import Server
+from .etcd import Etcd
 from .guest import Guest
 from .layout import Layout
 from .libvirtd import Libvirt, bindings
@@ -38,6 +39,7 @@ class Cloud:
         self.libvirt = Libvirt(self.layout, self.namespace)
         self.openstack = OpenStack(self.layout, self.namespace)
         self.nova = Nova(self.layout, self.namespace, self.openstack)
+        self.etcd = Etcd(self.layout, self.namespace)
         self.say = say
 
     @property
@@ -88,6 +90,8 @@ class Cloud:
             needed.append(preflight.FOR_OPENSTACK)
         if "nova" in parts:
             needed.append(preflight.FOR_NOVA)
+        if "etcd" in parts:
+            needed.append(preflight.FOR_ETCD)
         return needed
 
     def down(self) -> None:
@@ -143,6 +147,7 @@ class Cloud:
             "guest": (self._booted.make, self._booted.heal),
             "openstack": (self._make_openstack, self.openstack.heal),
             "nova": (self._make_nova, self.nova.heal),
+            "etcd": (self._make_etcd, self.etcd.daemon.heal),
         }
         make, heal = makers[part]
         if progress.state(self.layout, part) == "up":
@@ -173,6 +178,11 @@ class Cloud:
         self.nova.make(self.ceph.key("client.cinder"))
         return "Nova with one compute node up"
 
+    def _make_etcd(self) -> str:
+        preflight.check_ports(etcd.PORTS)
+        self.etcd.make()
+        return "etcd up"
+
     # --- guests
 
     def booted_guest(self) -> Guest:
@@ -187,6 +197,11 @@ class Cloud:
         if guest is None:
             raise LabError("the booted guest went away")
         return guest
+
+    def another_booted_guest(self) -> Guest:
+        """One more like the first; the caller destroys it."""
+        self.booted_guest()
+        return self._booted.another()
 
     @property
     def _booted(self) -> BootedGuest:

@@ -38,6 +38,7 @@ FOR_NOVA = {
     "mariadb-server-core": "/usr/sbin/mariadbd",
     "rabbitmq-server": "/usr/lib/rabbitmq/bin/rabbitmq-server",
 }
+FOR_ETCD = {"etcd-server": "/usr/bin/etcd"}
 
 
 def check_root() -> None:

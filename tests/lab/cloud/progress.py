@@ -15,6 +15,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "guest": ("ceph", "libvirt"),
     "openstack": ("ceph", "libvirt"),
     "nova": ("ceph", "libvirt", "openstack"),
+    "etcd": (),
 }
 PARTS = tuple(NEEDS)
 

@@ -1,4 +1,4 @@
-"""``script/demo``: a disk held to its limit, whoever loosens it; and one that follows an edited QoS spec."""
+"""``script/demo``: a disk held to its limit; one that follows an edited QoS spec; and both proven from inside."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from plimsoll_probes.fio import FioError
+from plimsoll_probes.finding import Trouble
+from plimsoll_probes.words import why_words
 from tests.lab.cloud import Cloud, LabError
-from tests.lab.demo import drift, qos
+from tests.lab.demo import drift, probe, qos
 
 
 def main() -> int:
@@ -22,11 +23,12 @@ def main() -> int:
         cloud.up(("ceph", "libvirt", "guest"))
         drift.play(cloud, arguments.plots / "drift.png")
         qos.play(cloud, arguments.plots / "qos.png")
+        probe.play(cloud, arguments.plots / "probe.png")
         if arguments.keep:
             print(f"\nThe cloud stays up. libvirt: {cloud.libvirt_uri}")
             print("Take it down with: .venv/bin/python -m tests.lab.cloud down")
-    except (LabError, FioError) as error:
-        print(f"demo: {error}", file=sys.stderr)
+    except (LabError, Trouble) as error:
+        print(f"demo: {why_words(error.why, error.facts) if isinstance(error, Trouble) else error}", file=sys.stderr)
         return 1
     finally:
         if not arguments.keep:

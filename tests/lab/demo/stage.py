@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from plimsoll_probes import fio
-from tests.lab.cloud import Cloud, Completed
+from plimsoll_probes.job import Job, JobName
+from tests.lab.cloud import Cloud, Completed, LabError
 from tests.lab.demo.measured import Phase, Sampler
 
 FILE_SIZE = 2**28
@@ -31,8 +33,12 @@ class Stage:
         self._settings = settings
 
     def play(self, scenes: Callable[[], None]) -> Sampler:
-        """Fill the test file, and count the disk's requests while the scenes last."""
+        """Fill the test file, and watch the scenes."""
         self._prepare()
+        return self.watch(scenes)
+
+    def watch(self, scenes: Callable[[], None]) -> Sampler:
+        """Count the disk's requests while the scenes last."""
         self.sampler = Sampler(self.guest, self.target)
         try:
             scenes()
@@ -46,23 +52,31 @@ class Stage:
         words = f"fio --name=fill --filename={self._file} --size={FILE_SIZE} --rw=write --bs=1M --direct=1"
         completed = self.guest.exec(words.split(), timeout=300)
         if completed.exit_code:
-            raise fio.FioError(completed.err or completed.out)
+            raise LabError(f"fio: {completed.err or completed.out}")
 
     def measure(self, title: str, name: str) -> None:
         print(f"\n{title}: fio, random 16 KiB reads and writes, {SECONDS} s ", end="", flush=True)
         began = self.sampler.now()
-        job = fio.Job("randrw", self._file, SECONDS, size=FILE_SIZE)
-        completed = with_dots(lambda: self.guest.exec(job.argv(), timeout=SECONDS * 10))
-        totals = fio.parse(completed.out or completed.err)
-        self.phases.append(Phase(name, began, totals.iops))
-        print(f" {totals.iops:.0f} operations/s", flush=True)
+        job = Job(JobName.MIXED, SECONDS, FILE_SIZE)
+        text = fio.job_file(job, self._file, None, "libaio")
+        completed = with_dots(lambda: self.guest.exec(list(fio.ARGV), timeout=SECONDS * 10, input=text))
+        measured = fio.parse(completed.out or completed.err, job, engine="libaio")
+        self.phases.append(Phase(name, began, measured.iops))
+        print(f" {measured.iops:.0f} operations/s", flush=True)
 
     def plimsoll(self, *words: str) -> None:
+        with self.beside(*words):
+            pass
+
+    @contextmanager
+    def beside(self, *words: str) -> Iterator[None]:
+        """A command, and what happens while it runs; waits for its end."""
         print(f"$ plimsoll {' '.join(words)}", flush=True)
         command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
-        status = subprocess.run(command, check=False, env=self.environment).returncode
-        if words[0] in ("plan", "enforce"):
-            print(f"$ echo $?\n{status}", flush=True)
+        with subprocess.Popen(command, env=self.environment) as process:
+            yield
+        if words[0] in ("plan", "enforce") or words[:2] == ("probe", "run"):
+            print(f"$ echo $?\n{process.returncode}", flush=True)
 
     def mark(self, what: str) -> None:
         self.marks.append((self.sampler.now(), what))

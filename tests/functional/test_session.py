@@ -1,0 +1,353 @@
+"""The script that a guest runs, in this machine's own shells and with its own fio."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_probes.finding import Trouble, Why
+from plimsoll_probes.hereshell import HereShell
+from plimsoll_probes.histogram import bucket_of
+from plimsoll_probes.job import Job, JobName
+from plimsoll_probes.session import SCRIPT, Premises, Session
+from plimsoll_probes.shell import Ran
+
+SIZE = 2**24
+SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
+# Any disk: its counters are read, and nothing else of it.
+PREMISES = Premises("", ("libaio",), None, min(disk.name for disk in Path("/sys/block").iterdir()), "", 0, "", 0)
+KILLED = -signal.SIGKILL
+
+
+class ShellOf:
+    """``HereShell`` with another sh."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+
+    def run(self, argv: Sequence[str], *, seconds: float, **more: Any) -> Ran:
+        assert argv[0] == "sh"
+        return HereShell().run([*self._words, *argv[1:]], seconds=seconds, **more)
+
+
+def session(directory: Path, name: str = "a", shell: str = "dash", grace: int = 10) -> Session:
+    return Session(ShellOf(SHELLS[shell]), str(directory), name, grace=grace, keep_free=0)
+
+
+def job(name: JobName = JobName.MIXED, seconds: int = 1) -> Job:
+    return Job(name, seconds, SIZE)
+
+
+def own(directory: Path, name: str = "a") -> Path:
+    return directory / f".plimsoll-probe-{name}"
+
+
+def snapshot(directory: Path) -> dict[str, str]:
+    """Every name below, and what it holds or leads to."""
+    return {
+        str(path.relative_to(directory)): str(path.readlink())
+        if path.is_symlink()
+        else ("" if path.is_dir() else path.read_text())
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def standing_in(directory: Path) -> dict[int, str]:
+    """Processes at work in the directory, by id; also after its name is gone."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            place = str((process / "cwd").readlink()).removesuffix(" (deleted)")
+            if place == str(directory):
+                found[int(process.name)] = (process / "comm").read_text().strip()
+        except OSError:
+            continue
+    return found
+
+
+def until(true: Callable[[], object], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.02)
+
+
+def trouble(of: Callable[[], object]) -> Trouble:
+    with pytest.raises(Trouble) as caught:
+        of()
+    return caught.value
+
+
+def script(directory: Path, verb: str, *words: str, **other: object) -> subprocess.Popen[bytes]:
+    argv = ["dash", "-c", SCRIPT, "plimsoll-probe", verb, str(directory), "a", *words]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, **other)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Path]:
+    session(tmp_path).fill(SIZE)
+    yield tmp_path
+    session(tmp_path).clean()
+
+
+@pytest.fixture
+def running(filled: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A run of a minute, with fio at work."""
+    text = filled / "job.fio"
+    text.write_text("[read]\nrw=randread\nfilename=data\nsize=1M\ndirect=1\nthread=1\ntime_based=1\nruntime=60\n")
+    with text.open() as given, script(filled, "run", "70", PREMISES.device, stdin=given) as process:
+        text.unlink()
+        until(lambda: "fio" in standing_in(own(filled)).values())
+        yield process
+        process.kill()
+
+
+# --- a whole session
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_shells_read_the_script(shell: str) -> None:
+    subprocess.run([*SHELLS[shell], "-n"], input=SCRIPT.encode(), check=True)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_session_measures_every_job_and_leaves_nothing(tmp_path: Path, shell: str) -> None:
+    one = session(tmp_path, shell=shell)
+    one.fill(SIZE)
+    inode = (own(tmp_path) / "data").stat()
+    for name in JobName:
+        measured, frozen = one.run(job(name), PREMISES)
+        assert [direction for direction, _ in measured.flows] == list(job(name).shares)
+        assert measured.operations > 0
+        assert measured.bytes == measured.operations * 16384
+        assert 0.9 < measured.seconds < 3
+        assert measured.cpu_busy is not None
+        assert measured.fio.startswith("fio-")
+        assert not frozen
+    after = (own(tmp_path) / "data").stat()
+    assert (after.st_ino, after.st_size) == (inode.st_ino, SIZE), "no run makes a file, or makes it longer"
+    assert after.st_mode & 0o77 == own(tmp_path).stat().st_mode & 0o77 == 0
+    assert one.clean()
+    assert snapshot(tmp_path) == {}
+
+
+def test_our_percentiles_are_fios_own_of_the_same_run(filled: Path) -> None:
+    measured, _ = session(filled).run(job(seconds=2), PREMISES)
+    (group,) = json.loads((own(filled) / "out.json").read_text())["jobs"]
+    for direction, flow in measured.flows:
+        percentiles = group[direction]["clat_ns"]["percentile"]
+        assert len(percentiles) == 9
+        for percent, nanoseconds in percentiles.items():
+            quantile = flow.latency.quantile(float(percent) / 100)
+            assert quantile is not None
+            assert abs(bucket_of(quantile.value) - bucket_of(nanoseconds)) <= 1, f"{direction} p{percent}"
+        assert flow.latency_max == group[direction]["clat_ns"]["max"]
+
+
+def test_fewer_processors_than_processes_are_enough(filled: Path) -> None:
+    one = min(os.sched_getaffinity(0))
+    premises = Premises("", ("libaio",), str(one), PREMISES.device, "", 0, "", 0)
+    assert session(filled).run(job(), premises)[0].operations > 0
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_disk_below_a_directory_is_found_or_none_is(tmp_path: Path, shell: str) -> None:
+    place = tmp_path / "a b'c"
+    place.mkdir()
+    number = place.stat().st_dev
+    known = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not known.exists():  # no file system of a disk's own
+        assert trouble(lambda: session(place, shell=shell).look(SIZE)).why is Why.NO_DISK
+        return
+    premises = session(place, shell=shell).look(SIZE)
+    assert known.resolve().name.startswith(premises.device), "itself or a partition of it"
+    assert (Path("/sys/block") / premises.device).exists()
+    assert premises.free == pytest.approx(shutil.disk_usage(place).free, rel=0.1)
+    assert "psync" in premises.engines
+
+
+def test_memory_is_no_disk() -> None:
+    caught = trouble(lambda: session(Path("/dev/shm")).look(SIZE))
+    assert (caught.why, caught.facts["device"]) == (Why.NO_DISK, "tmpfs")
+
+
+@pytest.mark.parametrize("directory", ["/proc/sys", "/nowhere/at/all", "/etc/passwd"])
+def test_where_nothing_can_be_written_the_guests_own_reason_is_told(directory: str) -> None:
+    caught = trouble(lambda: session(Path(directory)).fill(SIZE))
+    assert caught.why is Why.NOT_WRITABLE
+    assert caught.facts["detail"]
+
+
+# --- what fio does not do
+
+
+def test_a_run_that_fails_is_told_with_fios_words_and_makes_no_file(filled: Path) -> None:
+    (own(filled) / "data").unlink()
+    caught = trouble(lambda: session(filled).run(job(), PREMISES))
+    assert caught.why is Why.FIO_FAILED
+    assert "file creation disallowed" in str(caught.facts["detail"])
+    assert not (own(filled) / "data").exists()
+
+
+def test_a_fio_that_does_not_end_is_killed_and_the_kernels_counters_are_told(filled: Path) -> None:
+    def hang() -> None:
+        for process, program in standing_in(own(filled)).items():
+            if program == "fio":
+                os.kill(process, signal.SIGSTOP)
+
+    class Hanging(HereShell):
+        def run(self, argv: Sequence[str], *, seconds: float, **more: Any) -> Ran:
+            return super().run(argv, seconds=seconds, **more | {"tell": hang})
+
+    began = time.monotonic()
+    hung = Session(Hanging(), str(filled), "a", grace=1, keep_free=0)
+    caught = trouble(lambda: hung.run(job(seconds=3), PREMISES))
+    assert caught.why is Why.UNFINISHED
+    assert caught.facts["seconds"] == 4
+    assert caught.facts["done"] is not None
+    assert caught.facts["unfinished"] is not None
+    assert time.monotonic() - began < 9
+    until(lambda: not standing_in(own(filled)))
+    assert session(filled).clean()
+    assert snapshot(filled) == {}
+
+
+def test_a_run_that_is_told_to_end_counts_kills_and_removes(filled: Path, running: subprocess.Popen[bytes]) -> None:
+    running.terminate()
+    out, _ = running.communicate(timeout=5)
+    said = dict(line.split("=", 1) for line in out.decode().splitlines())
+    assert said["stopped"] == "yes"
+    assert {"disk_before", "disk_after", "cpu_after"} <= said.keys()
+    until(lambda: not standing_in(own(filled)))
+    until(lambda: snapshot(filled) == {})
+
+
+def test_a_removal_that_hangs_does_not_hold_the_answer(
+    tmp_path: Path, filled: Path, running: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while the disk stalls: the agent waits for everybody who has the standard output."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "rm").write_text("#!/bin/sh\nexec sleep 30\n")
+    (bin_ / "rm").chmod(0o755)
+    running.kill()
+    running.wait()
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    with script(filled, "clean") as cleaning:
+        until(lambda: "sleep" in standing_in(own(filled)).values())
+        cleaning.terminate()
+        out, _ = cleaning.communicate(timeout=5)
+    assert out == b"", "not clean, and not held"
+    for process in standing_in(own(filled)):
+        os.kill(process, signal.SIGKILL)
+    monkeypatch.undo()
+    shutil.rmtree(bin_)
+
+
+# --- what an earlier session left, and what it did not
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_a_killed_session_left_is_swept_with_its_fio(
+    filled: Path, running: subprocess.Popen[bytes], shell: str
+) -> None:
+    left = standing_in(own(filled))
+    running.kill()
+    assert running.wait() == KILLED
+    assert "fio" in standing_in(own(filled)).values(), "fio goes on alone"
+    try_look(filled, shell)
+    until(lambda: not left.keys() & standing_in(own(filled)).keys())
+    assert snapshot(filled) == {}
+
+
+def test_a_script_that_still_waits_for_its_fio_is_swept_too(filled: Path, running: subprocess.Popen[bytes]) -> None:
+    try_look(filled)
+    assert running.wait(5) == KILLED
+    assert snapshot(filled) == {}
+
+
+@pytest.mark.parametrize("files", [(), ("made-by-plimsoll", "data")], ids=["before its mark", "with an empty mark"])
+def test_a_directory_of_a_guest_that_crashed_is_swept(tmp_path: Path, files: tuple[str, ...]) -> None:
+    own(tmp_path, "b").mkdir()
+    for name in files:
+        (own(tmp_path, "b") / name).touch()
+    try_look(tmp_path)
+    assert snapshot(tmp_path) == {}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_others_made_is_left_alone_whatever_it_is_called(tmp_path: Path, shell: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("made-by-plimsoll", "data", "out.json"):
+        (elsewhere / name).write_text("precious")
+    place = tmp_path / "place"
+    place.mkdir()
+    own(place, "link").symlink_to(elsewhere)
+    own(place, "file").write_text("precious")
+    for name, mark in (("foreign", "data"), ("linked-mark", "err")):
+        own(place, name).mkdir()
+        (own(place, name) / mark).write_text("precious")
+    (own(place, "linked-mark") / "made-by-plimsoll").symlink_to(elsewhere / "made-by-plimsoll")
+    own(place, "more").mkdir()
+    (own(place, "more") / "made-by-plimsoll").touch()
+    (own(place, "more") / "notes").write_text("an administrator's")
+    before = snapshot(tmp_path)
+    try_look(place, shell)
+    after = snapshot(tmp_path)
+    del before["place/.plimsoll-probe-more/made-by-plimsoll"]
+    assert after == before
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("kind", ["link", "directory", "file"])
+def test_nothing_that_is_there_is_taken_for_our_own_directory(tmp_path: Path, kind: str, shell: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "data").write_text("precious")
+    match kind:
+        case "link":
+            own(tmp_path).symlink_to(elsewhere)
+        case "directory":
+            elsewhere.rename(own(tmp_path))
+        case "file":
+            own(tmp_path).write_text("precious")
+    before = snapshot(tmp_path)
+    one = session(tmp_path, shell=shell)
+    assert trouble(lambda: one.fill(SIZE)).why is Why.NOT_WRITABLE
+    assert trouble(lambda: one.run(job(), PREMISES)).why is Why.FIO_FAILED
+    assert not one.clean()
+    assert snapshot(tmp_path) == before
+
+
+def test_a_number_that_another_process_has_by_now_is_not_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        own(tmp_path, "b").mkdir()
+        (own(tmp_path, "b") / "made-by-plimsoll").write_text(f"{other.pid}\n")
+        try_look(tmp_path)
+        assert other.poll() is None
+        other.kill()
+    assert snapshot(tmp_path) == {}
+
+
+def test_to_clean_twice_or_before_anything_was_made_is_clean(tmp_path: Path) -> None:
+    assert session(tmp_path).clean()
+    session(tmp_path).fill(SIZE)
+    assert session(tmp_path).clean()
+    assert session(tmp_path).clean()
+
+
+def try_look(directory: Path, shell: str = "dash") -> None:
+    """It sweeps also where there is no disk to be told."""
+    with suppress(Trouble):
+        session(directory, "new", shell).look(0)

@@ -1,0 +1,753 @@
+"""The history of probes, in a real SQLite file: what is read back, what is asked of it, and what damage costs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll_agent import database as database_module
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.state import PROBES, StateError
+from plimsoll_probes.finding import Finding, Verdict, Why
+from plimsoll_probes.histogram import BUCKETS, Histogram
+from plimsoll_probes.history import SCHEMA_VERSION, CorruptHistory, History
+from plimsoll_probes.job import Job, JobName
+from plimsoll_probes.result import Circumstances, Counted, Flow, Health, Measured, Postponed, ProbeResult, Subject
+from tests.unit.probes import a_flow, a_measurement, a_probe, a_subject
+from tests.unit.values import GUEST, NOON, examples, possible_limits
+
+OTHER = GUEST.replace("1", "2")
+NOBODY = 65534
+fewer = settings(examples, max_examples=60)  # each waits for the disk
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nobody_else_has_the_file() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_module, "_SETTLE", 0)
+        yield
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "probes.sqlite"
+
+
+@pytest.fixture
+def history(path: Path) -> History:
+    return History(path)
+
+
+def at(hour: float) -> datetime:
+    """So many hours after noon."""
+    return NOON + timedelta(hours=hour)
+
+
+def postponed(hour: float = 0, **other: Any) -> Postponed:
+    values = {
+        "at": at(hour),
+        "node": "node1",
+        "guest_uuid": GUEST,
+        "guest_name": "instance-00000001",
+        "directory": "/var/tmp",
+        "why": Why.UNHEALTHY,
+        "facts": {"detail": "1 osds down"},
+    }
+    return Postponed(**values | other)
+
+
+def do(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def asked(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(query).fetchall()
+
+
+def started(results: Sequence[ProbeResult]) -> list[float]:
+    """In hours after noon."""
+    return [(result.started - NOON) / timedelta(hours=1) for result in results]
+
+
+# --- what is read back
+
+_counts = st.integers(0, 2**53)
+_numbers = st.floats(0, 2**53, allow_nan=False)
+_names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_maybe = st.none() | _names
+_times = st.datetimes(
+    datetime(2000, 1, 1),
+    datetime(2100, 1, 1),
+    timezones=st.sampled_from([UTC, timezone(timedelta(hours=-9, minutes=30))]),
+)
+_facts = st.dictionaries(
+    _names,
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | _names,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
+        max_leaves=6,
+    ),
+    max_size=4,
+)
+_histograms = st.dictionaries(st.integers(0, BUCKETS - 1), st.integers(1, 2**53), max_size=20).map(
+    lambda counts: Histogram(tuple(sorted(counts.items())))
+)
+_flows = st.builds(Flow, operations=_counts, bytes=_counts, latency=_histograms, latency_max=_counts)
+_healths = st.builds(Health, raised=st.none() | st.lists(_names, max_size=3).map(tuple), detail=_names)
+_limits = st.none() | possible_limits()
+
+results = st.builds(
+    ProbeResult,
+    node=_names,
+    subject=st.builds(
+        Subject,
+        **{field.name: _maybe for field in fields(Subject)}
+        | dict.fromkeys(("guest_uuid", "guest_name", "directory"), _names),
+    ),
+    job=st.builds(
+        Job,
+        name=st.sampled_from(JobName),
+        engine=_names,
+        **{field.name: _counts for field in fields(Job) if field.name not in ("name", "engine")},
+    ),
+    started=_times,
+    ended=_times,
+    finding=st.builds(Finding, st.sampled_from(Verdict), st.sampled_from(Why), _facts),
+    measured=st.none()
+    | st.builds(
+        Measured,
+        seconds=st.floats(0.001, 10**6),
+        read=st.none() | _flows,
+        write=st.none() | _flows,
+        unfinished=_counts,
+        fio=_names,
+        engine=_names,
+        cpu_busy=st.none() | _numbers,
+    ),
+    counted=st.none()
+    | st.builds(
+        Counted,
+        seconds=_numbers,
+        read_operations=_counts,
+        write_operations=_counts,
+        read_bytes=_counts,
+        write_bytes=_counts,
+        last_rate=st.none() | _numbers,
+    ),
+    circumstances=st.builds(
+        Circumstances,
+        promised=_limits,
+        before=_limits,
+        after=_limits,
+        health_before=st.none() | _healths,
+        health_after=st.none() | _healths,
+        frozen=st.booleans(),
+        moved=st.booleans(),
+    ),
+    rule=_maybe,
+    session=_names,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """For hypothesis, whose examples share it."""
+    return History(tmp_path_factory.mktemp("history") / "probes.sqlite")
+
+
+@fewer
+@given(result=results)
+def test_a_result_is_read_back_as_it_was(shared: History, result: ProbeResult) -> None:
+    id_ = shared.add(result)
+    assert shared.get(id_) == replace(result, id=id_)
+
+
+def test_facts_that_json_has_no_word_for_are_kept_as_what_they_say(history: History) -> None:
+    facts = {"before": Limits(total_iops_sec=250), "has": ("libaio", "psync"), "device": Path("/dev/vdb")}
+    id_ = history.add(a_probe(finding=Finding(Verdict.DISCARDED, Why.LIMITS_CHANGED, facts)))
+    read = history.get(id_)
+    assert read is not None
+    assert read.finding.facts == {
+        "before": {"total_iops_sec": 250},
+        "has": ["libaio", "psync"],
+        "device": "/dev/vdb",
+    }
+
+
+def test_who_asks_the_file_itself_finds_names_rates_and_times_in_utc_in_columns(history: History, path: Path) -> None:
+    history.add(a_probe(iops=250, started=NOON.astimezone(timezone(timedelta(hours=9)))))
+    history.add(a_probe(measured=None, finding=Finding(Verdict.FAILED, Why.NO_FIO)))
+    columns = "started, guest_name, target, volume_type, job, verdict, why, iops, bytes_sec"
+    names = ("2026-11-20T12:00:00+00:00", "instance-00000001", "vdb", "gold", "read")
+    assert asked(path, f"SELECT {columns} FROM run") == [
+        (*names, "kept", "within", 250.0, 4096000.0),
+        (*names, "failed", "no-fio", None, None),
+    ]
+
+
+def test_a_histogram_takes_a_few_bytes_a_bucket(history: History, path: Path) -> None:
+    """What makes three months of fifty guests, three jobs and four a day fit into ``keep_mib``, which is 256."""
+    latencies = [round(10_000_000 * 1.012**step) for step in range(240)]
+    mixed = a_measurement(*(a_flow([latency for latency in latencies for _ in range(31)]) for _ in range(2)))
+    for hour in range(300):
+        history.add(a_probe(job=JobName.MIXED, started=at(hour), measured=mixed))
+    assert path.stat().st_size / 300 * 50 * 3 * 4 * 90 < 256 * 2**20
+
+
+def test_a_number_is_never_given_twice(history: History) -> None:
+    ids = [history.add(a_probe(started=at(hour))) for hour in (0, 1)]
+    assert history.prune(at(24 * 100), 90, 256) == 2
+    assert history.add(a_probe()) > max(ids)
+
+
+@pytest.mark.parametrize("id_", [0, -1, 2, 2**63, -(2**63) - 1, 10**40])
+def test_a_number_that_no_result_has_is_none(history: History, id_: int) -> None:
+    history.add(a_probe())
+    assert history.get(id_) is None
+
+
+# --- what is asked
+
+
+@pytest.fixture
+def listed(history: History) -> History:
+    """Hours 0 to 5, and not in that order: two guests by turns, of one also another job and another directory."""
+    other = a_subject(guest_uuid=OTHER, guest_name="instance-00000002", display_name="db")
+    history.add(a_probe(started=at(4)))
+    history.add(a_probe(started=at(0)))
+    history.add(a_probe(started=at(1), subject=other))
+    history.add(a_probe(started=at(2), job=JobName.MIXED))
+    history.add(a_probe(started=at(3), subject=other))
+    history.add(a_probe(started=at(5), subject=a_subject(directory="/srv")))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("chosen", "hours"),
+    [
+        ({}, [5, 4, 3, 2, 1, 0]),
+        ({"guest": GUEST}, [5, 4, 2, 0]),
+        ({"guest": GUEST.upper()}, [5, 4, 2, 0]),
+        ({"guest": "instance-00000002"}, [3, 1]),
+        ({"guest": "db"}, [3, 1]),
+        ({"guest": "nobody"}, []),
+        ({"guest": "'; DROP TABLE run; --"}, []),
+        ({"job": JobName.MIXED}, [2]),
+        ({"since": at(3)}, [5, 4, 3]),
+        ({"until": at(3)}, [2, 1, 0]),
+        ({"since": at(1), "until": at(4), "guest": GUEST}, [2]),
+        ({"most": 2}, [5, 4]),
+        ({"most": 1, "guest": "db"}, [3]),
+        ({"most": 10**30}, [5, 4, 3, 2, 1, 0]),
+    ],
+    ids=str,
+)
+def test_the_chosen_runs_are_listed_newest_first(
+    listed: History, chosen: dict[str, Any], hours: Sequence[int]
+) -> None:
+    assert started(listed.runs(**chosen)) == list(hours)
+
+
+def test_the_newest_of_each_guest_directory_and_job_is_the_one_that_began_last(listed: History) -> None:
+    assert sorted(started(listed.latest())) == [2, 3, 4, 5]
+    begun = {(GUEST, "/var/tmp"): at(4), (GUEST, "/srv"): at(5), (OTHER, "/var/tmp"): at(3)}
+    assert listed.last_begun(at(5)) == begun
+
+
+def test_runs_of_a_clock_that_was_set_back_do_not_hide_when_the_last_one_began(listed: History) -> None:
+    assert listed.last_begun(at(3.5)) == {(GUEST, "/var/tmp"): at(2), (OTHER, "/var/tmp"): at(3)}
+
+
+def test_runs_that_began_at_once_are_told_apart_by_their_numbers(history: History) -> None:
+    ids = [history.add(a_probe()) for _ in range(3)]
+    assert [result.id for result in history.runs()] == ids[::-1]
+    assert [result.id for result in history.latest()] == ids[-1:]
+
+
+def test_fractions_of_a_second_are_after_the_whole_one(history: History) -> None:
+    for microseconds in (5, 0, 900_000):
+        history.add(a_probe(started=NOON + timedelta(microseconds=microseconds)))
+    assert [result.started.microsecond for result in history.runs()] == [900_000, 5, 0]
+    assert len(history.runs(until=NOON + timedelta(microseconds=5))) == 1
+
+
+def test_of_postponed_probes_the_newest_of_each_guest_and_directory_is_kept(history: History) -> None:
+    later = postponed(2, why=Why.NO_SLOT, facts={})
+    for each in (postponed(1), later, postponed(0), postponed(0, directory="/srv"), postponed(1, guest_uuid=OTHER)):
+        history.postpone(each)
+    assert sorted(history.postponed(), key=lambda each: (each.guest_uuid, each.directory)) == sorted(
+        [later, postponed(0, directory="/srv"), postponed(1, guest_uuid=OTHER)],
+        key=lambda each: (each.guest_uuid, each.directory),
+    )
+
+
+class Explained(History):
+    """Keeps how SQLite goes about each query."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.plan: list[str] = []
+
+    def _rows(self, query: str, *others: Any) -> list[sqlite3.Row]:
+        self.plan += [row["detail"] for row in super()._rows(f"EXPLAIN QUERY PLAN {query}", *others)]
+        return super()._rows(query, *others)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        History.runs,
+        lambda history: history.runs(guest="nobody", job=JobName.READ, since=at(0), until=at(9), most=1),
+        lambda history: history.get(1),
+        History.latest,
+        lambda history: history.last_begun(NOON),
+        lambda history: history.streak(found(Verdict.SHORT, 0)),
+    ],
+)
+def test_no_question_goes_through_all_rows_nor_sorts_them(path: Path, ask: Callable[[History], object]) -> None:
+    """A row takes a page: 54,000 of them are 200 MB."""
+    history = Explained(path)
+    history.add(a_probe())
+    ask(history)
+    assert history.plan
+    assert [step for step in history.plan if step.startswith("SCAN run") and "INDEX" not in step] == []
+    assert ask is History.latest or "USE TEMP B-TREE FOR ORDER BY" not in history.plan
+
+
+# --- since when
+
+K, N, S, O, L, D, F = (  # noqa: E741
+    Verdict.KEPT,
+    Verdict.NO_LIMIT,
+    Verdict.SHORT,
+    Verdict.OVER_LIMIT,
+    Verdict.SLOW,
+    Verdict.DISCARDED,
+    Verdict.FAILED,
+)
+
+
+def found(verdict: Verdict, hour: float, **other: Any) -> ProbeResult:
+    return a_probe(finding=Finding(verdict, Why.WITHIN), started=at(hour), **other)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "first", "kept"),
+    [
+        ([S], 0, None),
+        ([K, S], 1, 0),
+        ([N, L], 1, 0),
+        ([K, S, O, L], 1, 0),
+        ([S, K, S, S], 2, 1),
+        ([K, K, S], 2, 1),
+        ([K, S, D, S], 1, 0),
+        ([K, D, S], 2, 0),
+        ([K, S, D], 1, 0),
+        ([K, S, F, S], 1, 0),
+        ([K, F, S], 2, 0),
+        ([K, S, F], 1, 0),
+        ([K, F, F], 1, 0),
+        ([F, D, F], 0, None),
+    ],
+    ids=str,
+)
+def test_a_streak_begins_with_the_first_run_in_trouble_after_the_last_good_one(
+    history: History, verdicts: Sequence[Verdict], first: int, kept: int | None
+) -> None:
+    for hour, verdict in enumerate(verdicts):
+        history.add(found(verdict, hour))
+    last = history.runs(most=1)[0]
+    assert history.streak(last) == (at(first), None if kept is None else at(kept))
+
+
+@pytest.mark.parametrize("verdicts", [[K], [S, K], [S, N], [K, D], [D]], ids=str)
+def test_without_trouble_there_is_no_streak(history: History, verdicts: Sequence[Verdict]) -> None:
+    for hour, verdict in enumerate(verdicts):
+        history.add(found(verdict, hour))
+    assert history.streak(history.runs(most=1)[0]) is None
+
+
+def test_a_streak_is_of_one_guest_directory_and_job_and_ends_with_the_run_that_is_asked_about(
+    history: History,
+) -> None:
+    history.add(found(K, 0))
+    for hour, other in ((1, {"subject": a_subject(guest_uuid=OTHER)}), (2, {"job": JobName.WRITE})):
+        history.add(found(S, hour, **other))
+        history.add(found(K, hour + 2, **other))
+    history.add(found(S, 5))
+    asked_about = found(S, 6)
+    history.add(found(K, 7))
+    assert history.streak(asked_about) == (at(5), at(0)), "though it is not in the history itself"
+
+
+def test_the_first_result_of_all_may_be_a_streak(history: History) -> None:
+    assert history.streak(found(S, 3)) == (at(3), None)
+
+
+# --- what is removed
+
+
+def fill(history: History, days: int, each: int = 1) -> None:
+    """A run a day, the last one at noon; each of some ten kilobytes."""
+    facts = {"detail": "x" * 10_000}
+    for day in range(days):
+        for _ in range(each):
+            history.add(a_probe(started=at(-24 * day), finding=Finding(Verdict.FAILED, Why.FIO_FAILED, facts)))
+
+
+def test_what_is_too_old_is_removed_and_the_file_becomes_smaller(history: History, path: Path) -> None:
+    fill(history, 40)
+    history.postpone(postponed(-24 * 31))
+    history.postpone(postponed(-24 * 29, directory="/srv"))
+    size = path.stat().st_size
+    assert history.prune(at(1), 30, 256) == 10
+    assert started(history.runs())[-1] == -24 * 29
+    assert [each.directory for each in history.postponed()] == ["/srv"]
+    assert path.stat().st_size < size * 0.85
+    assert history.prune(at(1), 30, 256) == 0
+
+
+def test_what_is_too_much_goes_oldest_first_and_no_more_of_it_than_must(history: History, path: Path) -> None:
+    fill(history, 200)
+    assert path.stat().st_size > 2 * 2**20
+    removed = history.prune(at(1), 3660, 1)
+    kept = started(history.runs())
+    assert len(kept) == 200 - removed
+    assert kept == [-24 * day for day in range(len(kept))]
+    assert 0.9 * 2**20 < path.stat().st_size <= 2**20
+
+
+def test_pruning_where_nothing_was_probed_makes_no_file(history: History, path: Path) -> None:
+    assert history.prune(NOON, 90, 1) == 0
+    assert not path.exists()
+
+
+# --- files that are no history
+
+Use = Callable[[History], object]
+WRITERS: Sequence[Use] = (lambda history: history.add(a_probe()), lambda history: history.postpone(postponed()))
+READERS: Sequence[Use] = (
+    lambda history: history.get(1),
+    History.runs,
+    History.latest,
+    lambda history: history.last_begun(NOON),
+    History.postponed,
+    lambda history: history.streak(found(Verdict.SHORT, 0)),
+)
+WRONG = (b"", b"this is no database\n" * 100, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 5000)
+
+
+@pytest.mark.parametrize("use", READERS)
+def test_reading_makes_no_file_and_finds_nothing(history: History, path: Path, use: Use) -> None:
+    assert not use(history) or use is READERS[-1]
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("use", READERS)
+@pytest.mark.parametrize("content", WRONG)
+def test_who_reads_a_damaged_file_is_told_and_leaves_it(path: Path, content: bytes, use: Use) -> None:
+    path.write_bytes(content)
+    with pytest.raises(CorruptHistory, match=str(path)):
+        use(History(path))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("use", [*WRITERS, lambda history: history.prune(NOON, 90, 256)])
+@pytest.mark.parametrize("content", WRONG)
+def test_who_writes_sets_a_damaged_file_aside_and_loses_nothing(
+    path: Path, content: bytes, use: Use, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("probes.sqlite.corrupt", "probes.sqlite.corrupt.2"):
+        path.write_bytes(content)
+        path.with_name("probes.sqlite-journal").write_bytes(b"of a killed probe")
+        use(History(path))
+        assert path.with_name(name).read_bytes() == content
+        assert name in caplog.messages[-1]
+    assert len(History(path).runs()) + len(History(path).postponed()) == (use in WRITERS)
+    assert len(caplog.messages) == 2
+
+
+def test_a_table_that_is_gone_is_damage(history: History, path: Path) -> None:
+    history.add(a_probe())
+    do(path, "DROP TABLE run")
+    with pytest.raises(CorruptHistory, match="no such table"):
+        history.runs()
+    assert history.add(a_probe()) == 1
+    assert path.with_name("probes.sqlite.corrupt").exists()
+
+
+@pytest.mark.parametrize("use", [*WRITERS, *READERS])
+def test_a_history_of_a_newer_plimsoll_is_refused_and_kept(history: History, path: Path, use: Use) -> None:
+    history.add(a_probe())
+    do(path, "PRAGMA user_version = 99")
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="newer plimsoll") as error:
+        use(history)
+    assert not isinstance(error.value, CorruptHistory), "it must not be set aside"
+    assert path.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """A history with two runs and a postponed one; hypothesis' examples share its path."""
+    path = tmp_path_factory.mktemp("history") / "probes.sqlite"
+    for use in (*WRITERS, *WRITERS):
+        use(History(path))
+    return path, path.read_bytes()
+
+
+@fewer
+@given(st.data())
+def test_a_history_with_bytes_changed_works_or_is_a_state_error(
+    whole: tuple[Path, bytes], data: st.DataObject
+) -> None:
+    path, content = whole[0], bytearray(whole[1])
+    start = data.draw(st.integers(0, 600) | st.integers(0, len(content) - 1))
+    damage = data.draw(st.binary(min_size=1, max_size=64))
+    content[start : start + len(damage)] = damage
+    path.write_bytes(content)
+    logging.disable()
+    try:
+        for use in (*READERS, *WRITERS, lambda history: history.prune(NOON, 90, 1)):
+            with suppress(StateError):
+                use(History(path))
+    finally:
+        logging.disable(logging.NOTSET)
+        for kept in path.parent.glob("*.corrupt*"):
+            kept.unlink()
+
+
+# --- rows that are nonsense
+
+
+def put(column: str, key: str, value: object) -> str:
+    """A statement that changes one place in the JSON of the first run."""
+    return f"UPDATE run SET {column} = json_set({column}, '{key}', json('{json.dumps(value)}')) WHERE id = 1"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE run SET verdict = 'of tomorrow' WHERE id = 1",
+        "UPDATE run SET why = 'of tomorrow' WHERE id = 1",
+        "UPDATE run SET job = 'trim' WHERE id = 1",
+        "UPDATE run SET started = '2026-11-20T12:00:00' WHERE id = 1",
+        "UPDATE run SET started = 'once' WHERE id = 1",
+        "UPDATE run SET ended = x'ff' WHERE id = 1",
+        "UPDATE run SET guest_name = CAST(x'ff' AS TEXT) WHERE id = 1",
+        "UPDATE run SET pool = x'07' WHERE id = 1",
+        "UPDATE run SET facts = '[]' WHERE id = 1",
+        "UPDATE run SET facts = '' WHERE id = 1",
+        "UPDATE run SET detail = '{}' WHERE id = 1",
+        "UPDATE run SET detail = 'null' WHERE id = 1",
+        f"UPDATE run SET detail = '{'[' * 100_000}' WHERE id = 1",
+        put("detail", "$.job.seconds", "30"),
+        put("detail", "$.job.io_depth", True),
+        put("detail", "$.job.engine", None),
+        put("detail", "$.measured.seconds", 0),
+        put("detail", "$.measured.seconds", -1.5),
+        put("detail", "$.measured.unfinished", -1),
+        put("detail", "$.measured.cpu_busy", "much"),
+        put("detail", "$.measured.read.latency", {"5": 1}),
+        put("detail", "$.measured.read.latency", [[5, 0]]),
+        put("detail", "$.measured.read.latency", [[5, 1.5]]),
+        put("detail", "$.measured.read.latency", [[5, 1], [4, 1]]),
+        put("detail", "$.measured.read.latency", [[BUCKETS - 1, 1, 1]]),
+        put("detail", "$.measured.read.latency", [[]]),
+        put("detail", "$.measured.read.latency", [["a", 1]]),
+        put("detail", "$.measured.read.bytes", 1.5),
+        put("detail", "$.circumstances.before", {"total_iops_sec": -1}),
+        put("detail", "$.circumstances.before", []),
+        put("detail", "$.circumstances.frozen", 0),
+        put("detail", "$.circumstances.health_before", ["OSD_DOWN", ""]),
+        put("detail", "$.circumstances.health_before", [[1], ""]),
+        put("detail", "$.counted", []),
+    ],
+    ids=lambda damage: damage[15:75],
+)
+def test_a_row_that_no_plimsoll_writes_costs_itself_and_is_told_of(
+    history: History, path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.add(a_probe())
+    history.add(a_probe(started=at(-1), subject=a_subject(guest_uuid=OTHER)))
+    do(path, damage)
+    assert [result.id for result in history.runs()] == [2]
+    assert [result.id for result in history.latest()] == [2]
+    assert history.get(1) is None
+    assert len(caplog.messages) == 3
+    assert all(message.startswith(f"{path}: run 1 cannot be read (") for message in caplog.messages)
+    assert (OTHER, "/var/tmp") in history.last_begun(at(1))
+    assert history.streak(found(Verdict.SHORT, 1)) is not None
+    assert history.add(a_probe()) == 3, "and it is no reason to set the file aside"
+
+
+@pytest.mark.parametrize("damage", ["why = 'of tomorrow'", "at = 'once'", "facts = '1'", "node = x'00'"])
+def test_a_postponed_probe_that_cannot_be_read_costs_itself(
+    history: History, path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.postpone(postponed())
+    history.postpone(postponed(guest_uuid=OTHER))
+    do(path, f"UPDATE postponed SET {damage} WHERE guest_uuid = '{GUEST}'")
+    assert history.postponed() == [postponed(guest_uuid=OTHER)]
+    assert "cannot be read" in caplog.text
+
+
+# --- the first version
+
+VERSION_1 = """
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, node TEXT NOT NULL, started TEXT NOT NULL,
+    ended TEXT NOT NULL, guest_uuid TEXT NOT NULL, guest_name TEXT NOT NULL, directory TEXT NOT NULL,
+    display_name TEXT, project TEXT, disk TEXT, target TEXT, pool TEXT, image TEXT, volume_id TEXT, volume_type TEXT,
+    cluster TEXT, rule TEXT, job TEXT NOT NULL, verdict TEXT NOT NULL, why TEXT NOT NULL, facts TEXT NOT NULL,
+    iops REAL, bytes_sec REAL, detail TEXT NOT NULL
+);
+INSERT INTO run VALUES (
+    1, 's1', 'node1', '2026-11-20T12:00:00+00:00', '2026-11-20T12:00:30+00:00',
+    '1ebc1454-0d31-4367-8c90-06e18daa66f9', 'instance-00000001', '/var/tmp',
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'read', 'no-limit', 'unlimited', '{}', 2.0, 8192.0,
+    '{"job": {"seconds": 1, "file_size": 2, "block_size": 3, "io_depth": 4, "processes": 5, "read_percent": 6,
+              "engine": "auto"},
+      "measured": {"seconds": 2.0, "unfinished": 1, "fio": "fio-3.33", "engine": "psync", "cpu_busy": null,
+                   "read": {"operations": 4, "bytes": 16384, "latency_max": 9, "latency": [[3, 1, 2], [9, 1]]},
+                   "write": null},
+      "counted": null,
+      "circumstances": {"promised": null, "before": {"total_iops_sec": 7}, "after": null,
+                        "health_before": [["OSD_DOWN"], "1 osds down"], "health_after": [null, "no answer"],
+                        "frozen": true, "moved": false}}'
+);
+PRAGMA user_version = 1;
+"""
+OF_VERSION_1 = ProbeResult(
+    node="node1",
+    subject=Subject(GUEST, "instance-00000001", "/var/tmp"),
+    job=Job(JobName.READ, 1, 2, 3, 4, 5, 6, "auto"),
+    started=NOON,
+    ended=NOON + timedelta(seconds=30),
+    finding=Finding(Verdict.NO_LIMIT, Why.UNLIMITED),
+    measured=Measured(
+        2.0, Flow(4, 16384, Histogram(((3, 1), (4, 2), (9, 1))), 9), None, 1, "fio-3.33", "psync", None
+    ),
+    circumstances=Circumstances(
+        before=Limits(total_iops_sec=7),
+        health_before=Health(("OSD_DOWN",), "1 osds down"),
+        health_after=Health(None, "no answer"),
+        frozen=True,
+    ),
+    session="s1",
+    id=1,
+)
+
+
+@pytest.fixture
+def old(path: Path) -> History:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(VERSION_1)
+    return History(path)
+
+
+def test_the_version_in_the_table_of_state_files_is_the_one_that_is_written() -> None:
+    assert PROBES.version == SCHEMA_VERSION
+
+
+def test_a_file_of_the_first_version_is_read_as_it_stands_and_not_touched(old: History) -> None:
+    before = old.path.read_bytes()
+    assert old.get(1) == OF_VERSION_1
+    assert old.runs(guest=GUEST) == old.latest() == [OF_VERSION_1]
+    assert old.last_begun(NOON) == {(GUEST, "/var/tmp"): NOON}
+    assert old.postponed() == []
+    assert old.streak(found(Verdict.SHORT, 1)) == (at(1), at(0))
+    assert old.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("use", [*WRITERS, lambda history: history.prune(NOON, 90, 256)])
+def test_whoever_writes_a_file_of_the_first_version_makes_it_what_a_new_one_is(
+    old: History, tmp_path: Path, use: Use
+) -> None:
+    use(old)
+    new = tmp_path / "new.sqlite"
+    use(History(new))
+    if new.exists():
+        tables = "SELECT name, replace(replace(sql, ' ', ''), char(10), '') FROM sqlite_master ORDER BY name"
+        assert asked(old.path, tables) == asked(new, tables)
+    assert asked(old.path, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
+    assert OF_VERSION_1 in old.runs()
+    old.postpone(postponed())
+    assert old.postponed() == [postponed()]
+
+
+# --- rights and room
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_another_user_who_may_read_the_file_reads_it_and_is_told_when_writing() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "probes.sqlite"
+        History(path).add(a_probe())
+        path.chmod(0o444)
+        path.parent.chmod(0o555)
+        with as_nobody():
+            assert len(History(path).latest()) == 1
+            for use in WRITERS:
+                with pytest.raises(StateError, match=f"^{path}: .*readonly"):
+                    use(History(path))
+        path.parent.chmod(0o755)
+        path.unlink()
+        path.parent.chmod(0o555)
+        with as_nobody(), pytest.raises(StateError, match=f"^{path}: Permission denied"):
+            History(path).add(a_probe())
+        path.parent.chmod(0o755)
+
+
+def test_a_damaged_file_that_may_not_be_set_aside_stays_and_is_told_of() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "probes.sqlite"
+        path.write_bytes(b"no database")
+        path.chmod(0o666)
+        path.parent.chmod(0o555)
+        with as_nobody(), pytest.raises(StateError, match=f"^{path}: Permission denied"):
+            History(path).add(a_probe())
+        assert path.read_bytes() == b"no database"
+        path.parent.chmod(0o755)
+
+
+def test_a_full_disk_is_a_sentence_and_costs_nothing_that_was_kept(history: History, path: Path) -> None:
+    history.add(a_probe())
+    size = path.stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    facts = {"detail": "x" * 100_000}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        with pytest.raises(StateError, match=f"^{path}: disk I/O error|full"):
+            history.add(a_probe(finding=Finding(Verdict.FAILED, Why.FIO_FAILED, facts)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [result.id for result in history.runs()] == [1]
+    assert history.add(a_probe()) == 2
