@@ -14,6 +14,7 @@ from oslo_config import cfg, iniparser, types
 from plimsoll_agent.brake import Brake
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.gate import BLOCKING_CHECKS
+from plimsoll_agent.measures import MEASURES, Measure, Thresholds, checked_range
 from plimsoll_agent.probesettings import ProbeSettings
 from plimsoll_agent.rules import directory_of
 from plimsoll_agent.write import Bounds
@@ -22,6 +23,20 @@ CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
 RULES_FILE = Path("/etc/plimsoll/rules.yaml")
 CONFIG_DIR = Path("/etc/plimsoll/plimsoll.conf.d")
 _PLACES = ("directory", "credentials_file", "region_key")
+
+
+class _Range(types.String):
+    """What Nagios calls a range, or nothing."""
+
+    def __call__(self, value: str) -> str:
+        return checked_range(super().__call__(value))
+
+
+def _threshold(measure: Measure, level: str) -> Any:
+    shipped = {"warning": measure.warning, "critical": measure.critical}[level]
+    what = f"A {level} where this is outside the range: {measure.what}. As Nagios writes ranges; empty for never."
+    return cfg.Opt(f"{measure.name}_{level}", type=_Range(), default=shipped, help=what)
+
 
 OPTIONS: Mapping[str, Sequence[Any]] = {
     "DEFAULT": (
@@ -260,6 +275,40 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "slots", default=3, min=1, max=1000, help="Guests of the region that may be probed at the same time."
         ),
     ),
+    "metrics": (
+        cfg.StrOpt(
+            "textfile_dir",
+            default="",
+            help="Where metrics are written for node_exporter, whose --collector.textfile.directory it is (Debian has"
+            " /var/lib/prometheus/node-exporter). When empty, none are written, and disks' counters are not read.",
+        ),
+        cfg.StrOpt(
+            "detail",
+            default="disk",
+            choices=[
+                ("disk", "series for each disk and each probed guest"),
+                ("aggregate", "sums over the node by volume type only, for large sites"),
+            ],
+            help="How much the metrics tell.",
+        ),
+    ),
+    "health": tuple(_threshold(measure, level) for measure in MEASURES for level in ("warning", "critical")),
+    "prometheus": (
+        cfg.StrOpt(
+            "url",
+            default="",
+            help="The Prometheus that has this region's metrics, for plimsoll region: http://HOST:9090.",
+        ),
+        cfg.StrOpt(
+            "token_file",
+            default="",
+            help="A file with the bearer token for it. It is sent over https only, or to this machine itself.",
+        ),
+        cfg.StrOpt(
+            "ca_file", default="", help="The authority (PEM) that its certificate is from, if none of the system's."
+        ),
+        cfg.FloatOpt("deadline", default=10.0, min=0.1, max=300.0, help="Seconds that its answers may take in all."),
+    ),
     "libvirt": (
         cfg.StrOpt(
             "uri",
@@ -322,6 +371,24 @@ class CatalogueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """Where metrics go, None for nowhere, and how much they tell: ``disk`` or ``aggregate``."""
+
+    textfile_dir: Path | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusSettings:
+    """How the region's Prometheus is asked; ``deadline`` in seconds, "" where there is nothing."""
+
+    url: str
+    token_file: str
+    ca_file: str
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The settings in force; ``mode_chosen`` tells that the operator said it, not the default."""
 
@@ -335,6 +402,10 @@ class Settings:
     ceph: CephSettings
     catalogue: CatalogueSettings
     probe: ProbeSettings
+    metrics: MetricsSettings
+    health: Mapping[str, Thresholds]
+    """By the name of the measure."""
+    prometheus: PrometheusSettings
     uri: str
     deadline: float
     bounds: Bounds
@@ -408,6 +479,16 @@ def _settings(conf: Any) -> Settings:
             region_key=Path(conf.catalogue.region_key),
         ),
         probe=_probe_settings(conf.probe),
+        metrics=MetricsSettings(
+            Path(conf.metrics.textfile_dir) if conf.metrics.textfile_dir else None, conf.metrics.detail
+        ),
+        health={
+            measure.name: Thresholds(conf.health[f"{measure.name}_warning"], conf.health[f"{measure.name}_critical"])
+            for measure in MEASURES
+        },
+        prometheus=PrometheusSettings(
+            **{field.name: conf.prometheus[field.name] for field in fields(PrometheusSettings)}
+        ),
         uri=conf.libvirt.uri,
         deadline=conf.libvirt.deadline,
         bounds=Bounds(at_once=conf.libvirt.calls_at_once, hung_guests=conf.libvirt.hung_guests),

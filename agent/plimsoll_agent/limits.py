@@ -104,6 +104,17 @@ class Limits:
         numbers: dict[str, int | str] = {p.name: getattr(self, p.name) for p in PARAMETERS}
         return numbers if self.group_name is None else numbers | {"group_name": self.group_name}
 
+    def most(self, base: str, seconds: float) -> float:
+        """The most that one base lets pass in so many seconds, in its own unit; it must be set.
+
+        QEMU, util/throttle.c, throttle_compute_wait: a bucket of ``max × length`` that leaks at the base's rate.
+        Without a burst it holds a tenth of a second; a burst of more than 1 s is itself held to ``max``, with a
+        tenth of a second's slack.
+        """
+        rate, peak, length = (getattr(self, base + ending) for ending in ("", "_max", "_max_length"))
+        high = rate * seconds + (peak * length if peak else rate / 10)
+        return float(min(high, peak * seconds + peak / 10) if length > 1 else high)
+
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Limits:
         """Limits out of libvirt's names; absent ones are unlimited. A name that is none is a problem too."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from plimsoll_agent import domxml
 from plimsoll_agent.clusters import Clusters
@@ -15,6 +15,7 @@ from plimsoll_agent.hypervisor import GuestRef, Hypervisor, Movement
 from plimsoll_agent.limits import Limits, LimitsError
 from plimsoll_agent.outcome import Overlooked, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.usage import Reading
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +29,9 @@ class Observation:
     disks: tuple[Disk, ...]
     overlooked: tuple[Overlooked, ...]
     hung: frozenset[str] = frozenset()
+    guests: int = 0
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """The disks' counters by ``Disk.key``, where they were asked for and told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class _Look:
     disks: tuple[Disk, ...] = ()
     trouble: Reason | None = None
     hung: bool = False
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """By target."""
 
 
 def observe(
@@ -45,18 +51,28 @@ def observe(
     *,
     clusters: Clusters,
     sized: Callable[[Disk], bool] = lambda _: False,
+    clock: Callable[[], float] | None = None,
     at_once: int = 4,
 ) -> Observation:
     """Look at every guest of the scope; ``sized`` tells of which disks the size is asked for.
 
+    With a ``clock`` (seconds) the disks' counters are read as well, at its times.
+
     Raises ``Unreachable`` when they cannot be listed, ``Vanished`` for a name that nobody bears.
     """
     guests = guests_of(hypervisor, scope)
-    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized), guests, at_once))
+    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized, clock), guests, at_once))
     return Observation(
         disks=tuple(clusters.placed(disk) for guest in guests for disk in looks[guest].disks),
         overlooked=tuple(Overlooked(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
         hung=frozenset(guest.uuid for guest in guests if looks[guest].hung),
+        guests=len(guests),
+        readings={
+            disk.key: looks[guest].readings[disk.target]
+            for guest in guests
+            for disk in looks[guest].disks
+            if disk.target in looks[guest].readings
+        },
     )
 
 
@@ -69,9 +85,14 @@ def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
     return guests
 
 
-def _look(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool]) -> _Look:
+def _look(
+    hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool], clock: Callable[[], float] | None
+) -> _Look:
     try:
-        return _look_at(hypervisor, guest, sized)
+        look = _look_at(hypervisor, guest, sized)
+        moving = any(isinstance(each.in_force, Unknown) for each in look.disks)
+        # One that is on the move, or does not answer well, is left in peace: no limit hangs on its counters.
+        return look if clock is None or look.hung or moving else _counted(hypervisor, guest, look, clock)
     except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
         return _Look(trouble=reason_of(error), hung=is_hung(error))
 
@@ -86,6 +107,17 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
     ask = not hung and any(map(sized, survey.disks))
     disks = _sized(hypervisor, survey.disks) if ask else survey.disks
     return _Look(tuple(replace(disk, in_force=_known(survey.in_force[disk.target])) for disk in disks), hung=hung)
+
+
+def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:
+    asked = clock()
+    try:
+        told = hypervisor.block_stats(guest.uuid, [disk.target for disk in look.disks])
+    except PlimsollError as error:
+        return replace(look, hung=is_hung(error))
+    # QEMU read its counters somewhere between the question and the answer.
+    at = (asked + clock()) / 2
+    return replace(look, readings={target: Reading(at, stats) for target, stats in told.items()})
 
 
 def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:

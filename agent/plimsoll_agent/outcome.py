@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,6 +12,7 @@ from plimsoll_agent.decide import Decision, Situation
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.reason import Code, Reason
+from plimsoll_agent.usage import Reading
 
 _CONTRADICTIONS = (Code.TYPE_NOT_LISTED, Code.SPEC_HIDDEN, Code.SPEC_NOT_LISTED, Code.QOS_SPEC_UNREADABLE)
 
@@ -96,6 +98,12 @@ class PassReport:
     notes: tuple[Reason, ...] = ()
     braked: Braked | None = None
     paused: Reason | None = None
+    guests: int = 0
+    """How many there were to look at."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that each part took, by its name."""
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """The counters of the disks by ``Disk.key``, where they were asked for and told."""
 
     @property
     def started(self) -> datetime:

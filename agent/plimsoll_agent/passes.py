@@ -60,21 +60,25 @@ def run_pass(
     bounds: Bounds,
     caution: Caution,
     sizes: bool = False,
+    clock: Callable[[], float] | None = None,
     tell: Callable[[Outcome], None],
 ) -> PassReport:
     """One pass; each outcome is told as soon as it stands.
 
-    ``sizes`` asks for the size of every disk, not only where limits hang on it.
+    ``sizes`` asks for the size of every disk, not only where limits hang on it; with a ``clock`` (seconds) the
+    disks' counters are read, at its times.
     Raises ``Unreachable`` when the guests cannot be listed; everything after that is an outcome.
     """
-    clock = time.monotonic()
+    stopwatch = _Stopwatch()
     seen = observe(
         hypervisor,
         scope,
         clusters=caution.gate.clusters,
         sized=lambda disk: sizes or per_gib(disk, situation.catalogue),
+        clock=clock,
         at_once=bounds.at_once,
     )
+    stopwatch.ended("observe")
     notes: list[Reason] = []
     with _noting(notes, Code.NOT_SETTLED):
         everything = scope.everything and not seen.overlooked
@@ -89,13 +93,16 @@ def run_pass(
     if caution.brake is not None and not scope.everything:  # guest by guest the whole node would slip through
         caution = replace(caution, brake=replace(caution.brake, disks=0, percent=0))
     outcomes, stop = _held_back(outcomes, situation, caution, paused, observing=observing)
+    stopwatch.ended("decide")
     if not observing:  # nothing is written then: no cluster has to be asked whether it may be
         outcomes = _through(caution.gate, outcomes)
+    stopwatch.ended("gate")
     sight = _Sight(situation, seen, scope, stop, told)
     if mode is Mode.ENFORCE:
         applier = Applier(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=caution.paused)
         try:
             outcomes = applier.apply(outcomes, tell)
+            stopwatch.ended("apply")
         finally:  # also of a pass that was interrupted: what was put in force is ours
             notes += sight.keep(ledger, outcomes, applier)
         if scope.everything and caution.brake is not None and caution.brake.approved is not None:
@@ -107,9 +114,36 @@ def run_pass(
             tell(outcome)
         if mode is Mode.OBSERVE:
             notes += sight.keep(ledger, outcomes)
-    seconds = time.monotonic() - clock
-    notes = [*ledger.notes, *notes]
-    return PassReport(scope, situation, seconds, tuple(outcomes), seen.overlooked, tuple(notes), stop, paused)
+    stopwatch.ended("keep")
+    return PassReport(
+        scope,
+        situation,
+        stopwatch.seconds,
+        tuple(outcomes),
+        seen.overlooked,
+        (*ledger.notes, *notes),
+        stop,
+        paused,
+        seen.guests,
+        stopwatch.parts,
+        seen.readings,
+    )
+
+
+class _Stopwatch:
+    """Which part of a pass takes how long, in seconds."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self._began = self._last = time.monotonic()
+
+    def ended(self, part: str) -> None:
+        now = time.monotonic()
+        self.parts[part], self._last = now - self._last, now
+
+    @property
+    def seconds(self) -> float:
+        return self._last - self._began
 
 
 def tell_sightings(

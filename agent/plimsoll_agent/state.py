@@ -96,12 +96,28 @@ SIGHTINGS = StateFile(
 PROBES = StateFile(
     "probes.sqlite",
     owner="``probe run``",
-    version=2,
+    version=3,
     what="the results of probes, and which were put off",
     corrupt="set aside as ``probes.sqlite.corrupt``, and begun anew; limits do not depend on it",
     missing="begun anew",
 )
-FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS, PROBES)
+LAST_PASS = StateFile(
+    "pass.json",
+    owner="passes over the whole node",
+    version=1,
+    what="what the last pass came to, and the sums over all: ``status``, metrics and ``check_plimsoll`` read it",
+    corrupt="begun anew by the next pass, with sums of zero; limits do not depend on it",
+    missing="the same",
+)
+BUSY = StateFile(
+    "busy.count",
+    owner="passes that find the node held by another one",
+    version=None,
+    what="a byte for each of them",
+    corrupt="it cannot be: only its length counts",
+    missing="there were none",
+)
+FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS, PROBES, LAST_PASS, BUSY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +164,23 @@ class State:
     @property
     def sightings(self) -> Path:
         return self.directory / SIGHTINGS.name
+
+    @property
+    def last_pass(self) -> Path:
+        return self.directory / LAST_PASS.name
+
+    @property
+    def busy(self) -> int:
+        """How many passes have found the node held by another one."""
+        try:
+            return (self.directory / BUSY.name).stat().st_size
+        except OSError:
+            return 0
+
+    def note_busy(self) -> None:
+        """One more; who cannot note it goes without."""
+        with suppress(OSError), (self.directory / BUSY.name).open("ab") as file:
+            file.write(b".")
 
     @property
     def probes(self) -> Path:

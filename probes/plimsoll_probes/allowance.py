@@ -66,19 +66,11 @@ def bounds(limits: Limits, seconds: float, load: Load) -> tuple[Bound, ...]:
 
 
 def _bound(limits: Limits, parameter: Parameter, seconds: float) -> Bound | None:
-    """QEMU, util/throttle.c, throttle_compute_wait: a bucket of ``max × length`` that leaks at the base's rate.
-
-    Without a burst it holds a tenth of a second; a burst of more than 1 s is itself held to ``max``, with a
-    tenth of a second's slack.
-    """
-    rate, peak, length = (getattr(limits, parameter.name + ending) for ending in ("", "_max", "_max_length"))
+    rate, peak = (getattr(limits, parameter.name + ending) for ending in ("", "_max"))
     if not rate:
         return None
-    low = float(rate * seconds)
-    high = low + (peak * length if peak else rate / 10)
-    if length > 1:
-        high = min(high, peak * seconds + peak / 10)
-    return Bound(parameter, low, high, peak > 0, limits.size_iops_sec)
+    most = limits.most(parameter.name, seconds)
+    return Bound(parameter, float(rate * seconds), most, peak > 0, limits.size_iops_sec)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,6 @@ from tests.unit.node import guest, uuid_of
 from tests.unit.probes import HOSTILE, LIMIT, MS, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, PROJECT
 
-NOW = datetime.now(UTC)
 LOOKING = [ProbeList, ProbeHistory]
 SHORT = a_finding(Verdict.SHORT, Why.CLUSTER_SHORT, parameter="total_iops_sec", allowed=7500.0, done=2850)
 OSD_DOWN = Circumstances(LIMIT, LIMIT, LIMIT, Health((), ""), Health(("OSD_DOWN",), "1 osds down"))
@@ -53,7 +52,7 @@ class Shell:
         self.out, self.err = "", ""
 
     def add(self, ago: timedelta = timedelta(minutes=3), **other: Any) -> int:
-        return self.history.add(a_probe(started=NOW - ago, **other))
+        return self.history.add(a_probe(started=datetime.now(UTC) - ago, **other))
 
     def run(self, command: type, *words: str) -> int:
         shell = self
@@ -164,7 +163,7 @@ def test_what_was_not_measured_is_a_dash_and_null(shell: Shell) -> None:
 
 def a_postponed(ago: timedelta, **other: Any) -> Postponed:
     values = {"guest_uuid": GUEST, "guest_name": "instance-00000001", "directory": "/var/tmp"} | other
-    return Postponed(at=NOW - ago, node="node1", why=Why.UNHEALTHY, facts={"detail": "OSD_DOWN"}, **values)
+    return Postponed(at=datetime.now(UTC) - ago, node="node1", why=Why.UNHEALTHY, facts={"detail": "OSD_DOWN"}, **values)
 
 
 def test_what_was_postponed_since_is_listed_and_what_was_probed_since_is_not(shell: Shell) -> None:
