@@ -14,9 +14,11 @@ from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import BY_OTHERS
 from plimsoll_agent.decide import Wants
 from plimsoll_agent.disk import Disk, DiskName
+from plimsoll_agent.holds import standing_holds
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
+from plimsoll_agent.refreshdir import Calls
 from plimsoll_agent.usage import AT_WALL, Rates, Reading, Usage, follow
 
 
@@ -76,15 +78,6 @@ class LastDisk:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """What the refresher of the catalogue has counted so far."""
-
-    good: int = 0
-    failed: int = 0
-    of_service: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class LastCatalogue:
     """What the pass had of the control plane: when it was issued, None where it has nothing that counts."""
 
@@ -138,10 +131,10 @@ class LastPass:
     sources: Mapping[str, bool] = field(default_factory=dict)
     """Who answered: libvirt, rules, record, and the catalogue where one is configured."""
     catalogue: LastCatalogue | None = None
-    calls: Calls = Calls()
+    calls: Calls = field(default_factory=Calls)
     busy: int = 0
     """How many passes found the node held by another one."""
-    totals: Totals = Totals()
+    totals: Totals = field(default_factory=Totals)
 
     def count(self, *kinds: Kind) -> int:
         return sum(disk.kind in kinds for disk in self.disks)
@@ -163,7 +156,7 @@ class Setting:
     complaint: str = ""
     """What was wrong with the rules if it ran on older ones."""
     catalogue: LastCatalogue | None = None
-    calls: Calls = Calls()
+    calls: Calls = field(default_factory=Calls)
     busy: int = 0
 
 
@@ -199,7 +192,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         paused=report.paused,
         braked=None if report.braked is None else report.braked.edition,
         braked_disks=0 if report.braked is None else len(report.braked.keys),
-        holds=len(report.situation.holds),
+        holds=len(standing_holds(report.situation.holds, report.started)),
         sources=_sources(report, setting),
         catalogue=setting.catalogue,
         calls=setting.calls,
@@ -232,7 +225,6 @@ def failed(before: LastPass | None, why: str, source: str, started: datetime, se
         # What the disks did then is no average up to now.
         disks=tuple(replace(disk, rates=None, shares={}, allowed={}) for disk in before.disks),
         sources={**before.sources, source: False},
-        catalogue=setting.catalogue,
         calls=setting.calls,
         busy=setting.busy,
         totals=_added(before.totals, Grade.FAILED, Counter(), Counter()),

@@ -33,11 +33,11 @@ class Measure:
 
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("pass_age", "agent", "s", "900", "1800", "seconds since the last pass over the whole node", Level.CRITICAL),
+    Measure("pass_age", "agent", "s", "900", "1800", "seconds since the last pass over all guests", Level.CRITICAL),
     Measure("good_pass_age", "agent", "s", "3600", "", "seconds since one that left nothing undone", Level.WARNING),
     Measure("pass_seconds", "agent", "s", "240", "", "seconds that the last pass took"),
     Measure("sources_down", "agent", "", "", "0", "sources that did not answer: libvirt, rules, record, catalogue"),
-    Measure("catalogue_age", "agent", "s", "7200", "86400", "seconds since Cinder said what counts now", Level.CRITICAL),
+    Measure("catalogue_age", "agent", "s", "7200", "86400", "seconds since Cinder said what counts", Level.CRITICAL),
     Measure("paused", "agent", "", "0", "", "1 while a pause file stops all writes"),
     Measure("braked", "agent", "", "0", "", "disks whose change waits for plimsoll approve"),
     Measure("unlimited", "limits", "", "0", "", "disks without any limit though one is wanted"),

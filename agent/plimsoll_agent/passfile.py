@@ -13,10 +13,11 @@ from plimsoll_agent import files
 from plimsoll_agent.catalogue import UNREADABLE, flag, text, text_or_none, time, whole_number
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.hypervisor import BlockStats, GuestRef
-from plimsoll_agent.lastpass import Calls, Grade, LastCatalogue, LastDisk, LastPass, Totals
+from plimsoll_agent.lastpass import Grade, LastCatalogue, LastDisk, LastPass, Totals
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Overlooked
 from plimsoll_agent.reason import Reason
+from plimsoll_agent.refreshdir import Calls
 from plimsoll_agent.state import LAST_PASS, CorruptState, State, StateError
 from plimsoll_agent.usage import Rates, Reading
 

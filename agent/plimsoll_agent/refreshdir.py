@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,15 @@ class LastRegion:
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """What all refreshes on this node came to, and how often those that came to their end asked each service."""
+
+    good: int = 0
+    failed: int = 0
+    of_service: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Notes:
     """What one refresh leaves for the next; ``failures`` are those in a row."""
 
@@ -47,6 +57,7 @@ class Notes:
     trouble: str = ""
     """What the last failure was."""
     region: LastRegion | None = None
+    calls: Calls = Calls()
 
     def waits(self, now: datetime) -> bool:
         """Whether to ask nobody now. A time that no pause comes up to says that a clock was set back."""
@@ -58,10 +69,17 @@ class Notes:
         """After one more failure; ``chance`` from 0 to 1 keeps nodes from coming back all at once."""
         seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures, 20)) * (0.5 + chance / 2)
         until = now + timedelta(seconds=seconds)
-        return replace(self, failures=self.failures + 1, until=until, trouble=trouble)
+        calls = replace(self.calls, failed=self.calls.failed + 1)
+        return replace(self, failures=self.failures + 1, until=until, trouble=trouble, calls=calls)
 
     def succeeded(self) -> Notes:
-        return replace(self, failures=0, until=None, trouble="")
+        calls = replace(self.calls, good=self.calls.good + 1)
+        return replace(self, failures=0, until=None, trouble="", calls=calls)
+
+    def asked(self, calls: Mapping[str, int]) -> Notes:
+        """After so many calls to each service."""
+        both = Counter(self.calls.of_service) + Counter(calls)
+        return replace(self, calls=replace(self.calls, of_service=dict(both)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,7 @@ class RefreshDir:
                 None if until is None else time(until),
                 text(value["trouble"]),
                 None if region is None else _region(region),
+                _calls(value.get("calls")),
             )
         except (OSError, *UNREADABLE):
             return Notes()
@@ -120,6 +139,7 @@ class RefreshDir:
                 "modified": region.modified,
                 "asked": region.asked.isoformat(),
             },
+            "calls": asdict(notes.calls),
         }
         path = self.directory / NAME
         if path.is_dir():
@@ -158,6 +178,13 @@ def locked(directory: Path) -> Iterator[None]:
         raise Busy(f"{directory}: another refresh is under way; this one asked nobody") from error
     finally:
         os.close(lock)
+
+
+def _calls(value: Any) -> Calls:
+    if value is None:  # of a plimsoll that did not count
+        return Calls()
+    of_service = {text(service): whole_number(number) for service, number in value["of_service"].items()}
+    return Calls(whole_number(value["good"]), whole_number(value["failed"]), of_service)
 
 
 def _region(value: Any) -> LastRegion:

@@ -11,6 +11,7 @@ import pytest
 from plimsoll_agent import config
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.measures import SHIPPED, Thresholds
 
 Write = Callable[[str], Path]
 
@@ -200,7 +201,8 @@ def test_a_file_or_directory_that_was_named_must_be_there(tmp_path: Path, file: 
 
 def test_every_option_is_one_of_the_settings_and_explains_itself() -> None:
     listed = {(group, option.name) for group, options in config.list_options() for option in options}
-    assert listed == {
+    health = {("health", f"{name}_{level}") for name in SHIPPED for level in ("warning", "critical")}
+    assert listed == health | {
         ("DEFAULT", "mode"),
         ("DEFAULT", "rules_file"),
         ("DEFAULT", "state_dir"),
@@ -242,9 +244,30 @@ def test_every_option_is_one_of_the_settings_and_explains_itself() -> None:
         ("probe", "keep_mib"),
         ("probe", "coordination"),
         ("probe", "slots"),
+        ("metrics", "textfile_dir"),
+        ("metrics", "detail"),
+        ("prometheus", "url"),
+        ("prometheus", "token_file"),
+        ("prometheus", "ca_file"),
+        ("prometheus", "deadline"),
         ("libvirt", "uri"),
         ("libvirt", "deadline"),
         ("libvirt", "calls_at_once"),
         ("libvirt", "hung_guests"),
     }
     assert all(option.help for _, options in config.list_options() for option in options)
+
+
+def test_a_threshold_that_is_no_range_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "plimsoll.conf"
+    for wrong in ("10:5", "soon", "1e3", ":", "@", "5;10"):
+        file.write_text(f"[health]\npass_age_warning = {wrong}\n")
+        with pytest.raises(ConfigError, match="plimsoll.conf:2: .health. pass_age_warning: .*is no range"):
+            config.load([file], [])
+
+
+def test_thresholds_are_those_of_the_settings_and_else_the_shipped_ones(tmp_path: Path) -> None:
+    file = tmp_path / "plimsoll.conf"
+    file.write_text("[health]\npass_age_warning = @10:20\npass_age_critical =\n")
+    health = config.load([file], []).health
+    assert health == SHIPPED | {"pass_age": Thresholds("@10:20", "")}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.refreshdir import FIRST_PAUSE, LONGEST_PAUSE, NAME, LastRegion, Notes, RefreshDir, locked
+from plimsoll_agent.refreshdir import FIRST_PAUSE, LONGEST_PAUSE, NAME, Calls, LastRegion, Notes, RefreshDir, locked
 from plimsoll_agent.state import Busy
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -36,7 +37,25 @@ def test_nobody_is_asked_during_the_pause_and_somebody_after_it() -> None:
     assert notes.waits(NOW)
     assert not notes.waits(NOW + timedelta(seconds=FIRST_PAUSE))
     assert not notes.succeeded().waits(NOW)
-    assert notes.succeeded() == Notes()
+    assert notes.succeeded() == Notes(calls=Calls(good=1, failed=1))
+
+
+def test_calls_add_up_over_refreshes_that_failed_and_those_that_did_not(tmp_path: Path) -> None:
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(Notes().asked({"block-storage": 2}).failed(NOW, "down", 1))
+    directory.save_notes(directory.load_notes().asked({"block-storage": 3, "compute": 1}).succeeded())
+    assert directory.load_notes().calls == Calls(good=1, failed=1, of_service={"block-storage": 5, "compute": 1})
+
+
+def test_notes_of_a_plimsoll_that_did_not_count_are_kept(tmp_path: Path) -> None:
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(Notes().failed(NOW, "down", 1))
+    path = tmp_path / "refresh.json"
+    old = json.loads(path.read_text())
+    del old["calls"]
+    path.write_text(json.dumps(old))
+    assert directory.load_notes().trouble == "down"
+    assert directory.load_notes().calls == Calls()
 
 
 def test_a_clock_that_is_set_back_by_a_day_makes_no_pause_of_a_day() -> None:

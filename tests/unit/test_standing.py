@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
-import io
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from plimsoll_agent import catalogue, config
-from plimsoll_agent.brake import edition
+from plimsoll_agent import catalogue
 from plimsoll_agent.catalogue import NAME, Catalogue, save
 from plimsoll_agent.cli.approve import Approve
-from plimsoll_agent.cli.passes import Enforce, Plan
+from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force
-from plimsoll_agent.config import CatalogueSettings, Settings
-from plimsoll_agent.decide import Situation
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown
 from plimsoll_agent.report import note_words
-from plimsoll_agent.state import State
-from tests.fakes import FakeHypervisor
-from tests.unit.clouds import a_catalogue, a_spec, a_type
-from tests.unit.node import a_volume, guest
+from tests.unit.clouds import a_spec
+from tests.unit.enforcing import KNOWN, RICH, Shell, settings
 from tests.unit.values import NOON
 
-GOLD = a_spec("gold", total_iops_sec="3000")
-KNOWN = a_catalogue(GOLD, types=[a_type("gold", GOLD)])
-RICH = Limits(total_iops_sec=3000)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-def settings(directory: Path, **other: Any) -> CatalogueSettings:
-    given: dict[str, Any] = {"source": "openstack", "directory": directory} | other
-    return replace(config.load([], []).catalogue, **given)
 
 
 def counts(known: Catalogue | Unknown | None) -> Code | bool:
@@ -112,70 +93,6 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_loses_nothing(tmp_path: Path) -
 
 
 # --- commands
-
-
-class Shell:
-    """A person at a node with one guest whose volume Cinder limits; no mode is chosen for it but by a word."""
-
-    def __init__(self, directory: Path) -> None:
-        self.state = State(directory / "state")
-        self.fetched = directory / "catalogue"
-        self.fetched.mkdir()
-        self.rules = directory / "rules.yaml"
-        self.rules.write_text("{}")
-        self.guest = guest(1, a_volume(1))
-        self.hypervisor = FakeHypervisor(self.guest)
-        self.source = "openstack"
-        self.out, self.err = "", ""
-
-    @property
-    def settings(self) -> Settings:
-        whole = config.load([], [])
-        chosen = settings(self.fetched, source=self.source)
-        return replace(whole, state_dir=self.state.directory, rules_file=self.rules, catalogue=chosen)
-
-    def run(self, command: type, *words: str) -> int:
-        shell = self
-
-        class Here(command):  # type: ignore[misc]
-            """The command, on a node of fakes."""
-
-            def settings(self, parsed_args: argparse.Namespace) -> Settings:
-                return shell.settings
-
-            @contextmanager
-            def libvirt(self, settings: Settings) -> Iterator[FakeHypervisor]:
-                yield shell.hypervisor
-
-        app: Any = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO(), for_journal=lambda line: line)
-        here = Here(app, None)
-        try:
-            return int(here.run(here.get_parser("plimsoll").parse_args(words)))
-        finally:
-            self.out, self.err = app.stdout.getvalue(), app.stderr.getvalue()
-
-    def enforce(self, *words: str) -> int:
-        return self.run(Enforce, "--mode", "enforce", *words)
-
-    def refresh(self, *specs: Any, issued: datetime | None = None) -> Catalogue:
-        """What the refresher keeps: every volume that was met is of type gold."""
-        chosen = specs or (GOLD,)
-        met = self.state.load_sightings()
-        gold = a_type("gold", chosen[0])
-        known = a_catalogue(
-            *chosen,
-            types=[gold],
-            volumes=dict.fromkeys(met.marks_of_volumes(), gold),
-            met=met,
-            issued=issued or datetime.now(UTC),
-        )
-        save(self.fetched, known)
-        return known
-
-    def edition(self) -> str:
-        rules, _ = rules_in_force(self.settings, self.state, keep=False)
-        known, _ = catalogue_in_force(self.settings.catalogue, datetime.now(UTC))
-        return edition(Situation(datetime.now(UTC), rules, catalogue=known))
 
 
 @pytest.fixture

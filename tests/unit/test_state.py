@@ -835,6 +835,8 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
         write(state)
     state.record.touch()
     state.probes.touch()
+    state.last_pass.touch()
+    state.note_busy()
     assert sorted(file.name for file in state_module.FILES) == names(state)
 
 
@@ -875,3 +877,17 @@ def test_rules_that_differ_replace_what_was_kept(state: State, before: bytes) ->
     state.last_rules.write_bytes(before)
     state.keep_rules("a: 1\n")
     assert state.last_rules.read_bytes() == b"a: 1\n"
+
+
+def test_each_pass_that_finds_the_node_held_counts_once(state: State) -> None:
+    state.prepare()
+    assert state.busy == 0
+    state.note_busy()
+    state.note_busy()
+    assert state.busy == 2
+
+
+def test_who_cannot_note_that_the_node_is_held_goes_without(tmp_path: Path) -> None:
+    nowhere = State(tmp_path / "nowhere")
+    nowhere.note_busy()
+    assert nowhere.busy == 0

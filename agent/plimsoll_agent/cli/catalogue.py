@@ -165,6 +165,7 @@ def _failed(notes: Notes, now: datetime, trouble: str) -> Notes:
 
 
 def _noted(notes: Notes, fetched: Fetched, now: datetime) -> Notes:
+    notes = notes.asked(fetched.calls)
     if fetched.trouble is not None:
         return _failed(notes, now, str(fetched.trouble))
     return replace(notes.succeeded(), region=fetched.region)

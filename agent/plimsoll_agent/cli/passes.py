@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from plimsoll_agent import report, views
 from plimsoll_agent.adapters.refresher import refresh
 from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits
+from plimsoll_agent.cli.publishing import Publisher, counters_clock
 from plimsoll_agent.cli.standing import run, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
@@ -17,6 +19,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
 from plimsoll_agent.passes import Mode, tell_sightings
 from plimsoll_agent.reason import Unknown
+from plimsoll_agent.state import Busy, State, StateError
 
 LOG = logging.getLogger(__name__)
 
@@ -53,18 +56,25 @@ class _Pass(NodeCommand):
         if mode is not Mode.PLAN:
             state.prepare()
         text = parsed_args.format == "text"
-        with nullcontext() if mode is Mode.PLAN else state.locked():
-            asked = self._refresh(settings) if refresh else True
-            stand = standing(settings, by_hand, look_only=mode is Mode.PLAN, sure=sure)
-            with self.libvirt(settings) as hypervisor:
+        scope = Scope(frozenset(parsed_args.guest))
+        seen_by_others = scope.everything and mode is not Mode.PLAN
+        with nullcontext() if mode is Mode.PLAN else _held(state):
+            complete = self._refresh(settings) if refresh else True
+            publisher = Publisher(settings, state, mode) if seen_by_others else None
+            with _telling(publisher, "rules"):
+                stand = standing(settings, by_hand, look_only=mode is Mode.PLAN, sure=sure)
+            with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor:
                 passed = run(
                     settings,
                     hypervisor,
                     stand,
-                    scope=Scope(frozenset(parsed_args.guest)),
+                    scope=scope,
                     mode=mode,
+                    clock=counters_clock(settings) if seen_by_others else None,
                     tell=self._tell if text else lambda _: None,
                 )
+            if publisher is not None:
+                complete = publisher.passed(passed, stand.complaint) and complete
         if text:
             for line in report.closing_lines(passed, planned=mode is not Mode.ENFORCE):
                 self._say(line)
@@ -72,7 +82,7 @@ class _Pass(NodeCommand):
             self._say(json.dumps(views.report_data(passed), indent=2))
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
-        return _Ended(passed, mode, sound=stand.complaint is None and not self._unheard, asked=asked)
+        return _Ended(passed, mode, sound=stand.complaint is None and not self._unheard, complete=complete)
 
     def _refresh(self, settings: Settings) -> bool:
         """Let the catalogue be fetched anew, for what is attached now; False, and said, where it stays as it was."""
@@ -106,13 +116,35 @@ class _Pass(NodeCommand):
             LOG.error("standard output is gone (%s); the pass goes on unheard", error)
 
 
+@contextmanager
+def _held(state: State) -> Iterator[None]:
+    """The node's lock; that another pass has it is counted. Raises ``Busy``, ``StateError``."""
+    try:
+        with state.locked():
+            yield
+    except Busy:
+        state.note_busy()
+        raise
+
+
+@contextmanager
+def _telling(publisher: Publisher | None, source: str) -> Iterator[None]:
+    """What keeps a pass from being one is told to those who watch; ``source`` is whose fault it is."""
+    try:
+        yield
+    except PlimsollError as error:
+        if publisher is not None:
+            publisher.failed(error, "record" if isinstance(error, StateError) else source)
+        raise
+
+
 class _Ended:
     """How a pass ended, as an exit status."""
 
-    def __init__(self, passed: PassReport, mode: Mode, *, sound: bool, asked: bool) -> None:
+    def __init__(self, passed: PassReport, mode: Mode, *, sound: bool, complete: bool) -> None:
         self._passed = passed
         self._sound = sound
-        self._asked = asked
+        self._complete = complete
         self._waiting = passed.count(Kind.WAITS) if mode is Mode.ENFORCE else 0
         self._braked = passed.braked is not None and mode is Mode.ENFORCE
 
@@ -127,7 +159,7 @@ class _Ended:
         if not self._sound or self._braked:
             return 1
         if not self._passed.failures and not self._waiting:
-            return 3 if self._passed.notes or self._passed.doubts or not self._asked else 0
+            return 3 if self._passed.notes or self._passed.doubts or not self._complete else 0
         return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED) else 1
 
 

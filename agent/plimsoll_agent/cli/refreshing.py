@@ -6,7 +6,8 @@ import hashlib
 import logging
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -41,6 +42,8 @@ class Fetched:
     trouble: PlimsollError | None = None
     """What ended the asking before its time."""
     region: LastRegion | None = None
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """How often each service was asked."""
 
 
 def load_sightings(settings: Settings) -> tuple[Sightings | None, str | None]:
@@ -93,7 +96,7 @@ def _from_cloud(
     found = refreshed(before, gathered.answers, met, now, source=api.name)
     said = catalogue_words.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
     remarks = (catalogue_words.hidden_words(found), catalogue_words.hidden_flavor_words(gathered.answers))
-    return Fetched(found, said, tuple(filter(None, remarks)), gathered.trouble)
+    return Fetched(found, said, tuple(filter(None, remarks)), gathered.trouble, calls=dict(api.calls))
 
 
 # --- the region's file ----------------------------------------------------------------------------------

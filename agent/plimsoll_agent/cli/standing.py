@@ -164,6 +164,7 @@ def run(
     scope: Scope,
     mode: Mode,
     sizes: bool = False,
+    clock: Callable[[], float] | None = None,
     tell: Callable[[Outcome], None] = lambda _: None,
 ) -> PassReport:
     """A pass over this node with its settings; the caller holds the node's lock when it may write."""
@@ -177,6 +178,7 @@ def run(
         bounds=settings.bounds,
         caution=stand.caution,
         sizes=sizes,
+        clock=clock,
         tell=tell,
     )
 
