@@ -11,6 +11,8 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from tests.lab.cloud import Cloud, Guest, Nova, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
 from tests.lab.cloud.etcd import Etcd
+from tests.lab.cloud.nagios import Nagios
+from tests.lab.cloud.prometheus import Prometheus
 
 GROUPS = ("shared", "quiet", "hurt")
 _spent: dict[str, float] = {}
@@ -73,6 +75,20 @@ def etcd(nothing_up: Cloud) -> Etcd:
     """An etcd of the cloud, which needs no other part."""
     nothing_up.up(["etcd"])
     return nothing_up.etcd
+
+
+@pytest.fixture(scope="session")
+def prometheus(nothing_up: Cloud) -> Prometheus:
+    """Prometheus with two nodes to scrape and an Alertmanager, which needs no other part."""
+    nothing_up.up(["prometheus"])
+    return nothing_up.prometheus
+
+
+@pytest.fixture(scope="session")
+def nagios(nothing_up: Cloud) -> Nagios:
+    """Nagios, and the NRPE of a node, which need no other part."""
+    nothing_up.up(["nagios"])
+    return nothing_up.nagios
 
 
 @pytest.fixture(scope="session")

@@ -39,8 +39,8 @@ class Node:
         self.state = State(home / "state")
         self.catalogue = home / "catalogue"
         self.environment = os.environ | {"COLUMNS": "200"}
-        self._settings = home / "plimsoll.conf"
-        self._settings.write_text(
+        self.settings = home / "plimsoll.conf"
+        self.settings.write_text(
             f"[DEFAULT]\nmode = {mode}\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
             f"pause_file = {home}/paused\n[libvirt]\nuri = {cloud.libvirt_uri}\ndeadline = {deadline}\n"
             f"[ceph]\nconf_files = {cloud.ceph.conf}\ndeadline = 5\n"
@@ -67,19 +67,23 @@ class Node:
         short = {"directory": "/mnt/volume", "seconds": 6, "file_size": 2**26, "keep_free": 2**20, "grace": 10}
         self._set_section("probe", short | settings)
 
+    def use_metrics(self, directory: Path, detail: str = "disk") -> None:
+        """Written there by every pass and probe, for a node_exporter."""
+        self._set_section("metrics", {"textfile_dir": directory, "detail": detail})
+
     def _set_section(self, name: str, settings: dict[str, object]) -> None:
         lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
-        text = re.sub(rf"^\[{name}\]\n(?:[^\[\n].*\n)*", "", self._settings.read_text(), flags=re.MULTILINE)
-        self._settings.write_text(f"{text}[{name}]\n{lines}")
+        text = re.sub(rf"^\[{name}\]\n(?:[^\[\n].*\n)*", "", self.settings.read_text(), flags=re.MULTILINE)
+        self.settings.write_text(f"{text}[{name}]\n{lines}")
 
     def set_mode(self, mode: str) -> None:
         """Instead of the one that the node was made with."""
-        text = self._settings.read_text()
-        self._settings.write_text(re.sub(r"^mode = \w+$", f"mode = {mode}", text, flags=re.MULTILINE))
+        text = self.settings.read_text()
+        self.settings.write_text(re.sub(r"^mode = \w+$", f"mode = {mode}", text, flags=re.MULTILINE))
 
     def set_ceph_conf(self, file: Path) -> None:
-        text = self._settings.read_text()
-        self._settings.write_text(re.sub(r"^conf_files = .*$", f"conf_files = {file}", text, flags=re.MULTILINE))
+        text = self.settings.read_text()
+        self.settings.write_text(re.sub(r"^conf_files = .*$", f"conf_files = {file}", text, flags=re.MULTILINE))
 
     @property
     def record(self) -> Record:
@@ -88,10 +92,13 @@ class Node:
     def write_rules(self, text: str) -> None:
         (self.home / "rules.yaml").write_text(text)
 
+    def command(self, *words: str) -> list[str]:
+        """``plimsoll`` with these words, on this node."""
+        return [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self.settings), *words]
+
     def start(self, *words: str) -> subprocess.Popen[str]:
-        command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
         return subprocess.Popen(
-            command,
+            self.command(*words),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

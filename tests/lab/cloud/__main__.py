@@ -58,6 +58,10 @@ def _say_how_to_reach(cloud: Cloud) -> None:
         print(f"Keystone: {cloud.openstack.auth_url}, user and project admin, password {PASSWORD}")
     if cloud.etcd.daemon.running:
         print(f"etcd:    {cloud.etcd.url}")
+    if cloud.prometheus.prometheus.running:
+        print(f"Prometheus: {cloud.prometheus.url}, Alertmanager: {cloud.prometheus.alertmanager_url}")
+    if cloud.nagios.nrpe.running:
+        print(f"NRPE:    {cloud.nagios.nrpe_address}")
     for guest in cloud.status()["guests"]:
         print(f"guest:   {guest}")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import disk, domain, etcd, image, keep, nova, openstack, preflight, progress, servicesenv
+from . import disk, domain, etcd, image, keep, nagios, nova, openstack, preflight, progress, prometheus, servicesenv
 from .attachment import Attachment
 from .booted import BootedGuest
 from .ceph import Ceph
@@ -21,10 +21,12 @@ from .etcd import Etcd
 from .guest import Guest
 from .layout import Layout
 from .libvirtd import Libvirt, bindings
+from .nagios import Nagios
 from .namespace import Namespace
 from .nova import Nova
 from .openstack import OpenStack
 from .progress import PARTS
+from .prometheus import Prometheus
 
 Say = Callable[[str], None]
 
@@ -40,6 +42,8 @@ class Cloud:
         self.openstack = OpenStack(self.layout, self.namespace)
         self.nova = Nova(self.layout, self.namespace, self.openstack)
         self.etcd = Etcd(self.layout, self.namespace)
+        self.prometheus = Prometheus(self.layout, self.namespace)
+        self.nagios = Nagios(self.layout, self.namespace)
         self.say = say
 
     @property
@@ -92,6 +96,10 @@ class Cloud:
             needed.append(preflight.FOR_NOVA)
         if "etcd" in parts:
             needed.append(preflight.FOR_ETCD)
+        if "prometheus" in parts:
+            needed.append(preflight.FOR_PROMETHEUS)
+        if "nagios" in parts:
+            needed.append(preflight.FOR_NAGIOS)
         return needed
 
     def down(self) -> None:
@@ -148,6 +156,8 @@ class Cloud:
             "openstack": (self._make_openstack, self.openstack.heal),
             "nova": (self._make_nova, self.nova.heal),
             "etcd": (self._make_etcd, self.etcd.daemon.heal),
+            "prometheus": (self._make_prometheus, self.prometheus.heal),
+            "nagios": (self._make_nagios, self.nagios.heal),
         }
         make, heal = makers[part]
         if progress.state(self.layout, part) == "up":
@@ -182,6 +192,16 @@ class Cloud:
         preflight.check_ports(etcd.PORTS)
         self.etcd.make()
         return "etcd up"
+
+    def _make_prometheus(self) -> str:
+        preflight.check_ports(prometheus.PORTS)
+        self.prometheus.make()
+        return "Prometheus, Alertmanager, a webhook and two nodes' exporters up"
+
+    def _make_nagios(self) -> str:
+        preflight.check_ports(nagios.PORTS)
+        self.nagios.make()
+        return "Nagios and NRPE up"
 
     # --- guests
 

@@ -23,6 +23,7 @@ COVERED = {
     "var/cache": "/var/cache",
 }
 COVERED_FILES = ("/etc/passwd", "/etc/group")
+CHECKOUT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,16 @@ class Layout:
     def cache_inside(self) -> Path:
         """Where the cache is seen, read-only, in the namespace; outside this is an empty directory."""
         return self.root / "cache"
+
+    @property
+    def checkout_inside(self) -> Path:
+        """Where the checkout is seen in the namespace, likewise: user nagios has no way into /root, say."""
+        return self.root / "checkout"
+
+    @property
+    def python_inside(self) -> Path:
+        """The environment of this very Python, likewise."""
+        return self.root / "python"
 
     @property
     def logs(self) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .command import LabError
-from .layout import COVERED, COVERED_FILES, Layout
+from .layout import CHECKOUT, COVERED, COVERED_FILES, Layout
 
 
 class Namespace:
@@ -40,7 +40,11 @@ class Namespace:
         self._write_accounts()
         covered = COVERED | {file.lstrip("/"): file for file in COVERED_FILES}
         # It may lie below one of the directories that are covered.
-        shown = {self.layout.cache_inside.name: str(self.layout.cache)}
+        shown = {
+            self.layout.cache_inside.name: str(self.layout.cache),
+            self.layout.checkout_inside.name: str(CHECKOUT),
+            self.layout.python_inside.name: sys.prefix,
+        }
         self.layout.cache.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.layout.alive, os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -39,6 +39,16 @@ FOR_NOVA = {
     "rabbitmq-server": "/usr/lib/rabbitmq/bin/rabbitmq-server",
 }
 FOR_ETCD = {"etcd-server": "/usr/bin/etcd"}
+FOR_PROMETHEUS = {
+    "prometheus": "/usr/bin/prometheus",
+    "prometheus-alertmanager": "/usr/bin/prometheus-alertmanager",
+    "prometheus-node-exporter": "/usr/bin/prometheus-node-exporter",
+}
+FOR_NAGIOS = {
+    "nagios4-core": "/usr/sbin/nagios4",
+    "nagios-nrpe-server": "/usr/sbin/nrpe",
+    "nagios-nrpe-plugin": "/usr/lib/nagios/plugins/check_nrpe",
+}
 
 
 def check_root() -> None:

@@ -16,6 +16,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "openstack": ("ceph", "libvirt"),
     "nova": ("ceph", "libvirt", "openstack"),
     "etcd": (),
+    "prometheus": (),
+    "nagios": (),
 }
 PARTS = tuple(NEEDS)
 
