@@ -1,0 +1,73 @@
+"""A finished dashboard read back: which queries it asks, once Grafana has put values in place of its variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+# What Grafana itself fills in; an hour and a day hold at least two samples of everything.
+BUILT_IN = {"__rate_interval": "1h", "__interval": "5m", "__range": "1d"}
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::\w+)?\})")
+_LABEL_VALUES = re.compile(r"label_values\((?P<selector>.*), (?P<label>\w+)\)", re.DOTALL)
+
+Ask = Callable[[str, str], Sequence[str]]
+"""(selector of series, label) → the values that the label has in them."""
+
+
+def queries(dashboard: Mapping[str, Any], values: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """(title of the panel, PromQL) of every target. What ``values`` does not name stands for all that it may be.
+
+    Raises ``ValueError`` for a variable that has no "all" and is not named: no panel could have data.
+    """
+    known = {**BUILT_IN, **_alls(dashboard), **(values or {})}
+    return [(panel["title"], _filled(target["expr"], known)) for panel, target in targets(dashboard)]
+
+
+def targets(dashboard: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", ()):
+            yield panel, target
+
+
+def chosen(dashboard: Mapping[str, Any], ask: Ask, wanted: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables as Grafana sets them on loading: all where there is an "all", else the first.
+
+    ``wanted`` are those that a person chose. Raises ``ValueError`` where a variable has nothing to choose from.
+    """
+    found = {**_alls(dashboard), **(wanted or {})}
+    for variable in _variables(dashboard):
+        if variable["type"] != "query" or variable["name"] in found:
+            continue
+        values = ask(*asked(variable, found))
+        if not values:
+            raise ValueError(f"{dashboard['uid']}: nothing to choose from for ${variable['name']}")
+        found[variable["name"]] = sorted(values)[0]
+    return found
+
+
+def asked(variable: Mapping[str, Any], values: Mapping[str, str]) -> tuple[str, str]:
+    """The selector and the label of a variable's label_values()."""
+    match = _LABEL_VALUES.fullmatch(variable["query"])
+    if match is None:
+        raise ValueError(f"${variable['name']}: not label_values(selector, label): {variable['query']}")
+    return _filled(match["selector"], values), match["label"]
+
+
+def _variables(dashboard: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    listed: Sequence[Mapping[str, Any]] = dashboard["templating"]["list"]
+    return listed
+
+
+def _alls(dashboard: Mapping[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["allValue"] for each in _variables(dashboard) if each.get("allValue")}
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        if name not in values:
+            raise ValueError(f"no value for ${name} in {text}")
+        return values[name]
+
+    return _VARIABLE.sub(value, text)

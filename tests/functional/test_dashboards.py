@@ -1,0 +1,202 @@
+"""The dashboards in etc/grafana: generated, understood by Grafana and by Prometheus, and made of what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.cog.runtime import UnknownDataquery
+from grafana_foundation_sdk.models.dashboard import Dashboard, Panel, RowPanel
+
+from dashboards.__main__ import GRAFANA, files
+from dashboards.queries import asked, chosen, queries, targets
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = [ROOT / "tests" / "unit" / "data" / name for name in ("pass_metrics.prom", "probe_metrics.prom")]
+RULES = ROOT / "etc" / "prometheus" / "plimsoll-rules.yaml"
+NAMES = ("plimsoll-region", "plimsoll-node", "plimsoll-disk")
+ONE_DISK = {
+    "instance": "compute-1:9100",
+    "volume": "e725b0de-c647-4620-be6b-d427f6cb59cf",
+    "domain": "instance-00000001",
+    "uuid": "1ebc1454-0d31-4367-8c90-06e18daa66f9",
+    "target_device": "vdb",
+}
+METRIC = re.compile(r"\b(?:[a-z_]+:)?plimsoll_\w+(?::\w+)?")
+# What only detail = disk writes.
+PER_DISK = re.compile(r"plimsoll_disk_|plimsoll_probe_(?:verdict|allowed|last|every|chosen|postponed|iops|info)|uuid")
+
+
+def read(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((GRAFANA / f"{name}.json").read_text())
+    return loaded
+
+
+def panels(name: str) -> list[dict[str, Any]]:
+    return [panel for panel in read(name)["panels"] if panel["type"] != "row"]
+
+
+def expressions(panel: dict[str, Any]) -> str:
+    return " ".join(target["expr"] for target in panel["targets"])
+
+
+def covered(at: dict[str, int]) -> set[tuple[int, int]]:
+    columns, lines = range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])
+    return {(x, y) for x in columns for y in lines}
+
+
+def addresses(thing: object) -> Iterator[str]:
+    """Every url in a dashboard, wherever it stands."""
+    if isinstance(thing, dict):
+        yield from (value for key, value in thing.items() if key == "url" and value)
+        thing = list(thing.values())
+    if isinstance(thing, list):
+        for each in thing:
+            yield from addresses(each)
+
+
+def test_the_files_are_what_the_code_makes() -> None:
+    written = {file.name: file.read_text() for file in GRAFANA.glob("*.json")}
+    assert written == files(), "the dashboards have changed: python -m dashboards"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_grafanas_types_know_everything_in_a_file(name: str) -> None:
+    # Reading drops what the types do not have, so that it would be missing from what is written again.
+    register_default_plugins()
+    dashboard = Dashboard.from_json(read(name))
+    assert json.loads(json.dumps(dashboard, cls=JSONEncoder)) == read(name)
+    for panel in dashboard.panels or []:
+        if isinstance(panel, Panel):
+            # What it has no type for is carried through as it is, which would prove nothing.
+            assert not isinstance(panel.options, dict), panel.title
+            assert not any(isinstance(target, UnknownDataquery) for target in panel.targets or []), panel.title
+        else:
+            assert isinstance(panel, RowPanel)
+
+
+def test_prometheus_understands_every_query(tmp_path: Path) -> None:
+    asked_for = [expr for name in NAMES for _, expr in queries(read(name), ONE_DISK)]
+    asked_for += [
+        note["expr"].replace("$region", ".*") for name in NAMES for note in read(name)["annotations"]["list"]
+    ]
+    rules = [{"record": f"dashboard:query:{number}", "expr": expr} for number, expr in enumerate(asked_for)]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboards", "rules": rules}]}))
+    ran = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert f"{len(asked_for)} rules found" in ran.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_metric_asked_for_is_written_or_recorded(name: str) -> None:
+    written = re.findall(r"^# TYPE (\S+) (\w+)", "".join(file.read_text() for file in GOLDEN), re.MULTILINE)
+    known = {f"{family}_bucket" if kind == "histogram" else family for family, kind in written}
+    known |= {rule["record"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]}
+    dashboard = read(name)
+    texts = [target["expr"] for _, target in targets(dashboard)]
+    texts += [variable["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    assert {metric for text in texts for metric in METRIC.findall(text)} - known == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_panels_overlap_and_none_leaves_the_grid(name: str) -> None:
+    cells = [(panel["title"], covered(panel["gridPos"])) for panel in read(name)["panels"]]
+    assert [(one[0], other[0]) for one, other in combinations(cells, 2) if one[1] & other[1]] == []
+    assert [title for title, covers in cells if not covers or max(x for x, _ in covers) > 23] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_panel_says_what_it_shows_and_in_which_unit(name: str) -> None:
+    for panel in panels(name):
+        assert panel["title"]
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["value"] is None, panel["title"]
+    titles = [panel["title"] for panel in panels(name)]
+    assert len(set(titles)) == len(titles)
+    numbers = [panel["id"] for panel in read(name)["panels"]]
+    assert len(set(numbers)) == len(numbers)
+
+
+@pytest.mark.parametrize("name", ["plimsoll-region", "plimsoll-node"])
+def test_a_panel_that_stays_empty_without_series_per_disk_says_so(name: str) -> None:
+    needs = {panel["title"] for panel in panels(name) if PER_DISK.search(expressions(panel))}
+    says = {panel["title"] for panel in panels(name) if "detail = disk" in panel["description"]}
+    assert needs == says
+    assert len(needs) < len(panels(name)) / 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_averages_between_passes_are_called_so(name: str) -> None:
+    averages = {panel["title"] for panel in panels(name) if "_average_" in expressions(panel)}
+    assert averages
+    assert {title for title in averages if not title.endswith("(average between passes)")} == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_to_dashboards_that_are_there_and_set_variables_that_these_have(name: str) -> None:
+    leads_to = set()
+    for address in addresses(read(name)):
+        parts = urlsplit(address)
+        other = parts.path.removeprefix("/d/")
+        assert other in NAMES, address
+        variables = {variable["name"] for variable in read(other)["templating"]["list"]}
+        named = {key.removeprefix("var-") for key, _ in parse_qsl(parts.query) if key.startswith("var-")}
+        named |= set(re.findall(r"\$\{(\w+):queryparam\}", address))
+        assert {"datasource", "region"} <= named <= variables, address
+        leads_to.add(other)
+    assert leads_to == set(NAMES) - {name}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_site_without_regions_sees_everything(name: str) -> None:
+    (region,) = [each for each in read(name)["templating"]["list"] if each["name"] == "region"]
+    assert (region["includeAll"], region["current"]["value"]) == (True, "$__all")
+    # A matcher that takes the empty text takes series without the label.
+    assert re.fullmatch(region["allValue"], "")
+    assert {target["expr"] for _, target in targets(read(name)) if 'region=~"$region"' not in target["expr"]} == set()
+
+
+def test_a_query_without_a_value_for_its_variable_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no value for \$instance"):
+        queries(read("plimsoll-node"))
+
+
+def test_a_disk_is_chosen_by_its_volume_step_by_step() -> None:
+    seen = []
+
+    def ask(selector: str, label: str) -> Sequence[str]:
+        seen.append((label, selector))
+        return {"domain": ["instance-2", "instance-1"], "uuid": ["u"], "target_device": ["vda"]}[label]
+
+    values = chosen(read("plimsoll-disk"), ask, {"volume": "v-1"})
+    assert values == {
+        "region": ".*", "volume": "v-1", "domain": "instance-1", "uuid": "u", "target_device": "vda",
+    }  # fmt: skip
+    narrowed = 'plimsoll_disk_info{region=~".*",volume=~"v-1"'
+    assert seen == [
+        ("domain", f"{narrowed}}}"),
+        ("uuid", f'{narrowed},domain="instance-1"}}'),
+        ("target_device", f'{narrowed},domain="instance-1",uuid="u"}}'),
+    ]
+
+
+def test_a_variable_with_nothing_to_choose_from_is_named() -> None:
+    with pytest.raises(ValueError, match=r"plimsoll-node: nothing to choose from for \$instance"):
+        chosen(read("plimsoll-node"), lambda selector, label: [])
+
+
+def test_a_variable_that_asks_otherwise_is_not_guessed_at() -> None:
+    with pytest.raises(ValueError, match="not label_values"):
+        asked({"name": "x", "query": "query_result(up)"}, {})
