@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from plimsoll_agent.disk import Disk, Guest
 from plimsoll_agent.reason import Unknown
@@ -39,6 +39,32 @@ class Planned(Target):
     @property
     def jobs(self) -> tuple[JobName, ...]:
         return tuple(JobName(job) for job in self.probing.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenTarget:
+    """A target as the history keeps it: what the last looks at this node's guests chose."""
+
+    guest_uuid: str
+    guest_name: str
+    directory: str
+    rule: str | None
+    jobs: tuple[JobName, ...]
+    every: timedelta
+    since: datetime
+    """From when on it has been chosen without interruption."""
+    seen: datetime
+    """The last look that chose it."""
+
+    @classmethod
+    def of(cls, target: Planned, since: datetime, seen: datetime) -> ChosenTarget:
+        guest, probing = target.guest, target.probing
+        return cls(guest.uuid, guest.name, target.directory, target.rule, target.jobs, probing.every, since, seen)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The guest's uuid, and the directory."""
+        return self.guest_uuid, self.directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,29 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from plimsoll_agent.database import Database, Identity, stamp, text_of, time_of, version_of
 from plimsoll_agent.state import CorruptState
+from plimsoll_probes.chosen import ChosenTarget, Planned
 from plimsoll_probes.finding import GOOD, Verdict
 from plimsoll_probes.job import JobName
 from plimsoll_probes.result import Postponed, ProbeResult
-from plimsoll_probes.stored import UNREADABLE, as_json, postponed_of, result_of, row_of
+from plimsoll_probes.stored import (
+    UNREADABLE,
+    as_json,
+    chosen_of,
+    postponed_of,
+    result_of,
+    row_of,
+    row_of_chosen,
+    row_of_tally,
+    tally_of,
+)
+from plimsoll_probes.tally import Tally
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +85,33 @@ CREATE TABLE postponed (
 CREATE INDEX run_started ON run (started, guest_uuid, guest_name, display_name, job);
 CREATE INDEX run_newest ON run (guest_uuid, directory, job, started, verdict);
 """
-_STEPS = (_RUNS, _POSTPONED)
+# A tally begins from nothing in a file that was there before: Prometheus never saw a sum of the runs in it.
+_TALLY = """
+CREATE TABLE tally (
+    guest_uuid TEXT NOT NULL,
+    volume_type TEXT NOT NULL,
+    job TEXT NOT NULL,
+    guest_name TEXT NOT NULL,
+    last TEXT NOT NULL,
+    runs TEXT NOT NULL,
+    read TEXT NOT NULL,
+    write TEXT NOT NULL,
+    promised TEXT NOT NULL,
+    PRIMARY KEY (guest_uuid, volume_type, job)
+);
+CREATE TABLE chosen (
+    guest_uuid TEXT NOT NULL,
+    directory TEXT NOT NULL,
+    guest_name TEXT NOT NULL,
+    rule TEXT,
+    jobs TEXT NOT NULL,
+    every REAL NOT NULL,
+    since TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    PRIMARY KEY (guest_uuid, directory)
+) WITHOUT ROWID;
+"""
+_STEPS = (_RUNS, _POSTPONED, _TALLY)
 SCHEMA_VERSION = len(_STEPS)
 
 _BEFORE_ALL, _AFTER_ALL = "", "~"
@@ -107,13 +146,26 @@ class History:
     # --- writing
 
     def add(self, result: ProbeResult) -> int:
-        """Write it, durably; returns its number. ``result.id`` says nothing here.
+        """Write it and count it, durably and at once; returns its number. ``result.id`` says nothing here.
 
         Facts are kept as JSON: limits become their mapping, tuples lists, and what JSON has no word for its text.
         """
-        row = row_of(result)
-        insert = f"INSERT INTO run ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"  # noqa: S608
-        return self._written(lambda database: int(database.execute(insert, row).lastrowid or 0))
+        row, counted = row_of(result), Tally.of(result)
+
+        def work(database: sqlite3.Connection) -> int:
+            id_ = int(database.execute(_insert("run", row), row).lastrowid or 0)
+            self._count(database, counted)
+            return id_
+
+        return self._written(work)
+
+    def _count(self, database: sqlite3.Connection, tally: Tally) -> None:
+        """Add it to what is there of its kind. Of a row that cannot be read the count begins anew."""
+        row = row_of_tally(tally)
+        there = "SELECT * FROM tally WHERE guest_uuid = :guest_uuid AND volume_type = :volume_type AND job = :job"
+        for earlier in self._sound(database.execute(there, row).fetchall(), tally_of):
+            row = row_of_tally(tally.after(earlier))
+        database.execute(_insert("tally", row), row)
 
     def postpone(self, postponed: Postponed) -> None:
         """Keep it, unless a later one of the same guest and directory is kept. It stays when a probe begins."""
@@ -133,16 +185,40 @@ class History:
         )
         self._written(lambda database: database.execute(upsert, row))
 
+    def chosen(self, targets: Iterable[Planned], now: datetime, unsure: Iterable[str] = ()) -> None:
+        """Keep which targets of this node the rules choose, instead of those that were. What is chosen already keeps
+        its ``since``.
+
+        Guests (uuids) of which it is ``unsure`` whether they are chosen stay what they were.
+        """
+        targets = tuple(targets)
+        if not targets and not self._database.exists():
+            return
+
+        def work(database: sqlite3.Connection) -> None:
+            known = self._sound(database.execute("SELECT * FROM chosen").fetchall(), chosen_of)
+            since = {each.key: each.since for each in known}
+            gone = "DELETE FROM chosen WHERE guest_uuid NOT IN (SELECT value FROM json_each(?))"
+            database.execute(gone, (as_json([*unsure]),))
+            for target in targets:
+                row = row_of_chosen(ChosenTarget.of(target, since.get(target.key, now), now))
+                database.execute(_insert("chosen", row), row)
+
+        self._written(work)
+
     def prune(self, now: datetime, keep_days: int, keep_mib: int) -> int:
         """Remove runs older than so many days, then the oldest until the rest takes no more than so many MiB.
 
-        Returns how many; the file becomes smaller. Others write meanwhile: the file is held for a part at a time.
+        Returns how many; the file becomes smaller. Guests that were not run for so long are forgotten in the tallies
+        too, and their sums become part of the nameless ones. Others write meanwhile: the file is held for a part at
+        a time.
         """
         if not self._database.exists():
             return 0
         oldest = {"before": stamp(now - timedelta(days=keep_days))}
         removed = 0
         for part in (
+            lambda database: self._fold(database, oldest),
             lambda database: _remove_old(database, oldest),
             lambda database: _remove_surplus(database, keep_mib * 2**20),
         ):
@@ -156,6 +232,14 @@ class History:
                 break
             free = left
         return removed
+
+    def _fold(self, database: sqlite3.Connection, oldest: Mapping[str, str]) -> int:
+        """Returns 0: no run is removed by it."""
+        old = database.execute("SELECT * FROM tally WHERE guest_uuid != '' AND last < :before", oldest).fetchall()
+        for tally in self._sound(old, tally_of):
+            self._count(database, replace(tally, guest_uuid="", guest_name=""))
+        database.execute("DELETE FROM tally WHERE guest_uuid != '' AND last < :before", oldest)
+        return 0
 
     def _written(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """One transaction; a corrupt file is set aside first, and the work done in a new one."""
@@ -246,6 +330,32 @@ class History:
         rows = self._rows("SELECT * FROM postponed ORDER BY guest_name, guest_uuid, directory", {}, version=2)
         return list(self._sound(rows, postponed_of))
 
+    def last_good(self) -> dict[tuple[str, str, JobName], datetime]:
+        """When the newest run of each guest (uuid), directory and job ended that kept its promise, or had none."""
+        good = ", ".join(f"'{verdict}'" for verdict in GOOD)
+        rows = self._rows(
+            "SELECT guest_uuid, directory, job, ended FROM run WHERE id IN (SELECT (SELECT id FROM run AS newest"  # noqa: S608
+            " WHERE newest.guest_uuid = each.guest_uuid AND newest.directory = each.directory"
+            f" AND newest.job = each.job AND newest.verdict IN ({good}) ORDER BY started DESC, id DESC LIMIT 1)"
+            " FROM (SELECT DISTINCT guest_uuid, directory, job FROM run) AS each)",
+            {},
+        )
+        return dict(
+            self._sound(
+                rows, lambda row: ((text_of(row[0]), text_of(row[1]), JobName(text_of(row[2]))), time_of(row[3]))
+            )
+        )
+
+    def chosen_targets(self) -> tuple[ChosenTarget, ...]:
+        """What is probed again and again from this node, as the last ``probe run`` chose it."""
+        rows = self._rows("SELECT * FROM chosen ORDER BY guest_name, guest_uuid, directory", {}, version=3)
+        return tuple(self._sound(rows, chosen_of))
+
+    def tallies(self) -> tuple[Tally, ...]:
+        """What all runs have come to, those among them that were removed since."""
+        rows = self._rows("SELECT * FROM tally ORDER BY guest_name, guest_uuid, volume_type, job", {}, version=3)
+        return tuple(self._sound(rows, tally_of))
+
     def streak(self, result: ProbeResult) -> tuple[datetime, datetime | None] | None:
         """Since when this guest, directory and job has been in trouble without interruption, up to that result:
         when the first run of that kind began, and the last one before it that was ``kept`` (or ``no-limit``), None
@@ -294,6 +404,11 @@ class History:
             except UNREADABLE as error:
                 what = f"run {row['id']}" if "id" in row.keys() else "a row"  # noqa: SIM118 - no mapping
                 LOG.warning("%s: %s cannot be read (%s) and is left out", self.path, what, error)
+
+
+def _insert(table: str, row: Mapping[str, object]) -> str:
+    """In the place of the row that has its primary key, if there is one."""
+    return f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"  # noqa: S608
 
 
 def _remove_old(database: sqlite3.Connection, oldest: Mapping[str, str]) -> int:

@@ -10,15 +10,18 @@ import math
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, fields
+from datetime import timedelta
 from typing import Any
 
 from plimsoll_agent.database import NONSENSE, stamp, text_of, text_or_none, time_of
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.rules import Objective
+from plimsoll_probes.chosen import ChosenTarget
 from plimsoll_probes.finding import Finding, Verdict, Why
 from plimsoll_probes.histogram import Histogram
-from plimsoll_probes.job import Job, JobName
+from plimsoll_probes.job import Direction, Job, JobName
 from plimsoll_probes.result import Circumstances, Counted, Flow, Health, Measured, Postponed, ProbeResult, Subject
+from plimsoll_probes.tally import Promised, Sums, Tally
 
 # --- values into rows
 
@@ -109,6 +112,34 @@ def _circumstances_data(circumstances: Circumstances) -> dict[str, object]:
     }
 
 
+def row_of_tally(tally: Tally) -> dict[str, object]:
+    sums = tally.sums
+    return {
+        "guest_uuid": tally.guest_uuid,
+        "volume_type": tally.volume_type,
+        "job": tally.job.value,
+        "guest_name": tally.guest_name,
+        "last": stamp(tally.last),
+        "runs": as_json({verdict.value: count for verdict, count in sums.runs.items()}),
+        "read": as_json(_spans(sums.latency.get("read", Histogram()))),
+        "write": as_json(_spans(sums.latency.get("write", Histogram()))),
+        "promised": as_json([[quantile, *astuple(promised)] for quantile, promised in sums.promised.items()]),
+    }
+
+
+def row_of_chosen(target: ChosenTarget) -> dict[str, object]:
+    return {
+        "guest_uuid": target.guest_uuid,
+        "directory": target.directory,
+        "guest_name": target.guest_name,
+        "rule": target.rule,
+        "jobs": as_json(target.jobs),
+        "every": target.every.total_seconds(),
+        "since": stamp(target.since),
+        "seen": stamp(target.seen),
+    }
+
+
 # --- rows into values
 
 UNREADABLE = (*NONSENSE, LookupError, OverflowError)
@@ -147,6 +178,41 @@ def postponed_of(row: sqlite3.Row) -> Postponed:
         directory=text_of(row["directory"]),
         why=Why(row["why"]),
         facts=_facts(row["facts"]),
+    )
+
+
+def tally_of(row: sqlite3.Row) -> Tally:
+    latency: dict[Direction, Histogram] = {
+        "read": _histogram(json.loads(text_of(row["read"]))),
+        "write": _histogram(json.loads(text_of(row["write"]))),
+    }
+    return Tally(
+        guest_uuid=text_of(row["guest_uuid"]),
+        guest_name=text_of(row["guest_name"]),
+        volume_type=text_of(row["volume_type"]),
+        job=JobName(row["job"]),
+        last=time_of(row["last"]),
+        sums=Sums(
+            {Verdict(name): _count(count) for name, count in _facts(row["runs"]).items()},
+            {direction: histogram for direction, histogram in latency.items() if histogram.buckets},
+            {
+                _number(quantile): Promised(_count(requests), _count(missed))
+                for quantile, requests, missed in json.loads(text_of(row["promised"]))
+            },
+        ),
+    )
+
+
+def chosen_of(row: sqlite3.Row) -> ChosenTarget:
+    return ChosenTarget(
+        guest_uuid=text_of(row["guest_uuid"]),
+        guest_name=text_of(row["guest_name"]),
+        directory=text_of(row["directory"]),
+        rule=text_or_none(row["rule"]),
+        jobs=tuple(map(JobName, json.loads(text_of(row["jobs"])))),
+        every=timedelta(seconds=_number(row["every"])),
+        since=time_of(row["since"]),
+        seen=time_of(row["seen"]),
     )
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.state import StateError
-from plimsoll_probes.history import History
+from plimsoll_probes.finding import Verdict
+from plimsoll_probes.history import SCHEMA_VERSION, History
 from plimsoll_probes.job import JobName
 from tests.functional.test_record import in_child
 from tests.unit.probes import a_probe
@@ -94,17 +95,23 @@ def test_of_eight_processes_that_write_at_once_none_loses_a_result(path: Path) -
         (f"{process}", NOON + timedelta(seconds=number)) for process in range(8) for number in range(50)
     )
     assert sorted(run.id or 0 for run in runs) == list(range(1, 401))
+    (tally,) = History(path).tallies()
+    assert tally.sums.runs == {Verdict.KEPT: 400}, "and each counts once"
+    assert tally.sums.latency["read"].count == 400 * 7530
     assert [file.name for file in path.parent.iterdir()] == ["probes.sqlite"]
 
 
 def test_a_killed_writer_leaves_a_sound_file_with_every_result_that_was_promised(path: Path) -> None:
     promised: set[int] = set()
-    chance = random.Random(20261122)
+    chance, counted = random.Random(20261122), 0
     for _ in range(25):
         promised.update(killed_writer(path, chance.uniform(0, 0.15)))
         history = History(path)
         kept = {run.id for run in history.runs()}
         assert promised <= kept
+        runs = sum(sum(tally.sums.runs.values()) for tally in history.tallies())
+        assert counted <= runs >= len(kept), "what is counted is never taken back, nor a result left out"
+        counted = runs
         assert not path.exists() or sound(path)
     assert len(promised) > 25
     assert not list(path.parent.glob("*.corrupt*")), "nothing was taken for damaged"
@@ -122,9 +129,10 @@ def test_a_migration_that_is_killed_leaves_the_old_file_or_the_new_one(path: Pat
         with closing(sqlite3.connect(path)) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             names = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-        assert ("postponed" in names, "run_newest" in names) == ((version == 2,) * 2)
+        made = [name in names for name in ("postponed", "run_newest", "tally", "chosen")]
+        assert made == [version == SCHEMA_VERSION] * 4
         versions.add(version)
-    assert 2 in versions
+    assert SCHEMA_VERSION in versions
 
 
 def test_processes_that_meet_a_damaged_file_at_once_set_it_aside_once_and_lose_nothing(path: Path) -> None:

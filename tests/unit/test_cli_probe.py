@@ -163,7 +163,9 @@ def test_what_was_not_measured_is_a_dash_and_null(shell: Shell) -> None:
 
 def a_postponed(ago: timedelta, **other: Any) -> Postponed:
     values = {"guest_uuid": GUEST, "guest_name": "instance-00000001", "directory": "/var/tmp"} | other
-    return Postponed(at=datetime.now(UTC) - ago, node="node1", why=Why.UNHEALTHY, facts={"detail": "OSD_DOWN"}, **values)
+    return Postponed(
+        at=datetime.now(UTC) - ago, node="node1", why=Why.UNHEALTHY, facts={"detail": "OSD_DOWN"}, **values
+    )
 
 
 def test_what_was_postponed_since_is_listed_and_what_was_probed_since_is_not(shell: Shell) -> None:

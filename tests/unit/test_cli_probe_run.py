@@ -23,6 +23,7 @@ import pytest
 
 from plimsoll_agent import config
 from plimsoll_agent.config import Settings
+from plimsoll_agent.errors import Unreachable
 from plimsoll_probes import guestexec, runner
 from plimsoll_probes.cli.run import LOCK, ProbeRun
 from plimsoll_probes.finding import Verdict, Why
@@ -70,6 +71,7 @@ class Shell:
         self.probe: dict[str, Any] = {}
         """Other settings than the usual ones."""
         self.blocking = HEALTHY
+        self.textfiles: Path | None = None
         self.has(a_guest(1))
         self.stdout = io.StringIO()
         self.out, self.err = "", ""
@@ -93,6 +95,7 @@ class Shell:
             rules_file=self.directory / "rules.yaml",
             ceph=replace(known.ceph, conf_files=(), blocking_checks=self.blocking),
             probe=replace(probe, **self.probe),
+            metrics=replace(known.metrics, textfile_dir=self.textfiles),
         )
 
     def run(self, *words: str) -> int:
@@ -851,3 +854,132 @@ def test_every_job_of_a_rule_is_kept_under_the_name_of_the_rule_and_one_session(
     results = shell.history.runs()
     assert {(result.rule, result.session) for result in results} == {("canaries", results[0].session)}
     assert {result.job.name for result in results} == {JobName.READ, JobName.MIXED}
+
+
+# --- metrics
+
+
+@pytest.fixture
+def watched(shell: Shell) -> Shell:
+    """A node whose node_exporter reads what is there."""
+    shell.textfiles = shell.directory / "textfiles"
+    shell.textfiles.mkdir()
+    return shell
+
+
+def told_prometheus(shell: Shell) -> str:
+    """Its file, which is then gone."""
+    assert shell.textfiles is not None
+    file = shell.textfiles / "plimsoll-probe.prom"
+    text = file.read_text()
+    file.unlink()
+    return text
+
+
+def test_what_was_found_and_what_is_chosen_is_told_to_prometheus(watched: Shell) -> None:
+    watched.has(a_guest(1), a_guest(2))
+    assert watched.run("--guest", "canary-1") == 0
+    text = told_prometheus(watched)
+    assert 'plimsoll_probe_verdict{directory="/mnt",domain="instance-00000001"' in text
+    assert (
+        f'plimsoll_probe_every_seconds{{directory="/mnt",domain="instance-00000002",uuid="{uuid_of(2)}"}} 86400'
+        in text
+    )
+    assert "plimsoll_probe_latency_seconds_count{" in text
+
+
+def test_where_no_directory_is_set_none_is_written_to(shell: Shell) -> None:
+    assert shell.run() == 0
+    assert sorted(path.name for path in shell.directory.iterdir()) == ["rules.yaml", "state"]
+
+
+@pytest.mark.parametrize("words", [[], ["--due"], ["--here"]])
+def test_a_dry_run_tells_prometheus_nothing_and_chooses_nobody(watched: Shell, words: list[str]) -> None:
+    assert watched.run("--dry-run", *words) == 0
+    assert [*(watched.textfiles or Path()).iterdir()] == []
+    assert not watched.state.exists()
+
+
+def libvirt_is_down(shell: Shell) -> None:
+    def down() -> None:
+        raise Unreachable("libvirt is down")
+
+    shell.hypervisor.before["guests"] = down
+
+
+def paused(shell: Shell) -> None:
+    (shell.directory / "paused").touch()
+
+
+def not_due(shell: Shell) -> None:
+    shell.state.mkdir()
+    shell.history.add(a_run_of(shell.guest))
+
+
+def fails_all(shell: Shell) -> None:
+    fails(shell.guest)
+
+
+def nobody_chosen(shell: Shell) -> None:
+    shell.rules = "{}"
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [(libvirt_is_down, 1), (paused, 3), (not_due, 0), (nobody_chosen, 0), (fails_all, 1)]
+)
+def test_metrics_are_written_whatever_becomes_of_the_run_and_leave_its_status(
+    watched: Shell, state: Callable[[Shell], None], status: int
+) -> None:
+    """Else a file that grew old would be taken for a timer that stands still."""
+    state(watched)
+    assert watched.run("--due") == status
+    assert "\nplimsoll_probe_written_timestamp_seconds " in told_prometheus(watched)
+
+
+@pytest.mark.parametrize(("state", "status"), [(lambda _: None, 3), (libvirt_is_down, 1), (paused, 3)])
+def test_metrics_that_cannot_be_written_are_one_line_and_status_3_where_it_would_be_0(
+    shell: Shell, state: Callable[[Shell], None], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell.textfiles = shell.directory / "none"
+    state(shell)
+    assert shell.run("--due") == status
+    lines = [message for message in caplog.messages if "metrics cannot be written" in message]
+    assert lines == [
+        f"{shell.textfiles}/plimsoll-probe.prom: the metrics cannot be written: No such file or directory;"
+        " see textfile_dir in [metrics]"
+    ]
+
+
+def test_what_is_chosen_is_kept_since_when_though_nothing_is_due(watched: Shell) -> None:
+    watched.has(a_guest(1), a_guest(2))
+    assert watched.run() == 0
+    one, _ = watched.history.chosen_targets()
+    watched.has(a_guest(1))
+    assert watched.run("--due") == 0
+    (still,) = watched.history.chosen_targets()
+    assert (still.guest_uuid, still.since, still.rule) == (one.guest_uuid, one.since, "canaries")
+    assert still.seen > one.seen
+    watched.rules = "{}"
+    assert watched.run("--due") == 0
+    assert watched.history.chosen_targets() == ()
+
+
+def test_a_guest_that_is_meant_leaves_the_others_chosen(shell: Shell) -> None:
+    shell.has(a_guest(1), a_guest(2))
+    assert shell.run("--guest", "canary-2") == 0
+    assert len(shell.history.chosen_targets()) == 2
+
+
+def test_a_guest_that_cannot_be_looked_at_stays_chosen(shell: Shell) -> None:
+    shell.has(a_guest(1), a_guest(2))
+    shell.run()
+    shell.has(a_guest(1), a_guest(2, xml="<no xml"))
+    shell.run()
+    assert [each.guest_name for each in shell.history.chosen_targets()] == ["instance-00000001", "instance-00000002"]
+
+
+def test_this_machine_is_not_among_the_chosen(watched: Shell) -> None:
+    watched.run()
+    assert watched.run("--here", "--job", "read", "--limits", "unlimited") == 0
+    assert [each.guest_name for each in watched.history.chosen_targets()] == ["instance-00000001"]
+    assert f'domain="{os.uname().nodename}"' in told_prometheus(watched)

@@ -20,13 +20,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent import database as database_module
+from plimsoll_agent.disk import Guest
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.rules import Objective, Probing
 from plimsoll_agent.state import PROBES, StateError
+from plimsoll_probes.chosen import ChosenTarget, Planned
 from plimsoll_probes.finding import Finding, Verdict, Why
 from plimsoll_probes.histogram import BUCKETS, Histogram
 from plimsoll_probes.history import SCHEMA_VERSION, CorruptHistory, History
 from plimsoll_probes.job import Job, JobName
 from plimsoll_probes.result import Circumstances, Counted, Flow, Health, Measured, Postponed, ProbeResult, Subject
+from plimsoll_probes.tally import Promised, Sums, Tally
 from tests.unit.probes import a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, examples, possible_limits
 
@@ -318,6 +322,7 @@ class Explained(History):
         lambda history: history.get(1),
         History.latest,
         lambda history: history.last_begun(NOON),
+        History.last_good,
         lambda history: history.streak(found(Verdict.SHORT, 0)),
     ],
 )
@@ -442,13 +447,20 @@ def test_pruning_where_nothing_was_probed_makes_no_file(history: History, path: 
 # --- files that are no history
 
 Use = Callable[[History], object]
-WRITERS: Sequence[Use] = (lambda history: history.add(a_probe()), lambda history: history.postpone(postponed()))
+WRITERS: Sequence[Use] = (
+    lambda history: history.add(a_probe()),
+    lambda history: history.postpone(postponed()),
+    lambda history: history.chosen([a_target()], NOON),
+)
 READERS: Sequence[Use] = (
     lambda history: history.get(1),
     History.runs,
     History.latest,
     lambda history: history.last_begun(NOON),
     History.postponed,
+    History.last_good,
+    History.chosen_targets,
+    History.tallies,
     lambda history: history.streak(found(Verdict.SHORT, 0)),
 )
 WRONG = (b"", b"this is no database\n" * 100, b"\0" * 5000, b"SQLite format 3\0" + b"\xff" * 5000)
@@ -480,7 +492,8 @@ def test_who_writes_sets_a_damaged_file_aside_and_loses_nothing(
         use(History(path))
         assert path.with_name(name).read_bytes() == content
         assert name in caplog.messages[-1]
-    assert len(History(path).runs()) + len(History(path).postponed()) == (use in WRITERS)
+    kept = [*History(path).runs(), *History(path).postponed(), *History(path).chosen_targets()]
+    assert len(kept) == (use in WRITERS)
     assert len(caplog.messages) == 2
 
 
@@ -609,6 +622,174 @@ def test_a_postponed_probe_that_cannot_be_read_costs_itself(
     assert "cannot be read" in caplog.text
 
 
+# --- sums of runs
+
+
+def by_job(history: History) -> dict[tuple[str, str, str], Tally]:
+    return {(each.guest_uuid, each.volume_type, each.job.value): each for each in history.tallies()}
+
+
+def test_what_was_counted_stays_when_its_runs_are_removed(history: History, path: Path) -> None:
+    for hour in range(3):
+        history.add(a_probe(started=at(hour), objective=Objective(((0.99, 0.05),))))
+    counted = history.tallies()
+    assert [each.sums.runs for each in counted] == [{Verdict.KEPT: 3}]
+    assert counted[0].sums.latency["read"].count == 3 * 7530
+    assert counted[0].sums.promised == {0.99: Promised(3 * 7530, 0)}
+    assert counted[0].last == at(2) + timedelta(seconds=30)
+    do(path, "DELETE FROM run")
+    assert History(path).tallies() == counted
+
+
+def test_guests_types_and_jobs_are_counted_apart(history: History) -> None:
+    history.add(a_probe())
+    history.add(a_probe(subject=a_subject(guest_uuid=OTHER)))
+    history.add(a_probe(subject=a_subject(volume_type=None)))
+    history.add(a_probe(job=JobName.MIXED))
+    history.add(a_probe(subject=a_subject(directory="/srv")))
+    assert {key: each.sums.runs for key, each in by_job(history).items()} == {
+        (GUEST, "gold", "read"): {Verdict.KEPT: 2},
+        (OTHER, "gold", "read"): {Verdict.KEPT: 1},
+        (GUEST, "", "read"): {Verdict.KEPT: 1},
+        (GUEST, "gold", "mixed"): {Verdict.KEPT: 1},
+    }
+
+
+@fewer
+@given(several=st.lists(results, min_size=1, max_size=4))
+def test_whatever_was_counted_is_read_back_as_it_was(several: list[ProbeResult]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        history = History(Path(name) / "probes.sqlite")
+        for result in several:
+            history.add(result)
+        expected: dict[tuple[str, str, str], Sums] = {}
+        for result in several:
+            tally = Tally.of(result)
+            key = tally.guest_uuid, tally.volume_type, tally.job.value
+            expected[key] = expected.get(key, Sums()).plus(tally.sums)
+        assert {key: each.sums for key, each in by_job(history).items()} == expected
+
+
+def test_a_result_that_is_not_kept_is_not_counted_either(history: History, path: Path) -> None:
+    history.add(a_probe())
+    do(path, "CREATE TRIGGER full BEFORE INSERT ON tally BEGIN SELECT RAISE(ABORT, 'full'); END")
+    with pytest.raises(StateError, match="full"):
+        history.add(a_probe())
+    assert (len(history.runs()), history.tallies()[0].sums.runs) == (1, {Verdict.KEPT: 1})
+
+
+def test_guests_that_were_not_run_for_long_become_nameless_and_no_sum_falls(history: History) -> None:
+    others = a_subject(guest_uuid=OTHER)
+    history.add(a_probe(started=at(-24 * 40), objective=Objective(((0.99, 0.05),))))
+    history.add(a_probe(started=at(-24 * 35), subject=others))
+    history.add(a_probe(started=at(-24), job=JobName.WRITE))
+    before = Sums.together(each.sums for each in history.tallies())
+    history.prune(at(0), 30, 256)
+    assert set(by_job(history)) == {("", "gold", "read"), (GUEST, "gold", "write")}
+    history.add(a_probe(started=at(-24 * 31), subject=others))
+    history.prune(at(0), 30, 256)
+    assert Sums.together(each.sums for each in history.tallies()) == before.plus(Sums.of(a_probe()))
+    nameless = by_job(history)["", "gold", "read"]
+    assert (nameless.guest_name, nameless.sums.runs) == ("", {Verdict.KEPT: 3})
+    history.prune(at(24 * 365), 30, 256)
+    assert {key[0] for key in by_job(history)} == {""}
+    assert by_job(history)["", "gold", "read"] == nameless, "and it is not folded into itself"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "runs = '{\"of tomorrow\": 1}'",
+        "runs = '{\"kept\": -1}'",
+        "runs = '[]'",
+        "read = '[[5, 0]]'",
+        "write = 'null'",
+        "promised = '[[0.99, 1]]'",
+        "promised = x'ff'",
+        "last = 'once'",
+        "guest_name = CAST(x'ff' AS TEXT)",
+    ],
+)
+def test_a_sum_that_cannot_be_read_begins_anew_and_costs_no_result(
+    history: History, path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.add(a_probe())
+    history.add(a_probe(job=JobName.WRITE))
+    do(path, f"UPDATE tally SET {damage} WHERE job = 'read'")
+    assert [key[2] for key in by_job(history)] == ["write"]
+    assert "cannot be read" in caplog.text
+    assert history.add(a_probe()) == 3
+    assert by_job(history)[GUEST, "gold", "read"].sums.runs == {Verdict.KEPT: 1}
+
+
+# --- what is chosen
+
+
+def a_target(directory: str = "/var/tmp", uuid: str = GUEST, hours: float = 6) -> Planned:
+    probing = Probing(timedelta(hours=hours), ("read", "mixed"))
+    return Planned(Guest(uuid, "instance-00000001", "1"), directory, "canaries", node="node1", probing=probing)
+
+
+def test_what_is_chosen_is_read_back_with_how_often_and_since_when(history: History) -> None:
+    history.chosen([a_target()], at(1))
+    jobs = (JobName.READ, JobName.MIXED)
+    six = timedelta(hours=6)
+    assert history.chosen_targets() == (
+        ChosenTarget(GUEST, "instance-00000001", "/var/tmp", "canaries", jobs, six, at(1), at(1)),
+    )
+
+
+def test_it_is_chosen_since_the_first_time_unless_it_was_not_chosen_in_between(history: History) -> None:
+    history.chosen([a_target(), a_target("/srv")], at(0))
+    history.chosen([a_target(hours=1)], at(1))
+    history.chosen([a_target(), a_target("/srv")], at(2))
+    found = {each.directory: (each.since, each.seen, each.every) for each in history.chosen_targets()}
+    six = timedelta(hours=6)
+    assert found == {"/var/tmp": (at(0), at(2), six), "/srv": (at(2), at(2), six)}
+    history.chosen([], at(3))
+    assert history.chosen_targets() == ()
+
+
+def test_a_guest_that_could_not_be_looked_at_stays_what_it_was(history: History) -> None:
+    history.chosen([a_target(), a_target(uuid=OTHER)], at(0))
+    history.chosen([], at(1), unsure=[OTHER, "another"])
+    assert [(each.guest_uuid, each.seen) for each in history.chosen_targets()] == [(OTHER, at(0))]
+    history.chosen([a_target(uuid=OTHER)], at(2), unsure=[OTHER])
+    assert [(each.since, each.seen) for each in history.chosen_targets()] == [(at(0), at(2))]
+
+
+def test_where_nothing_is_chosen_and_nothing_was_probed_no_file_is_made(history: History, path: Path) -> None:
+    history.chosen([], NOON)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("damage", ["jobs = '[\"trim\"]'", "every = 'often'", "every = -1.0", "since = 'once'"])
+def test_a_target_that_cannot_be_read_costs_itself_until_it_is_chosen_again(
+    history: History, path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    history.chosen([a_target(), a_target("/srv")], at(0))
+    do(path, f"UPDATE chosen SET {damage} WHERE directory = '/srv'")
+    assert [each.directory for each in history.chosen_targets()] == ["/var/tmp"]
+    assert "cannot be read" in caplog.text
+    history.chosen([a_target(), a_target("/srv")], at(1))
+    assert [(each.directory, each.since) for each in history.chosen_targets()] == [
+        ("/srv", at(1)),
+        ("/var/tmp", at(0)),
+    ]
+
+
+def test_the_last_good_run_is_the_newest_that_kept_its_promise_or_had_none(history: History) -> None:
+    end = timedelta(seconds=30)
+    for hour, verdict in enumerate([Verdict.KEPT, Verdict.NO_LIMIT, Verdict.SHORT, Verdict.FAILED]):
+        history.add(found(verdict, hour))
+    history.add(found(Verdict.KEPT, 0, subject=a_subject(directory="/srv")))
+    history.add(found(Verdict.SHORT, 0, job=JobName.WRITE))
+    assert history.last_good() == {
+        (GUEST, "/var/tmp", JobName.READ): at(1) + end,
+        (GUEST, "/srv", JobName.READ): at(0) + end,
+    }
+
+
 # --- the first version
 
 VERSION_1 = """
@@ -673,6 +854,8 @@ def test_a_file_of_the_first_version_is_read_as_it_stands_and_not_touched(old: H
     assert old.runs(guest=GUEST) == old.latest() == [OF_VERSION_1]
     assert old.last_begun(NOON) == {(GUEST, "/var/tmp"): NOON}
     assert old.postponed() == []
+    assert old.last_good() == {(GUEST, "/var/tmp", JobName.READ): OF_VERSION_1.ended}
+    assert (old.chosen_targets(), old.tallies()) == ((), ())
     assert old.streak(found(Verdict.SHORT, 1)) == (at(1), at(0))
     assert old.path.read_bytes() == before
 
@@ -691,6 +874,31 @@ def test_whoever_writes_a_file_of_the_first_version_makes_it_what_a_new_one_is(
     assert OF_VERSION_1 in old.runs()
     old.postpone(postponed())
     assert old.postponed() == [postponed()]
+
+
+VERSION_2 = """
+CREATE TABLE postponed (
+    guest_uuid TEXT NOT NULL, directory TEXT NOT NULL, guest_name TEXT NOT NULL, at TEXT NOT NULL,
+    node TEXT NOT NULL, why TEXT NOT NULL, facts TEXT NOT NULL, PRIMARY KEY (guest_uuid, directory)
+) WITHOUT ROWID;
+CREATE INDEX run_started ON run (started, guest_uuid, guest_name, display_name, job);
+CREATE INDEX run_newest ON run (guest_uuid, directory, job, started, verdict);
+PRAGMA user_version = 2;
+"""
+
+
+def test_a_file_of_the_second_version_is_read_untouched_and_counts_from_nothing_once_it_is_written(
+    path: Path,
+) -> None:
+    """What was run before nobody has seen as a sum: a rise by all of it would be told as news."""
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(VERSION_1 + VERSION_2)
+    history, before = History(path), path.read_bytes()
+    assert (history.chosen_targets(), history.tallies(), history.latest()) == ((), (), [OF_VERSION_1])
+    assert path.read_bytes() == before
+    history.add(a_probe(started=at(1)))
+    assert [each.sums.runs for each in history.tallies()] == [{Verdict.KEPT: 1}]
+    assert len(history.runs()) == 2
 
 
 # --- rights and room

@@ -22,6 +22,7 @@ from plimsoll_agent.report import printable
 from plimsoll_probes import slots, views, words
 from plimsoll_probes.chosen import Target
 from plimsoll_probes.cli.bars import Bars, Lines, Outlet
+from plimsoll_probes.cli.picked import Picked
 from plimsoll_probes.finding import GOOD, Verdict
 from plimsoll_probes.history import History
 from plimsoll_probes.leave import Leave
@@ -55,6 +56,14 @@ class Round:
         self._show: Bars | Lines = Bars(self._out) if terminal else Lines(self._out, app.for_journal)
         self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
         self.leave = Leave(self._acquire, one_per_pool=settings.probe.one_per_pool)
+
+    def keep_chosen(self, found: Picked) -> None:
+        """Where that cannot be kept, what is chosen is probed all the same."""
+        try:
+            keep_chosen(self._history, found)
+        except PlimsollError as error:
+            self._unkept = True
+            LOG.error("%s", error)
 
     def last_begun(self, now: datetime) -> Mapping[tuple[str, str], datetime]:
         """By the history; a corrupt one is set aside first, since nobody else will.
@@ -186,3 +195,9 @@ class Round:
         if verdicts <= set(GOOD) and not lost:
             return 0
         return 1 if verdicts <= {Verdict.FAILED} and not self._postponed else 3
+
+
+def keep_chosen(history: History, found: Picked) -> None:
+    """What could not be looked at may be chosen as before. Raises ``StateError``."""
+    unsure = [*(each.guest.uuid for each in found.overlooked), *(each.guest.uuid for each in found.chosen.doubts)]
+    history.chosen(found.chosen.targets, datetime.now(UTC), unsure)

@@ -30,8 +30,9 @@ from plimsoll_agent.state import Busy, State, StateError
 from plimsoll_probes import timetable
 from plimsoll_probes.chosen import Planned, Target, objective_for
 from plimsoll_probes.cli.base import history_of
+from plimsoll_probes.cli.exposed import write_metrics
 from plimsoll_probes.cli.picked import Picked, picked
-from plimsoll_probes.cli.round import Round
+from plimsoll_probes.cli.round import Round, keep_chosen
 from plimsoll_probes.finding import Why
 from plimsoll_probes.hereshell import HereShell
 from plimsoll_probes.history import History
@@ -103,6 +104,18 @@ class ProbeRun(NodeCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         _check(parsed_args)
         settings = self.settings(parsed_args)
+        if parsed_args.dry_run:
+            return self._run(parsed_args, settings)
+        try:
+            status = self._run(parsed_args, settings)
+        except UsageError:
+            raise
+        except PlimsollError:
+            _told_prometheus(settings)
+            raise
+        return (status or 3) if not _told_prometheus(settings) else status
+
+    def _run(self, parsed_args: argparse.Namespace, settings: Settings) -> int:
         state = state_of(settings)
         jobs = tuple(map(JobName, dict.fromkeys(parsed_args.job)))
         if parsed_args.here:
@@ -124,11 +137,12 @@ class ProbeRun(NodeCommand):
                     wanted = _wanted(parsed_args, settings, targets, history.last_begun)
                 self._would_probe(parsed_args, [(one.target, jobs or one.target.jobs) for one in wanted])
             elif targets:
-                status = self._probe(parsed_args, settings, stand, hypervisor, state, targets, jobs)
+                status = self._probe(parsed_args, settings, stand, hypervisor, state, found, targets, jobs)
             else:
                 self._nothing(
                     parsed_args, "No guest of this node is chosen by a rule with probe; see plimsoll-rules(5)."
                 )
+                keep_chosen(History(state.probes), found)
         if stand.complaint:  # by other rules than meant, whatever came of it
             return 1
         return status or (3 if found.overlooked and not parsed_args.guest else 0)
@@ -171,11 +185,13 @@ class ProbeRun(NodeCommand):
         stand: Standing,
         hypervisor: Libvirt,
         state: State,
+        found: Picked,
         targets: Sequence[Planned],
         jobs: tuple[JobName, ...],
     ) -> int:
         rules, gate, pause = stand.situation.rules, stand.caution.gate, Pause(settings.pause_file)
         with self._round(parsed_args, settings, state) as round_:
+            round_.keep_chosen(found)
             # Alone by now: what another run had not yet begun when we came it has begun, or has not.
             wanted = _wanted(parsed_args, settings, targets, round_.last_begun)
             if not wanted:
@@ -237,6 +253,16 @@ class ProbeRun(NodeCommand):
 
     def _say(self, line: str) -> None:
         print(self.app.for_journal(line), file=self.app.stdout, flush=True)
+
+
+def _told_prometheus(settings: Settings) -> bool:
+    """Whatever became of the probes: a file that nobody writes any more says that plimsoll is gone."""
+    try:
+        write_metrics(settings, datetime.now(UTC))
+    except PlimsollError as error:
+        LOG.error("%s", error)
+        return False
+    return True
 
 
 def _meant(found: Picked, names: Sequence[str]) -> tuple[Planned, ...]:

@@ -1,0 +1,1 @@
+"""check_plimsoll, for Nagios and Icinga. Who measures, who judges and who words are three objects."""

@@ -1,0 +1,67 @@
+"""How bad a figure is for Nagios: what ``health.judge`` says, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nagiosplugin import Context, Critical, Metric, Ok, Performance, Result, Results, Unknown, Warn
+from nagiosplugin.state import ServiceState
+
+from plimsoll_agent.health import Finding, judge, words
+from plimsoll_agent.measures import Level, Thresholds
+from plimsoll_probes.nagios.measure import Measuring
+
+STATE: dict[Level, ServiceState] = {
+    Level.OK: Ok,
+    Level.WARNING: Warn,
+    Level.CRITICAL: Critical,
+    Level.UNKNOWN: Unknown,
+}
+_LEVEL = {state: level for level, state in STATE.items()}
+
+
+class Judged(Result):  # type: ignore[misc]  # nagiosplugin has no types
+    """A result that keeps its finding, for those who word it."""
+
+    finding: Finding
+
+    def __new__(cls, finding: Finding, metric: Metric) -> Judged:
+        result: Judged = super().__new__(cls, STATE[finding.level], words(finding), metric)
+        result.finding = finding
+        return result
+
+
+class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
+    """Judges the figure that has its name."""
+
+    def __init__(self, name: str, thresholds: Thresholds) -> None:
+        super().__init__(name)
+        self._thresholds = thresholds
+
+    def evaluate(self, metric: Metric, resource: Measuring) -> Judged:
+        (finding,) = judge([resource.of[metric.name]], {metric.name: self._thresholds}).findings
+        return Judged(finding, metric)
+
+    def performance(self, metric: Metric, _resource: Measuring) -> Performance | None:
+        """What is not known is left out: Icinga takes no U for a value."""
+        if metric.value is None:
+            return None
+        ranges = (self._thresholds.warning, self._thresholds.critical)
+        return Performance(metric.name, decimal(metric.value), metric.uom, *ranges, metric.min)
+
+
+class WorstFirst(Results):  # type: ignore[misc]  # nagiosplugin has no types
+    """Results as ``Level`` ranks them: nagiosplugin itself holds UNKNOWN for worse than CRITICAL."""
+
+    def __iter__(self) -> Iterator[Judged]:
+        return iter(sorted(self.results, key=lambda result: -_LEVEL[result.state]))
+
+    @property
+    def most_significant_state(self) -> ServiceState:
+        """Raises ``ValueError`` without results, as nagiosplugin expects."""
+        return max(self.by_state, key=lambda state: _LEVEL[state])
+
+
+def decimal(value: float) -> str:
+    """To the millisecond, and never with an exponent, which no reader of performance data knows."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")

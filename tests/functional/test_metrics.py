@@ -1,0 +1,39 @@
+"""The golden metrics before the judges that read them in earnest, and what they cost who wants none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "unit" / "data"
+GOLDEN = sorted(DATA.glob("*_metrics.prom"))
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_promtool_finds_nothing_to_say_of_the_metrics(golden: Path) -> None:
+    text = golden.read_text(encoding="utf-8")
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_family_is_in_two_files() -> None:
+    """node_exporter puts them together: two help texts of one family, and it refuses it."""
+    families = [
+        line.split()[2]
+        for golden in GOLDEN
+        for line in golden.read_text(encoding="utf-8").splitlines()
+        if line.startswith("# TYPE ")
+    ]
+    assert families
+    assert len(families) == len(set(families))
+
+
+@pytest.mark.parametrize(
+    "command", ["plimsoll_probes.cli.run", "plimsoll_agent.cli.passes", "plimsoll_agent.textfile"]
+)
+def test_a_command_that_writes_no_metrics_does_not_load_the_library(command: str) -> None:
+    code = f"import sys, {command}; sys.exit('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
