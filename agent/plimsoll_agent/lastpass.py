@@ -15,6 +15,7 @@ from plimsoll_agent.changes import BY_OTHERS
 from plimsoll_agent.decide import Wants
 from plimsoll_agent.disk import Disk, DiskName
 from plimsoll_agent.holds import standing_holds
+from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
@@ -163,6 +164,7 @@ class Setting:
 def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
     """The last pass after one that went over the whole node."""
     disks = _disks(before, report, setting.boot)
+    overlooked = (*report.overlooked, *_hung(report))
     grade = _grade(report, setting)
     corrected = Counter(outcome.disk.volume_type or "" for outcome in report.outcomes if _puts_back(outcome))
     totals = _added(
@@ -186,8 +188,8 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         phases=report.phases,
         interval=median(seconds) if seconds else None,
         disks=disks,
-        overlooked=report.overlooked,
-        guests=report.guests - len(report.overlooked),
+        overlooked=overlooked,
+        guests=report.guests - len(overlooked),
         notes=report.notes,
         paused=report.paused,
         braked=None if report.braked is None else report.braked.edition,
@@ -235,8 +237,7 @@ def _added(before: Totals, grade: Grade, outcomes: Mapping[Kind, int], corrected
     return Totals(
         Counter(before.passes) + Counter([grade]),
         Counter(before.outcomes) + Counter(outcomes),
-        # A type of which nothing was ever put back is there with 0: Prometheus sees an increase from there on.
-        {name: before.corrected.get(name, 0) + corrected.get(name, 0) for name in {*before.corrected, *corrected}},
+        Counter(before.corrected) + Counter(corrected),
     )
 
 
@@ -261,6 +262,18 @@ def _sources(report: PassReport, setting: Setting) -> dict[str, bool]:
     return sources
 
 
+def _hung(report: PassReport) -> tuple[Overlooked, ...]:
+    """Guests that libvirt lists, whose QEMU does not answer."""
+    hung = {
+        outcome.disk.guest.uuid: Overlooked(
+            GuestRef(outcome.disk.guest.uuid, outcome.disk.guest.name), outcome.result.reason
+        )
+        for outcome in report.outcomes
+        if outcome.result.kind is Kind.NOT_KNOWN and outcome.result.reason.code is Code.UNANSWERED
+    }
+    return tuple(hung.values())
+
+
 def _puts_back(outcome: Outcome) -> bool:
     change = outcome.change
     return outcome.result.kind is Kind.CHANGED and change is not None and change.cause in BY_OTHERS
@@ -274,19 +287,16 @@ def _disks(before: LastPass | None, report: PassReport, boot: str) -> tuple[Last
 
 
 def _disk(outcome: Outcome, before: LastDisk | None, usage: Usage) -> LastDisk:
-    disk, wanted, change, kind = outcome.disk, outcome.decision.wanted, outcome.change, outcome.result.kind
-    in_force = change.after if change is not None and kind is Kind.CHANGED else disk.in_force
-    known = isinstance(in_force, Limits) and kind is not Kind.NOT_KNOWN
-    # What was used is held against what was in force meanwhile, not against what this pass has put there.
-    rates, then = usage.rates, disk.in_force
+    disk, wanted, in_force = outcome.disk, outcome.decision.wanted, outcome.disk.in_force
+    rates, then = usage.rates, usage.disk.in_force
     return LastDisk(
         named=disk.named,
         volume_type=disk.volume_type,
         flavor=disk.guest.flavor,
         cluster=disk.cluster,
-        kind=kind,
+        kind=outcome.result.kind,
         reason=outcome.result.reason,
-        in_force=in_force if known and isinstance(in_force, Limits) else None,
+        in_force=in_force if isinstance(in_force, Limits) else None,
         wanted=wanted.limits if isinstance(wanted, Wants) else None,
         drifted=disk.drifted,
         corrected=(0 if before is None else before.corrected) + _puts_back(outcome),
@@ -304,7 +314,7 @@ def _usages(known: Mapping[str, LastDisk], report: PassReport) -> dict[str, Usag
     """What the disks did since the reading before, by ``Disk.key``."""
     of_guest: dict[str, list[Disk]] = {}
     for outcome in report.outcomes:
-        of_guest.setdefault(outcome.disk.guest.uuid, []).append(outcome.disk)
+        of_guest.setdefault(outcome.disk.guest.uuid, []).append(_meanwhile(outcome))
     usages: dict[str, Usage] = {}
     for disks in of_guest.values():
         last = [
@@ -315,3 +325,8 @@ def _usages(known: Mapping[str, LastDisk], report: PassReport) -> dict[str, Usag
         read = {disk.target: report.readings[disk.key] for disk in disks if disk.key in report.readings}
         usages |= {usage.disk.key: usage for usage in follow(last, disks, read)}
     return usages
+
+
+def _meanwhile(outcome: Outcome) -> Disk:
+    """With what was in force up to this pass: what was used is not held against what the pass has put there."""
+    return outcome.disk if outcome.change is None else replace(outcome.disk, in_force=outcome.change.before)

@@ -28,26 +28,48 @@ class Measure:
     warning: str
     critical: str
     what: str
+    """What is measured: "seconds since …", "disks whose …"."""
+    wrong: str
+    """What is the matter, in words that a span of time or names come after: "no pass for", "change failed"."""
     missing: Level = Level.OK
     """What it is where the figure is not known."""
 
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("pass_age", "agent", "s", "900", "1800", "seconds since the last pass over all guests", Level.CRITICAL),
-    Measure("good_pass_age", "agent", "s", "3600", "", "seconds since one that left nothing undone", Level.WARNING),
-    Measure("pass_seconds", "agent", "s", "240", "", "seconds that the last pass took"),
-    Measure("sources_down", "agent", "", "", "0", "sources that did not answer: libvirt, rules, record, catalogue"),
-    Measure("catalogue_age", "agent", "s", "7200", "86400", "seconds since Cinder said what counts", Level.CRITICAL),
-    Measure("paused", "agent", "", "0", "", "1 while a pause file stops all writes"),
-    Measure("braked", "agent", "", "0", "", "disks whose change waits for plimsoll approve"),
-    Measure("unlimited", "limits", "", "0", "", "disks without any limit though one is wanted"),
-    Measure("behind", "limits", "", "0", "", "disks whose change waits, or is planned while the mode is observe"),
-    Measure("failed", "limits", "", "", "0", "disks whose change failed"),
-    Measure("not_known", "limits", "", "0", "", "disks of which nobody knows what is in force"),
-    Measure("silent_guests", "limits", "", "0", "", "guests that do not let themselves be looked at"),
-    Measure("probe_late", "probe", "", "0", "", "probes that were due twice and not made"),
-    Measure("probe_broken", "probe", "", "", "0", "probes whose newest verdict is short, over-limit or slow"),
-    Measure("probe_failed", "probe", "", "0", "", "probes whose newest run failed"),
+    Measure("pass_age", "agent", "s", "900", "1800", "seconds since the last pass over all guests",
+            "no pass over all guests for", Level.UNKNOWN),
+    Measure("good_pass_age", "agent", "s", "3600", "", "seconds since one that left nothing undone",
+            "no pass that left nothing undone for", Level.WARNING),
+    Measure("pass_seconds", "agent", "s", "240", "", "seconds that the last pass took",
+            "the last pass took"),
+    Measure("sources_down", "agent", "", "", "0", "sources that did not answer: libvirt, rules, record, catalogue",
+            "no good answer of"),
+    Measure("catalogue_age", "agent", "s", "7200", "86400", "seconds since Cinder said what counts",
+            "no word of Cinder for", Level.CRITICAL),
+    Measure("paused", "agent", "", "0", "", "1 while a pause file stops all writes",
+            "no limit is written"),
+    Measure("braked", "agent", "", "0", "", "disks whose change waits for plimsoll approve",
+            "waits for an approval"),
+    Measure("looked_age", "limits", "s", "1800", "", "seconds since the disks were looked at",
+            "the disks were not looked at for", Level.UNKNOWN),
+    Measure("unlimited", "limits", "", "0", "", "disks without any limit though one is wanted",
+            "no limit though one is wanted"),
+    Measure("behind", "limits", "", "0", "", "disks whose change waits, or is planned while the mode is observe",
+            "not yet as wanted"),
+    Measure("failed", "limits", "", "", "0", "disks whose change failed",
+            "change failed"),
+    Measure("not_known", "limits", "", "0", "", "disks of which nobody knows what is in force",
+            "not known what is in force"),
+    Measure("silent_guests", "limits", "", "0", "", "guests that do not let themselves be looked at",
+            "cannot be looked at"),
+    Measure("at_wall", "limits", "", "", "", "disks that a limit held back, on average between the last two passes",
+            "held back by a limit"),
+    Measure("probe_late", "probe", "", "0", "", "probes that were due twice and not made",
+            "probe late"),
+    Measure("probe_broken", "probe", "", "", "0", "probes whose newest verdict is short, over-limit or slow",
+            "promise broken"),
+    Measure("probe_failed", "probe", "", "0", "", "probes whose newest run failed",
+            "probe failed"),
 )  # fmt: skip
 
 

@@ -92,7 +92,9 @@ def _look(
         look = _look_at(hypervisor, guest, sized)
         moving = any(isinstance(each.in_force, Unknown) for each in look.disks)
         # One that is on the move, or does not answer well, is left in peace: no limit hangs on its counters.
-        return look if clock is None or look.hung or moving or not look.disks else _counted(hypervisor, guest, look, clock)
+        if clock is None or look.hung or moving or not look.disks:
+            return look
+        return _counted(hypervisor, guest, look, clock)
     except Exception as error:  # tenants write into definitions: what nobody foresaw costs this guest only
         return _Look(trouble=reason_of(error), hung=is_hung(error))
 

@@ -18,11 +18,14 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Overlooked
 from plimsoll_agent.reason import Reason
 from plimsoll_agent.refreshdir import Calls
+from plimsoll_agent.report import printable
 from plimsoll_agent.state import LAST_PASS, CorruptState, State, StateError
 from plimsoll_agent.usage import Rates, Reading
 
 # A node's thousand disks are some 2 MiB; whoever makes it larger than this means harm.
 _MOST_BYTES = 64 * 2**20
+# What is wrong may be as long as the file.
+_LONGEST_COMPLAINT = 200
 
 
 def load(state: State) -> LastPass | None:
@@ -40,7 +43,8 @@ def load(state: State) -> LastPass | None:
         if version == LAST_PASS.version:
             return _last_pass(value)
     except UNREADABLE as error:
-        raise CorruptState(f"{path}: is corrupt: {type(error).__name__}: {error}") from error
+        why = printable(f"{type(error).__name__}: {error}"[:_LONGEST_COMPLAINT])
+        raise CorruptState(f"{path}: is corrupt: {why}") from error
     raise StateError(
         f"{path}: written by another plimsoll (version {version}, known is {LAST_PASS.version}); the next pass"
         " writes it anew"

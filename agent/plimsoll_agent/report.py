@@ -178,6 +178,8 @@ def note_words(note: Reason) -> str:
 
 def printable(text: str) -> str:
     """Text that somebody else chose, safe to show: control, format and line characters become question marks."""
+    if text.isprintable():  # as nearly all is
+        return text
     return "".join(character if character.isprintable() else "?" for character in text)
 
 

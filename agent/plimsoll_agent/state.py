@@ -97,8 +97,9 @@ PROBES = StateFile(
     "probes.sqlite",
     owner="``probe run``",
     version=3,
-    what="the results of probes, and which were put off",
-    corrupt="set aside as ``probes.sqlite.corrupt``, and begun anew; limits do not depend on it",
+    what="the results of probes, their sums, which were put off, and which guests are chosen",
+    corrupt="set aside as ``probes.sqlite.corrupt``, and begun anew, the metrics' counters too; limits do not depend"
+    " on it",
     missing="begun anew",
 )
 LAST_PASS = StateFile(

@@ -103,6 +103,7 @@ class Node:
         hung: int = 2,
         at_once: int = 1,
         yes: bool = False,
+        clock: Callable[[], float] | None = None,
         tell: Callable[[Outcome], None] | None = None,
     ) -> PassReport:
         """A pass like the commands': all that is remembered comes off the disk, and goes back there."""
@@ -128,6 +129,7 @@ class Node:
             ledger=ledger,
             bounds=Bounds(at_once=at_once, hung_guests=hung),
             caution=self.caution(ledger, look_only=look_only, yes=yes),
+            clock=clock,
             tell=tell or self.told.append,
         )
 

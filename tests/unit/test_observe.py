@@ -332,3 +332,45 @@ def test_a_threaded_look_sees_what_one_after_the_other_sees() -> None:
     guests = [guest(number) for number in range(1, 5)]
     together = observe(TwoAtOnce(*guests), EVERYTHING, sized=lambda _: True, at_once=4, clusters=Clusters())
     assert together == look(FakeHypervisor(*guests), sizes=True)
+
+
+# --- counters
+
+
+def test_counters_are_read_at_the_clocks_time_and_only_when_asked_for() -> None:
+    hypervisor = FakeHypervisor(guest(1), guest(2, "vda"))
+    assert look(hypervisor).readings == {}
+    assert "block_stats" not in hypervisor.calls
+    seen = observe(
+        hypervisor, EVERYTHING, clusters=Clusters(), clock=iter([10.0, 12.0, 20.0, 24.0]).__next__, at_once=1
+    )
+    assert sorted(seen.readings) == sorted(disk.key for disk in seen.disks)
+    assert sorted({reading.at for reading in seen.readings.values()}) == [11.0, 22.0]
+
+
+def test_a_guest_that_hangs_is_not_asked_for_its_counters() -> None:
+    hypervisor = FakeHypervisor(guest(1))
+    hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+    assert observe(hypervisor, EVERYTHING, clusters=Clusters(), clock=lambda: 1.0, at_once=1).readings == {}
+    assert "block_stats" not in hypervisor.calls
+
+
+def test_a_guest_on_the_move_is_not_asked_for_its_counters() -> None:
+    moving = guest(1)
+    moving.movement = Movement.LEAVING
+    hypervisor = FakeHypervisor(moving)
+    observe(hypervisor, EVERYTHING, clusters=Clusters(), clock=lambda: 1.0, at_once=1)
+    assert "block_stats" not in hypervisor.calls
+
+
+def test_a_guest_that_hangs_over_its_counters_counts_as_one_that_hangs() -> None:
+    """The next call to it, a write, would hold one more of libvirtd's workers."""
+    hypervisor = FakeHypervisor(guest(1))
+
+    def hang() -> None:
+        raise Unanswered("QEMU: no answer within 5 s")
+
+    hypervisor.before["block_stats"] = hang
+    seen = observe(hypervisor, EVERYTHING, clusters=Clusters(), clock=lambda: 1.0, at_once=1)
+    assert (seen.readings, seen.hung) == ({}, {UUIDS[1]})
+    assert [disk.in_force for disk in seen.disks] == [LIMITS, LIMITS], "what was told before stays told"

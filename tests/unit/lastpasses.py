@@ -1,0 +1,146 @@
+"""What a last pass over a node came to, as several unit tests start from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from plimsoll_agent.disk import DiskName
+from plimsoll_agent.hypervisor import BlockStats, GuestRef
+from plimsoll_agent.lastpass import Grade, LastCatalogue, LastDisk, LastPass, Totals
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Kind, Overlooked
+from plimsoll_agent.reason import Code, because
+from plimsoll_agent.refreshdir import Calls
+from plimsoll_agent.usage import Rates, Reading
+from tests.unit.node import FSID, uuid_of
+from tests.unit.values import NOON, PROJECT, VOLUME
+
+GOLD = Limits(total_iops_sec=500, total_iops_sec_max=1000, total_iops_sec_max_length=60, total_bytes_sec=104857600)
+BRONZE = Limits(total_iops_sec=250)
+UNTOUCHED = because(Code.UNANSWERED, detail="no answer from QEMU within 5 s")
+
+
+def a_name(number: int = 1, target: str = "vdb", **other: Any) -> DiskName:
+    uuid = uuid_of(number)
+    return DiskName(
+        **{
+            "key": f"{uuid}/{VOLUME}",
+            "guest_uuid": uuid,
+            "guest_name": f"instance-{number:08}",
+            "project": PROJECT,
+            "target": target,
+            "pool": "volumes",
+            "image": f"volume-{VOLUME}",
+            "volume_id": VOLUME,
+        }
+        | other
+    )
+
+
+def a_last_disk(named: DiskName | None = None, **other: Any) -> LastDisk:
+    """A gold one that is right, of which nobody has read the counters."""
+    return LastDisk(
+        **{
+            "named": named or a_name(),
+            "volume_type": "gold",
+            "flavor": "m1.small",
+            "cluster": FSID,
+            "kind": Kind.RIGHT,
+            "reason": because(Code.QOS_SPEC, spec="gold-iops", type="gold"),
+            "in_force": GOLD,
+            "wanted": GOLD,
+            "drifted": False,
+            "corrected": 0,
+            "attachment": f"3:2:volumes/volume-{VOLUME}",
+        }
+        | other
+    )
+
+
+def a_last_pass(*disks: LastDisk, **other: Any) -> LastPass:
+    """A good one that enforced, and ended at noon."""
+    return LastPass(
+        **{
+            "version": "1.2.3",
+            "boot": "b1",
+            "started": NOON - timedelta(seconds=2),
+            "ended": NOON,
+            "grade": Grade.GOOD,
+            "enforcing": True,
+            "looked": NOON - timedelta(seconds=2),
+            "last_good": NOON,
+            "phases": {"observe": 1.25, "decide": 0.0625, "gate": 0.25, "apply": 0.125, "keep": 0.03125},
+            "disks": disks,
+            "guests": len({disk.named.guest_uuid for disk in disks}),
+            "sources": {"libvirt": True, "rules": True, "record": True},
+            "totals": Totals({Grade.GOOD: 1}),
+        }
+        | other
+    )
+
+
+def a_varied_pass(**other: Any) -> LastPass:
+    """One of four disks that has something of everything: what is not known, hostile names, a source that is down."""
+    used = a_last_disk(
+        corrected=2,
+        reading=Reading(7200.5, BlockStats(720000, 11796480000, 480000, 7864320000)),
+        rates=Rates(120.0, 80.5, 1966080.0, 1318912.0, 300.0),
+        shares={"total_iops_sec": 0.401, "total_bytes_sec": 0.03125},
+        allowed={"total_iops_sec": 700.0, "total_bytes_sec": 104892552.5},
+    )
+    hostile = a_last_disk(
+        a_name(2, "vdc", guest_name='in"\\stance\n\x1b[2J# HELP\u202e'),
+        kind=Kind.CHANGED,
+        drifted=True,
+        corrected=1,
+        in_force=BRONZE,
+        wanted=BRONZE,
+        reading=Reading(7200.5, BlockStats(7, 28672, 0, 0)),
+    )
+    own = a_last_disk(
+        a_name(2, "vda", key=f"{uuid_of(2)}/vms/x_disk", pool="vms", image="x_disk", project=None, volume_id=None),
+        volume_type=None,
+        flavor=None,
+        cluster=None,
+        kind=Kind.NOT_KNOWN,
+        reason=UNTOUCHED,
+        in_force=None,
+        wanted=BRONZE,
+    )
+    free = a_last_disk(
+        a_name(3),
+        volume_type="bronze",
+        kind=Kind.FAILED,
+        reason=because(Code.REJECTED, detail="no"),
+        in_force=Limits(),
+        wanted=BRONZE,
+        reading=Reading(7200.5, BlockStats(0, 0, 0, 0)),
+        rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0),
+    )
+    values = {
+        "grade": Grade.PARTIAL,
+        "last_good": NOON - timedelta(minutes=10),
+        "interval": 300.0,
+        "overlooked": (
+            Overlooked(GuestRef(uuid_of(4), "instance-00000004"), UNTOUCHED),
+            Overlooked(GuestRef(uuid_of(5), "instance-00000005"), because(Code.VANISHED, detail="it is gone")),
+        ),
+        "paused": because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance"),
+        "braked": "a1b2c3",
+        "braked_disks": 3,
+        "holds": 1,
+        "sources": {"libvirt": True, "rules": False, "record": True, "catalogue": True},
+        "catalogue": LastCatalogue(NOON - timedelta(minutes=15), "openstack", 7200),
+        "calls": Calls(20, 1, {"cinder": 40, "nova": 8}),
+        "busy": 4,
+        "totals": Totals(
+            {Grade.GOOD: 10, Grade.PARTIAL: 2},
+            {Kind.RIGHT: 41, Kind.CHANGED: 4, Kind.FAILED: 1, Kind.NOT_KNOWN: 2},
+            {"gold": 3, "silver": 1},
+        ),
+        "notes": (because(Code.NO_RESULTS, detail="disk full"),),
+        "trouble": "/etc/plimsoll/rules.yaml:14: no\nThe pass ran on the last good rules.",
+    }
+    return replace(a_last_pass(used, hostile, own, free), **(values | other))
