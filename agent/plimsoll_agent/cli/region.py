@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 from cliff import lister, show
 
-from plimsoll_agent import region, region_words, regiondisks, regionprobes, spans
+from plimsoll_agent import region, region_views, region_words, regiondisks, regionprobes, spans
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.formats import PlainTable, Shown
+from plimsoll_agent.cli.formats import PlainTable
 from plimsoll_agent.config import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.measures import Level
-from plimsoll_agent.promql import Answers, Selection
+from plimsoll_agent.promql import Answers, NodeKey, Selection, key_of
 from plimsoll_agent.regiondisks import RegionDisk
 from plimsoll_agent.regionprobes import QUANTILES, By, Row
 from plimsoll_agent.report import printable
@@ -30,6 +30,7 @@ _SHORT = 8
 """Characters that remain of an id where the terminal is narrow."""
 _WIDE = 10**6
 Item = TypeVar("Item")
+Words = Callable[[str], str]
 
 
 class RegionCommand(LocalCommand):
@@ -40,8 +41,8 @@ class RegionCommand(LocalCommand):
         parser.add_argument(
             "--prometheus",
             metavar="URL",
-            help="ask this Prometheus instead of the one in the settings; the token of the settings goes along only if"
-            " it is the same host and port, or the settings name none",
+            help="ask this Prometheus instead of the one in the settings; their token goes along only where it is the"
+            " same host and port, or the settings name none",
         )
         parser.add_argument("--region", metavar="NAME", help="only this region, by Prometheus' label of that name")
         parser.add_argument(
@@ -49,7 +50,7 @@ class RegionCommand(LocalCommand):
             metavar="NODE",
             action="append",
             default=[],
-            help="only this node, by its name or as Prometheus has it (the label instance); may be given more than once",
+            help="only this node, by its name or as Prometheus has it (instance); may be given more than once",
         )
         return parser
 
@@ -77,6 +78,18 @@ class RegionCommand(LocalCommand):
             self.app.stderr.write(f"{warning}\n")
             self.status = 1
 
+    def partly(self, aggregates: Iterable[NodeKey], *, several: bool) -> None:
+        """Tell of whom nothing can be listed one by one."""
+        for line in region_words.aggregate_lines(sorted(aggregates), regions=several):
+            self.app.stderr.write(f"{line}\n")
+
+    def summed(self, what: str) -> Rejected:
+        """That there is nothing to list."""
+        return Rejected(
+            f"{self._name}: single {what} are not known, the nodes keep sums only ([metrics] detail = aggregate); see"
+            " plimsoll region status, or plimsoll disk list and probe list on a node"
+        )
+
     def nothing(self, selection: Selection) -> Rejected:
         """That Prometheus knows nothing of what was asked for."""
         of = [f"region {selection.region}"] if selection.region is not None else []
@@ -84,8 +97,8 @@ class RegionCommand(LocalCommand):
         asked = f" of {', '.join(of)}" if of else ""
         return Rejected(
             printable(
-                f"{self._name}: has no metrics of plimsoll{asked}; see that [metrics] textfile_dir is set on the nodes,"
-                " that node_exporter reads it, and that this Prometheus scrapes that"
+                f"{self._name}: has no metrics of plimsoll{asked}; set [metrics] textfile_dir on the nodes, and let"
+                " node_exporter read it and this Prometheus scrape that"
             )
         )
 
@@ -95,7 +108,7 @@ def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSett
     if not url:
         if not settings.url:
             raise ConfigError(
-                "[prometheus] url: is not set, so nobody can be asked about the region; set it, or give --prometheus URL"
+                "[prometheus] url: is not set, so nobody can be asked; set it, or give --prometheus URL"
             )
         return settings
     # A token is for whom it was meant.
@@ -135,11 +148,9 @@ class RegionStatus(RegionCommand, show.ShowOne):
         if parsed_args.formatter == "table":
             facts = region_words.status_facts(self._found)
             return tuple(facts), tuple(facts.values())
-        data = region_words.status_data(self._found)
+        data = region_views.status_data(self._found)
         if parsed_args.formatter == "csv":  # a cell holds no objects
-            data = {
-                name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in data.items()
-            }
+            data = {name: json.dumps(one) if isinstance(one, dict | list) else one for name, one in data.items()}
         return tuple(data), tuple(data.values())
 
     def produce_output(
@@ -208,11 +219,10 @@ class _RegionList(RegionCommand, lister.Lister):
         return 0
 
 
-def _fitting(items: Sequence[Item], cells: Callable[[Item, Callable[[str], str]], Sequence[Shown]]) -> list[Any]:
-    """Rows with whole ids where the terminal has room, else with their beginnings; programs get them whole."""
+def _fitting(items: Sequence[Item], cells: Callable[[Item, Words], Sequence[str]]) -> list[Sequence[str]]:
+    """Rows with whole ids where the terminal has room for them, else with their beginnings."""
     rows = [cells(item, printable) for item in items]
-    columns = zip(*([shown.human_readable() for shown in row] for row in rows), strict=True)
-    width = sum(max(map(len, column)) + 2 for column in columns)
+    width = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
     if width <= shutil.get_terminal_size((_WIDE, 24)).columns:
         return rows
     return [cells(item, _beginning) for item in items]
@@ -223,7 +233,6 @@ def _beginning(id_: str) -> str:
     return text if len(text) <= _SHORT + 1 else f"{text[:_SHORT]}…"
 
 
-DISK_COLUMNS = ("guest", "disk", "node", "type", "volume", "project", "iops", "bytes_sec", "used", "state")
 _BY_LABEL: Mapping[str, Callable[[RegionDisk], str]] = {
     "node": lambda disk: disk.node[1],
     "type": lambda disk: disk.facts["volume_type"],
@@ -232,15 +241,14 @@ _BY_LABEL: Mapping[str, Callable[[RegionDisk], str]] = {
 _BY_NUMBER: Mapping[str, Callable[[RegionDisk], float]] = {
     "used": lambda disk: disk.share or 0.0,
     "iops": lambda disk: disk.operations or 0.0,
-    "bytes_sec": lambda disk: disk.bytes or 0.0,
 }
 
 
 class RegionDisks(_RegionList):
     """List the disks of the region without a limit though one is wanted, not as wanted, or at the wall.
 
-    At the wall is a disk that used 95 % of a limit or more, on average between its node's last two passes; iops and
-    bytes_sec are such averages too. The worst come first: unlimited, failed, not known, waiting, planned, at the
+    At the wall is a disk that used 95 % of a limit or more, on average between its node's last two passes; iops is
+    such an average too. The worst come first: unlimited, failed, not known, waiting, planned, at the
     wall, and among these those that do the most.
 
     Exit status: 0, 1 trouble, 64 usage.
@@ -271,13 +279,20 @@ class RegionDisks(_RegionList):
         found = regiondisks.found(answers, states, most)
         if not answers["nodes"]:
             raise self.nothing(selection)
+        aggregates = regiondisks.aggregates(answers)
+        if aggregates >= {key_of(series) for series in answers["nodes"]}:
+            raise self.summed("disks")
         facts = self.ask(prometheus, regiondisks.fact_questions(selection, found)) if found else {}
         disks = _sorted(regiondisks.disks(facts, found) if found else [], parsed_args.sort)
         self.warned(prometheus)
-        aggregates = region_words.aggregate_lines(sorted(regiondisks.aggregates(answers)))
-        self.closing = (region_words.disks_sum(numbers, len(disks)), *aggregates)
-        cells = partial(_disk_cells, now=prometheus.now(), settings=settings)
-        return DISK_COLUMNS, _fitting(disks, cells)
+        several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
+        self.partly(aggregates, several=several)
+        self.closing = (region_words.disks_sum(numbers, len(disks), everything=not aggregates),)
+        if parsed_args.formatter != "table":
+            return region_views.DISK_COLUMNS, [region_views.disk_cells(disk) for disk in disks]
+        columns = ("guest", "disk", "node", "type", "volume", "project", "iops", "used", "state")
+        cells = partial(_disk_cells, now=prometheus.now(), settings=settings, several=several)
+        return (*(["region"] if several else []), *columns), _fitting(disks, cells)
 
 
 def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
@@ -287,29 +302,30 @@ def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
 
 
 def _disk_cells(
-    disk: RegionDisk, shortened: Callable[[str], str], *, now: float, settings: Settings
-) -> Sequence[Shown]:
+    disk: RegionDisk, shortened: Words, *, now: float, settings: Settings, several: bool
+) -> Sequence[str]:
     facts, nothing = disk.facts, region_words.NOT_KNOWN
     return (
-        Shown({"name": disk.domain, "uuid": disk.uuid}, printable(disk.domain)),
-        Shown(disk.target, printable(disk.target)),
-        Shown(disk.node[1], printable(disk.node[1])),
-        Shown(facts["volume_type"] or None, printable(facts["volume_type"]) or nothing),
-        Shown(facts["volume"] or None, shortened(facts["volume"]) or "(own disk)"),
-        Shown(facts["project"] or None, shortened(facts["project"]) or nothing),
-        Shown(disk.operations, region_words.rate_words(disk.operations)),
-        Shown(disk.bytes, region_words.bytes_words(disk.bytes)),
-        Shown({} if disk.wall is None else {disk.wall: disk.share}, region_words.share_words(disk)),
-        Shown(list(disk.states), region_words.disk_state(disk, now, settings.health)),
+        *([region_words.name_or_none(disk.node[0])] if several else []),
+        printable(disk.domain),
+        printable(disk.target),
+        printable(disk.node[1]),
+        printable(facts["volume_type"]) or nothing,
+        shortened(facts["volume"]) or "(own disk)",
+        shortened(facts["project"]) or nothing,
+        region_words.rate_words(disk.operations),
+        region_words.share_words(disk),
+        region_words.disk_state(disk, now, settings.health),
     )
 
 
 class RegionProbes(_RegionList):
     """List what probes found in the region, and which promises are broken: by type, project, node or guest.
 
-    Runs, the part of them that kept the promise, and percentiles are those of the last day, or of --since. Percentiles
-    come from all latencies of a row together. Guests, broken (their newest verdict), late (due twice, and not
-    probed) and put off are as it is now. The worst come first.
+    Runs, the part of them that kept the promise, and percentiles are those of the last day, or of --since; the
+    percentiles come from all latencies of a row together. The numbers of guests that are probed, whose newest verdict
+    breaks a promise, that are late (due twice, and not probed) and that were put off are as it is now. The worst come
+    first.
 
     Exit status: 0, 1 trouble, 64 usage.
     """
@@ -329,12 +345,23 @@ class RegionProbes(_RegionList):
         settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), By(parsed_args.by)
         prometheus = self.connected(parsed_args, settings)
         answers = self.ask(prometheus, regionprobes.questions(selection, by, _window(parsed_args.since)))
-        rows = regionprobes.rows(answers, by, prometheus.now())
+        if not answers["nodes"]:
+            raise self.nothing(selection)
+        rows = regionprobes.rows(answers, by, selection, prometheus.now())
+        aggregates = regionprobes.aggregates(answers)
+        if not answers["known"] and aggregates and (by in (By.PROJECT, By.GUEST) or selection.projects):
+            raise self.summed("guests")
         self.warned(prometheus)
         listed = rows[: parsed_args.limit or None]
-        aggregates = region_words.aggregate_lines(sorted(regionprobes.aggregates(answers)))
-        self.closing = (region_words.probes_sum(rows, len(listed)), *aggregates)
-        return _probe_columns(by), _fitting(listed, partial(_probe_cells, by=by))
+        several = len({row.labels["region"] for row in rows}) > 1
+        self.partly(aggregates, several=several)
+        self.closing = (region_words.probes_sum(rows, len(listed)),)
+        if parsed_args.formatter != "table":
+            return region_views.row_columns(by), [region_views.row_cells(row) for row in listed]
+        counts = () if by is By.GUEST else ("guests",)
+        columns = (*_NAMES[by], "runs", "kept", *region_words.QUANTILE_HEADS, *counts, "broken", "late", "put_off")
+        cells = partial(_probe_cells, by=by, several=several)
+        return (*(["region"] if several else []), *columns), _fitting(listed, cells)
 
 
 def _window(since: str) -> str:
@@ -348,29 +375,24 @@ def _window(since: str) -> str:
 _NAMES = {By.TYPE: ("type",), By.PROJECT: ("project",), By.NODE: ("node",), By.GUEST: ("guest", "node")}
 
 
-def _probe_columns(by: By) -> tuple[str, ...]:
-    counts = () if by is By.GUEST else ("guests",)
-    return ("region", *_NAMES[by], "runs", "kept", *QUANTILES, *counts, "broken", "late", "put_off")
-
-
-def _probe_cells(row: Row, shortened: Callable[[str], str], *, by: By) -> Sequence[Shown]:
-    labels, count = row.labels, region_words.count_words
-    runs = {verdict: round(number) for verdict, number in row.runs.items() if round(number)}
-    names = {
-        By.TYPE: lambda: [Shown(labels["volume_type"], region_words.name_or_none(labels["volume_type"]))],
-        By.PROJECT: lambda: [Shown(labels["project"], shortened(labels["project"]) or "(none)")],
-        By.NODE: lambda: [Shown(labels["instance"], printable(labels["instance"]))],
-        By.GUEST: lambda: [
-            Shown({"name": labels["domain"], "uuid": labels["uuid"]}, printable(labels["domain"]) or "(not told)"),
-            Shown(labels["instance"], printable(labels["instance"])),
-        ],
-    }[by]()
+def _probe_cells(row: Row, shortened: Words, *, by: By, several: bool) -> Sequence[str]:
+    count = region_words.count_words
+    labels = {name: region_words.NOT_KNOWN if value is None else value for name, value in row.labels.items()}
+    match by:
+        case By.TYPE:
+            names = [region_words.name_or_none(labels["volume_type"])]
+        case By.PROJECT:
+            names = [shortened(labels["project"]) or "(none)"]
+        case By.NODE:
+            names = [printable(labels["instance"])]
+        case By.GUEST:
+            names = [printable(labels["domain"]) or "(not told)", printable(labels["instance"])]
     numbers = (row.guests, row.broken, row.late, row.put_off)
     return (
-        Shown(labels["region"], region_words.name_or_none(labels["region"])),
+        *([region_words.name_or_none(labels["region"])] if several else []),
         *names,
-        Shown(runs, str(sum(runs.values()))),
-        Shown(row.kept, region_words.percent(row.kept)),
-        *(Shown(row.quantiles[name], region_words.seconds_words(row.quantiles[name])) for name in QUANTILES),
-        *(Shown(number, count(number)) for number in numbers[1 if by is By.GUEST else 0 :]),
+        count(sum(row.runs.values())),
+        region_words.percent(row.kept),
+        *(region_words.seconds_words(row.quantiles[name]) for name in QUANTILES),
+        *(count(number) for number in numbers[1 if by is By.GUEST else 0 :]),
     )

@@ -1,0 +1,299 @@
+"""A Prometheus that is not there, refuses, lies or dawdles, and whom its token is sent to."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from plimsoll_agent.adapters.prometheus import Prometheus
+from plimsoll_agent.cli.region import RegionStatus
+from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Unreachable
+from tests.functional.cloudserver import Answering
+from tests.functional.test_prometheus_api import ran
+from tests.functional.webserver import certificate
+
+TOKEN = "s3cret-token"
+CLOCK = 1_700_000_000.25
+
+
+@dataclass
+class Told:
+    """What the server is to say, and what it was asked."""
+
+    url: str = ""
+    ca: Path | None = None
+    say: Callable[[Handler], None] | None = None
+    asked: list[dict[str, str]] = field(default_factory=list)
+    authorized: list[str | None] = field(default_factory=list)
+
+
+class Handler(Answering):
+    """As Prometheus answers: the time, and one series with what it was asked."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing on stderr."""
+
+    def do_POST(self) -> None:  # noqa: N802  # as http.server calls it
+        told: Told = self.server.told  # type: ignore[attr-defined]
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        asked = {name: values[0] for name, values in form.items()}
+        told.asked.append(asked)
+        told.authorized.append(self.headers.get("Authorization"))
+        if told.say is not None:
+            told.say(self)
+        elif asked["query"] == "time()":
+            self.good({"resultType": "scalar", "result": [CLOCK, str(CLOCK)]})
+        else:
+            self.good({"resultType": "vector", "result": [{"metric": {"a": "b"}, "value": [CLOCK, "1.5"]}]})
+
+    def good(self, data: object, **more: object) -> None:
+        self.say(200, json.dumps({"status": "success", "data": data, **more}).encode())
+
+
+@contextmanager
+def serving(directory: Path, *, tls: bool = False) -> Iterator[Told]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told = Told(f"http{'s' if tls else ''}://127.0.0.1:{server.server_address[1]}")
+    if tls:
+        told.ca = certificate(directory)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(told.ca)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.told = told  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Told]:
+    with serving(tmp_path) as told:
+        yield told
+
+
+def asking(told: Told, token: Path | None = None, ca: Path | None = None, deadline: float = 5) -> Prometheus:
+    return Prometheus(told.url, token_file=token, ca_file=ca, deadline=deadline)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    return file
+
+
+def test_all_queries_are_of_one_moment_by_the_clock_of_prometheus(told: Told) -> None:
+    prometheus = asking(told)
+    for _ in range(2):
+        assert [(series.labels, series.value) for series in prometheus.query("up")] == [({"a": "b"}, 1.5)]
+    assert prometheus.now() == CLOCK
+    assert [asked["query"] for asked in told.asked] == ["time()", "up", "up"]
+    assert {asked["time"] for asked in told.asked[1:]} == {f"{CLOCK:.3f}"}
+    assert all(0 < float(asked["timeout"]) <= 5 for asked in told.asked)
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------
+
+
+def page(status: int, content: bytes = b"<html>no</html>", **headers: str) -> Callable[[Handler], None]:
+    return lambda handler: handler.say(status, content, headers)
+
+
+def error(status: int, kind: str, words: str) -> Callable[[Handler], None]:
+    content = json.dumps({"status": "error", "errorType": kind, "error": words}).encode()
+    return page(status, content)
+
+
+def cut_off(handler: Handler) -> None:
+    handler.say(200, b'{"status": "succ', length=4000)
+
+
+@pytest.mark.parametrize(
+    ("say", "kind", "words"),
+    [
+        (page(401), Rejected, "does not let in us without a token (401); correct [prometheus] token_file"),
+        (page(403), Rejected, "(403)"),
+        (page(404), Rejected, "is no Prometheus; look there"),
+        (page(302, Location="https://login.example/?secret"), Rejected, "sends us elsewhere (302)"),
+        (page(503), Unreachable, "is in trouble (503); try again later"),
+        (error(503, "unavailable", "TSDB not ready\x1b[2J"), Unreachable, "(503): TSDB not ready?[2J; try"),
+        (error(503, "timeout", "query timed out"), Unanswered, "no answer within 5 s"),
+        (error(422, "execution", "too many samples"), Rejected, "cannot answer (422): too many samples"),
+        (page(429), Unreachable, "is in trouble (429)"),
+        (page(200), Rejected, "not what a Prometheus answers"),
+        (page(200, b"[]"), Rejected, "not what a Prometheus answers"),
+        (page(200, b"[" * 100_000), Rejected, "not what a Prometheus answers"),
+        (page(200, b'{"status": "success", "data": []}'), Rejected, "not what a Prometheus answers"),
+        (cut_off, Unreachable, "the answer was cut off"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_that_says_where(
+    told: Told, say: Callable[[Handler], None], kind: type[PlimsollError], words: str
+) -> None:
+    told.say = say
+    with pytest.raises(kind) as raised:
+        asking(told).query("up")
+    assert words in str(raised.value)
+    assert str(raised.value).startswith(told.url)
+    assert str(raised.value).isprintable()
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"resultType": "vector", "result": [{"metric": {}, "value": [0, "word"]}]},
+        {"resultType": "vector", "result": [{"metric": {}, "value": [0, None]}]},
+        {"resultType": "vector", "result": [{"metric": {"a": 1}, "value": [0, "1"]}]},
+        {"resultType": "vector", "result": [{"metric": [], "value": [0, "1"]}]},
+        {"resultType": "matrix", "result": [{"metric": {}, "values": [[0, "1"]]}]},
+        {"resultType": "vector", "result": 7},
+        {"resultType": "vector"},
+        {"resultType": "string", "result": [0, "word"]},
+    ],
+)
+def test_answers_of_another_shape_are_refused(told: Told, data: object) -> None:
+    prometheus = asking(told)
+    prometheus.now()
+    told.say = lambda handler: handler.good(data)
+    with pytest.raises(Rejected, match="not what a Prometheus answers"):
+        prometheus.query("up")
+
+
+def test_one_that_is_not_there_is_said_with_what_to_do(told: Told) -> None:
+    gone = Prometheus("http://127.0.0.1:1", token_file=None, ca_file=None, deadline=5)
+    with pytest.raises(Unreachable, match=r"^http://127.0.0.1:1: connection refused; .*--prometheus URL$"):
+        gone.now()
+
+
+def test_the_deadline_is_for_all_queries_together_even_if_bytes_keep_coming(told: Told) -> None:
+    def drip(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000000")
+        handler.end_headers()
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            time.sleep(0.05)
+
+    prometheus = asking(told, deadline=0.6)
+    prometheus.now()
+    told.say = drip
+    began = time.monotonic()
+    for _ in range(2):
+        with pytest.raises(Unanswered, match=r"no answer within 0.6 s; .*\[prometheus\] deadline"):
+            prometheus.query("up")
+    assert time.monotonic() - began < 1.5
+
+
+def test_queries_that_each_are_in_time_do_not_add_up_beyond_the_deadline(told: Told) -> None:
+    prometheus = asking(told, deadline=1)
+    prometheus.now()
+
+    def slowly(handler: Handler) -> None:
+        time.sleep(0.3)
+        handler.good({"resultType": "vector", "result": []})
+
+    told.say = slowly
+    began = time.monotonic()
+    with pytest.raises(Unanswered):
+        for _ in range(10):
+            prometheus.query("up")
+    assert time.monotonic() - began < 1.4
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plimsoll_agent.adapters.prometheus._MOST_BYTES", 10_000)
+    told.say = page(200, b" " * 200_000)
+    with pytest.raises(Rejected, match="longer than 10000 bytes"):
+        asking(told).now()
+
+
+def test_an_answer_that_is_not_whole_is_shown_and_ends_with_1(told: Told, tmp_path: Path) -> None:
+    def partly(handler: Handler) -> None:
+        if told.asked[-1]["query"] == "time()":
+            return handler.good({"resultType": "scalar", "result": [CLOCK, str(CLOCK)]})
+        of = {"region": "r1", "instance": "n1"}
+        row = {"metric": of, "value": [CLOCK, str(CLOCK - 60)]}
+        return handler.good({"resultType": "vector", "result": [row]}, warnings=["store gone\x1b[2J"])
+
+    told.say = partly
+    done = ran(RegionStatus, tmp_path, "--prometheus", told.url)
+    assert done.status == 1
+    assert done.err == f"{told.url}: the answer is not whole: store gone?[2J\n"
+    assert "nodes        1" in done.out
+
+
+# --- whom the token goes to ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [(f"{TOKEN}\n", f"Bearer {TOKEN}"), ("Basic dTpw", "Basic dTpw"), (f" {TOKEN} ", f"Bearer {TOKEN}")],
+)
+def test_the_token_of_the_file_is_sent(told: Told, token: Path, written: str, sent: str) -> None:
+    token.write_text(written)
+    asking(told, token).now()
+    assert told.authorized == [sent]
+
+
+def test_the_token_goes_over_tls_to_whom_the_ca_file_trusts(tmp_path: Path, token: Path) -> None:
+    with serving(tmp_path, tls=True) as told:
+        asking(told, token, told.ca).now()
+        assert told.authorized == [f"Bearer {TOKEN}"]
+        with pytest.raises(Unreachable, match="its certificate is not trusted"):
+            asking(told, token).now()
+        assert len(told.authorized) == 1
+
+
+def test_the_token_does_not_follow_to_where_the_server_sends_us(told: Told, token: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with serving(tmp_path / "other") as other:
+        told.say = page(307, Location=f"{other.url}/api/v1/query")
+        with pytest.raises(Rejected) as raised:
+            asking(told, token).now()
+        assert other.authorized == []
+        assert TOKEN not in str(raised.value)
+
+
+def test_no_password_is_taken_from_the_home_directory(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login root password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    asking(told).now()
+    assert told.authorized == [None]
+
+
+def test_what_goes_to_this_host_goes_through_no_proxy(
+    told: Told, token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    asking(told, token).now()
+    assert told.authorized == [f"Bearer {TOKEN}"]
+
+
+def test_the_token_of_the_settings_is_not_for_another_prometheus(told: Told, token: Path, tmp_path: Path) -> None:
+    settings = f"url = http://localhost:1\ntoken_file = {token}"
+    ran(RegionStatus, tmp_path, "--prometheus", told.url, settings=settings)
+    assert set(told.authorized) == {None}
+    told.authorized.clear()
+    ran(RegionStatus, tmp_path, "--prometheus", f"{told.url}/", settings=f"url = {told.url}\ntoken_file = {token}")
+    assert set(told.authorized) == {f"Bearer {TOKEN}"}
+    told.authorized.clear()
+    ran(RegionStatus, tmp_path, "--prometheus", told.url, settings=f"token_file = {token}")
+    assert set(told.authorized) == {f"Bearer {TOKEN}"}

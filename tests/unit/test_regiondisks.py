@@ -1,0 +1,80 @@
+"""The disks of the region: which come first, and what is put together of each."""
+
+from __future__ import annotations
+
+from plimsoll_agent import regiondisks
+from plimsoll_agent.promql import Selection, Series
+from plimsoll_agent.regiondisks import WORST, DiskKey, disks, fact_questions, find_questions, found, numbers
+
+SELECTION = Selection()
+
+
+def series(value: float, uuid: str = "u1", **labels: str) -> Series:
+    disk = {"region": "r1", "instance": "n1", "domain": "i1", "target_device": "vda", "uuid": uuid}
+    return Series(disk | labels, value)
+
+
+def key(uuid: str) -> DiskKey:
+    return ("r1", "n1"), "i1", "vda", uuid
+
+
+def finds(**told: list[Series]) -> dict[str, list[Series]]:
+    named = {name.replace("_", "-"): answer for name, answer in told.items()}
+    return {name: named.get(name, []) for name in find_questions(SELECTION, WORST, 50)}
+
+
+def test_a_disk_stands_where_its_worst_state_puts_it_and_only_once() -> None:
+    told = finds(
+        at_wall=[series(0.97, "u3"), series(0.99, "u1"), series(1.0, "u4")],
+        failed=[series(0.0, "u1")],
+        unlimited=[series(5.0, "u6"), series(900.0, "u5"), series(float("nan"), "u7")],
+    )
+    assert found(told, WORST, 0) == [key(uuid) for uuid in ("u5", "u6", "u7", "u1", "u4", "u3")]
+    assert found(told, WORST, 2) == [key("u5"), key("u6")]
+
+
+def test_the_numbers_are_those_of_all_disks() -> None:
+    told = {**finds(), "number of failed": [Series({}, 212.0)]}
+    assert numbers(told, ("failed", "waits")) == {"failed": 212, "waits": 0}
+
+
+def facts(**told: list[Series]) -> dict[str, list[Series]]:
+    return {name: told.get(name, []) for name in fact_questions(SELECTION, [key("u1")])}
+
+
+def test_what_nobody_tells_of_a_disk_is_not_known() -> None:
+    (disk,) = disks(facts(), [key("u1")])
+    assert (disk.state, disk.share, disk.wall, disk.operations, disk.bytes, disk.told) == (None,) * 6
+    assert disk.states == ()
+    assert not disk.unlimited
+
+
+def test_the_wall_is_the_limit_of_which_it_used_the_most() -> None:
+    told = facts(
+        shares=[
+            series(0.5, parameter="total_bytes_sec"),
+            series(0.96, parameter="read_iops_sec"),
+            series(float("nan"), parameter="write_iops_sec"),
+        ],
+        state=[series(1, state="right")],
+        told=[Series({"region": "r1", "instance": "n1"}, 7.0)],
+        info=[series(1, volume="v1", project="p1")],
+    )
+    (disk,) = disks(told, [key("u1")])
+    assert (disk.wall, disk.share, disk.told) == ("read_iops_sec", 0.96, 7.0)
+    assert disk.states == ("right", "at-wall")
+    assert (disk.facts["volume"], disk.facts["project"], disk.facts["pool"]) == ("v1", "p1", "")
+
+
+def test_guests_of_one_name_on_two_nodes_are_not_mixed_up() -> None:
+    there = {"instance": "n2", "state": "failed"}
+    told = facts(state=[series(1, state="right"), series(1, **there)])
+    here, other = disks(told, [key("u1"), (("r1", "n2"), "i1", "vda", "u1")])
+    assert (here.state, other.state) == ("right", "failed")
+
+
+def test_few_disks_are_asked_for_by_name_and_many_are_not() -> None:
+    few = fact_questions(SELECTION, [key(f"u{number}") for number in range(3)])["state"]
+    assert 'uuid=~"u0|u1|u2"' in few
+    many = fact_questions(SELECTION, [key(f"u{number}") for number in range(regiondisks._NAMED + 1)])["state"]
+    assert "uuid=~" not in many
