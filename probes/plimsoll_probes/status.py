@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def _waits(postponed: Postponed, chosen: Sequence[ChosenTarget], begun: Mapping[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """This node, as its files tell it. What could not be read is None, and among the ``complaints``."""
+    """This node, as its files tell it. Of what could not be read (``pass``, ``probes``) there is a complaint."""
 
     now: datetime
     last: LastPass | None
@@ -72,11 +72,11 @@ class Status:
     written: Mapping[Path, datetime]
     """When each of the files was written that are there."""
     thresholds: Mapping[str, Thresholds]
-    complaints: tuple[str, ...] = ()
+    complaints: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def judgement(self) -> Judgement:
-        figures = () if self.last is None and self.complaints else figures_of_pass(self.last, self.now)
+        figures = () if "pass" in self.complaints else figures_of_pass(self.last, self.now)
         return judge((*figures, *(() if self.probes is None else self.probes.figures)), self.thresholds)
 
     @property
@@ -101,7 +101,7 @@ class Status:
 
 def wrong_lines(status: Status) -> Iterator[tuple[Level, str]]:
     """What is wrong and what to do about it, the worst first; each once."""
-    said = [(Level.UNKNOWN, complaint) for complaint in status.complaints]
+    said = [(Level.UNKNOWN, complaint) for complaint in status.complaints.values()]
     said += [(finding.level, _with_advice(finding)) for finding in status.judgement.wrong]
     yield from sorted(dict.fromkeys(said), key=lambda each: -each[0])
 
@@ -119,18 +119,16 @@ def headline(status: Status) -> str:
 
 def facts(status: Status) -> dict[str, str]:
     """The node line by line."""
-    last, told = status.last, {"passes": "none yet"}
+    last = status.last
+    told = {"last pass": "not known" if "pass" in status.complaints else "none yet"}
     if last is not None:
-        told |= _facts_of_pass(last, status)
+        told = _facts_of_pass(last, status)
     if status.paused is not None:
         told["paused"] = reason_words(status.paused)
     elif last is not None and last.paused is not None:
         told["paused"] = "no longer, but the last pass was"
-    if status.probes is not None:
-        told["probes"] = _probes(status.probes, status.now)
-    told["files"] = (
-        ", ".join(f"{path.name} {spans.words(status.now - at)}" for path, at in status.written.items()) or NONE
-    )
+    told["probes"] = "not known" if status.probes is None else _probes(status.probes, status.now)
+    told["files"] = ", ".join(f"{path.name} {ago(at, status.now)}" for path, at in status.written.items()) or NONE
     return told
 
 
@@ -140,9 +138,7 @@ def _facts_of_pass(last: LastPass, status: Status) -> dict[str, str]:
     remarks = [*filter(None, [printable(last.trouble.partition("\n")[0])]), *map(note_words, last.notes)]
     if remarks:
         told["remarks"] = "; ".join(remarks)
-    told["sources"] = ", ".join(
-        f"{printable(name)} {'answers' if up else 'does NOT answer'}" for name, up in last.sources.items()
-    )
+    told["sources"] = _sources(last)
     if last.catalogue is not None:
         told["catalogue"] = _catalogue(last, status.now)
     if last.looked is None:
@@ -176,12 +172,19 @@ def _passes(last: LastPass) -> str:
     return f"{counted} so far" + (f"; {last.busy} found the node held by another one" if last.busy else "")
 
 
+def _sources(last: LastPass) -> str:
+    down = [printable(name) for name, up in last.sources.items() if not up]
+    well = [printable(name) for name, up in last.sources.items() if up]
+    told = [f"NO good answer of {', '.join(down)}"] if down else []
+    return "; ".join(told + ([f"good answers of {', '.join(well)}"] if well else []))
+
+
 def _catalogue(last: LastPass, now: datetime) -> str:
     catalogue, calls = last.catalogue, last.calls
     if catalogue is None or catalogue.issued is None:
         return "none that counts"
     asked = f"; {number(calls.good, 'refresh', 'refreshes')}, {calls.failed} failed"
-    return f"of {ago(catalogue.issued, now)}, from {printable(catalogue.source)}{asked}"
+    return f"from {printable(catalogue.source)}, {ago(catalogue.issued, now)}{asked}"
 
 
 def _disks(disks: Sequence[LastDisk]) -> str:
@@ -195,10 +198,7 @@ def _state(kind: Kind) -> str:
 
 
 def _limits(last: LastPass) -> str:
-    free = sum(disk.astray for disk in last.disks)
-    told = [
-        f"{number(free, 'disk')} without one though one is wanted" if free else "no disk lacks the one it should have"
-    ]
+    told = [f"{number(sum(disk.astray for disk in last.disks), 'disk')} without one though one is wanted"]
     if last.interval is not None:
         told.append(f"{sum(disk.at_wall for disk in last.disks)} at the wall in the last {_span(last.interval)}")
     back = sum(last.totals.corrected.values())
@@ -217,7 +217,7 @@ def _probes(probes: Probes, now: datetime) -> str:
     verdicts = probes.verdicts
     named = ", ".join(f"{verdicts[each]} {each.value}" for each in Verdict if verdicts[each])
     late = next((figure.value for figure in probes.figures if figure.name == "probe_late"), None)
-    told = [number(len(probes.chosen), "guest", "guests") + " chosen"]
+    told = [f"{len(probes.chosen) or 'none'} chosen"]
     told += [f"newest runs: {named}"] if named else ["none was probed yet"]
     told += [f"{late:.0f} late"] if late else []
     told += [f"{len(probes.postponed)} put off"] if probes.postponed else []
@@ -262,7 +262,7 @@ def data(status: Status) -> dict[str, object]:
     return {
         "version": FORMAT_VERSION,
         "level": status.level.name.lower(),
-        "complaints": list(status.complaints),
+        "complaints": list(status.complaints.values()),
         "findings": [_finding_data(finding) for finding in status.judgement.findings],
         "pass": None if last is None else _pass_data(last),
         "sources": None if last is None else dict(last.sources),

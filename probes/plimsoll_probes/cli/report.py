@@ -111,9 +111,11 @@ def paged(history: History, span: Span, guest: str | None, job: JobName | None) 
         if len(found) < most:
             return
         # Others may have begun at the same moment as the last one.
-        until = found[-1].started + timedelta(microseconds=1)
-        seen = {result.id for result in found if result.started == found[-1].started}
-        most = _AT_ONCE if new else 2 * most
+        last, before = found[-1].started, until
+        until = last + timedelta(microseconds=1)
+        same = {result.id for result in found if result.started == last}
+        seen = seen | same if until == before else same
+        most = most if new else 2 * most
 
 
 def _waiting(history: History, guest: str | None, at: datetime) -> tuple[Sequence[Postponed], Sequence[Late]]:

@@ -14,9 +14,11 @@ from typing import Any, TextIO, TypeVar
 from plimsoll_agent import catalogue, passfile
 from plimsoll_agent.cli.standing import state_of
 from plimsoll_agent.config import Settings
+from plimsoll_agent.lastpass import LastPass
 from plimsoll_agent.measures import Level
 from plimsoll_agent.pause import Pause
-from plimsoll_agent.state import State, StateError
+from plimsoll_agent.report import printable
+from plimsoll_agent.state import CorruptState, State, StateError
 from plimsoll_probes import status
 from plimsoll_probes.cli.base import Page, history_of, now, write_lines
 from plimsoll_probes.status import Probes
@@ -59,13 +61,13 @@ class Status(Page):
 
 def look(settings: Settings, at: datetime) -> status.Status:
     """What there is to be read now."""
-    state, complaints = state_of(settings), list[str]()
+    state, complaints = state_of(settings), dict[str, str]()
 
-    def read(what: Callable[[], _T]) -> _T | None:
+    def read(name: str, what: Callable[[], _T]) -> _T | None:
         try:
             return what()
         except StateError as error:
-            complaints.append(str(error))
+            complaints[name] = printable(str(error))
             return None
 
     def probes() -> Probes:
@@ -74,13 +76,21 @@ def look(settings: Settings, at: datetime) -> status.Status:
 
     return status.Status(
         now=at,
-        last=read(lambda: passfile.load(state)),
-        probes=read(probes),
+        last=read("pass", lambda: _last_pass(state)),
+        probes=read("probes", probes),
         paused=Pause(settings.pause_file).reason(),
         written=dict(_written(settings, state)),
         thresholds=settings.health,
-        complaints=tuple(complaints),
+        complaints=complaints,
     )
+
+
+def _last_pass(state: State) -> LastPass | None:
+    """Raises ``StateError``."""
+    try:
+        return passfile.load(state)
+    except CorruptState as error:
+        raise StateError(f"{error}; the next pass over all guests begins it anew") from error
 
 
 def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]]:

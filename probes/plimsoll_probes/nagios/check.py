@@ -20,9 +20,10 @@ from plimsoll_agent import config
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.errors import PlimsollError, Unanswered
 from plimsoll_agent.measures import MEASURES, Level, Measure, Thresholds, checked_range
+from plimsoll_agent.report import printable
 from plimsoll_probes.nagios.judging import STATE, Judging, WorstFirst
 from plimsoll_probes.nagios.measure import Measuring, NoData, Only, measure
-from plimsoll_probes.nagios.wording import WHOLE, Wording, head, output
+from plimsoll_probes.nagios.wording import FIRST_LINE, WHOLE, Wording, head, output
 
 SUBJECTS: Mapping[str, str] = {
     "limits": "do the disks of this node have the limits that they should have?",
@@ -33,6 +34,7 @@ TIMEOUT = 8.0
 """Seconds: check_nrpe gives up after 10."""
 
 _MOST_LINES = 20
+_LONGEST_ERROR = 100
 _UNKNOWN = STATE[Level.UNKNOWN]
 _MISUSED = 3
 """Of --help too: to Nagios argparse's own 0 and 2 would be OK and CRITICAL."""
@@ -64,11 +66,9 @@ def _reported(options: argparse.Namespace, now: datetime) -> Report:
     except Unanswered as error:
         return _plain_report(options.subject, _UNKNOWN, f"{error}; see --timeout, and the disk of this node")
     except PlimsollError as error:
-        lines = str(error).splitlines() or [""]
-        more = f" (+{len(lines) - 1} more)" if len(lines) > 1 else ""
-        return _plain_report(options.subject, _UNKNOWN, f"{lines[0]}{more}")
+        return _plain_report(options.subject, _UNKNOWN, str(error))
     except Exception as error:  # a traceback is no plugin output
-        what = f"unforeseen {type(error).__name__}: {error}; please report it"
+        what = f"unforeseen {type(error).__name__}: {printable(str(error))[:_LONGEST_ERROR]}; please report it"
         return _plain_report(options.subject, _UNKNOWN, what)
 
 
@@ -91,8 +91,11 @@ def check(options: argparse.Namespace, now: datetime) -> Report:
     return Report(output(first, nagios.perfdata, more, whole=None if options.verbose else WHOLE), nagios.exitcode)
 
 
-def _plain_report(subject: str, state: ServiceState, sentence: str) -> Report:
-    return Report(output(head(subject, state) + sentence), int(state))
+def _plain_report(subject: str, state: ServiceState, said: str) -> Report:
+    """Of more than one line, or of one that is too long for the first, all are told below."""
+    first, *others = said.splitlines() or [""]
+    line = head(subject, state) + first
+    return Report(output(line, more=[first, *others] if others or len(line) > FIRST_LINE else []), int(state))
 
 
 def measures(subject: str) -> list[Measure]:

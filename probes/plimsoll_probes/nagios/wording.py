@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
 
 from nagiosplugin import Summary
 from nagiosplugin.state import ServiceState
 
-from plimsoll_agent import spans
-from plimsoll_agent.health import Finding, words
+from plimsoll_agent.health import Finding, span_words, words
 from plimsoll_agent.measures import Level
 from plimsoll_agent.report import printable
 from plimsoll_probes.nagios.judging import STATE, Judged, decimal
@@ -76,9 +74,7 @@ def _value(finding: Finding) -> str:
     value = finding.figure.value
     if value is None:
         return "not known"
-    if finding.measure.unit != "s":
-        return decimal(value)
-    return f"{decimal(value)} s" if value < 1 else spans.words(timedelta(seconds=value))
+    return span_words(value) if finding.measure.unit == "s" else decimal(value)
 
 
 def head(subject: str, state: ServiceState) -> str:
