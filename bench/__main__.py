@@ -1,11 +1,11 @@
-"""``script/bench [enforce|nodes|region|probe]``: what plimsoll costs on a small real cloud. See each ``--help``."""
+"""``script/bench [enforce|nodes|region|probe|metrics]``: what plimsoll costs on a small real cloud; see ``--help``."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("enforce", "nodes", "region", "probe")
+MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics")
 
 
 def main(words: list[str]) -> int:

@@ -9,7 +9,7 @@ time goes.
 
 All of them find their modules compiled, as an installed package has them. Ratios are taken in pairs, run by run.
 
-Other measurements: ``script/bench nodes --help``, ``region --help``, ``probe --help``.
+Other measurements: ``script/bench nodes --help``, ``region --help``, ``probe --help``, ``metrics --help``.
 """
 
 from __future__ import annotations

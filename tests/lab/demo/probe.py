@@ -52,6 +52,9 @@ def play(cloud: Cloud, picture: Path) -> None:
         stalled.cont()
         stage.plimsoll("probe", "history")
         stage.plimsoll("probe", "show", "--guest", stage.guest.name, "--job", "read")
+        print("\n10. What those are told who look at the node, or are called in the night")
+        stage.plimsoll("status")
+        stage.check("probe")
         cloud.ceph.wait_healthy(120)
 
     sampler = stage.watch(scenes)

@@ -75,8 +75,15 @@ class Stage:
         command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
         with subprocess.Popen(command, env=self.environment) as process:
             yield
-        if words[0] in ("plan", "enforce") or words[:2] == ("probe", "run"):
+        if words[0] in ("plan", "enforce", "status") or words[:2] == ("probe", "run"):
             print(f"$ echo $?\n{process.returncode}", flush=True)
+
+    def check(self, *words: str) -> None:
+        """What Nagios is told."""
+        print(f"$ check_plimsoll {' '.join(words)}", flush=True)
+        command = [str(Path(sys.executable).with_name("check_plimsoll")), *words, "--config-file", str(self._settings)]
+        status = subprocess.run(command, env=self.environment, check=False).returncode
+        print(f"$ echo $?\n{status}", flush=True)
 
     def mark(self, what: str) -> None:
         self.marks.append((self.sampler.now(), what))
