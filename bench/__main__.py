@@ -1,4 +1,4 @@
-"""``script/bench [enforce|nodes|region|probe|metrics]``: what plimsoll costs on a small real cloud; see ``--help``."""
+"""``script/bench [enforce|nodes|region|probe|metrics]``: what plimsoll costs on a small real cloud: ``--help``."""
 
 from __future__ import annotations
 

@@ -147,6 +147,7 @@ class Bench:
             _say(f"pair {number + 1} of {self._runs}")
             without.append(once(way.command, quiet).wall)
             told.append(once(way.command, telling).wall)
+        once(way.command, telling)  # averages are from one reading to the next, and a pass without metrics has none
         return without, told
 
     def _last(self, way: Way) -> LastPass:
@@ -210,8 +211,11 @@ class Bench:
         _say(f"\na whole pass with nothing to change, {self._runs} pairs")
         _say(f"  {'without metrics':30}{_milliseconds(quiet):>28} ms")
         _say(f"  {'with metrics':30}{_milliseconds(telling):>28} ms")
-        _say(f"  with metrics takes {ratio.middle:.2f} × as long ({ratio.least:.2f} to {ratio.greatest:.2f}),")
-        _say(f"  {(telling.middle - quiet.middle) * 1000 / disks:.2f} ms a disk: its counters are read as well")
+        more = (telling.middle - quiet.middle) * 1000
+        _say(f"  with metrics takes {ratio.middle:.2f} × as long ({ratio.least:.2f} to {ratio.greatest:.2f}):")
+        _say(
+            f"  {more:.0f} ms more, in which the counters of all disks are read, and the file is rendered and written"
+        )
         _say(f"\n{'the file':30}{'KiB':>8}{'series':>8}{'a disk':>8}{'rendered, ms':>24}{'scraped, ms':>24}")
         for name, file in files.items():
             _say(
@@ -237,20 +241,17 @@ class Bench:
         whose = PEER if isinstance(peer, Answer) else "the bulk call"
         per_disk = metrics.PER_DISK + 13 * metrics.PER_PARAMETER + 4 * metrics.PER_LIMIT
         room = metrics.PER_NODE + 2 * metrics.PER_TYPE
-        scraped = full.answer.seconds.middle
+        usual, largest = (file.answer.seconds.middle / asked for file in (ours, full))
         goals = [
             (full.series <= disks * per_disk + room, f"no more series than the budget: {full.series}"),
             (sums.series <= room, f"with aggregates only no more than {room}, however many disks: {sums.series}"),
-            (
-                scraped <= 0.5,
-                f"node_exporter answers with the largest file in half a second: {scraped * 1000:.0f} ms",
-            ),
+            (usual <= 0.25, f"a scrape of the file takes at most a quarter of the time of {whose}: {usual:.2f} ×"),
+            (largest <= 1, f"a scrape of the largest file takes no longer than {whose}: {largest:.2f} ×"),
             (ratio.middle <= 1.5, f"a pass with metrics at most 1.5 × as long: {ratio.middle:.2f} ×"),
         ]
         _say("\ngoals")
         for met, text in goals:
             _say(f"  {'met   ' if met else 'MISSED'}  {text}")
-        _say(f"  shown   a scrape of the file takes {ours.answer.seconds.middle / asked:.2f} × as long as {whose}")
 
 
 def _filled(last: LastPass, limits: Limits) -> LastPass:

@@ -32,6 +32,7 @@ autoprogram_cliff_ignored = ["-h", "--help"]
 
 man_pages = [
     ("reference/plimsoll", "plimsoll", "keep block I/O limits in force on RBD disks of guests", author, 1),
+    ("reference/check_plimsoll", "check_plimsoll", "check plimsoll on a node, for Nagios and Icinga", author, 1),
     ("reference/plimsoll.conf", "plimsoll.conf", "settings of plimsoll", author, 5),
     ("reference/plimsoll-rules", "plimsoll-rules", "which RBD disks get which limits", author, 5),
     ("reference/plimsoll-qos", "plimsoll-qos", "QoS specs and volume types as a file", author, 5),

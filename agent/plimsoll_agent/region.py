@@ -14,9 +14,10 @@ from plimsoll_agent.measures import MEASURES, Level, Thresholds
 from plimsoll_agent.outcome import Kind
 from plimsoll_agent.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
 from plimsoll_agent.regiondisks import aggregates, without_disks
-from plimsoll_agent.regionprobes import BROKEN, QUANTILES, WINDOW, Probed, latency, probe_questions, probes
+from plimsoll_agent.regionprobes import BROKEN, FAILED, QUANTILES, WINDOW, Probed, latency, probe_questions, probes
 
 _BEHIND = (Kind.PLANNED, Kind.WAITS)
+_PASSED = "plimsoll_pass_last_timestamp_seconds"
 _CLOCKS_DIFFER = 60.0
 """Seconds by which clocks of machines may differ."""
 _SEEN = "3d:15m"
@@ -27,10 +28,10 @@ def questions(selection: Selection) -> dict[str, str]:
     """What ``plimsoll region status`` asks: a name and PromQL each."""
     nodes = selection.matchers()
     asked = {
-        "last_pass": each("plimsoll_pass_last_timestamp_seconds", nodes),
+        "last_pass": each(_PASSED, nodes),
         "good_pass": each("plimsoll_pass_last_good_timestamp_seconds", nodes),
         # A node whose exporter is gone is missing from all other answers; one that is given up is forgotten in time.
-        "seen": f"max_over_time(timestamp({each('plimsoll_pass_last_timestamp_seconds', nodes)})[{_SEEN}])",
+        "seen": f"max_over_time(max by (region, instance) (timestamp({_PASSED}{nodes}))[{_SEEN}])",
         "looked": each("plimsoll_pass_looked_timestamp_seconds", nodes),
         "phases": each("plimsoll_pass_duration_seconds", nodes, "phase"),
         "enforcing": each("plimsoll_pass_enforcing", nodes),
@@ -203,7 +204,7 @@ def _nodes(
                 Figure("at_wall", at_wall.get((key,))),
                 Figure("probe_late", sum(one.late(now) for one in of_node[key])),
                 Figure("probe_broken", sum(one.count(*BROKEN) for one in of_node[key])),
-                Figure("probe_failed", sum(one.count("failed") for one in of_node[key])),
+                Figure("probe_failed", sum(one.count(FAILED) for one in of_node[key])),
             )
         yield Node(
             *key,

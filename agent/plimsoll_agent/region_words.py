@@ -187,7 +187,7 @@ def _where(node: Node, finding: Finding, now: float, *, regions: bool) -> str:
     """``3 on compute-17``, ``2 h on compute-17``, ``rules on compute-17``."""
     value, name = finding.figure.value, node_name((node.region, node.instance), regions=regions)
     if node.silent_since is not None:
-        return f"{name} for {_span(now - node.silent_since)}"
+        return f"{name} for about {_span(now - node.silent_since)}"
     if value is None:
         return f"as long as is known on {name}"
     if finding.measure.unit == "s":

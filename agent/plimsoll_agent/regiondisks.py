@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plimsoll_agent.outcome import Kind
-from plimsoll_agent.promql import Answers, NodeKey, Selection, Series, any_of, each, key_of, label
+from plimsoll_agent.promql import Answers, Ask, NodeKey, Selection, Series, any_of, each, key_of, label
 from plimsoll_agent.usage import AT_WALL
 
 UNLIMITED = "unlimited"
@@ -60,28 +60,44 @@ class RegionDisk:
         return tuple(state for state in STATES if found.get(state))
 
 
-def find_questions(selection: Selection, states: Sequence[str], most: int) -> dict[str, str]:
-    """For each state the disks that do the most, no more than ``most`` (0 for all), and how many there are."""
+def number_questions(selection: Selection, states: Sequence[str]) -> dict[str, str]:
+    """Which nodes there are, which tell of their disks in sums only, and how many disks are in each state."""
     nodes = selection.matchers()
     asked = {
         "nodes": each("plimsoll_pass_last_timestamp_seconds", nodes),
         "aggregates": without_disks(nodes),
     }
+    return asked | {state: f"count({_found(selection, state)})" for state in states}
+
+
+def search(
+    ask: Ask, selection: Selection, numbers: Mapping[str, int], states: Sequence[str], most: int
+) -> list[DiskKey]:
+    """The worst disks, at most so many (0 for all): by the first of these states that each is in, then by what it
+    does. What ``numbers`` tell that is not needed is not asked for. Raises ``PlimsollError``.
+    """
+    keys: dict[DiskKey, None] = {}
     for state in states:
-        found = _found(selection, state)
-        done = f"sum by ({_BY}) ({each('plimsoll_disk_average_operations_per_second', '', *_DISK, 'direction')})"
-        ranked = found if state == WALL else f"({done} and on ({_BY}) ({found})) or ({found}) * 0"
-        asked[state] = f"topk({most}, {ranked})" if most else ranked
-        asked[f"number of {state}"] = f"count({found})"
-    return asked
+        room = most - len(keys) if most else numbers[state]
+        if room > 0 and numbers[state]:
+            found = _found(selection, state)
+            answer = ask(found if numbers[state] <= room else f"topk({most}, {_ranked(selection, state, found)})")
+            keys |= {_key(series): None for series in sorted(answer, key=lambda series: -(series.known or 0))}
+    return list(keys)[: most or None]
+
+
+def _ranked(selection: Selection, state: str, found: str) -> str:
+    """The disks with what they do; at the wall, with the share that they have of it already."""
+    if state == WALL:
+        return found
+    these = f"plimsoll_disk_average_operations_per_second{selection.matchers()} and on ({_BY}) ({found})"
+    return f"sum by ({_BY}) ({each(these, '', *_DISK, 'direction')}) or ({found}) * 0"
 
 
 def _found(selection: Selection, state: str) -> str:
     nodes = selection.matchers()
     if state == UNLIMITED:
-        # Without a limit that is wanted it may well be so.
-        wanted = f"plimsoll_disk_limit_wanted{nodes}"
-        found = f"{each('plimsoll_disk_unlimited', nodes, *_DISK)} == 1 and on ({_BY}) {wanted}"
+        found = _unlimited(nodes)
     elif state == WALL:
         found = f"{each('plimsoll_disk_average_limit_ratio', nodes, *_DISK)} >= {AT_WALL}"
     else:
@@ -90,6 +106,12 @@ def _found(selection: Selection, state: str) -> str:
     if selection.types or selection.projects:
         found += f" and on ({_BY}) {_INFO}{selection.matchers(types=True, projects=True)}"
     return found
+
+
+def _unlimited(matchers: str) -> str:
+    # Without a limit that is wanted it may well be so.
+    unlimited = f"{each('plimsoll_disk_unlimited', matchers, *_DISK)} == 1"
+    return f"{unlimited} and on ({_BY}) plimsoll_disk_limit_wanted{matchers}"
 
 
 def without_disks(matchers: str) -> str:
@@ -104,7 +126,7 @@ def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, 
     return {
         "info": each(_INFO, nodes, *_DISK, *FACTS),
         "state": each("plimsoll_disk_state", nodes, *_DISK, "state") + " == 1",
-        "unlimited": _found(Selection(selection.region, selection.nodes), UNLIMITED),
+        "unlimited": _unlimited(nodes),
         "shares": each("plimsoll_disk_average_limit_ratio", nodes, *_DISK, "parameter"),
         "operations": f"sum by ({_BY}) "
         f"({each('plimsoll_disk_average_operations_per_second', nodes, *_DISK, 'direction')})",
@@ -113,23 +135,25 @@ def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, 
     }
 
 
-def found(answers: Answers, states: Sequence[str], most: int) -> list[DiskKey]:
-    """The worst disks, at most so many (0 for all): by the first of these states that each is in, then by what it
-    does. ``answers`` are those to ``find_questions``."""
-    keys: dict[DiskKey, None] = {}
-    for state in states:
-        keys |= {_key(series): None for series in sorted(answers[state], key=lambda series: -(series.known or 0))}
-    return list(keys)[: most or None]
-
-
 def numbers(answers: Answers, states: Sequence[str]) -> dict[str, int]:
-    """How many disks are in each of these states."""
-    return {state: sum(round(series.value) for series in answers[f"number of {state}"]) for state in states}
+    """How many disks are in each of these states. ``answers`` are those to ``number_questions``."""
+    return {state: sum(round(series.value) for series in answers[state]) for state in states}
 
 
 def aggregates(answers: Answers) -> set[NodeKey]:
     """Nodes that tell of their disks in sums only."""
     return {key_of(series) for series in answers["aggregates"]}
+
+
+def worst_first(disks: Iterable[RegionDisk], states: Sequence[str]) -> list[RegionDisk]:
+    """By the first of these states that each is in, and then by what it does: at the wall, by its share."""
+
+    def badness(disk: RegionDisk) -> tuple[int, float]:
+        place = next((number for number, state in enumerate(states) if state in disk.states), len(states))
+        at_wall = place < len(states) and states[place] == WALL
+        return place, -((disk.share if at_wall else disk.operations) or 0.0)
+
+    return sorted(disks, key=badness)
 
 
 def disks(answers: Answers, keys: Sequence[DiskKey]) -> list[RegionDisk]:

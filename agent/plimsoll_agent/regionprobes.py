@@ -54,7 +54,6 @@ def probe_questions(matchers: str) -> dict[str, str]:
         "probe_last": each("plimsoll_probe_last_timestamp_seconds", matchers, *_GUEST),
         "probe_every": each("plimsoll_probe_every_seconds", matchers, *_GUEST),
         "probe_chosen": each("plimsoll_probe_chosen_timestamp_seconds", matchers, *_GUEST),
-        "started": each("node_boot_time_seconds", matchers),
         "probe_postponed": each("plimsoll_probe_postponed_timestamp_seconds", matchers, *_GUEST, "why"),
         "probe_verdicts": each("plimsoll_probe_verdict", matchers, *_GUEST, "probe", "verdict"),
     }
@@ -99,15 +98,13 @@ class Probed:
     chosen: float | None
     postponed: float | None
     """When it was put off last, None where a probe began since."""
-    started: float | None
-    """When the node was: what was missed until then is not made up for."""
     why: str | None
     verdicts: Mapping[str, str] = field(hash=False)
     """The newest verdict of each job."""
 
     def late(self, now: float) -> bool:
         """Due twice and not made."""
-        moments = [moment for moment in (self.last, self.chosen, self.started) if moment is not None]
+        moments = [moment for moment in (self.last, self.chosen) if moment is not None]
         return self.every is not None and bool(moments) and now - max(moments) > _DUE_TWICE * self.every
 
     def count(self, *verdicts: str) -> int:
@@ -122,7 +119,6 @@ def probes(answers: Answers) -> tuple[Probed, ...]:
     verdicts: dict[_ProbedKey, dict[str, str]] = defaultdict(dict)
     for series in answers["probe_verdicts"]:
         verdicts[_probed_key(series)][label(series, "probe")] = label(series, "verdict")
-    started = {key_of(series): series.value for series in answers["started"]}
     keys = set(verdicts).union(*moments.values())
     return tuple(
         Probed(
@@ -131,7 +127,6 @@ def probes(answers: Answers) -> tuple[Probed, ...]:
             every=moments["probe_every"].get(key),
             chosen=moments["probe_chosen"].get(key),
             postponed=moments["probe_postponed"].get(key),
-            started=started.get(key[0]),
             why=why.get(key),
             verdicts=verdicts.get(key, {}),
         )

@@ -1,4 +1,4 @@
-"""A real browser without a window, asked over its DevTools pipe: no driver, and no port that somebody else may have."""
+"""A real browser without a window, asked over its DevTools pipe: no driver, and no port that others may have."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ def browser(directory: Path) -> Iterator[Tab]:
         "--disable-background-networking", "--no-first-run", f"--user-data-dir={directory}",
         "--remote-debugging-pipe", "about:blank",
     ]  # fmt: skip
-    # It reads from descriptor 3 and writes to 4.
+    # It reads from descriptor 3 and writes to 4. bash: dash knows no descriptor above 9 to take them from.
     script = f'exec "$@" 3<&{to_read} 4>&{from_write}'
     process = subprocess.Popen(
-        ["sh", "-c", script, "sh", *command],
+        ["bash", "-c", script, "bash", *command],
         pass_fds=(to_read, from_write),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

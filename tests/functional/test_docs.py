@@ -17,12 +17,14 @@ from plimsoll_agent.cli.app import Plimsoll
 from plimsoll_agent.cloudapi import Refused
 from plimsoll_agent.entries import Verdict
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.measures import SHIPPED
 from plimsoll_agent.outcome import Kind
 from plimsoll_agent.qoslint import Fault, LintCode
 from plimsoll_agent.qosreview import LooseEnd
-from plimsoll_agent.reason import Code
+from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Objective
 from plimsoll_probes import finding as probes
+from plimsoll_probes import status as node_status
 from plimsoll_probes import views
 from plimsoll_probes.compare import compare
 from plimsoll_probes.job import JobName
@@ -31,7 +33,9 @@ from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
+from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
+from tests.unit.lastpasses import a_varied_pass
 from tests.unit.probes import KEPT_UNTIL, LIMIT, SINCE, a_probe
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +50,7 @@ PAGES = sorted(
     ]
 )
 Run = Callable[..., Ran]
+__all__ = ["nodes", "prometheus"]  # fixtures: a real Prometheus, and what it scrapes
 
 
 def commands_in(text: str) -> Iterator[tuple[str, bool]]:
@@ -67,6 +72,8 @@ def test_every_command_and_option_is_known(page: Path, capsys: pytest.CaptureFix
         words = shlex.split(line)
         if words[0] == "--version":
             continue
+        if not typed and any(name.startswith(f"{line} ") for name, _ in app.command_manager):
+            continue  # ``plimsoll region``: all that begin so
         factory, name, rest = app.command_manager.find_command(words)
         parser = factory(app, None).get_parser(f"plimsoll {name}")
         unknown = {word.partition("=")[0] for word in rest if word.startswith("-")} - set(
@@ -171,6 +178,25 @@ def _statuses_of_qos(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
         yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))
 
 
+def _statuses_of_monitoring(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
+    (directory / "rules.yaml").write_text("{}")
+    apart = {"OS_DEFAULT__STATE_DIR": str(directory / "apart")}
+    yield "status", run("status", **apart).status
+    run("enforce", "--mode", "observe", "--uri", test_node, **apart)
+    yield "status", run("status", **apart).status
+    yield "status", run("status", **apart, OS_HEALTH__PASS_AGE_WARNING="86400:").status
+
+
+def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, int]]:
+    for region in ("r1", "r2"):
+        yield "region status", run("region", "status", "--prometheus", prometheus, "--region", region).status
+    for verb in ("status", "disks", "probes"):
+        nowhere = run("region", verb, "--prometheus", prometheus, "--region", "nowhere").status
+        yield "region status, region disks, region probes", nowhere
+    for verb in ("disks", "probes"):
+        yield "region disks, region probes", run("region", verb, "--prometheus", prometheus).status
+
+
 def _statuses_of_probes(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
     (directory / "rules.yaml").write_text("{}")
     (directory / "probing-paused").touch()
@@ -182,6 +208,7 @@ def _statuses_of_probes(run: Run, directory: Path, test_node: str) -> Iterator[t
             of = ("1",) if verb in ("show", "compare") else ()
             yield "probe list, probe history, probe show, probe compare", run("probe", verb, *of).status
         yield "probe timetable", run("probe", "timetable", "--uri", test_node).status
+        yield "probe report", run("probe", "report", "-o", str(directory / "report.html")).status
         (directory / "state/probes.sqlite").write_text("damaged")
 
 
@@ -193,7 +220,9 @@ def _of_a_damaged_memory(run: Run, memory: Path) -> int:
     return status
 
 
-def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str, tmp_path: Path) -> None:
+def test_the_exit_statuses_are_those_of_the_table(
+    plimsoll: Run, test_node: str, prometheus: str, tmp_path: Path
+) -> None:
     # libvirt's test driver refuses a limit without a burst, so such a write fails.
     refused, wanted = (
         "default: {limits: {total_iops_sec: 5}}",
@@ -223,6 +252,8 @@ def test_the_exit_statuses_are_those_of_the_table(plimsoll: Run, test_node: str,
         *_statuses_of_the_rest(plimsoll, tmp_path, test_node),
         *_statuses_of_the_catalogue(plimsoll, tmp_path),
         *_statuses_of_qos(plimsoll, tmp_path),
+        *_statuses_of_monitoring(plimsoll, tmp_path, test_node),
+        *_statuses_of_the_region(plimsoll, prometheus),
         *_statuses_of_probes(plimsoll, tmp_path, test_node),
     }
     table = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
@@ -239,16 +270,56 @@ def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_ot
     assert sorted(told) == sorted([*probes.Verdict, *probes.Why])
 
 
-def _keys(value: object) -> Iterator[str]:
-    """Of objects within objects; limits, facts and verdicts are not keys of ours."""
+_NO_KEYS_BELOW = frozenset({"facts", "promised", "before", "after"})
+
+
+def _keys(value: object, below: frozenset[str] = _NO_KEYS_BELOW) -> Iterator[str]:
+    """Of objects within objects; what is ``below`` these is limits, facts or names, and no keys of ours."""
     if isinstance(value, list):
         for inner in value:
-            yield from _keys(inner)
+            yield from _keys(inner, below)
     if isinstance(value, dict):
         yield from value
         for key, inner in value.items():
-            if key not in ("facts", "promised", "before", "after", "verdicts"):
-                yield from _keys(inner)
+            if key not in below | {"verdicts"}:
+                yield from _keys(inner, below)
+
+
+def _section(begin: str, end: str) -> str:
+    text = (REFERENCE / "json.rst").read_text()
+    return text[text.index(begin) : text.index(end)]
+
+
+def _untold(value: object, section: str, below: frozenset[str]) -> set[str]:
+    return {key for key in _keys(value, below) if f"``{key}``" not in section}
+
+
+def test_every_key_of_a_nodes_status_is_told() -> None:
+    last = a_varied_pass()
+    found = node_status.Status(
+        now=last.ended,
+        last=last,
+        probes=node_status.Probes([], [], [], []),
+        paused=because(Code.PAUSED, file="/etc/plimsoll/paused", why="a test"),
+        written={Path("pass.json"): last.ended},
+        thresholds=SHIPPED,
+    )
+    names = frozenset({"states", "newest_runs", "files", "calls", "paused", "reason", "notes"})
+    assert _untold(node_status.data(found), _section(".. _json-status:", ".. _json-region:"), names) == set()
+
+
+def test_every_key_of_the_region_is_told(plimsoll: Run, prometheus: str) -> None:
+    def told(*words: str) -> list[object]:
+        found = json.loads(plimsoll("region", *words, "--prometheus", prometheus, "-f", "json").out)
+        assert found
+        return [found]
+
+    status, disks = told("status"), told("disks")
+    rows = [row for by in ("type", "project", "node", "guest") for row in told("probes", "--by", by)]
+    # Below the name of each figure stand its level and value, which nodes have too.
+    names = frozenset({"disks", "runs", "wrong"})
+    section = _section(".. _json-region:", "QoS as a file\n")
+    assert _untold([*status, *disks, *rows], section, names) == set()
 
 
 def test_every_key_of_a_probe_is_told() -> None:
@@ -261,8 +332,7 @@ def test_every_key_of_a_probe_is_told() -> None:
     )
     shown = views.result_data(run, histograms=True, streak=(SINCE, KEPT_UNTIL))
     compared = views.comparison_data(compare(run, [a_probe(job=JobName.MIXED, started=SINCE)]))
-    text = (REFERENCE / "json.rst").read_text()
-    section = text[text.index(".. _json-probes:") : text.index(".. _codes:")]
+    section = _section(".. _json-probes:", ".. _codes:")
     assert {key for key in _keys([shown, compared]) if f"``{key}``" not in section} == set()
 
 
@@ -304,9 +374,13 @@ def test_every_key_of_the_rules_is_told(text: str) -> None:
     assert [key for key in known if not re.search(f"^``{key}``$", page, re.MULTILINE)] == []
 
 
+_OF_PROMETHEUS = ("scrape_configs:", "rule_files:", "route:")
+
+
 def test_the_rules_that_are_shown_are_good() -> None:
     pages = (page.read_text() for page in PAGES if page.suffix == ".rst")
     blocks = [block for page in pages for block in re.findall(r"code-block:: yaml\n\n((?: {3,}.*\n|\n)+)", page)]
-    assert len(blocks) > 4
-    for block in blocks:
+    ours = [block for block in blocks if not block.lstrip().startswith(_OF_PROMETHEUS)]
+    assert len(ours) > 4
+    for block in ours:
         (qosfile if "qos_specs:" in block else rulesfile).parse(textwrap.dedent(block), "block")

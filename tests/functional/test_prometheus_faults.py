@@ -7,7 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -184,10 +184,11 @@ def test_the_deadline_is_for_all_queries_together_even_if_bytes_keep_coming(told
         handler.send_response(200)
         handler.send_header("Content-Length", "1000000")
         handler.end_headers()
-        for _ in range(100):
-            handler.wfile.write(b" ")
-            handler.wfile.flush()
-            time.sleep(0.05)
+        with suppress(OSError):
+            for _ in range(100):
+                handler.wfile.write(b" ")
+                handler.wfile.flush()
+                time.sleep(0.05)
 
     prometheus = asking(told, deadline=0.6)
     prometheus.now()
@@ -205,13 +206,15 @@ def test_queries_that_each_are_in_time_do_not_add_up_beyond_the_deadline(told: T
 
     def slowly(handler: Handler) -> None:
         time.sleep(0.3)
-        handler.good({"resultType": "vector", "result": []})
+        with suppress(BrokenPipeError):  # nobody waits for the last one
+            handler.good({"resultType": "vector", "result": []})
 
     told.say = slowly
     began = time.monotonic()
+    for _ in range(3):
+        prometheus.query("up")
     with pytest.raises(Unanswered):
-        for _ in range(10):
-            prometheus.query("up")
+        prometheus.query("up")
     assert time.monotonic() - began < 1.4
 
 

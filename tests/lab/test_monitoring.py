@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -11,23 +14,32 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from dashboards.__main__ import GRAFANA
+from dashboards.queries import chosen, queries
+from plimsoll_agent import catalogue, sightings
 from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.catalogue import Catalogue, Volume, VolumeType
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.refreshdir import Notes, RefreshDir
+from plimsoll_agent.rules import Objective
+from plimsoll_probes.finding import Verdict, Why
 from plimsoll_probes.histogram import Histogram
 from plimsoll_probes.history import History
 from plimsoll_probes.metrics import LE
-from plimsoll_probes.result import ProbeResult
+from plimsoll_probes.result import Postponed, ProbeResult
 from tests.interrupted import heeds_ctrl_c
 from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.nagios import Nagios
 from tests.lab.cloud.prometheus import Prometheus, hurried
 from tests.lab.node import Node
-from tests.looking import in_force
-from tests.unit.probes import a_flow, a_measurement, a_probe, a_subject
+from tests.looking import in_force, put
+from tests.unit.probes import a_finding, a_flow, a_measurement, a_probe, a_subject
 
 Guests = Callable[..., list[Guest]]
 
@@ -38,6 +50,8 @@ DEADLINE = 2.0
 """Of a node's calls into libvirt, in seconds."""
 SILENT_AFTER = 8
 """Seconds, where etc/prometheus says 900."""
+METRIC = re.compile(r"\b(?:[a-z_]+:)?plimsoll_\w+(?::\w+)?")
+"""In PromQL."""
 
 
 @pytest.fixture
@@ -190,6 +204,131 @@ def a_run(volume_type: str, latencies: list[int]) -> ProbeResult:
 def probed(node: Node, result: ProbeResult) -> None:
     node.state.prepare()
     History(node.state.probes).add(result)
+
+
+@pytest.fixture
+def checks(nagios: Nagios) -> Iterator[Nagios]:
+    """A node without plimsoll afterwards: its checks take no time of other tests."""
+    yield nagios
+    nagios.use_settings(None)
+
+
+@pytest.mark.shared
+def test_a_broken_promise_is_critical_in_nagios_over_nrpe_until_a_probe_finds_it_kept(
+    checks: Nagios, cloud: Cloud, guests: Guests
+) -> None:
+    def looked(service: str, state: str) -> str:
+        checks.check_now(f"plimsoll {service}")
+        output = checks.wait_for(f"plimsoll {service}", state, SOON).output
+        assert output.startswith(f"PLIMSOLL {service.upper()} {state} - ")
+        return output
+
+    (guest,) = guests(1)
+    node = Node(checks.home_of("node-1"), cloud, deadline=DEADLINE)
+    limit(node, guest)
+    assert node.run("enforce").status == 0
+    probed(node, a_run_in(guest))
+    checks.use_settings(node.settings)
+    for service in ("agent", "limits", "probe"):
+        looked(service, "OK")
+
+    probed(node, a_run_in(guest, short=True))
+    told = looked("probe", "CRITICAL")
+    assert guest.name in told, told
+    assert "plimsoll probe show 2" in told, "what to do"
+
+    probed(node, a_run_in(guest))
+    looked("probe", "OK")
+
+
+def a_run_in(guest: Guest, *, short: bool = False) -> ProbeResult:
+    """Which just ended, and was to have 99 of 100 requests done within 50 ms."""
+    shortage = a_finding(Verdict.SHORT, Why.CLUSTER_SHORT, parameter="total_iops_sec", allowed=7500.0, done=2850)
+    return a_probe(
+        subject=a_subject(guest_uuid=guest.uuid, guest_name=guest.name, directory="/mnt/volume"),
+        started=datetime.now(UTC) - timedelta(seconds=30),
+        finding=shortage if short else a_finding(),
+        iops=95 if short else 251,
+        objective=Objective(((0.99, 0.05),)),
+    )
+
+
+@pytest.mark.shared
+def test_every_query_of_the_dashboards_has_data_of_a_node_with_probes_and_drift(
+    node: Node, metrics: Prometheus, guests: Guests, hypervisor: Libvirt
+) -> None:
+    metrics.forget(SOON)
+    guest, put_off = guests(2)
+    limits = Limits(total_iops_sec=250, total_bytes_sec=10**7)
+    node.write_rules(
+        "rules:\n"
+        f"  - {{name: probed, match: {{guest: [{guest.uuid}, {put_off.uuid}]}},"
+        " limits: {total_iops_sec: 250, total_bytes_sec: 10000000}, probe: {every: 7d, directory: /mnt/volume}}\n"
+    )
+    node.use_probes(late=60)  # so that none of them is due now, but once in thousands
+    refreshed(node)
+    for turn in (1, 2):
+        # The increase of a counter begins with the second value that Prometheus sees.
+        probed(node, a_run_in(guest))
+        probed(node, a_run_in(guest, short=True))
+        postponed(node, put_off)
+        assert node.run("probe", "run", "--due").status == 0
+        assert node.run("enforce").status == 0
+        assert {in_force(hypervisor, guest.uuid, target) for target in guest.disks} == {limits}
+        metrics.wait_for(f"sum(plimsoll_passes_total) == {turn + 1}", len, SOON)
+        metrics.wait_for(f"sum(plimsoll_probe_runs_total) == {2 * turn}", len, SOON)
+        put(hypervisor, guest.uuid, "vda", replace(limits, total_iops_sec=9000))
+
+    panels = asked(metrics, guest)
+    without = {promql for its in panels.values() for promql in its}
+    deadline = time.monotonic() + SOON
+    while without and time.monotonic() < deadline:
+        time.sleep(0.5)
+        without = {promql for promql in without if not has_data(metrics, promql)}
+    assert {where: empty for where, its in panels.items() if (empty := without & {*its})} == {}
+    # A sum of nothing but zeros is data too.
+    (drift,) = panels["plimsoll-region", "Drift put back, last day"]
+    (kept,) = panels["plimsoll-region", "Promise kept, last day"]
+    metrics.wait_for(drift, lambda found: found[0][1] > 0, SOON)
+    metrics.wait_for(kept, lambda found: found[0][1] == 0.5, SOON)
+
+
+def refreshed(node: Node) -> None:
+    """As a refresher leaves it that has asked Cinder twice, of the volumes that a pass has met."""
+    now = datetime.now(UTC)
+    node.use_region_file("region.json", node.home / "region.pub")
+    assert node.run("enforce").status == 3, "nobody knows yet what Cinder says"
+    met = sightings.load(node.state.sightings)
+    assert met is not None
+    volumes = {id: Volume("t1", frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}
+    types = {"t1": VolumeType("t1", "gold", qos_spec=None)}
+    found = Catalogue(generation=1, issued=now, source="lab", types=types, volumes=volumes)
+    catalogue.save(node.catalogue, found)
+    RefreshDir(node.catalogue).save_notes(Notes().asked({"cinder": 2}).succeeded())
+
+
+def postponed(node: Node, guest: Guest) -> None:
+    History(node.state.probes).postpone(
+        Postponed(datetime.now(UTC), "node-1", guest.uuid, guest.name, "/mnt/volume", Why.PAUSED, {})
+    )
+
+
+def asked(metrics: Prometheus, guest: Guest) -> dict[tuple[str, str], list[str]]:
+    """What Prometheus is asked by each panel of each dashboard; that of a disk is of one of the guest's."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for file in GRAFANA.glob("*.json"):
+        dashboard = json.loads(file.read_text())
+        its_own = {"domain": guest.name, "uuid": guest.uuid} if file.stem == "plimsoll-disk" else {}
+        for title, promql in queries(dashboard, chosen(dashboard, metrics.label_values, its_own)):
+            found.setdefault((file.stem, title), []).append(promql)
+    return found
+
+
+def has_data(metrics: Prometheus, promql: str) -> bool:
+    """Also each of the metrics in it by itself, since ``or 0 *`` makes data where there is none."""
+    samples = metrics.query(promql)
+    each = set(METRIC.findall(promql))
+    return bool(samples) and not any(math.isnan(value) for _, value in samples) and all(map(metrics.query, each))
 
 
 @pytest.mark.hurt

@@ -29,6 +29,7 @@ from plimsoll_probes.chosen import Planned
 from plimsoll_probes.finding import Finding, Verdict, Why
 from plimsoll_probes.history import History
 from plimsoll_probes.nagios import check
+from plimsoll_probes.nagios.wording import output
 from plimsoll_probes.result import ProbeResult
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
@@ -310,7 +311,7 @@ def test_a_row_that_cannot_be_read_is_told_below_and_not_on_stderr(state: State,
         ("--version",),
         ("disks",),
         ("limits", "--no-such"),
-        ("limits", "--fail", "3"),
+        ("limits", "--failed-crit", "3"),
         ("limits", "--failed-critical", "ten"),
         ("limits", "--no-data", "fine"),
         ("limits", "--timeout", "nan"),
@@ -390,6 +391,23 @@ def test_hostile_names_stay_where_they_are_shown(state: State, run: Run) -> None
     ran = run("probe")
     assert_it_can_be_taken(ran)
     assert ran.text.endswith("; plimsoll probe show 1")
+
+
+def test_what_was_asked_for_is_not_told_as_it_was_written(state: State, run: Run) -> None:
+    passfile.save(state, recent(a_last_disk()))
+    for subject in ("limits", "probe"):
+        ran = run(subject, "--guest", EVIL)
+        assert_it_can_be_taken(ran)
+        assert ran.status == 3
+    assert_it_can_be_taken(run(EVIL))
+
+
+def test_the_words_make_room_for_the_figures_whatever_they_are_written_in() -> None:
+    figures = [f"figure_{number}=1;{'9' * 20};{'9' * 20};0" for number in range(7)]
+    ran = Ran(0, output("𝄞" * 300, figures))
+    assert ran.perfdata == figures
+    assert ran.text.endswith("𝄞…")
+    assert_it_can_be_taken(ran)
 
 
 def test_a_thousand_disks_are_told_in_what_nagios_reads_unless_a_person_asks_for_all(state: State, run: Run) -> None:

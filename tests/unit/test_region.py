@@ -95,7 +95,7 @@ def test_a_node_that_says_nothing_any_more_is_not_well_and_none_of_its_figures_i
     assert (silent.instance, silent.silent_since) == ("n2", NOW - HOUR)
     assert [finding.figure.value for finding in silent.judgement.findings] == [None]
     lines = list(region_words.closing_lines(found))
-    assert lines[0] == "UNKNOWN   nothing heard from n2 for 1 h"
+    assert lines[0] == "UNKNOWN   nothing heard from n2 for about 1 h"
     assert "What silent nodes have is not counted here; nobody knows it." in lines
     assert region_words.status_facts(found)["nodes"] == "2: 1 well, 1 silent"
     assert region_words.status_facts(found)["versions"] == "1.2.3 on 1 node"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from plimsoll_agent import regiondisks
 from plimsoll_agent.promql import Selection, Series
-from plimsoll_agent.regiondisks import WORST, DiskKey, disks, fact_questions, find_questions, found, numbers
+from plimsoll_agent.regiondisks import WORST, DiskKey, disks, fact_questions, numbers, search, worst_first
 
 SELECTION = Selection()
 
@@ -18,24 +20,62 @@ def key(uuid: str) -> DiskKey:
     return ("r1", "n1"), "i1", "vda", uuid
 
 
-def finds(**told: list[Series]) -> dict[str, list[Series]]:
-    named = {name.replace("_", "-"): answer for name, answer in told.items()}
-    return {name: named.get(name, []) for name in find_questions(SELECTION, WORST, 50)}
+class Asked:
+    """Answers the question about a state with the disks that are in it."""
+
+    def __init__(self, **told: list[Series]) -> None:
+        self._told = {name.replace("_", "-"): answer for name, answer in told.items()}
+        self.questions: list[str] = []
+        self.numbers = {state: len(self._told.get(state, [])) for state in WORST}
+
+    def __call__(self, question: str) -> list[Series]:
+        self.questions.append(question)
+        metrics = {"plimsoll_disk_unlimited{": "unlimited", "limit_ratio{": "at-wall"}
+        metrics |= {f'state=~"{re.escape(state)}"'.replace("\\", "\\\\"): state for state in WORST}
+        (state,) = {state for metric, state in metrics.items() if metric in question}
+        return self._told[state]
+
+    def search(self, most: int) -> list[DiskKey]:
+        return search(self, SELECTION, self.numbers, WORST, most)
 
 
 def test_a_disk_stands_where_its_worst_state_puts_it_and_only_once() -> None:
-    told = finds(
+    told = Asked(
         at_wall=[series(0.97, "u3"), series(0.99, "u1"), series(1.0, "u4")],
         failed=[series(0.0, "u1")],
         unlimited=[series(5.0, "u6"), series(900.0, "u5"), series(float("nan"), "u7")],
     )
-    assert found(told, WORST, 0) == [key(uuid) for uuid in ("u5", "u6", "u7", "u1", "u4", "u3")]
-    assert found(told, WORST, 2) == [key("u5"), key("u6")]
+    assert told.search(0) == [key(uuid) for uuid in ("u5", "u6", "u7", "u1", "u4", "u3")]
+    assert told.search(2) == [key("u5"), key("u6")]
+
+
+def test_what_is_not_needed_is_not_asked_for() -> None:
+    told = Asked(
+        unlimited=[series(5.0, "u6"), series(900.0, "u5")], failed=[series(1, "u1")], waits=[series(1, "u2")]
+    )
+    told.search(3)
+    assert len(told.questions) == 2
+    assert not any("topk" in question for question in told.questions)
+    told.questions.clear()
+    told.search(1)
+    (question,) = told.questions
+    assert question.startswith("topk(1, ")
+
+
+def test_the_worst_come_first_however_they_were_found() -> None:
+    told = facts(
+        state=[series(1, "u1", state="failed"), *(series(1, uuid, state="right") for uuid in ("u2", "u3", "u4"))],
+        unlimited=[series(1, "u2"), series(1, "u3")],
+        shares=[series(0.96, "u4", parameter="total_iops_sec"), series(0.99, "u1", parameter="total_iops_sec")],
+        operations=[series(5, "u1"), series(6, "u2"), series(700, "u3"), series(9000, "u4")],
+    )
+    found = disks(told, [key(uuid) for uuid in ("u4", "u1", "u2", "u3")])
+    assert [disk.uuid for disk in worst_first(found, WORST)] == ["u3", "u2", "u1", "u4"]
+    assert [disk.uuid for disk in worst_first(found, ("at-wall",))][:2] == ["u1", "u4"]
 
 
 def test_the_numbers_are_those_of_all_disks() -> None:
-    told = {**finds(), "number of failed": [Series({}, 212.0)]}
-    assert numbers(told, ("failed", "waits")) == {"failed": 212, "waits": 0}
+    assert numbers({"failed": [Series({}, 212.0)], "waits": []}, ("failed", "waits")) == {"failed": 212, "waits": 0}
 
 
 def facts(**told: list[Series]) -> dict[str, list[Series]]:

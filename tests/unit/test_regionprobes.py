@@ -11,7 +11,7 @@ from plimsoll_agent.regionprobes import By, Probed, kept_ratio, proving, questio
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-PROBED = Probed(("r1", "n1"), "u1", "i1", "/var/tmp", NOW - HOUR, 6 * HOUR, NOW - 90 * HOUR, None, None, None, {})
+PROBED = Probed(("r1", "n1"), "u1", "i1", "/var/tmp", NOW - HOUR, 6 * HOUR, NOW - 90 * HOUR, None, None, {})
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,6 @@ PROBED = Probed(("r1", "n1"), "u1", "i1", "/var/tmp", NOW - HOUR, 6 * HOUR, NOW 
         ({"last": None}, True),  # chosen long ago, and never probed
         ({"last": None, "chosen": NOW - HOUR}, False),  # chosen just now
         ({"last": NOW - 13 * HOUR, "chosen": NOW - HOUR}, False),  # chosen anew
-        ({"last": NOW - 13 * HOUR, "started": NOW - HOUR}, False),  # the node was off
         ({"last": NOW - 13 * HOUR, "every": None}, False),  # nobody wants it any more
         ({"last": None, "chosen": None}, False),  # nobody knows since when
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import logging
 import os
 import re
 import stat
@@ -211,10 +210,3 @@ def test_a_terminal_is_told_how_far_it_has_come_and_a_log_is_not(
     shell.stderr = Terminal
     assert shell.run(ProbeReport, "-o", str(output)) == 0
     assert shell.err.startswith("\r1 runs read\r\x1b[K")
-
-
-def test_drawing_logs_nothing(shell: Shell, output: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    add(shell, 3, SHORT)
-    assert shell.run(ProbeReport, "-o", str(output)) == 0
-    assert caplog.messages == []

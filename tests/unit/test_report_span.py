@@ -31,7 +31,7 @@ def test_every_moment_of_a_span_lies_in_a_column_of_the_page(one: datetime, othe
 def test_the_scale_has_few_times_and_all_of_them_within(since: datetime, seconds: int) -> None:
     span = Span(since, since + timedelta(seconds=seconds))
     ticks = list(span.ticks())
-    assert len(ticks) <= 9
+    assert len(ticks) <= 8
     for place, time in ticks:
         assert span.since <= time < span.until
         assert 0 <= place <= span.columns

@@ -274,16 +274,18 @@ class RegionDisks(_RegionList):
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         states, most = tuple(dict.fromkeys(parsed_args.state or regiondisks.WORST)), parsed_args.limit
         prometheus = self.connected(parsed_args, settings)
-        answers = self.ask(prometheus, regiondisks.find_questions(selection, states, most))
-        numbers = regiondisks.numbers(answers, states)
-        found = regiondisks.found(answers, states, most)
+        answers = self.ask(prometheus, regiondisks.number_questions(selection, states))
         if not answers["nodes"]:
             raise self.nothing(selection)
         aggregates = regiondisks.aggregates(answers)
         if aggregates >= {key_of(series) for series in answers["nodes"]}:
             raise self.summed("disks")
-        facts = self.ask(prometheus, regiondisks.fact_questions(selection, found)) if found else {}
-        disks = _sorted(regiondisks.disks(facts, found) if found else [], parsed_args.sort)
+        numbers = regiondisks.numbers(answers, states)
+        found = regiondisks.search(prometheus.query, selection, numbers, states, most)
+        disks: list[RegionDisk] = []
+        if found:
+            facts = self.ask(prometheus, regiondisks.fact_questions(selection, found))
+            disks = _sorted(regiondisks.worst_first(regiondisks.disks(facts, found), states), parsed_args.sort)
         self.warned(prometheus)
         several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
         self.partly(aggregates, several=several)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -71,6 +72,8 @@ class ProbeReport(HistoryCommand):
         self.app.stderr.write(f"{parsed_args.output}: {counted_words(gathered.runs, 'run')} of {guests}, {size}\n")
 
     def _page(self, history: History, span: Span, parsed_args: argparse.Namespace) -> tuple[str, Gathered]:
+        # When it is imported it tells at INFO that it looks for fonts, at WARNING that it cannot keep what it found.
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
         try:
             from plimsoll_probes.report import page
         except ImportError as error:
@@ -111,11 +114,9 @@ def paged(history: History, span: Span, guest: str | None, job: JobName | None) 
         if len(found) < most:
             return
         # Others may have begun at the same moment as the last one.
-        last, before = found[-1].started, until
-        until = last + timedelta(microseconds=1)
-        same = {result.id for result in found if result.started == last}
-        seen = seen | same if until == before else same
-        most = most if new else 2 * most
+        until = found[-1].started + timedelta(microseconds=1)
+        seen = {result.id for result in found if result.started == found[-1].started}
+        most = most if new else 2 * most  # never less again: the next part must hold all that is seen
 
 
 def _waiting(history: History, guest: str | None, at: datetime) -> tuple[Sequence[Postponed], Sequence[Late]]:

@@ -6,7 +6,6 @@ They are as wide as a telephone, so that their letters can be read on one. What 
 from __future__ import annotations
 
 import io
-import logging
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -24,9 +23,6 @@ from plimsoll_probes.report.gathered import BROKEN, FRACTIONS, Curve, Point, Run
 from plimsoll_probes.report.span import Span
 from plimsoll_probes.report.words import scale
 from plimsoll_probes.words import latency_words, quantile_name
-
-# It tells at INFO that it looks for fonts, and at WARNING that it has no cache of them.
-logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 Axes = Any
 _SECOND = 10**9

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 MOST_COLUMNS = 60
-_MOST_TICKS = 9
+_MOST_TICKS = 8
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _LENGTHS = (
     *(number * _MINUTE for number in (1, 5, 10, 15, 30)),

@@ -86,6 +86,13 @@ class Prometheus:
             for file in self.textfiles(node).iterdir():
                 file.unlink()
 
+    def forget(self, seconds: float) -> None:
+        """``clear``, also of the past: what looks back over days finds no other test's series."""
+        self.clear()
+        self.wait_for('{__name__=~"plimsoll_.*"}', lambda found: not found, seconds)
+        url = self._api("admin/tsdb/delete_series", {"match[]": '{__name__=~".*plimsoll.*"}'})
+        _ask(urllib.request.Request(url, method="POST"))
+
     def use_rules(self, rewrite: Callable[[str], str] = hurried) -> None:
         """Those of etc/prometheus as they stand, each file's text through ``rewrite``."""
         if self._write_rules(rewrite):
@@ -104,6 +111,11 @@ class Prometheus:
         if data["resultType"] == "scalar":
             return [({}, float(data["result"][1]))]
         return [(one["metric"], float(one["value"][1])) for one in data["result"]]
+
+    def label_values(self, selector: str, label: str) -> list[str]:
+        """As Grafana asks for what a variable may be."""
+        values: list[str] = self._get(f"label/{label}/values", {"match[]": selector})
+        return values
 
     def wait_for(self, promql: str, predicate: Callable[[Sequence[Sample]], object], seconds: float) -> list[Sample]:
         """The first answer that satisfies ``predicate``; the one before a series' first scrape is empty."""
@@ -182,8 +194,10 @@ class Prometheus:
         return before != texts
 
     def _get(self, what: str, arguments: Mapping[str, str] | None = None) -> Any:
-        query = urllib.parse.urlencode(arguments or {})
-        return json.loads(_ask(f"{self.url}/api/v1/{what}?{query}"))["data"]
+        return json.loads(_ask(self._api(what, arguments or {})))["data"]
+
+    def _api(self, what: str, arguments: Mapping[str, str]) -> str:
+        return f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(arguments)}"
 
     def _daemon(self, name: str, argv: list[str], ready: str) -> Daemon:
         return Daemon(self._namespace, name, argv, self._logs / f"{name}.log", lambda: _answers(ready))
@@ -193,7 +207,7 @@ class Prometheus:
             *("/usr/bin/prometheus", f"--config.file={self._home}/prometheus.json", "--log.level=warn"),
             *(f"--storage.tsdb.path={self._home}/data", f"--web.listen-address=127.0.0.1:{ports.PROMETHEUS}"),
             # After a reload it knows no Alertmanager for 5 s: what fires then is to be said again at once.
-            *("--web.enable-lifecycle", "--rules.alert.resend-delay=1s"),
+            *("--web.enable-lifecycle", "--web.enable-admin-api", "--rules.alert.resend-delay=1s"),
         ]
 
     def _alertmanager(self) -> list[str]:

@@ -81,7 +81,12 @@ class Stage:
     def check(self, *words: str) -> None:
         """What Nagios is told."""
         print(f"$ check_plimsoll {' '.join(words)}", flush=True)
-        command = [str(Path(sys.executable).with_name("check_plimsoll")), *words, "--config-file", str(self._settings)]
+        command = [
+            str(Path(sys.executable).with_name("check_plimsoll")),
+            *words,
+            "--config-file",
+            str(self._settings),
+        ]
         status = subprocess.run(command, env=self.environment, check=False).returncode
         print(f"$ echo $?\n{status}", flush=True)
 
