@@ -48,6 +48,16 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
                 Path(temporary).unlink()
 
 
+def append(path: Path, more: bytes, mode: int = 0o640) -> None:
+    """Add to the end of a file, which is made where it is missing. Raises ``OSError``."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    try:
+        give_to_owner(descriptor, path.parent)
+        os.write(descriptor, more)
+    finally:
+        os.close(descriptor)
+
+
 def give_to_owner(descriptor: int, directory: Path) -> None:
     """What root writes belongs to the owner of the directory, who runs the next pass and has to read it."""
     if os.geteuid() == 0:

@@ -159,7 +159,7 @@ def _longest(last: LastPass) -> str:
 
 def figures_of_disks(last: LastPass, now: datetime) -> tuple[Figure, ...]:
     """Those of ``limits``."""
-    how = "plimsoll enforce" if last.enforcing else "mode is observe: see plimsoll plan, and set it to enforce"
+    how = "see plimsoll plan" if last.enforcing else "mode is observe: see plimsoll plan, and set it to enforce"
     silent = sorted(last.silent, key=lambda overlooked: overlooked.guest.name)
     at_wall = [disk for disk in last.disks if disk.at_wall]
     return (

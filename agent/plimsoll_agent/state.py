@@ -180,8 +180,8 @@ class State:
 
     def note_busy(self) -> None:
         """One more; who cannot note it goes without."""
-        with suppress(OSError), (self.directory / BUSY.name).open("ab") as file:
-            file.write(b".")
+        with suppress(OSError):
+            files.append(self.directory / BUSY.name, b".")
 
     @property
     def probes(self) -> Path:

@@ -226,7 +226,7 @@ def test_a_failed_pass_is_not_said_to_have_been_quick() -> None:
 
 def test_in_observe_mode_nobody_is_told_to_enforce_what_would_do_nothing() -> None:
     disk = a_last_disk(kind=Kind.PLANNED)
-    assert figure(a_last_pass(disk), "behind").do == "plimsoll enforce"
+    assert figure(a_last_pass(disk), "behind").do == "see plimsoll plan"
     assert "mode is observe" in figure(a_last_pass(disk, enforcing=False), "behind").do
 
 

@@ -135,7 +135,7 @@ def test_warning_ends_with_1(state: State, run: Run) -> None:
     passfile.save(state, recent(a_last_disk(in_force=Limits())))
     ran = run("limits")
     assert ran.status == 1
-    assert "WARNING - no limit though one is wanted: instance-00000001 vdb; plimsoll enforce" in ran.text
+    assert "WARNING - no limit though one is wanted: instance-00000001 vdb; see plimsoll plan" in ran.text
 
 
 def test_critical_is_worse_than_what_nobody_knows(state: State, run: Run) -> None:
