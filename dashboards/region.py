@@ -149,7 +149,7 @@ def slowest_nodes() -> timeseries.Panel:
 def budget() -> timeseries.Panel:
     burn = "volume_type:plimsoll_probe_objective_burn:ratio"
     queries = [
-        Query(named_type(f"{burn}_{over}{{{OF_TYPE}}}"), f"{{{{volume_type}}}} {{{{quantile}}}} over {over}")
+        Query(named_type(f"{burn}_{over}{{{OF_TYPE}}}"), f"{{{{volume_type}}}} {{{{objective}}}} over {over}")
         for over in ("1h", "6h", "3d")
     ]
     about = (

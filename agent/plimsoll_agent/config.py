@@ -302,7 +302,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.StrOpt(
             "token_file",
             default="",
-            help="A file with the bearer token for it. It is sent over https only, or to this machine itself.",
+            help="A file with the bearer token for it, or with a scheme and its credentials (Basic dXNl...)."
+            " It is sent over https only, or to this machine itself.",
         ),
         cfg.StrOpt(
             "ca_file", default="", help="The authority (PEM) that its certificate is from, if none of the system's."

@@ -22,7 +22,7 @@ from plimsoll_agent.outcome import Kind
 from plimsoll_agent.series import Row, counter, gauge, label
 from plimsoll_agent.usage import Rates
 
-PER_NODE = 36
+PER_NODE = 37
 PER_TYPE = 14
 PER_DISK = 12
 PER_PARAMETER = 2
@@ -61,6 +61,11 @@ def _of_passes(last: LastPass) -> Iterator[Metric]:
         "plimsoll_pass_last_good_timestamp_seconds",
         "When the last pass ended that left nothing undone",
         last.last_good,
+    )
+    yield _one(
+        "plimsoll_pass_looked_timestamp_seconds",
+        "When the disks were last looked at: what is told of guests, disks and limits is from then",
+        last.looked,
     )
     yield gauge(
         "plimsoll_pass_duration_seconds",

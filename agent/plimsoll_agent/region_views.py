@@ -10,6 +10,8 @@ from plimsoll_agent.region import Node, Status
 from plimsoll_agent.regiondisks import FACTS, RegionDisk
 from plimsoll_agent.regionprobes import LABELS, QUANTILES, By, Row, kept_ratio
 
+FORMAT_VERSION = 1
+
 
 def moment(seconds: float | None) -> str | None:
     """A time for programs."""
@@ -20,6 +22,7 @@ def status_data(status: Status) -> dict[str, object]:
     """``region status`` for programs."""
     states, runs = status.states, status.runs
     return {
+        "version": FORMAT_VERSION,
         "at": moment(status.at),
         "level": status.level.name.lower(),
         "regions": list(status.regions),

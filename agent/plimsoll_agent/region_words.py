@@ -35,8 +35,11 @@ def number_of(number: int, what: str) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Rounded down, so that what is not whole never looks so; a share may be above all."""
-    return NOT_KNOWN if ratio is None else f"{int(ratio * 1000 + 1e-6) / 10:g} %"
+    """What is not whole never looks so, however little it lacks; a share may be above all."""
+    if ratio is None:
+        return NOT_KNOWN
+    rounded = round(ratio * 100, 1)
+    return f"{99.9 if ratio < 1 and rounded == 100 else rounded:g} %"
 
 
 def seconds_words(seconds: float | None) -> str:

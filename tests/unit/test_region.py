@@ -205,7 +205,15 @@ def test_no_label_is_shown_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "words"),
-    [(None, "-"), (1.0, "100 %"), (0.9999, "99.9 %"), (0.95, "95 %"), (0.0, "0 %"), (1.2, "120 %")],
+    [
+        (None, "-"),
+        (1.0, "100 %"),
+        (0.9999, "99.9 %"),
+        (0.79996, "80 %"),
+        (0.95, "95 %"),
+        (0.0, "0 %"),
+        (1.2, "120 %"),
+    ],
 )
 def test_what_is_not_whole_is_never_rounded_to_100(ratio: float | None, words: str) -> None:
     assert region_words.percent(ratio) == words
