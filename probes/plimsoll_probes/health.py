@@ -10,6 +10,7 @@ from plimsoll_agent.health import Figure, first
 from plimsoll_agent.report import printable
 from plimsoll_probes.chosen import ChosenTarget
 from plimsoll_probes.finding import Verdict, Why
+from plimsoll_probes.late import Late, late
 from plimsoll_probes.result import Postponed, ProbeResult
 from plimsoll_probes.words import Streak, guest_cell, postponed_words, verdict_words
 
@@ -58,21 +59,19 @@ def _late(
             key = (result.subject.guest_uuid, result.subject.directory)
             begun[key] = max(result.started, begun.get(key, result.started))
     put_off = {(each.guest_uuid, each.directory): each for each in postponed}
-    waits = [(target, max(target.since, begun.get(target.key, target.since))) for target in chosen]
-    late = [(target, since) for target, since in waits if now - since > 2 * target.every]
-    late.sort(key=lambda each: each[1])
 
-    def why(target: ChosenTarget, since: datetime) -> str:
-        last = put_off.get(target.key)
-        return f"; {postponed_words(last)}" if last is not None and last.at >= since else ""
+    def why(one: Late) -> str:
+        last = put_off.get(one.target.key)
+        return f"; {postponed_words(last)}" if last is not None and last.at >= one.since else ""
 
+    found = late(chosen, begun, now)
     each = tuple(
-        f"{_target_words(target)}  {_began_words(target, begun, now)}, due every {spans.words(target.every)}"
-        f"{why(target, since)}"
-        for target, since in late
+        f"{_target_words(one.target)}  {_began_words(one.target, begun, now)}, due every"
+        f" {spans.words(one.target.every)}{why(one)}"
+        for one in found
     )
-    about = first([_target_words(target) for target, _ in late]) + (why(*late[0]) if late else "")
-    return Figure("probe_late", len(late), about, "plimsoll probe timetable, and see to its timer", each)
+    about = first([_target_words(one.target) for one in found]) + (why(found[0]) if found else "")
+    return Figure("probe_late", len(found), about, "plimsoll probe timetable, and see to its timer", each)
 
 
 def _target_words(target: ChosenTarget) -> str:

@@ -151,7 +151,10 @@ def test_an_agent_that_died_is_critical_by_its_age_and_the_disks_are_told_to_be_
     passfile.save(state, recent(a_last_disk(), ended=long_ago, looked=long_ago))
     ran = run("agent")
     assert ran.status == 2
-    assert "no pass over all guests for 2 h; see to the timer of plimsoll enforce" in ran.text.replace(" 1 s", "")
+    # The moments are reckoned from the clock, and a busy machine runs this some seconds after it was read.
+    assert re.search(
+        r"no pass over all guests for 2 h( \d+ (s|min))*; see to the timer of plimsoll enforce", ran.text
+    )
     assert run("limits").status == 1
 
 

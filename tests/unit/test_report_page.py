@@ -10,12 +10,12 @@ from html.parser import HTMLParser
 
 from plimsoll_probes.finding import Why
 from plimsoll_probes.job import JobName
-from plimsoll_probes.report.late import Late
+from plimsoll_probes.late import Late
 from plimsoll_probes.report.page import MOST_CARDS, MOST_LINES, MOST_TYPES, MOST_WORST, Made, Reader, Waiting, page
 from plimsoll_probes.result import Postponed, ProbeResult
 from tests.unit.probes import HOSTILE, MS, a_flow, a_measurement, a_subject
+from tests.unit.test_late import a_target
 from tests.unit.test_report_gathered import DISCARDED, FAILED, KEPT, SHORT, gathered, run
-from tests.unit.test_report_late import a_target
 from tests.unit.values import NOON
 
 MADE = Made("node1", "1.2.3", None, None)

@@ -9,9 +9,9 @@ import pytest
 from plimsoll_probes.chosen import ChosenTarget
 from plimsoll_probes.finding import Finding, Verdict
 from plimsoll_probes.job import JobName
+from plimsoll_probes.late import Late
 from plimsoll_probes.report import words
 from plimsoll_probes.report.gathered import Gathered, Run
-from plimsoll_probes.report.late import Late
 from tests.unit.probes import a_probe
 from tests.unit.test_report_gathered import DAY, FAILED, FREE, KEPT, OVER, SHORT, SLOW, gathered, run
 from tests.unit.values import GUEST, NOON

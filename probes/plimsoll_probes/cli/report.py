@@ -17,8 +17,8 @@ from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, si
 from plimsoll_probes.cli.looking import counted_words, still_postponed
 from plimsoll_probes.history import History
 from plimsoll_probes.job import JobName
+from plimsoll_probes.late import Late, late
 from plimsoll_probes.report.gathered import Gathered, gather
-from plimsoll_probes.report.late import Late, late
 from plimsoll_probes.report.span import Span
 from plimsoll_probes.result import Postponed, ProbeResult
 

@@ -12,9 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from plimsoll_agent.report import minute, printable
 from plimsoll_probes.finding import Verdict
+from plimsoll_probes.late import Late
 from plimsoll_probes.report import words
 from plimsoll_probes.report.gathered import UNJUDGED, Curve, Gathered, Guest, Run, Standing, curve, run_of
-from plimsoll_probes.report.late import Late
 from plimsoll_probes.report.plots import guest_svg, type_svg
 from plimsoll_probes.result import Postponed, ProbeResult
 from plimsoll_probes.words import (

@@ -9,8 +9,8 @@ from plimsoll_agent import spans
 from plimsoll_agent.report import minute, printable
 from plimsoll_probes.finding import Verdict
 from plimsoll_probes.job import JobName
+from plimsoll_probes.late import Late
 from plimsoll_probes.report.gathered import Gathered, Guest, Run, Standing
-from plimsoll_probes.report.late import Late
 from plimsoll_probes.report.span import Span
 from plimsoll_probes.words import UNKNOWN, iops_words, share_words
 
