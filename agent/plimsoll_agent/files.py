@@ -49,10 +49,18 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
 
 
 def append(path: Path, more: bytes, mode: int = 0o640) -> None:
-    """Add to the end of a file, which is made where it is missing. Raises ``OSError``."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+    """Add to the end of a regular file, which is made where it is missing. Raises ``OSError``."""
+    how = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        give_to_owner(descriptor, path.parent)
+        descriptor = os.open(path, how | os.O_CREAT | os.O_EXCL, mode)
+        new = True
+    except FileExistsError:
+        descriptor, new = os.open(path, how), False
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(22, "is no regular file")
+        if new:  # an older one may be a link to somebody else's
+            give_to_owner(descriptor, path.parent)
         os.write(descriptor, more)
     finally:
         os.close(descriptor)

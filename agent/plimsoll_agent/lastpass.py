@@ -4,7 +4,7 @@ checks and gates are views of."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +13,7 @@ from statistics import median
 from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import BY_OTHERS
 from plimsoll_agent.decide import Wants
-from plimsoll_agent.disk import Disk, DiskName
+from plimsoll_agent.disk import Disk, DiskName, guest_of
 from plimsoll_agent.holds import standing_holds
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
@@ -136,6 +136,8 @@ class LastPass:
     busy: int = 0
     """How many passes found the node held by another one."""
     totals: Totals = field(default_factory=Totals)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    """How often limits were put back on disks of guests that were overlooked, by ``Disk.key``."""
 
     def count(self, *kinds: Kind) -> int:
         return sum(disk.kind in kinds for disk in self.disks)
@@ -200,6 +202,17 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         calls=setting.calls,
         busy=setting.busy,
         totals=totals,
+        unseen=_unseen(before, overlooked),
+    )
+
+
+def uncounted(before: LastPass | None, last: LastPass) -> LastPass:
+    """The last pass with the counters as they were: what cannot be kept would fall with the next."""
+    known = _corrected(before)
+    return replace(
+        last,
+        totals=Totals() if before is None else before.totals,
+        disks=tuple(replace(disk, corrected=known.get(disk.named.key, 0)) for disk in last.disks),
     )
 
 
@@ -226,7 +239,7 @@ def failed(before: LastPass | None, why: str, source: str, started: datetime, se
         interval=None,
         # What the disks did then is no average up to now.
         disks=tuple(replace(disk, rates=None, shares={}, allowed={}) for disk in before.disks),
-        sources={**before.sources, source: False},
+        sources={source: False},  # nobody else was asked
         calls=setting.calls,
         busy=setting.busy,
         totals=_added(before.totals, Grade.FAILED, Counter(), Counter()),
@@ -274,6 +287,18 @@ def _hung(report: PassReport) -> tuple[Overlooked, ...]:
     return tuple(hung.values())
 
 
+def _corrected(before: LastPass | None) -> dict[str, int]:
+    """How often limits were put back, by ``Disk.key``."""
+    if before is None:
+        return {}
+    return {**before.unseen, **{disk.named.key: disk.corrected for disk in before.disks}}
+
+
+def _unseen(before: LastPass | None, overlooked: Iterable[Overlooked]) -> dict[str, int]:
+    guests = {each.guest.uuid for each in overlooked}
+    return {key: number for key, number in _corrected(before).items() if number and guest_of(key) in guests}
+
+
 def _puts_back(outcome: Outcome) -> bool:
     change = outcome.change
     return outcome.result.kind is Kind.CHANGED and change is not None and change.cause in BY_OTHERS
@@ -283,10 +308,13 @@ def _disks(before: LastPass | None, report: PassReport, boot: str) -> tuple[Last
     known = {} if before is None else {disk.named.key: disk for disk in before.disks}
     same_run = before is not None and before.boot == boot
     usages = _usages(known if same_run else {}, report)
-    return tuple(_disk(outcome, known.get(outcome.disk.key), usages[outcome.disk.key]) for outcome in report.outcomes)
+    corrected = _corrected(before)
+    return tuple(
+        _disk(outcome, corrected.get(outcome.disk.key, 0), usages[outcome.disk.key]) for outcome in report.outcomes
+    )
 
 
-def _disk(outcome: Outcome, before: LastDisk | None, usage: Usage) -> LastDisk:
+def _disk(outcome: Outcome, corrected: int, usage: Usage) -> LastDisk:
     disk, wanted, in_force = outcome.disk, outcome.decision.wanted, outcome.disk.in_force
     rates, then = usage.rates, usage.disk.in_force
     return LastDisk(
@@ -299,7 +327,7 @@ def _disk(outcome: Outcome, before: LastDisk | None, usage: Usage) -> LastDisk:
         in_force=in_force if isinstance(in_force, Limits) else None,
         wanted=wanted.limits if isinstance(wanted, Wants) else None,
         drifted=disk.drifted,
-        corrected=(0 if before is None else before.corrected) + _puts_back(outcome),
+        corrected=corrected + _puts_back(outcome),
         attachment=disk.attachment,
         reading=usage.reading,
         rates=rates,

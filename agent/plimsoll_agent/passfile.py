@@ -92,6 +92,7 @@ def _data(last: LastPass) -> dict[str, object]:
             "outcomes": {kind.value: number for kind, number in last.totals.outcomes.items()},
             "corrected": dict(last.totals.corrected),
         },
+        "unseen": dict(last.unseen),
     }
 
 
@@ -166,6 +167,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
             {Kind(name): number for name, number in _counts(totals["outcomes"]).items()},
             _counts(totals["corrected"]),
         ),
+        unseen=_counts(value["unseen"]),
     )
 
 

@@ -223,7 +223,7 @@ def test_a_pass_that_failed_says_why_and_how_old_the_rest_is(here: Here) -> None
     assert here.run() == 3
     assert here.row("last pass") == "1 min ago: FAILED, mode enforce"
     assert here.row("remarks") == "qemu:///system: no such socket"
-    assert here.row("sources") == "NO good answer of libvirt; good answers of rules, record"
+    assert here.row("sources") == "NO good answer of libvirt"
     assert here.row("disks") == "2: 2 right; as they were 6 min 2 s ago"
 
 

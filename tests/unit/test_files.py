@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -148,3 +149,16 @@ def test_a_name_aside_is_that_of_no_earlier_file_nor_of_its_journal(tmp_path: Pa
     assert files.name_aside(path).name == "record.sqlite.corrupt.2"
     (tmp_path / "record.sqlite.corrupt.2-journal").touch()
     assert files.name_aside(path).name == "record.sqlite.corrupt.3"
+
+
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_nobody_waits_for_its_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "busy.count")
+    with pytest.raises(OSError):  # noqa: PT011 - the kernel's word, or ours
+        files.append(tmp_path / "busy.count", b".")
+
+
+def test_what_is_added_stands_behind_what_was_there(tmp_path: Path) -> None:
+    for more in (b"a", b"bc"):
+        files.append(tmp_path / "file", more)
+    assert (tmp_path / "file").read_bytes() == b"abc"
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o137 == 0

@@ -256,6 +256,19 @@ def test_what_was_put_back_on_a_disk_that_left_stays_in_the_sum_of_its_type(watc
     assert ([disk.named.guest_uuid for disk in last.disks], last.totals.corrected) == ([UUIDS[2]], {"gold": 1})
 
 
+def test_what_was_put_back_is_not_forgotten_of_a_guest_that_two_passes_cannot_look_at(watched: Watched) -> None:
+    """A counter that comes back with 0 has fallen."""
+    watched.passes()
+    set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
+    watched.passes()
+    _hidden(watched.node)
+    for _ in range(2):
+        watched.passes()
+    watched.node.hypervisor.by_uuid[UUIDS[1]].xml = None
+    watched.passes()
+    assert watched.disk(1).corrected == 1
+
+
 def test_counts_survive_a_start_of_the_node(watched: Watched) -> None:
     watched.passes()
     set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))

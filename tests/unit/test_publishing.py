@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent import passfile
+from plimsoll_agent import metrics, passfile
 from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.config import MetricsSettings
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.lastpass import Grade, LastPass
 from plimsoll_agent.outcome import Kind
+from plimsoll_agent.state import StateError
 from tests.fakes import hangs
 from tests.unit.enforcing import RICH, Shell
 
@@ -146,3 +147,46 @@ def test_a_damaged_file_is_begun_anew(shell: Shell) -> None:
     shell.state.last_pass.write_text("{")
     shell.enforce()
     assert sum(last(shell).totals.passes.values()) == 1
+
+
+def test_counters_that_cannot_be_kept_are_not_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next pass would begin from the old ones, and Prometheus would take the fall for a restart."""
+    shell.enforce()
+    before = exposed(shell)
+
+    def full(*_: object) -> None:
+        raise StateError("no space left on device")
+
+    monkeypatch.setattr(passfile, "save", full)
+    assert shell.enforce() == 3
+    assert exposed(shell) == pytest.approx(exposed(shell) | {n: v for n, v in before.items() if "_total" in n})
+
+
+@pytest.mark.parametrize("broken", [ValueError("a bug"), ImportError("prometheus_client"), MemoryError()])
+def test_what_nobody_foresaw_in_the_telling_leaves_the_pass_as_it_was(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, broken: Exception
+) -> None:
+    shell.enforce()
+    shell.refresh()
+
+    def breaks(*_: object, **__: object) -> None:
+        raise broken
+
+    monkeypatch.setattr(metrics, "families", breaks)
+    assert shell.enforce() == 3
+    assert shell.guest.disks["vda"].in_force == RICH
+    assert "1 changed" in shell.out, "the sum is said"
+
+
+def test_of_a_pass_that_could_not_be_only_who_was_asked_is_up_or_down(shell: Shell) -> None:
+    """Rules that cannot be read say nothing of libvirt."""
+
+    def down() -> None:
+        raise Unreachable("libvirt is not there")
+
+    shell.hypervisor.before["guests"] = down
+    shell.enforce()
+    shell.state.last_rules.unlink(missing_ok=True)
+    shell.rules.write_text("rules: [")
+    shell.enforce()
+    assert last(shell).sources == {"rules": False}

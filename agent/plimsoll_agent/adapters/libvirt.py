@@ -315,8 +315,9 @@ def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockS
             stats = _asked(domain, lambda domain: domain.blockStatsFlags(target))  # noqa: B023 - called at once
         except Rejected:  # a disk that was unplugged meanwhile
             continue
-        done = (stats[name] for name in ("rd_operations", "rd_bytes", "wr_operations", "wr_bytes"))
-        yield target, BlockStats(*done)
+        done = [stats.get(name, -1) for name in ("rd_operations", "rd_bytes", "wr_operations", "wr_bytes")]
+        if min(done) >= 0:  # -1 is libvirt's word for what a driver does not count
+            yield target, BlockStats(*done)
 
 
 def _movement(domain: Any) -> Movement:

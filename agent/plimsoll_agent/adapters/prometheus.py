@@ -45,7 +45,8 @@ class Prometheus:
         self._credentials = None if token_file is None else _credentials(token_file)
         self._session = requests.Session()
         self._session.headers["User-Agent"] = "plimsoll"
-        self._session.verify = True if ca_file is None else _checked(ca_file)
+        # With each request: what the session has yields to REQUESTS_CA_BUNDLE.
+        self._verify: bool | str = True if ca_file is None else _checked(ca_file)
         if _here(parts):
             self._session.trust_env = False  # a proxy of the environment is not this host
         elif self._credentials and parts.scheme != "https":
@@ -107,6 +108,7 @@ class Prometheus:
             auth=self._authorized,
             timeout=seconds,
             stream=True,
+            verify=self._verify,
             allow_redirects=False,  # the token would go along
         ) as answer:
             content = bytearray()

@@ -40,13 +40,20 @@ class Publisher:
 
     def passed(self, report: PassReport, complaint: str | None) -> bool:
         """False where something of it could not be written, which is said."""
-        setting = self._setting(complaint or "", self._catalogue(report.situation))
-        return self._publish(lambda before: lastpass.fold(before, report, setting))
+
+        def after(before: LastPass | None) -> LastPass:
+            setting = self._setting(complaint or "", self._catalogue(report.situation))
+            return lastpass.fold(before, report, setting)
+
+        return _done(lambda: self._publish(after))
 
     def failed(self, error: PlimsollError, source: str) -> None:
         """There was no pass, since ``source`` let it not be."""
-        setting = self._setting("", None)
-        self._publish(lambda before: lastpass.failed(before, str(error), source, self._started, setting))
+
+        def after(before: LastPass | None) -> LastPass:
+            return lastpass.failed(before, str(error), source, self._started, self._setting("", None))
+
+        _done(lambda: self._publish(after))
 
     def _catalogue(self, situation: Situation) -> LastCatalogue | None:
         settings, known = self._settings.catalogue, situation.catalogue
@@ -69,9 +76,12 @@ class Publisher:
         )
 
     def _publish(self, after: Callable[[LastPass | None], LastPass]) -> bool:
-        last = after(self._before())
+        before = self._before()
+        last = after(before)
+        saved = _done(lambda: passfile.save(self._state, last))
         # A full disk under the one is no reason to say nothing in the other.
-        return all([_done(lambda: passfile.save(self._state, last)), _done(lambda: self._write_metrics(last))])
+        told = last if saved else lastpass.uncounted(before, last)
+        return _done(lambda: self._write_metrics(told)) and saved
 
     def _before(self) -> LastPass | None:
         try:
@@ -88,10 +98,12 @@ class Publisher:
             textfile.write(settings.textfile_dir, "pass", metrics.families(last, detail=settings.detail))
 
 
-def _done(write: Callable[[], None]) -> bool:
+def _done(write: Callable[[], bool | None]) -> bool:
+    """Whether it came off; the pass has done its work by then, and goes to its end whatever happens here."""
     try:
-        write()
+        return write() is not False
     except PlimsollError as error:
         LOG.error("%s", error)
-        return False
-    return True
+    except Exception as error:
+        LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+    return False
