@@ -93,7 +93,8 @@ def checked_range(text: str) -> str:
     text = text.strip()
     found = _RANGE.fullmatch(text)
     start, end = (found["start"], found["end"]) if found else (None, None)
-    backwards = start not in (None, "~") and end is not None and float(start or 0) > float(end)
+    # Without a start it is 0.
+    backwards = start != "~" and end is not None and float(start or 0) > float(end)
     if not found or backwards or (text and not (start or end)):
         raise ValueError(f"{text!r} is no range: write 10 (0 to 10 is well), 5:, ~:10, 5:10 or @5:10")
     return text

@@ -260,7 +260,7 @@ def test_every_option_is_one_of_the_settings_and_explains_itself() -> None:
 
 def test_a_threshold_that_is_no_range_is_refused_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "plimsoll.conf"
-    for wrong in ("10:5", "soon", "1e3", ":", "@", "5;10"):
+    for wrong in ("10:5", "-1", "soon", "1e3", ":", "@", "5;10"):
         file.write_text(f"[health]\npass_age_warning = {wrong}\n")
         with pytest.raises(ConfigError, match=r"plimsoll\.conf:2: .health. pass_age_warning: .*is no range"):
             config.load([file], [])
