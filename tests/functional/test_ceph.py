@@ -49,7 +49,8 @@ def _nothing_stays_behind() -> Iterator[None]:
     before, descriptors = children(), len([*Path("/proc/self/fd").iterdir()])
     yield
     assert children() == before, "every process was reaped"
-    assert len([*Path("/proc/self/fd").iterdir()]) == descriptors, "every pipe was closed"
+    # There may be fewer: what a test before this one forgot is collected at any time.
+    assert len([*Path("/proc/self/fd").iterdir()]) <= descriptors, "every pipe was closed"
 
 
 def children() -> set[str]:

@@ -83,7 +83,8 @@ def plugin(home: Path, groups: list[int], name: str = "check_plimsoll") -> Path:
 
 
 def run(*words: str | Path) -> Ran:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60)
+    # NRPE cuts at a byte, which may be in the middle of a character.
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, errors="replace", timeout=60)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
