@@ -29,20 +29,25 @@ class _Collected:
         yield from self.families
 
 
+def path(directory: Path, producer: str) -> Path:
+    """Where the metrics of one producer go, which is ``pass`` or ``probe``: none writes over another's."""
+    return directory / f"plimsoll-{producer}.prom"
+
+
 def write(directory: Path, producer: str, families: Iterable[Metric]) -> None:
-    """Replace ``plimsoll-PRODUCER.prom``: who reads it meanwhile finds the old one or the new one, whole.
+    """Replace the producer's file: who reads it meanwhile finds the old one or the new one, whole.
 
     node_exporter refuses all of a file with a timestamp in it, or with a series twice: the families have neither.
     Raises ``TextfileError``, and leaves the old file then.
     """
     from prometheus_client import generate_latest  # who writes no metrics does not wait for it
 
-    path = directory / f"plimsoll-{producer}.prom"
+    file = path(directory, producer)
     text = generate_latest(_Collected(families)).decode("utf-8")
     try:
-        files.sweep(directory, (path.name,))
-        files.write_whole(path, text, _MODE)
+        files.sweep(directory, (file.name,))
+        files.write_whole(file, text, _MODE)
     except OSError as error:
         raise TextfileError(
-            f"{path}: the metrics cannot be written: {error.strerror}; see textfile_dir in [metrics]"
+            f"{file}: the metrics cannot be written: {error.strerror}; see textfile_dir in [metrics]"
         ) from error

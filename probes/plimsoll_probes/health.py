@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from plimsoll_agent import spans
@@ -24,18 +24,19 @@ _TOLD_SINCE = 20
 
 def figures_of_probes(
     latest: Iterable[ProbeResult],
+    begun: Mapping[tuple[str, str], datetime],
     postponed: Iterable[Postponed],
     chosen: Sequence[ChosenTarget],
     now: datetime,
     streak: Callable[[ProbeResult], Streak | None] = lambda _: None,
 ) -> tuple[Figure, ...]:
-    """Those of ``probe``. ``latest`` are the newest results by guest, directory and job; ``streak`` says since when
-    a result is what it is, and is asked for a few only.
+    """Those of ``probe``. ``latest`` are the newest results by guest, directory and job; ``begun`` is when
+    the newest run of each guest (uuid) and directory began; ``streak`` says since when a result is what it is, and is
+    asked for a few only.
     """
-    latest = list(latest)
     counted = [result for result in latest if counts(result, chosen, now)]
     return (
-        _late(latest, postponed, chosen, now),
+        _late(begun, postponed, chosen, now),
         _of_results("probe_broken", [each for each in counted if each.finding.verdict in BROKEN], streak),
         _of_results("probe_failed", [each for each in counted if each.finding.verdict is Verdict.FAILED], streak),
     )
@@ -50,14 +51,11 @@ def counts(result: ProbeResult, chosen: Sequence[ChosenTarget], now: datetime) -
 
 
 def _late(
-    latest: Sequence[ProbeResult], postponed: Iterable[Postponed], chosen: Sequence[ChosenTarget], now: datetime
+    begun: Mapping[tuple[str, str], datetime],
+    postponed: Iterable[Postponed],
+    chosen: Sequence[ChosenTarget],
+    now: datetime,
 ) -> Figure:
-    begun: dict[tuple[str, str], datetime] = {}
-    for result in latest:
-        # A clock that was set back leaves runs that are yet to come.
-        if result.started <= now:
-            key = (result.subject.guest_uuid, result.subject.directory)
-            begun[key] = max(result.started, begun.get(key, result.started))
     put_off = {(each.guest_uuid, each.directory): each for each in postponed}
 
     def why(one: Late) -> str:
@@ -78,7 +76,7 @@ def _target_words(target: ChosenTarget) -> str:
     return f"{guest_cell(target.guest_name)} {printable(target.directory)}"
 
 
-def _began_words(target: ChosenTarget, begun: dict[tuple[str, str], datetime], now: datetime) -> str:
+def _began_words(target: ChosenTarget, begun: Mapping[tuple[str, str], datetime], now: datetime) -> str:
     if target.key in begun:
         return f"begun {spans.words(now - begun[target.key])} ago"
     return f"never begun, chosen {spans.words(now - target.since)} ago"

@@ -148,18 +148,7 @@ class Histogram:
                 return Quantile(lower, upper, midpoint(index))
         return None
 
-    def within(self, nanoseconds: int) -> tuple[float, float] | None:
-        """Bounds on the part of the samples that took at most so long; None without any.
-
-        They are apart by the bucket that the time lies in, and equal where the time is a bucket's last.
-        """
-        if not self.buckets:
-            return None
-        surely = maybe = 0
-        for index, count in self.buckets:
-            lower, upper = edges(index)
-            if lower <= nanoseconds:
-                maybe += count
-            if upper is not None and upper <= nanoseconds + 1:
-                surely += count
-        return surely / self.count, maybe / self.count
+    def surely_within(self, nanoseconds: int) -> int:
+        """How many took at most so long for certain: those in buckets that end by then. The last one ends nowhere."""
+        ends = ((edges(index)[1], count) for index, count in self.buckets)
+        return sum(count for upper, count in ends if upper is not None and upper <= nanoseconds + 1)

@@ -47,7 +47,7 @@ class Probes:
             chosen,
             [each for each in latest if counts(each, chosen, now)],
             [each for each in postponed if _waits(each, chosen, begun)],
-            figures_of_probes(latest, postponed, chosen, now, history.streak),
+            figures_of_probes(latest, begun, postponed, chosen, now, history.streak),
         )
 
     @property

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from plimsoll_agent.rules import Objective
 from plimsoll_probes.finding import Verdict, Why
-from plimsoll_probes.histogram import Histogram, edges
+from plimsoll_probes.histogram import Histogram
 from plimsoll_probes.job import Direction, JobName
 from plimsoll_probes.result import Measured, ProbeResult
 
@@ -81,18 +81,9 @@ def _promised(objective: Objective | None, measured: Measured, stuck: int) -> di
     latency, promised = measured.latency, {}
     for quantile, seconds in () if objective is None else objective.quantiles:
         waited = stuck if measured.seconds > seconds else 0
-        promised[quantile] = Promised(latency.count + stuck, _maybe_above(latency, seconds) + waited)
+        missed = latency.count - latency.surely_within(round(seconds * _SECOND))
+        promised[quantile] = Promised(latency.count + stuck, missed + waited)
     return promised
-
-
-def _maybe_above(latency: Histogram, seconds: float) -> int:
-    """How many are not sure to have taken at most so long: the other side of ``Histogram.within``, as a count."""
-    counted = 0
-    for index, count in latency.buckets:
-        upper = edges(index)[1]
-        if upper is None or upper > round(seconds * _SECOND) + 1:
-            counted += count
-    return counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,10 @@ SHORT = Finding(Verdict.SHORT, Why.CLUSTER_SHORT, {"parameter": "total_iops_sec"
 def probes(
     *latest: ProbeResult, chosen: tuple[ChosenTarget, ...] = (), postponed: tuple[Postponed, ...] = (), **other: Any
 ) -> dict[str, Figure]:
-    return {each.name: each for each in figures_of_probes(latest, postponed, chosen, NOON, **other)}
+    # As ``History.last_begun`` tells it.
+    past = [each for each in latest if each.started <= NOON]
+    begun = {(each.subject.guest_uuid, each.subject.directory): each.started for each in past}
+    return {each.name: each for each in figures_of_probes(latest, begun, postponed, chosen, NOON, **other)}
 
 
 def test_what_is_probed_in_time_and_keeps_its_promise_is_well() -> None:

@@ -163,9 +163,9 @@ def test_quantiles_are_those_that_fio_prints_itself(direction: str) -> None:
     }
 
 
-def test_a_histogram_without_samples_has_no_quantile_and_no_share() -> None:
+def test_a_histogram_without_samples_has_no_quantile_and_none_within_a_time() -> None:
     assert Histogram().quantile(0.5) is None
-    assert Histogram().within(1) is None
+    assert Histogram().surely_within(1) == 0
     assert Histogram.merged([]) == Histogram()
 
 
@@ -201,17 +201,19 @@ def test_requests_that_hung_while_the_osd_was_stopped_are_seen_as_saturated(dire
 
 @examples
 @given(samples.filter(bool), latencies)
-def test_the_exact_share_within_a_time_lies_between_its_bounds(values: list[int], nanoseconds: int) -> None:
-    bounds = Histogram.of(values).within(nanoseconds)
-    assert bounds is not None
-    exactly = sum(value <= nanoseconds for value in values) / len(values)
-    assert bounds[0] <= exactly <= bounds[1]
+def test_who_surely_took_no_longer_are_all_but_the_bucket_that_the_time_lies_in(
+    values: list[int], nanoseconds: int
+) -> None:
+    surely = Histogram.of(values).surely_within(nanoseconds)
+    within = [value for value in values if value <= nanoseconds]
+    in_doubt = sum(bucket_of(value) == bucket_of(nanoseconds) for value in within)
+    assert len(within) - in_doubt <= surely <= len(within)
 
 
-def test_bounds_of_a_share_meet_where_a_bucket_ends() -> None:
+def test_there_is_no_doubt_where_a_bucket_ends() -> None:
     histogram = Histogram.of([1000, 1_000_000])
     _, upper = edges(bucket_of(1000))
     assert upper is not None
-    assert histogram.within(upper - 1) == (0.5, 0.5)
-    assert histogram.within(1000) == (0.0, 0.5)
-    assert Histogram.of([23 * SECOND]).within(100 * SECOND) == (0.0, 1.0)  # the last bucket ends nowhere
+    assert histogram.surely_within(upper - 1) == 1
+    assert histogram.surely_within(1000) == 0
+    assert Histogram.of([23 * SECOND]).surely_within(100 * SECOND) == 0  # the last bucket ends nowhere

@@ -71,8 +71,6 @@ def test_what_may_have_taken_longer_than_promised_is_counted_as_that(latencies: 
     measured = a_measurement(a_flow(latencies))
     sums = Sums.of(a_probe(measured=measured, objective=P99))
     assert sums.promised == {0.99: Promised(len(latencies), missed)}
-    surely, _ = measured.latency.within(50 * MS) or (0, 0)
-    assert missed == round((1 - surely) * len(latencies)), "as the histogram itself says"
 
 
 def test_a_time_that_is_a_buckets_last_nanosecond_leaves_no_doubt() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,12 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from cliff import lister, show
+from cliff import lister
 
 from plimsoll_agent import region, region_views, region_words, regiondisks, regionprobes, spans
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.formats import PlainTable
+from plimsoll_agent.cli.page import Page, write_lines
 from plimsoll_agent.config import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.measures import Level
@@ -124,7 +123,7 @@ def _origin(url: str) -> object:
         return None
 
 
-class RegionStatus(RegionCommand, show.ShowOne):
+class RegionStatus(RegionCommand, Page):
     """Show the region on one screen: its nodes, disks and probes, and what is wrong.
 
     A node is judged by the ranges of [health] as these settings have them.
@@ -132,45 +131,21 @@ class RegionStatus(RegionCommand, show.ShowOne):
     Exit status: 0 all is well, 3 something is not, 1 trouble, 64 usage.
     """
 
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.show"
-
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connected(parsed_args, settings)
         answers = self.ask(prometheus, region.questions(selection))
-        self._found = region.status(answers, prometheus.now(), settings.health)
-        if not self._found.nodes:
+        found = region.status(answers, prometheus.now(), settings.health)
+        if not found.nodes:
             raise self.nothing(selection)
-        self.status = 0 if self._found.level is Level.OK else 3
+        self.status = 0 if found.level is Level.OK else 3
         self.warned(prometheus)
-        if parsed_args.formatter == "table":
-            facts = region_words.status_facts(self._found)
-            return tuple(facts), tuple(facts.values())
-        data = region_views.status_data(self._found)
-        if parsed_args.formatter == "csv":  # a cell holds no objects
-            data = {name: json.dumps(one) if isinstance(one, dict | list) else one for name, one in data.items()}
-        return tuple(data), tuple(data.values())
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table" and not parsed_args.columns:
-            several = len(self._found.regions) > 1
-            if self._found.types:
-                self.app.stdout.write("\n")
-                PlainTable().emit_list(
-                    region_words.type_columns(regions=several),
-                    region_words.type_rows(self._found, regions=several),
-                    self.app.stdout,
-                    parsed_args,
-                )
-            self.app.stdout.write("\n")
-            for line in region_words.closing_lines(self._found):
-                self.app.stdout.write(f"{line}\n")
-        return 0
+        several = len(found.regions) > 1
+        if found.types:
+            columns = region_words.type_columns(regions=several)
+            self.table = columns, [*region_words.type_rows(found, regions=several)]
+        self.closing = ["", *region_words.closing_lines(found)]
+        return self.page(parsed_args, region_words.status_facts(found), region_views.status_data(found))
 
 
 class _RegionList(RegionCommand, lister.Lister):
@@ -214,8 +189,7 @@ class _RegionList(RegionCommand, lister.Lister):
     ) -> int:
         super().produce_output(parsed_args, column_names, data)
         if parsed_args.formatter == "table":
-            for line in self.closing:
-                self.app.stdout.write(f"{line}\n")
+            write_lines(self.app.stdout, self.closing)
         return 0
 
 

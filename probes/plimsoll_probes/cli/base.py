@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
-
-from cliff import show
 
 from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.formats import PlainTable
 from plimsoll_agent.cli.record import moment
 from plimsoll_agent.cli.standing import state_of
 from plimsoll_agent.config import Settings
@@ -90,44 +85,6 @@ def since(parsed_args: argparse.Namespace, now: datetime) -> datetime | None:
             f"--since {parsed_args.since!r} is no moment; write it like 2026-11-20, 2026-11-20T14:00, today,"
             " yesterday, or 7d for seven days ago"
         ) from error
-
-
-class Page(HistoryCommand, show.ShowOne):
-    """One thing: facts line by line for people, and a table below them; one object for programs."""
-
-    table: tuple[Sequence[str], Sequence[Sequence[object]]] | None = None
-    closing: Sequence[str] = ()
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.show"
-
-    def page(
-        self, parsed_args: argparse.Namespace, people: dict[str, str], data: dict[str, object]
-    ) -> tuple[Sequence[str], Sequence[object]]:
-        if parsed_args.formatter == "table":
-            return tuple(people), tuple(people.values())
-        if parsed_args.formatter == "csv":  # a cell holds no objects
-            data = {
-                name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in data.items()
-            }
-        return tuple(data), tuple(data.values())
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table" and not parsed_args.columns:
-            if self.table is not None:
-                self.app.stdout.write("\n")
-                PlainTable().emit_list(*self.table, self.app.stdout, parsed_args)
-            write_lines(self.app.stdout, self.closing)
-        return 0
-
-
-def write_lines(stdout: Any, lines: Iterable[str]) -> None:
-    for line in lines:
-        stdout.write(f"{line}\n")
 
 
 def now() -> datetime:

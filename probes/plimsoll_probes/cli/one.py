@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from plimsoll_agent import spans
+from plimsoll_agent.cli.page import Page
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.record_words import time_words
 from plimsoll_agent.report import printable, short_size
 from plimsoll_probes import compare, views, words
-from plimsoll_probes.cli.base import Page, add_one, one
+from plimsoll_probes.cli.base import HistoryCommand, add_one, one
 from plimsoll_probes.cli.looking import counted_words
 from plimsoll_probes.compare import ENOUGH, QUANTILES, Comparison, Then
 from plimsoll_probes.finding import Verdict
@@ -22,7 +23,7 @@ from plimsoll_probes.words import Streak, quantile_name
 _ERROR = "Each percentile is the middle of one of fio's buckets, off by at most 0.8 %; the maximum is exact."
 
 
-class ProbeShow(Page):
+class ProbeShow(HistoryCommand, Page):
     """Show one result: who was probed, under which limits, what came of it, and why the verdict is what it is.
 
     Exit status: 0, 1 trouble, 64 usage.
@@ -111,7 +112,7 @@ def _text(value: str | None) -> str:
     return printable(value) if value else words.UNKNOWN
 
 
-class ProbeCompare(Page):
+class ProbeCompare(HistoryCommand, Page):
     """Compare one result with those of the same guest, directory and job in the days before it.
 
     Histograms are merged exactly. Results that were discarded, or made with other parameters, are not taken in.

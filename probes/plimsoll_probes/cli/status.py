@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from plimsoll_agent import catalogue, passfile
+from plimsoll_agent import catalogue, passfile, textfile
+from plimsoll_agent.cli.page import Page, write_lines
 from plimsoll_agent.cli.standing import state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.lastpass import LastPass
@@ -20,7 +21,7 @@ from plimsoll_agent.pause import Pause
 from plimsoll_agent.report import printable
 from plimsoll_agent.state import CorruptState, State, StateError
 from plimsoll_probes import status
-from plimsoll_probes.cli.base import Page, history_of, now, write_lines
+from plimsoll_probes.cli.base import HistoryCommand, history_of, now
 from plimsoll_probes.status import Probes
 
 WIDTH = 100
@@ -31,7 +32,7 @@ _COLOURS = {Level.CRITICAL: "1;31", Level.UNKNOWN: "1;35", Level.WARNING: "1;33"
 _T = TypeVar("_T")
 
 
-class Status(Page):
+class Status(HistoryCommand, Page):
     """Show how this node is on one screen: what is wrong and what to do, its passes, sources, disks and probes.
 
     Neither libvirt nor Ceph nor a network is asked, only the files that passes and probes left: it answers while
@@ -98,7 +99,7 @@ def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]
     if settings.catalogue.source != "none":
         files.append(settings.catalogue.directory / catalogue.NAME)
     if settings.metrics.textfile_dir is not None:
-        files += [settings.metrics.textfile_dir / f"plimsoll-{producer}.prom" for producer in ("pass", "probe")]
+        files += [textfile.path(settings.metrics.textfile_dir, producer) for producer in ("pass", "probe")]
     for file in files:
         try:
             yield file, datetime.fromtimestamp(file.stat().st_mtime, UTC)

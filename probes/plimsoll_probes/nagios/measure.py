@@ -114,7 +114,8 @@ def _of_probes(history: History, only: Only, now: datetime) -> Measured:
             raise NoData(
                 f"guest {only.guest} is not chosen to be probed here, and never was; see plimsoll probe list"
             )
-    return Measured(figures_of_probes(latest, postponed, chosen, now, history.streak), _extent(latest, chosen, now))
+    figures = figures_of_probes(latest, history.last_begun(now), postponed, chosen, now, history.streak)
+    return Measured(figures, _extent(latest, chosen, now))
 
 
 def _names(result: ProbeResult) -> tuple[str | None, ...]:
