@@ -32,6 +32,7 @@ from plimsoll_probes.job import JobName
 from plimsoll_probes.result import ProbeResult
 from plimsoll_probes.shell import Shell as Place
 from tests.fakes import PROJECT, FakeDisk, FakeGuest, FakeHypervisor, volume
+from tests.unit.nobody import as_nobody
 from tests.unit.node import uuid_of
 from tests.unit.probed import IOPS, LIMIT, MIB, Here, ProbedGuest
 from tests.unit.probes import a_probe, a_subject
@@ -551,18 +552,6 @@ def test_a_state_directory_that_has_become_read_only_costs_the_history_and_no_re
             assert len(shell.kept()) == 1
         finally:
             shell.state.chmod(0o755)
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may write whatever the mode says."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 def test_who_was_put_off_and_cannot_be_noted_is_said_all_the_same(shell: Shell) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import resource
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -31,11 +30,11 @@ from plimsoll_probes.history import SCHEMA_VERSION, CorruptHistory, History
 from plimsoll_probes.job import Job, JobName
 from plimsoll_probes.result import Circumstances, Counted, Flow, Health, Measured, Postponed, ProbeResult, Subject
 from plimsoll_probes.tally import Promised, Sums, Tally
+from tests.unit.nobody import as_nobody
 from tests.unit.probes import a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, examples, possible_limits
 
 OTHER = GUEST.replace("1", "2")
-NOBODY = 65534
 fewer = settings(examples, max_examples=60)  # each waits for the disk
 
 
@@ -902,17 +901,6 @@ def test_a_file_of_the_second_version_is_read_untouched_and_counts_from_nothing_
 
 
 # --- rights and room
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 def test_another_user_who_may_read_the_file_reads_it_and_is_told_when_writing() -> None:

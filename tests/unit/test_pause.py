@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,26 +14,13 @@ import pytest
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code
+from tests.unit.nobody import as_nobody
 from tests.unit.values import NOON
-
-NOBODY = 65534
 
 
 @pytest.fixture
 def pause(tmp_path: Path) -> Pause:
     return Pause(tmp_path / "paused")
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    """Root may look at everything: for a while we are nobody."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 def why(pause: Pause) -> object:

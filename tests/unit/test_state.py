@@ -29,6 +29,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import SCHEMA_VERSION
 from plimsoll_agent.sightings import Sighting, Sightings
 from plimsoll_agent.state import Approval, Busy, CorruptState, Memory, State, StateError, set_aside
+from tests.unit.nobody import NOBODY, as_nobody
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, possible_limits
 
 KEY = f"{GUEST}/{VOLUME}"
@@ -41,7 +42,6 @@ DISK = a_disk()
 HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
 MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD})
 APPROVAL = Approval("a1b2c3", "root (ann)", NOON)
-NOBODY = 65534
 
 
 @pytest.fixture
@@ -62,14 +62,11 @@ def sealed() -> Iterator[State]:
         state = State(Path(name), boot="b1")
         state.save_memory(MEMORY)
         state.memory.chmod(0o644)
-        user = os.geteuid()
         state.directory.chmod(0o555)
-        if user == 0:
-            os.seteuid(NOBODY)
         try:
-            yield state
+            with as_nobody():
+                yield state
         finally:
-            os.seteuid(user)
             state.directory.chmod(0o700)
 
 

@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from plimsoll_agent import textfile
 from plimsoll_agent.textfile import TextfileError
-
-NOBODY = 65534
+from tests.unit.nobody import as_nobody
 
 
 def some() -> Iterator[Metric]:
@@ -32,17 +30,6 @@ plimsoll_depth{ship="a\"b\\c\nd"} 1.5
 # TYPE plimsoll_waves_total counter
 plimsoll_waves_total 3.0
 """
-
-
-@contextmanager
-def as_nobody() -> Iterator[None]:
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
 
 
 def test_each_producer_has_a_file_of_its_own_with_names_escaped_and_no_timestamp(tmp_path: Path) -> None:
