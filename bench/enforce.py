@@ -22,9 +22,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.lab import in_lab, say
 from bench.measure import Cost, Span, Spread, covered, once
 from bench.ways import BY_CINDER, BY_RULES, CRON, HERE, PER_GIB, WAYS, Way, Ways
-from tests.lab.cloud import Cloud, Guest, LabError, ephemeral, volume
+from tests.lab.cloud import Cloud, Guest, ephemeral, volume
 
 GIB = 2**30
 
@@ -45,34 +46,23 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="of each way (default: %(default)s)")
     arguments = parser.parse_args(words)
-    cloud = Cloud(say=_say)
+    return in_lab(lambda cloud: _measure_all(cloud, sorted(set(arguments.guests)), arguments.runs))
+
+
+def _measure_all(cloud: Cloud, numbers: Sequence[int], runs: int) -> None:
+    guests: list[Guest] = []
     try:
-        cloud.up(("ceph", "libvirt"))
-        guests: list[Guest] = []
-        try:
-            measured = []
-            with tempfile.TemporaryDirectory() as home:
-                ways = Ways(cloud.libvirt_uri, Path(home))
-                for number in sorted(set(arguments.guests)):
-                    _say(f"starting {number - len(guests)} paused guests")
-                    guests += cloud.paused_guests(
-                        [[ephemeral(GIB), volume(GIB)] for _ in range(number - len(guests))]
-                    )
-                    measured.append(_measure(ways, number, arguments.runs, Path(home)))
-                    measured[-1].show()
-            _show_goals(measured)
-        finally:
-            cloud.destroy_guests(guests)
-    except (LabError, RuntimeError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+        measured = []
+        with tempfile.TemporaryDirectory() as home:
+            ways = Ways(cloud.libvirt_uri, Path(home))
+            for number in numbers:
+                say(f"starting {number - len(guests)} paused guests")
+                guests += cloud.paused_guests([[ephemeral(GIB), volume(GIB)] for _ in range(number - len(guests))])
+                measured.append(_measure(ways, number, runs, Path(home)))
+                measured[-1].show()
+        _show_goals(measured)
     finally:
-        cloud.down()
-    return 0
-
-
-def _say(line: str = "") -> None:
-    print(line, flush=True)
+        cloud.destroy_guests(guests)
 
 
 @dataclass(frozen=True)
@@ -157,29 +147,29 @@ class Measured:
 
     def show(self) -> None:
         runs = len(self.insides[BY_RULES])
-        _say(f"\n{self.guests} guests, {2 * self.guests} RBD disks; medians of {runs} runs of whole processes")
+        say(f"\n{self.guests} guests, {2 * self.guests} RBD disks; medians of {runs} runs of whole processes")
         for task in (STEADY, CHANGING):
-            _say(f"\n{task:30}{'wall s':>8}{'CPU s':>8}{'peak MiB':>10}   cron takes")
+            say(f"\n{task:30}{'wall s':>8}{'CPU s':>8}{'peak MiB':>10}   cron takes")
             for way in WAYS:
                 costs = self.costs[task, way]
                 wall, cpu = (Spread.of(getattr(cost, name) for cost in costs).middle for name in ("wall", "cpu"))
                 memory = max(cost.memory for cost in costs) / 1024
                 ratio = "" if way == CRON else f"   {_times(self.ratio(task, way))}"
-                _say(f"  {way:28}{wall:8.2f}{cpu:8.2f}{memory:10.0f}{ratio}")
-        _say("\nwhere the time goes with nothing to change, with clocks inside, ms")
-        _say(f"  {'plimsoll':38}{'by its rules':>26}{'by Cinder':>26}{'by Cinder per GiB':>26}")
+                say(f"  {way:28}{wall:8.2f}{cpu:8.2f}{memory:10.0f}{ratio}")
+        say("\nwhere the time goes with nothing to change, with clocks inside, ms")
+        say(f"  {'plimsoll':38}{'by its rules':>26}{'by Cinder':>26}{'by Cinder per GiB':>26}")
         for name, part in _PARTS:
             spreads = [Spread.of(part(inside) * 1000 for inside in self.insides[way]) for way in WITH_CLOCKS]
-            _say(f"  {name:38}" + "".join(f"{_range(spread):>26}" for spread in spreads))
+            say(f"  {name:38}" + "".join(f"{_range(spread):>26}" for spread in spreads))
         at_once = Spread.of(inside.at_once for inside in self.insides[BY_RULES]).middle
         share = self.in_libvirt().middle
-        _say("  by its rules:")
-        _say(f"  a call into libvirt is under way for {share:.0%} of the pass, and {at_once:.1f} of them on average;")
-        _say(f"  a guest costs {1000 * self.pass_per_guest():.2f} ms of it")
-        _say(f"  the cron way takes {_times(self.of_pass())} as such a pass")
+        say("  by its rules:")
+        say(f"  a call into libvirt is under way for {share:.0%} of the pass, and {at_once:.1f} of them on average;")
+        say(f"  a guest costs {1000 * self.pass_per_guest():.2f} ms of it")
+        say(f"  the cron way takes {_times(self.of_pass())} as such a pass")
         for way in (BY_CINDER, PER_GIB):
-            _say(f"  {way} takes {self._beside_rules(way)} by its rules")
-        _say()
+            say(f"  {way} takes {self._beside_rules(way)} by its rules")
+        say()
 
     def _beside_rules(self, way: str) -> str:
         return f"{_times(self.over_rules(way))}, its pass {_times(self.pass_over_rules(way))} as"
@@ -214,7 +204,7 @@ def _measure(ways: Ways, guests: int, runs: int, home: Path) -> Measured:
     once(compiled.command, ways.environment)
     _inside(ways, compiled, home)
     for number in range(runs):
-        _say(f"run {number + 1} of {runs}")
+        say(f"run {number + 1} of {runs}")
         for name in WAYS:
             way = ways.tighter(name)
             costs[CHANGING, name].append(once(way.command, ways.environment))
@@ -236,7 +226,7 @@ def _inside(ways: Ways, way: Way, home: Path) -> Inside:
 def _show_goals(measured: list[Measured]) -> None:
     largest = measured[-1]
     whole, inside, share = largest.ratio(STEADY, BY_RULES), largest.of_pass(), largest.in_libvirt()
-    _say(f"goals, at {largest.guests} guests with nothing to change")
+    say(f"goals, at {largest.guests} guests with nothing to change")
     peak = max(one.peak() for one in measured)
     by_cinder = _over_rules(largest, BY_CINDER)
     goals = [
@@ -253,9 +243,9 @@ def _show_goals(measured: list[Measured]) -> None:
         each = ", ".join(f"{cost:.2f} ms at {one.guests}" for cost, one in zip(a_guest, measured, strict=True))
         goals.append((a_guest[-1] <= 1.25 * min(a_guest), f"linear, a guest costs no more among many: {each}"))
     for met, text in goals:
-        _say(f"  {'met   ' if met else 'MISSED'}  {text}")
+        say(f"  {'met   ' if met else 'MISSED'}  {text}")
     sizes = _over_rules(largest, PER_GIB)
-    _say(f"  shown   by Cinder per GiB, where a pass asks for sizes, beside by its rules: {_both(sizes)}")
+    say(f"  shown   by Cinder per GiB, where a pass asks for sizes, beside by its rules: {_both(sizes)}")
 
 
 def _over_rules(measured: Measured, way: str) -> tuple[float, float]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -24,6 +23,7 @@ from pathlib import Path
 import libvirt
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.lab import in_lab, say
 from bench.measure import Spread, once
 from bench.ways import BY_RULES, Way, Ways
 from plimsoll_agent import metrics, passfile, textfile
@@ -31,7 +31,7 @@ from plimsoll_agent.lastpass import LastDisk, LastPass
 from plimsoll_agent.limits import BASES, Limits
 from plimsoll_agent.state import State
 from plimsoll_agent.usage import Rates
-from tests.lab.cloud import Cloud, Guest, LabError, ephemeral, volume
+from tests.lab.cloud import Cloud, Guest, ephemeral, volume
 
 GIB = 2**30
 NODE_EXPORTER = "prometheus-node-exporter"
@@ -55,27 +55,18 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument("--runs", type=int, default=9, metavar="N", help="of each kind of pass; default: %(default)s")
     arguments = parser.parse_args(words)
-    cloud = Cloud(say=_say)
+    return in_lab(lambda cloud: _measure_all(cloud, arguments.guests, arguments.runs))
+
+
+def _measure_all(cloud: Cloud, number: int, runs: int) -> None:
+    guests: list[Guest] = []
     try:
-        cloud.up(("ceph", "libvirt"))
-        guests: list[Guest] = []
-        try:
-            _say(f"starting {arguments.guests} paused guests")
-            guests = cloud.paused_guests([[ephemeral(GIB), volume(GIB)] for _ in range(arguments.guests)])
-            with tempfile.TemporaryDirectory() as home:
-                Bench(cloud.libvirt_uri, Path(home), arguments.guests, arguments.runs).run()
-        finally:
-            cloud.destroy_guests(guests)
-    except (LabError, RuntimeError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
+        say(f"starting {number} paused guests")
+        guests = cloud.paused_guests([[ephemeral(GIB), volume(GIB)] for _ in range(number)])
+        with tempfile.TemporaryDirectory() as home:
+            Bench(cloud.libvirt_uri, Path(home), number, runs).run()
     finally:
-        cloud.down()
-    return 0
-
-
-def _say(line: str = "") -> None:
-    print(line, flush=True)
+        cloud.destroy_guests(guests)
 
 
 @dataclass(frozen=True)
@@ -144,7 +135,7 @@ class Bench:
         once(way.command, telling)
         without, told = [], []
         for number in range(self._runs):
-            _say(f"pair {number + 1} of {self._runs}")
+            say(f"pair {number + 1} of {self._runs}")
             without.append(once(way.command, quiet).wall)
             told.append(once(way.command, telling).wall)
         once(way.command, telling)  # averages are from one reading to the next, and a pass without metrics has none
@@ -207,30 +198,30 @@ class Bench:
         disks = len(last.disks)
         quiet, telling = Spread.of(without), Spread.of(told)
         ratio = Spread.of(one / other for one, other in zip(told, without, strict=True))
-        _say(f"\n{self._guests} guests, {disks} RBD disks; medians, and the least and greatest")
-        _say(f"\na whole pass with nothing to change, {self._runs} pairs")
-        _say(f"  {'without metrics':30}{_milliseconds(quiet):>28} ms")
-        _say(f"  {'with metrics':30}{_milliseconds(telling):>28} ms")
+        say(f"\n{self._guests} guests, {disks} RBD disks; medians, and the least and greatest")
+        say(f"\na whole pass with nothing to change, {self._runs} pairs")
+        say(f"  {'without metrics':30}{_milliseconds(quiet):>28} ms")
+        say(f"  {'with metrics':30}{_milliseconds(telling):>28} ms")
         more = (telling.middle - quiet.middle) * 1000
-        _say(f"  with metrics takes {ratio.middle:.2f} × as long ({ratio.least:.2f} to {ratio.greatest:.2f}):")
-        _say(
+        say(f"  with metrics takes {ratio.middle:.2f} × as long ({ratio.least:.2f} to {ratio.greatest:.2f}):")
+        say(
             f"  {more:.0f} ms more, in which the counters of all disks are read, and the file is rendered and written"
         )
-        _say(f"\n{'the file':30}{'KiB':>8}{'series':>8}{'a disk':>8}{'rendered, ms':>24}{'scraped, ms':>24}")
+        say(f"\n{'the file':30}{'KiB':>8}{'series':>8}{'a disk':>8}{'rendered, ms':>24}{'scraped, ms':>24}")
         for name, file in files.items():
-            _say(
+            say(
                 f"  {name:28}{file.size / 1024:8.0f}{file.series:8}{file.series / disks:8.1f}"
                 f"{_milliseconds(file.rendered):>24}{_milliseconds(file.answer.seconds):>24}"
             )
-        _say("\nbeside it, the same guests asked at every scrape")
+        say("\nbeside it, the same guests asked at every scrape")
         if isinstance(peer, str):
-            _say(f"  {PEER}: {peer}")
+            say(f"  {PEER}: {peer}")
         else:
-            _say(
+            say(
                 f"  {PEER:28}{peer.size / 1024:8.0f}{peer.series:8}{peer.series / disks:8.1f}"
                 f"{'':24}{_milliseconds(peer.seconds):>24}"
             )
-        _say(f"  {'the bulk call alone':28}{'':48}{_milliseconds(bulk):>24}")
+        say(f"  {'the bulk call alone':28}{'':48}{_milliseconds(bulk):>24}")
         self._show_goals(disks, files, ratio, peer, bulk)
 
     def _show_goals(
@@ -249,9 +240,9 @@ class Bench:
             (largest <= 1, f"a scrape of the largest file takes no longer than {whose}: {largest:.2f} ×"),
             (ratio.middle <= 1.5, f"a pass with metrics at most 1.5 × as long: {ratio.middle:.2f} ×"),
         ]
-        _say("\ngoals")
+        say("\ngoals")
         for met, text in goals:
-            _say(f"  {'met   ' if met else 'MISSED'}  {text}")
+            say(f"  {'met   ' if met else 'MISSED'}  {text}")
 
 
 def _filled(last: LastPass, limits: Limits) -> LastPass:

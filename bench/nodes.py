@@ -19,7 +19,6 @@ import heapq
 import multiprocessing
 import os
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -30,13 +29,14 @@ from datetime import UTC, datetime, timedelta
 from multiprocessing.pool import AsyncResult, Pool
 from pathlib import Path
 
+from bench.lab import in_lab, say
 from bench.measure import Cost, once
 from bench.region import write_key
 from bench.simulated import Node
 from bench.volumes import fill
 from bench.ways import PLIMSOLL
 from plimsoll_agent import config
-from tests.lab.cloud import Cloud, Daemon, LabError, Login, OpenStack, Request
+from tests.lab.cloud import Cloud, Daemon, Login, OpenStack, Request
 
 TYPES = 20
 HOUR = 3600.0
@@ -66,21 +66,12 @@ def main(words: Sequence[str]) -> int:
         "--hour", type=float, default=600, metavar="SECONDS", help="that the hour is made to take; default: 600"
     )
     arguments = parser.parse_args(words)
-    cloud = Cloud(say=_say)
-    try:
-        cloud.up(("ceph", "openstack"))
+
+    def measure(cloud: Cloud) -> None:
         with tempfile.TemporaryDirectory() as home:
             Bench(cloud, Path(home), arguments).run()
-    except (LabError, RuntimeError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    finally:
-        cloud.down()
-    return 0
 
-
-def _say(line: str = "") -> None:
-    print(line, flush=True)
+    return in_lab(measure, ("ceph", "openstack"))
 
 
 @dataclass
@@ -149,7 +140,7 @@ class Bench:
         self._arguments = arguments
         self._openstack = cloud.openstack
         number = arguments.nodes * arguments.volumes
-        _say(f"making {number} volumes of {TYPES} types in Cinder's database")
+        say(f"making {number} volumes of {TYPES} types in Cinder's database")
         self._volumes = fill(cloud, number, TYPES)
         login = cloud.openstack.create_application_credential(cloud.openstack.admin, "nodes", access_rules=ACCESS)
         self._write_settings(login)
@@ -193,7 +184,7 @@ class Bench:
 
     def _restart(self, pool: Pool) -> Watched:
         jitter, each = self._arguments.jitter, self._arguments.volumes
-        _say(f"all nodes start at once, in real time: {jitter:.0f} s")
+        say(f"all nodes start at once, in real time: {jitter:.0f} s")
         now = datetime.now(UTC)
         for number, node in enumerate(self._nodes):
             node.attach(self._volumes[number * each : (number + 1) * each], now)
@@ -206,7 +197,7 @@ class Bench:
 
     def _steady(self, pool: Pool) -> Watched:
         every, jitter, pace = self._arguments.every, self._arguments.jitter, HOUR / self._arguments.hour
-        _say(f"an hour of their steady state, in {self._arguments.hour:.0f} s")
+        say(f"an hour of their steady state, in {self._arguments.hour:.0f} s")
         # Later than the start: the lists that were read there are due at some time of the first quarter.
         now = datetime.now(UTC) + timedelta(seconds=every + jitter)
         for node in self._nodes:
@@ -231,7 +222,7 @@ class Bench:
 
     def _region(self) -> tuple[Watched, Cost]:
         """One run of the region's machine."""
-        _say("one machine asks for all")
+        say("one machine asks for all")
         write_key(self._home)
         words = ["catalogue", "refresh", f"--region-file={self._home}/region", f"--signing-key={self._home}/key"]
         with self._services.watched() as watched:
@@ -240,28 +231,28 @@ class Bench:
 
     def _show(self, restart: Watched, steady: Watched, region: Watched, cost: Cost) -> None:
         nodes, jitter = len(self._nodes), self._arguments.jitter
-        _say(
+        say(
             f"\n{nodes} nodes with {self._arguments.volumes} volumes each, {TYPES} volume types with a QoS spec each;"
         )
-        _say(f"timer: every {self._arguments.every:.0f} s and up to {jitter:.0f} s at random;")
-        _say(f"{self._arguments.attached:g} volumes attached to each node in an hour")
-        _say(f"\n{'an hour of the steady state':34}{'each node asks':>18}{'one asks for all':>18}")
+        say(f"timer: every {self._arguments.every:.0f} s and up to {jitter:.0f} s at random;")
+        say(f"{self._arguments.attached:g} volumes attached to each node in an hour")
+        say(f"\n{'an hour of the steady state':34}{'each node asks':>18}{'one asks for all':>18}")
         for name, value in _ROWS:
-            _say(f"  {name:32}{value(steady):18.1f}{_RUNS * value(region):18.1f}")
+            say(f"  {name:32}{value(steady):18.1f}{_RUNS * value(region):18.1f}")
         a_node = len(steady.calls) / nodes
-        _say(f"  {'calls of one node':32}{a_node:18.1f}{0:18.1f}")
+        say(f"  {'calls of one node':32}{a_node:18.1f}{0:18.1f}")
         for call, count in Counter(request.call for request in steady.calls).most_common():
-            _say(f"    {call:30}{count / nodes:18.1f}")
-        _say(f"\nall nodes start at once, without a catalogue, each within {jitter:.0f} s")
+            say(f"    {call:30}{count / nodes:18.1f}")
+        say(f"\nall nodes start at once, without a catalogue, each within {jitter:.0f} s")
         for name, value in _ROWS:
-            _say(f"  {name:32}{value(restart):18.1f}")
-        _say(f"  {'calls a second, busiest second':32}{restart.peak(1):18.1f}")
-        _say(f"  {'calls a second, busiest 10 s':32}{restart.peak(10):18.1f}")
+            say(f"  {name:32}{value(restart):18.1f}")
+        say(f"  {'calls a second, busiest second':32}{restart.peak(1):18.1f}")
+        say(f"  {'calls a second, busiest 10 s':32}{restart.peak(10):18.1f}")
         size = (self._home / "region").stat().st_size / 2**20
-        _say(f"\none run of the one that asks for all: {len(region.calls)} calls in {cost.wall:.1f} s,")
-        _say(f"  {cost.cpu:.1f} s of its own CPU, {cost.memory / 1024:.0f} MiB at the most, a file of {size:.2f} MiB")
-        _say("\ngoal")
-        _say(f"  {'met   ' if a_node <= 12 else 'MISSED'}  at most 12 calls of a node in an hour: {a_node:.1f}")
+        say(f"\none run of the one that asks for all: {len(region.calls)} calls in {cost.wall:.1f} s,")
+        say(f"  {cost.cpu:.1f} s of its own CPU, {cost.memory / 1024:.0f} MiB at the most, a file of {size:.2f} MiB")
+        say("\ngoal")
+        say(f"  {'met   ' if a_node <= 12 else 'MISSED'}  at most 12 calls of a node in an hour: {a_node:.1f}")
 
 
 _TOO_LATE = 5.0
@@ -301,7 +292,7 @@ class _Crew:
             raise RuntimeError(f"{len(troubles)} of {len(told)} refreshes did not succeed, the first: {troubles[0]}")
         late = max(late for _, late in told)
         slow = "" if late < _TOO_LATE else ": this machine is TOO SLOW, and no peak is of the nodes' making"
-        _say(f"  {len(told)} refreshes, the latest begun {late:.1f} s after its time{slow}")
+        say(f"  {len(told)} refreshes, the latest begun {late:.1f} s after its time{slow}")
 
 
 def _refresh(node: Node, now: datetime, attached: list[str], due: float) -> tuple[str | None, float]:

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.cronprobe import JOBS, fio
+from bench.lab import in_lab, say
 from bench.measure import Cost, Spread, once
 from bench.ways import HERE
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
-from tests.lab.cloud import Cloud, Guest, LabError
+from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.looking import put
 
@@ -56,22 +57,13 @@ def main(words: Sequence[str]) -> int:
     arguments = parser.parse_args(words)
     if arguments.quick:
         vars(arguments).update(QUICK)
-    cloud = Cloud(say=_say)
-    try:
+
+    def measure(cloud: Cloud) -> None:
         guest = cloud.booted_guest()
         with tempfile.TemporaryDirectory() as home:
             Bench(cloud, guest, Path(home), arguments.seconds, arguments.file_mib).measure(arguments.runs)
-    except (LabError, RuntimeError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if not os.environ.get("PLIMSOLL_LAB_KEEP"):
-            cloud.down()
-    return 0
 
-
-def _say(line: str = "") -> None:
-    print(line, flush=True)
+    return in_lab(measure)
 
 
 @dataclass(frozen=True)
@@ -145,9 +137,9 @@ class Bench:
             once(self._plimsoll("--dry-run"), self._environment)
             ours, crons = [], []
             for number in range(runs):
-                _say(f"run {number + 1} of {runs}: plimsoll")
+                say(f"run {number + 1} of {runs}: plimsoll")
                 ours.append(self._ours())
-                _say(f"run {number + 1} of {runs}: cron")
+                say(f"run {number + 1} of {runs}: cron")
                 crons.append(self._cron())
         show(ours, crons, self._seconds, self._file_mib, emulated)
 
@@ -353,27 +345,27 @@ def show(ours: Sequence[Run], crons: Sequence[Run], seconds: int, file_mib: int,
     how = (
         "emulated (TCG), with one CPU: what runs in it takes many times as long as with KVM" if emulated else "on KVM"
     )
-    _say(f"\none guest, {how}")
-    _say(f"a volume held to total_iops_sec {IOPS}; three jobs of {seconds} s on a file of {file_mib} MiB")
-    _say(f"{len(ours)} runs of each way, in turn; median (least to greatest)")
-    _say(f"verdicts: {'; '.join(', '.join(run.verdicts) for run in ours)}")
+    say(f"\none guest, {how}")
+    say(f"a volume held to total_iops_sec {IOPS}; three jobs of {seconds} s on a file of {file_mib} MiB")
+    say(f"{len(ours)} runs of each way, in turn; median (least to greatest)")
+    say(f"verdicts: {'; '.join(', '.join(run.verdicts) for run in ours)}")
 
-    _say(f"\n{'on the node, all three jobs':48}{'plimsoll':>24}{'cron':>24}   cron is")
+    say(f"\n{'on the node, all three jobs':48}{'plimsoll':>24}{'cron':>24}   cron is")
     for label, of, digits in _ROWS:
         _row(label, [of(run) for run in ours], [of(run) for run in crons], digits)
-    _say("  where plimsoll's CPU s go")
+    say("  where plimsoll's CPU s go")
     for part in ours[0].around:
         _row(f"  {part}", [run.around[part] for run in ours])
     _row("  the jobs", [sum(job.cpu for job in run.jobs) for run in ours])
     _row("of all that, Ceph's command", [run.ceph for run in ours])
-    _say("  how often plimsoll asks for")
+    say("  how often plimsoll asks for")
     for whom in ours[0].asked:
         _row(f"  {whom}", [run.asked[whom] for run in ours], digits=0)
-    _say("  wall s of plimsoll beside the jobs")
+    say("  wall s of plimsoll beside the jobs")
     for part in ours[0].waited:
         _row(f"  {part}", [run.waited[part] for run in ours])
 
-    _say(f"\n{'a job':48}" + "".join(f"{name:>24}" for name in JOBS))
+    say(f"\n{'a job':48}" + "".join(f"{name:>24}" for name in JOBS))
     for way, runs in (("plimsoll", ours), ("cron", crons)):
         _jobs(f"{way}: CPU s on the node", runs, lambda job: job.cpu, 3)
         _jobs(f"{way}: % of one core while it lasts", runs, lambda job: 100 * job.share, 2)
@@ -384,7 +376,7 @@ def show(ours: Sequence[Run], crons: Sequence[Run], seconds: int, file_mib: int,
     for label, of in (("CPU s on the node", lambda job: job.cpu), ("s added", lambda job: job.added)):
         _times(f"cron is, in {label}", ours, crons, of)
 
-    _say(f"\n{'CPU s in the guest beside fio, all three jobs':48}{'plimsoll':>24}{'cron':>24}   cron is")
+    say(f"\n{'CPU s in the guest beside fio, all three jobs':48}{'plimsoll':>24}{'cron':>24}   cron is")
     _row("its agent", [run.agent for run in ours], [run.agent for run in crons])
     _row("all else: sh, gzip, looking around", [run.beside for run in ours if run.beside is not None])
     _row("  of it while the jobs run", [run.in_jobs for run in ours if run.in_jobs is not None])
@@ -406,12 +398,12 @@ def _row(label: str, ours: Sequence[float], crons: Sequence[float] = (), digits:
     if crons:
         ratios = [cron / our for our, cron in zip(ours, crons, strict=True)]
         line += f"{_range(crons, digits):>24}   {_range(ratios, 2, ' ×')}"
-    _say(line)
+    say(line)
 
 
 def _jobs(label: str, runs: Sequence[Run], of: Callable[[Job], float], digits: int) -> None:
     columns = (_column(runs, name, of) for name in JOBS)
-    _say(f"  {label:46}" + "".join(f"{_range(column, digits):>24}" for column in columns))
+    say(f"  {label:46}" + "".join(f"{_range(column, digits):>24}" for column in columns))
 
 
 def _times(label: str, ours: Sequence[Run], crons: Sequence[Run], of: Callable[[Job], float]) -> None:
@@ -419,7 +411,7 @@ def _times(label: str, ours: Sequence[Run], crons: Sequence[Run], of: Callable[[
     for name in JOBS:
         pairs = zip(_column(ours, name, of), _column(crons, name, of), strict=True)
         line += f"{_range([cron / our for our, cron in pairs], 1, ' ×'):>24}"
-    _say(line)
+    say(line)
 
 
 def _column(runs: Sequence[Run], name: str, of: Callable[[Job], float]) -> list[float]:
@@ -439,7 +431,7 @@ def _goals(ours: Sequence[Run], seconds: int) -> None:
     added = Spread.of(job.added for job in jobs)
     without_fio = Spread.of(job.added - job.parts[START_AND_END] for job in jobs).middle
     a_job = Spread.of(job.share for job in jobs).middle
-    _say(f"\ngoals, for jobs of {SECONDS} s")
+    say(f"\ngoals, for jobs of {SECONDS} s")
     for met, text in (
         (share < MOST_SHARE, f"less than 1 % of one core over the probe: {share:.2%}, over a job {a_job:.2%}"),
         (
@@ -449,4 +441,4 @@ def _goals(ours: Sequence[Run], seconds: int) -> None:
         ),
     ):
         word = "shown " if seconds != SECONDS else "met   " if met else "MISSED"
-        _say(f"  {word}  {text}")
+        say(f"  {word}  {text}")
