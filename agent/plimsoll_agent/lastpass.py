@@ -139,9 +139,6 @@ class LastPass:
     unseen: Mapping[str, int] = field(default_factory=dict)
     """How often limits were put back on disks of guests that were overlooked, by ``Disk.key``."""
 
-    def count(self, *kinds: Kind) -> int:
-        return sum(disk.kind in kinds for disk in self.disks)
-
     @property
     def silent(self) -> tuple[Overlooked, ...]:
         """Guests that run and do not let themselves be looked at; one that is gone is not among them."""
@@ -255,12 +252,10 @@ def _added(before: Totals, grade: Grade, outcomes: Mapping[Kind, int], corrected
 
 
 def _grade(report: PassReport, setting: Setting) -> Grade:
-    done = not report.failures and not report.braked and not report.doubts
-    waits = setting.enforcing and report.count(Kind.WAITS) > 0
-    known = not isinstance(report.situation.catalogue, Unknown)
-    return (
-        Grade.GOOD if done and known and not waits and not setting.complaint and not report.notes else Grade.PARTIAL
-    )
+    left_undone = report.failures or report.braked or (setting.enforcing and report.count(Kind.WAITS))
+    not_known = report.doubts or isinstance(report.situation.catalogue, Unknown)
+    not_as_it_should = setting.complaint or report.notes
+    return Grade.PARTIAL if left_undone or not_known or not_as_it_should else Grade.GOOD
 
 
 def _sources(report: PassReport, setting: Setting) -> dict[str, bool]:

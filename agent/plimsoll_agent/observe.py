@@ -116,7 +116,7 @@ def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callab
     try:
         told = hypervisor.block_stats(guest.uuid, [disk.target for disk in look.disks])
     except Exception as error:  # whatever it is, no limit hangs on counters
-        reason_of(error)
+        reason_of(error)  # logs what nobody foresaw
         return replace(look, hung=is_hung(error))
     # QEMU read its counters somewhere between the question and the answer.
     at = (asked + clock()) / 2
