@@ -24,7 +24,7 @@ _PATIENCE = 10.0
 _SETTLE = 0.2
 """Seconds after which who had opened a file that was then set aside is done with it."""
 # The queries are ours and right: where SQLite finds an error in one (no such column), the tables are wrong.
-_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 NONSENSE = (ValueError, TypeError, IndexError, RecursionError)
 """What rows raise that plimsoll did not write."""
@@ -37,7 +37,8 @@ class Database:
 
     ``what`` it is, and the ``writer`` that is killed at times, are words for the errors. Raises ``StateError``
     where the file cannot be read or written, and ``corrupt`` where what it holds is something else. With
-    ``shrinks`` a new file is one that ``shrink`` makes smaller after rows were deleted.
+    ``shrinks`` a new file is one that ``shrink`` makes smaller after rows were deleted. A file that root makes
+    belongs to the owner of ``beside``, or to that of the directory.
 
     SQLite's rollback journal, not WAL: another user's read-only open fails in WAL mode.
     """
@@ -51,6 +52,7 @@ class Database:
         writer: str,
         corrupt: type[CorruptState],
         shrinks: bool = False,
+        beside: Path | None = None,
     ) -> None:
         self.path = path
         self._steps = tuple(steps)
@@ -58,6 +60,7 @@ class Database:
         self._writer = writer
         self._corrupt = corrupt
         self._shrinks = shrinks
+        self._beside = beside
 
     # --- writing
 
@@ -96,7 +99,8 @@ class Database:
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
             os.fchmod(descriptor, 0o640)
-            files.give_to_owner(descriptor, self.path.parent)
+            beside = self._beside
+            files.give_to_owner(descriptor, beside if beside is not None and beside.exists() else self.path.parent)
             os.close(descriptor)
             with closing(sqlite3.connect(name, isolation_level=None)) as database:
                 if self._shrinks:
@@ -199,7 +203,7 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
-            if code is not None and code & 0xFF in _BROKEN:
+            if code is not None and code & 0xFF in BROKEN:
                 raise self._corrupt(f"{self.path}: {error}") from error
             if code == sqlite3.SQLITE_READONLY_ROLLBACK:
                 raise StateError(

@@ -66,10 +66,13 @@ def append(path: Path, more: bytes, mode: int = 0o640) -> None:
         os.close(descriptor)
 
 
-def give_to_owner(descriptor: int, directory: Path) -> None:
-    """What root writes belongs to the owner of the directory, who runs the next pass and has to read it."""
+def give_to_owner(descriptor: int, like: Path) -> None:
+    """What root writes belongs to the owner of the directory, who runs the next pass and has to read it.
+
+    Or to that of a file, where several users write in the directory.
+    """
     if os.geteuid() == 0:
-        owner = directory.stat()
+        owner = like.stat()
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
 
 

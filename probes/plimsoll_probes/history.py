@@ -40,6 +40,9 @@ from plimsoll_probes.tally import Tally
 
 LOG = logging.getLogger(__name__)
 
+LOCK = "probes.lock"
+"""The file beside the history that who probes holds."""
+
 _RUNS = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -141,7 +144,16 @@ class History:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._database = Database(path, _STEPS, what="history", writer="probe", corrupt=CorruptHistory, shrinks=True)
+        self._database = Database(
+            path,
+            _STEPS,
+            what="history",
+            writer="probe",
+            corrupt=CorruptHistory,
+            shrinks=True,
+            # Probes may have a user of their own in the directory of the passes, who has to write what root began.
+            beside=path.with_name(LOCK),
+        )
 
     # --- writing
 

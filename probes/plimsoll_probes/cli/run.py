@@ -35,7 +35,7 @@ from plimsoll_probes.cli.picked import Picked, picked
 from plimsoll_probes.cli.round import Round, keep_chosen
 from plimsoll_probes.finding import Why
 from plimsoll_probes.hereshell import HereShell
-from plimsoll_probes.history import History
+from plimsoll_probes.history import LOCK, History
 from plimsoll_probes.job import JobName
 from plimsoll_probes.result import Postponed
 from plimsoll_probes.runner import GuestProbe, HereProbe
@@ -332,7 +332,8 @@ def _alone(state: State) -> Iterator[None]:
         raise StateError(f"{path}: cannot be opened: {error.strerror}") from error
     try:
         with suppress(OSError):  # there it was given to its owner when it was made
-            files.give_to_owner(lock, path.parent)
+            if os.fstat(lock).st_uid == 0:  # another user's is of who probes, not always of who has the directory
+                files.give_to_owner(lock, path.parent)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -340,9 +341,6 @@ def _alone(state: State) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-LOCK = "probes.lock"
 
 
 def _machine_id(name: str) -> str:
