@@ -138,12 +138,12 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     """Ours is what we put last, if the definition still says so.
 
     What a hold put is not what the sources wanted, and what was put back after one may be somebody else's. Limits
-    by hand are ours, and nothing that the sources wanted.
+    by hand, and those of before that a person had put back, are nothing that the sources wanted.
     """
     ours: dict[str, Remembered] = {}
     for taken in record.taken():
-        if taken.reason.code not in _HOLDS:
-            wanted = None if taken.reason.code is Code.COMMAND_LINE else taken.after
+        if taken.reason.code not in _HOLDS and not is_theirs(taken.reason):
+            wanted = None if taken.reason.code in BY_A_PERSON else taken.after
             ours[taken.disk.key] = Remembered(
                 wanted,
                 taken.at,
@@ -208,7 +208,7 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         since = remembered.since if remembered.wanted == change.after else now
         by_type = remembered.by_type if change.reason.code is Code.WANTED_BEFORE else change.reason.of_type
         remembered = replace(remembered, wanted=change.after, since=since, kept=True, by_type=by_type)
-    return _after(change, remembered, now)
+    return remembered_after(change, remembered, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     if sight.enforcing and right and wanted.reason.code is Code.HOLD and after.returns is None:
         after = _held(disk, after)
     if put is not None:
-        after = _after(put, after, now)
+        after = remembered_after(put, after, now)
     if sight.enforcing and after.wanted is not None and in_force == after.wanted:
         after = replace(after, kept=True)
     if right and wanted.reason.code is not Code.HOLD:
@@ -291,16 +291,23 @@ def _held(disk: Disk, remembered: Remembered) -> Remembered:
     return replace(remembered, returns=had, theirs=remembered.put is None) if isinstance(had, Limits) else remembered
 
 
-def _after(change: Change | RecordedChange, remembered: Remembered, now: datetime) -> Remembered:
-    """The memory of a disk that was changed."""
-    if change.reason.code is Code.HOLD and remembered.returns is None:
+def is_theirs(reason: Reason) -> bool:
+    """Whether a change for this reason put back what plimsoll had not put there."""
+    return reason.code is Code.UNDONE and bool(reason.facts.get("theirs"))
+
+
+def remembered_after(change: Change | RecordedChange, remembered: Remembered, now: datetime) -> Remembered:
+    """The memory of a disk that was changed; what was undone may have made it somebody else's again."""
+    code = change.reason.code
+    if code is Code.HOLD and remembered.returns is None:
         remembered = replace(remembered, returns=change.before, theirs=remembered.put is None)
-    elif change.reason.code not in _HOLDS:
+    elif code not in _HOLDS:
         remembered = replace(remembered, returns=None, theirs=False)
     fought = change.cause in BY_OTHERS and remembered.put == change.after
     return replace(
         remembered,
-        put=change.after,
+        put=None if is_theirs(change.reason) else change.after,
+        kept=remembered.wanted == change.after if code is Code.UNDONE else remembered.kept,
         fought=(remembered.fought if _within_a_day(remembered.fought_at, now) else 0) + 1 if fought else 0,
         fought_at=now if fought else None,
     )

@@ -80,7 +80,7 @@ def run_pass(
     )
     stopwatch.ended("observe")
     notes: list[Reason] = []
-    with _noting(notes, Code.NOT_SETTLED):
+    with noting(notes, Code.NOT_SETTLED):
         everything = scope.everything and not seen.overlooked
         ours = ledger.settle(seen.disks, situation, everything=everything, look_only=mode is Mode.PLAN)
         situation = replace(situation, memory={**situation.memory, **ours})
@@ -107,7 +107,7 @@ def run_pass(
             notes += sight.keep(ledger, outcomes, applier)
         if scope.everything and caution.brake is not None and caution.brake.approved is not None:
             # Used up, or given for another state of rules and catalogue than there is now.
-            with _noting(notes, Code.NOT_REMEMBERED):
+            with noting(notes, Code.NOT_REMEMBERED):
                 ledger.use_up_approval()
     else:
         for outcome in outcomes:
@@ -265,9 +265,9 @@ class _Sight:
         """
         notes: list[Reason] = []
         if self.situation.catalogue is not None:
-            with _noting(notes, Code.NOT_SIGHTED):
+            with noting(notes, Code.NOT_SIGHTED):
                 ledger.tell_sightings(self.situation.sightings, self.told)
-        with _noting(notes, Code.NOT_REMEMBERED):
+        with noting(notes, Code.NOT_REMEMBERED):
             self._remember(ledger, outcomes, applier)
             if applier is not None:
                 applier.conclude()
@@ -288,7 +288,7 @@ class _Sight:
 
 
 @contextmanager
-def _noting(notes: list[Reason], code: Code) -> Iterator[None]:
+def noting(notes: list[Reason], code: Code) -> Iterator[None]:
     """State that cannot be read or written is noted in the report; it does not stop the pass."""
     try:
         yield

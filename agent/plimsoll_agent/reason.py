@@ -18,6 +18,7 @@ class Code(StrEnum):
     HOLD = "hold"
     HOLD_ENDED = "hold-ended"
     WANTED_BEFORE = "wanted-before"
+    UNDONE = "undone"
     QOS_SPEC = "qos-spec"
     FLAVOR = "flavor"
     # why a source said nothing
@@ -71,8 +72,11 @@ class Code(StrEnum):
     CLUSTER_SILENT = "cluster-silent"
     ANOTHERS_HAND = "anothers-hand"
     CHANGED_MEANWHILE = "changed-meanwhile"
+    NOT_AGREED = "not-agreed"
     # why a change was not made, or not as meant
     ANOTHER_DISK = "another-disk"
+    NOT_HERE = "not-here"
+    ATTACHED_ANEW = "attached-anew"
     TOO_MANY_HUNG = "too-many-hung"
     NO_RECORD = "no-record"
     NO_RESULTS = "no-results"
@@ -94,7 +98,7 @@ class Code(StrEnum):
     OPERATOR = "operator"
 
 
-BY_A_PERSON = (Code.COMMAND_LINE, Code.HOLD, Code.HOLD_ENDED)
+BY_A_PERSON = (Code.COMMAND_LINE, Code.HOLD, Code.HOLD_ENDED, Code.UNDONE)
 """What a person decided for these very disks: it is no slip in a line, and no quarrel of two programs."""
 
 

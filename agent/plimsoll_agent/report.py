@@ -27,6 +27,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.HOLD: lambda facts: f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
     Code.HOLD_ENDED: "the hold has ended: back to what it had before",
     Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition}",
+    Code.UNDONE: lambda facts: f"as it was before the changes since {_second(facts['since'])}",
     Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
     Code.FLAVOR: "flavor {flavor}",
     Code.NO_VOLUME: "not asked: no volume",
@@ -84,6 +85,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CLUSTER_UNWELL: "waits until Ceph is well again: {checks} on cluster {cluster}",
     Code.CLUSTER_SILENT: "waits until Ceph says that it is well: {detail} (cluster {cluster})",
     Code.CHANGED_MEANWHILE: "somebody else changed its limits just now; looked at again in the next pass",
+    Code.NOT_AGREED: "it is not any more as it was shown and agreed to",
     Code.ANOTHERS_HAND: lambda facts: (
         f"somebody else keeps changing it; put back {_times(facts['rounds'])}, and left to them for a day"
     ),
@@ -92,6 +94,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         if facts.get("now")
         else f"{facts['target']} is gone"
     ),
+    Code.NOT_HERE: "it is not on this node any more",
+    Code.ATTACHED_ANEW: "attached anew, or its guest started anew, since then, as far as is remembered",
     Code.TOO_MANY_HUNG: "not tried: guests that do not answer in this pass: {hung}",
     Code.NO_RECORD: "no record can be written, and without one nothing is loosened",
     Code.NO_RESULTS: "the results are not in the record, the next pass finds them out",
@@ -157,11 +161,19 @@ def _minute(time: object) -> str:
         return str(time)
 
 
+def _second(time: object) -> str:
+    try:
+        return f"{datetime.fromisoformat(str(time)).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):  # as above
+        return str(time)
+
+
 def _times(number: object) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def _waiting(reason: Reason) -> str:
+def waiting_words(reason: Reason) -> str:
+    """That a change waits, and for what."""
     said = words(reason)
     return said if reason.code in _SAY_THAT_THEY_WAIT else f"waits: {said}"
 
@@ -264,7 +276,7 @@ def outcome_line(outcome: Outcome) -> str | None:
             return f"{name}  {change_words(change)}   {words(result.reason)}"
         case Kind.WAITS if change is not None and result.reason.code is not Code.BRAKED:
             # Why the node is paused stands below the disks, once.
-            waits = "waits: paused" if result.reason.code is Code.PAUSED else _waiting(result.reason)
+            waits = "waits: paused" if result.reason.code is Code.PAUSED else waiting_words(result.reason)
             return f"{name}  {change_words(change)}   {waits}"
         case Kind.LEFT_ALONE if change is not None:
             return f"{name}  left alone: {words(result.reason)}"
@@ -354,7 +366,7 @@ def state_words(outcome: Outcome) -> str:
         held = f", {words(result.reason)}" if result.reason.code is Code.HOLD else ""
         return f"ok, but libvirt's definition says otherwise{held}" if disk.drifted else f"ok{held}"
     if result.kind is Kind.WAITS:
-        return _waiting(result.reason)
+        return waiting_words(result.reason)
     if result.kind is Kind.PLANNED and change is not None:
         how = words(Reason(change.cause))
         if change.before.unlimited:

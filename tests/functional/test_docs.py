@@ -5,24 +5,32 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sqlite3
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent import qosfile, rulesfile
+from plimsoll_agent.changes import Change
 from plimsoll_agent.cli.app import Plimsoll
 from plimsoll_agent.cloudapi import Refused
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.entries import Verdict
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.limits import Limits
 from plimsoll_agent.measures import SHIPPED
-from plimsoll_agent.outcome import Kind
+from plimsoll_agent.outcome import Kind, Result
 from plimsoll_agent.qoslint import Fault, LintCode
 from plimsoll_agent.qosreview import LooseEnd
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Objective
+from plimsoll_agent.statecheck import Condition
+from plimsoll_agent.undo import Undone, UndoReport
+from plimsoll_agent.undo_words import undo_data
 from plimsoll_probes import finding as probes
 from plimsoll_probes import status as node_status
 from plimsoll_probes import views
@@ -37,6 +45,7 @@ from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
 from tests.unit.lastpasses import a_varied_pass
 from tests.unit.probes import KEPT_UNTIL, LIMIT, SINCE, a_probe
+from tests.unit.values import a_disk
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -197,6 +206,26 @@ def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, in
         yield "region disks, region probes", run("region", verb, "--prometheus", prometheus).status
 
 
+def _statuses_of_undo(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
+    apart = {"OS_DEFAULT__STATE_DIR": str(directory / "undone"), "OS_DEFAULT__PAUSE_FILE": str(directory / "halt")}
+    (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}")
+    run("enforce", "--mode", "enforce", "--yes", "--uri", test_node, **apart)
+    undo = ("undo", "--since", "1h", "--uri", test_node)
+    yield "any", run(*undo, **apart).status
+    # The test driver puts nothing in force; as if it had, and somebody had lifted that again.
+    took = "UPDATE change SET result = 'done', before = '{}'"
+    another = "UPDATE change SET before = '{\"total_iops_sec\": 9}' WHERE id = (SELECT max(id) FROM change)"
+    for sql in (took, another):
+        with closing(sqlite3.connect(directory / "undone/record.sqlite")) as database, database:
+            database.execute(sql)
+        yield "undo", run(*undo, "--yes", **apart).status
+    yield "state check", run("state", "check", **apart).status
+    (directory / "halt").touch()
+    yield "undo", run(*undo, "--yes", **apart).status
+    (directory / "undone/memory.json").write_text("damaged")
+    yield "state check", run("state", "check", **apart).status
+
+
 def _statuses_of_probes(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
     (directory / "rules.yaml").write_text("{}")
     (directory / "probing-paused").touch()
@@ -254,6 +283,7 @@ def test_the_exit_statuses_are_those_of_the_table(
         *_statuses_of_qos(plimsoll, tmp_path),
         *_statuses_of_monitoring(plimsoll, tmp_path, test_node),
         *_statuses_of_the_region(plimsoll, prometheus),
+        *_statuses_of_undo(plimsoll, tmp_path, test_node),
         *_statuses_of_probes(plimsoll, tmp_path, test_node),
     }
     table = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
@@ -306,6 +336,21 @@ def test_every_key_of_a_nodes_status_is_told() -> None:
     )
     names = frozenset({"states", "newest_runs", "files", "calls", "paused", "reason", "notes"})
     assert _untold(node_status.data(found), _section(".. _json-status:", ".. _json-region:"), names) == set()
+
+
+def test_every_key_of_an_undo_is_told() -> None:
+    disk = a_disk(in_force=LIMIT)
+    change = Change(disk, LIMIT, Limits(), Direction.LIFT, because(Code.UNDONE), Code.WANTED_CHANGED)
+    undone = Undone(disk.named, LIMIT, Limits(), change, Result(Kind.PLANNED, because(Code.UNDONE)))
+    data = undo_data(UndoReport(SINCE, 0.1, (undone,)), dry_run=True, mode="observe")
+    names = frozenset({"before", "after", "reason", "counts"})
+    assert _untold(data, _section(".. _json-undo:", ".. _json-probes:"), names) == set()
+
+
+def test_every_condition_of_a_state_file_is_told() -> None:
+    text = (REFERENCE / "state.rst").read_text()
+    section = text[text.index(".. _state-check:") :]
+    assert [condition for condition in Condition if f"``{condition.value}``" not in section] == []
 
 
 def test_every_key_of_the_region_is_told(plimsoll: Run, prometheus: str) -> None:

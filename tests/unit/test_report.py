@@ -396,7 +396,7 @@ _BY_TABLE = {
     Code.IMPOSSIBLE: {"detail"},
     Code.UNREADABLE_XML: {"detail"},
     Code.NOT_LOOKED_AT: {"detail"},
-    # passes._noting
+    # passes.noting
     Code.NOT_SETTLED: {"detail"},
     Code.NOT_REMEMBERED: {"detail"},
     Code.NOT_SIGHTED: {"detail"},

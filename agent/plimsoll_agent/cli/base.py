@@ -54,6 +54,9 @@ class LocalCommand(OneLineErrors):
 class NodeCommand(LocalCommand):
     """A command about the guests of this node."""
 
+    unheard = False
+    """Nobody takes what it says any more."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--uri", help="libvirt's URI, instead of the one in the settings")
@@ -62,6 +65,19 @@ class NodeCommand(LocalCommand):
     def settings(self, parsed_args: argparse.Namespace) -> Settings:
         settings = super().settings(parsed_args)
         return replace(settings, uri=parsed_args.uri) if parsed_args.uri else settings
+
+    def say(self, line: str) -> None:
+        """Print a line at once: a pass that waits for a guest has said already what it did.
+
+        A reader that went away, or a full disk behind it, must not end a pass in the middle.
+        """
+        if self.unheard:
+            return
+        try:
+            print(self.app.for_journal(line), file=self.app.stdout, flush=True)
+        except OSError as error:
+            self.unheard = True
+            LOG.error("standard output is gone (%s); the pass goes on unheard", error)
 
     @contextmanager
     def libvirt(self, settings: Settings) -> Iterator[Libvirt]:

@@ -27,8 +27,6 @@ LOG = logging.getLogger(__name__)
 class _Pass(NodeCommand):
     """What plan and enforce share."""
 
-    _unheard = False
-
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
@@ -77,12 +75,12 @@ class _Pass(NodeCommand):
                 complete = publisher.passed(passed, stand.complaint) and complete
         if text:
             for line in report.closing_lines(passed, planned=mode is not Mode.ENFORCE):
-                self._say(line)
+                self.say(line)
         else:
-            self._say(json.dumps(views.report_data(passed), indent=2))
+            self.say(json.dumps(views.report_data(passed), indent=2))
         if stand.complaint:
             self.app.stderr.write(f"{stand.complaint}\n")
-        return _Ended(passed, mode, sound=stand.complaint is None and not self._unheard, complete=complete)
+        return _Ended(passed, mode, sound=stand.complaint is None and not self.unheard, complete=complete)
 
     def _refresh(self, settings: Settings) -> bool:
         """Let the catalogue be fetched anew, for what is attached now; False, and said, where it stays as it was."""
@@ -100,20 +98,7 @@ class _Pass(NodeCommand):
     def _tell(self, outcome: Outcome) -> None:
         line = report.outcome_line(outcome)
         if line is not None:
-            self._say(line)
-
-    def _say(self, line: str) -> None:
-        """Print a line at once: a pass that waits for a guest has said already what it did.
-
-        A reader that went away, or a full disk behind it, must not end a pass in the middle.
-        """
-        if self._unheard:
-            return
-        try:
-            print(self.app.for_journal(line), file=self.app.stdout, flush=True)
-        except OSError as error:
-            self._unheard = True
-            LOG.error("standard output is gone (%s); the pass goes on unheard", error)
+            self.say(line)
 
 
 @contextmanager
@@ -213,7 +198,7 @@ class Enforce(_Pass):
         ended = self.do(parsed_args, settings, by_hand, mode, sure=parsed_args.yes, refresh=parsed_args.refresh)
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
             why = "This was a dry run" if mode is Mode.PLAN else "The mode is observe (--mode enforce is the other)"
-            self._say(f"{why}: nothing was changed.")
+            self.say(f"{why}: nothing was changed.")
         return ended.of_enforce()
 
 

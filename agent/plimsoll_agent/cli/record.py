@@ -234,7 +234,7 @@ def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:
     if parsed_args.limit is not None and parsed_args.limit < 0:
         raise UsageError("--limit must be 0 or more")
     since, until = (
-        None if text is None else _moment(option, text, now)
+        None if text is None else moment_of(option, text, now)
         for option, text in (("--since", parsed_args.since), ("--until", parsed_args.until))
     )
     if since is not None and until is not None and since >= until:
@@ -250,7 +250,8 @@ def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:
     )
 
 
-def _moment(option: str, text: str, now: datetime) -> datetime:
+def moment_of(option: str, text: str, now: datetime) -> datetime:
+    """What an option means. Raises ``UsageError``."""
     try:
         return moment(text, now)
     except (ValueError, OverflowError) as error:

@@ -1,0 +1,374 @@
+"""Limits as they were before plimsoll's own changes: what the record tells of them, against what is there now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import groupby
+
+from plimsoll_agent.apply import Applier
+from plimsoll_agent.changes import Change
+from plimsoll_agent.database import stamp, version_of
+from plimsoll_agent.decide import Decision, Situation, Source, Wants, decide
+from plimsoll_agent.direction import direction
+from plimsoll_agent.disk import Disk, DiskName
+from plimsoll_agent.entries import Conclusion, RecordedChange, Verdict, change_of, event_of
+from plimsoll_agent.errors import Vanished
+from plimsoll_agent.gate import Gate
+from plimsoll_agent.hypervisor import Hypervisor
+from plimsoll_agent.ledger import Ledger, is_theirs, remembered_after, settled
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.observe import MOVING, Observation, observe
+from plimsoll_agent.outcome import Kind, Outcome, Result, Scope
+from plimsoll_agent.passes import noting, typed
+from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.record import Record
+from plimsoll_agent.write import Bounds
+
+_TAKEN = (Verdict.DONE, Verdict.TOOK)
+_OF_DISKS = "SELECT * FROM change WHERE disk IN (SELECT disk FROM change WHERE intended_at >= ?) ORDER BY id"
+_BEGUN = "SELECT * FROM event WHERE what = 'record-started' ORDER BY id LIMIT 1"
+_WITH_EVENTS = 2
+"""The first version of the record that has events."""
+
+Agreed = Mapping[str, tuple[Limits, Limits]]
+"""What a person was shown and agreed to, by ``Disk.key``: what is in force, and what is to be."""
+
+
+# --- what the record tells
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A disk that was changed since a moment, as the record has it."""
+
+    disk: DiskName
+    """As it was called last."""
+    before: Limits | None
+    """What was in force before the first of the changes that took; None where none is known to have taken."""
+    after: Limits | None
+    """What plimsoll put in force last."""
+    attachment: str | None
+    """The one attachment that all of the changes were made on; None where there were several."""
+    theirs: bool
+    """What was in force before was somebody else's, or nobody's: plimsoll had not put it there."""
+
+
+def pasts(rows: Iterable[RecordedChange], since: datetime, booted: datetime) -> list[Past]:
+    """The disks that were changed since then; ``rows`` are all of theirs, in the order of their ids.
+
+    Before the node ``booted`` attachments were counted otherwise: a change from then was on another one.
+    """
+    by_disk = sorted(rows, key=lambda row: row.disk.key)  # a stable sort: the order of a disk's rows stays
+    found = (_past(list(of_disk), since, booted) for _, of_disk in groupby(by_disk, key=lambda row: row.disk.key))
+    changed = [past for past in found if past is not None]
+    return sorted(changed, key=lambda past: (past.disk.guest_name, past.disk.target))
+
+
+def _past(rows: Sequence[RecordedChange], since: datetime, booted: datetime) -> Past | None:
+    """None for a disk that nothing was changed of since then."""
+    taken = [row for row in rows if row.result in _TAKEN]
+    ours = [row for row in taken if row.at >= since]
+    if not ours:
+        return Past(rows[-1].disk, None, None, None, False) if any(r.open and r.at >= since for r in rows) else None
+    first, last = ours[0], ours[-1]
+    attachments = {row.attachment if row.at >= booted else None for row in ours}
+    return Past(
+        last.disk,
+        first.before,
+        last.after,
+        attachments.pop() if len(attachments) == 1 else None,
+        _put(taken[: taken.index(first)]) != first.before,
+    )
+
+
+def _put(taken: Iterable[RecordedChange]) -> Limits | None:
+    """What plimsoll had in force on a disk after these changes; None while what was in force was another's."""
+    put: Limits | None = None
+    held, theirs = False, False
+    for row in taken:
+        code = row.reason.code
+        if code is Code.HOLD and not held:
+            held, theirs = True, put is None
+        elif code is not Code.HOLD:
+            theirs = theirs if code is Code.HOLD_ENDED else is_theirs(row.reason)
+            held = False
+        put = None if theirs and not held else row.after
+    return put
+
+
+def _rows_since(record: Record, since: datetime) -> list[RecordedChange]:
+    """Every change of each disk that has one since then. Raises ``StateError``."""
+    with record.look() as database:
+        if database is None:
+            return []
+        rows = database.execute(_OF_DISKS, (stamp(since),)).fetchall()
+        return [change_of(row) for row in rows]
+
+
+def _loss(record: Record, since: datetime) -> Reason | None:
+    """That changes since then may be missing: a damaged record was set aside, and another one begun."""
+    with record.look() as database:
+        row = None
+        if database is not None and version_of(database) >= _WITH_EVENTS:
+            row = database.execute(_BEGUN).fetchone()
+        begun = None if row is None else event_of(row)
+    if begun is None or begun.reason is None or begun.at < since:
+        return None
+    detail = f"at {begun.at.isoformat(timespec='seconds')}; what was changed before that is not undone"
+    return replace(begun.reason, facts={**begun.reason.facts, "detail": detail})
+
+
+# --- what is to become of a disk
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A disk that was changed since: what is in force, what was before the changes, and what becomes of it."""
+
+    disk: DiskName
+    in_force: Limits | Unknown | None
+    """As it was looked at; None where the disk is not here."""
+    target: Limits | None
+    change: Change | None
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class UndoReport:
+    """What became of every disk that was changed since; words and JSON are views of it."""
+
+    since: datetime
+    seconds: float
+    undone: tuple[Undone, ...]
+    notes: tuple[Reason, ...] = ()
+    paused: Reason | None = None
+
+    def count(self, *kinds: Kind) -> int:
+        return sum(undone.result.kind in kinds for undone in self.undone)
+
+    @property
+    def exit_status(self) -> int:
+        """0 all of the disks that are here are as before, 3 some, or without a trace of it, 1 none."""
+        here = sum(undone.result.reason.code is not Code.NOT_HERE for undone in self.undone)
+        good = self.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED)
+        if good == here:
+            return 3 if self.notes else 0
+        return 3 if good else 1
+
+    @property
+    def agreement(self) -> Agreed:
+        """What a person agrees to who was shown this."""
+        return {
+            undone.disk.key: (undone.change.before, undone.change.after)
+            for undone in self.undone
+            if undone.change is not None
+        }
+
+
+def consider(
+    past: Past,
+    disk: Disk | None,
+    trouble: Reason | None,
+    situation: Situation,
+    why: Reason,
+    sources: tuple[Source, ...],
+) -> Undone:
+    """What is to become of a disk; ``trouble`` is what its guest could not be looked at for, ``why`` its undoing."""
+
+    def is_left(kind: Kind, reason: Reason) -> Undone:
+        return Undone(past.disk, None if disk is None else disk.in_force, past.before, None, Result(kind, reason))
+
+    if disk is None:
+        if trouble is None or trouble.code is Code.VANISHED:
+            return is_left(Kind.LEFT_ALONE, because(Code.NOT_HERE))
+        return is_left(Kind.NOT_KNOWN, trouble)
+    if not isinstance(disk.in_force, Limits):
+        reason = disk.in_force.reason if disk.in_force is not None else because(Code.NOT_LOOKED_AT, detail="")
+        return is_left(Kind.LEFT_ALONE if reason.code in MOVING.values() else Kind.NOT_KNOWN, reason)
+    if past.before is None or past.after is None:
+        return is_left(Kind.NOT_KNOWN, because(Code.NOT_SETTLED))
+    if disk.in_force == past.before:
+        return is_left(Kind.RIGHT, why)
+    remembered = situation.memory.get(disk.key)
+    if remembered is None or not disk.attachment == remembered.attachment == past.attachment:
+        return is_left(Kind.LEFT_ALONE, because(Code.ATTACHED_ANEW))
+    if disk.in_force != past.after:
+        return is_left(Kind.LEFT_ALONE, because(Code.CHANGED_BY_ANOTHER))
+    wanted = decide(disk, situation, sources).wanted
+    if wanted.reason.code in (Code.RULE_UNMANAGES, Code.HOLD):  # a person's word for this very disk
+        return is_left(Kind.LEFT_ALONE, wanted.reason)
+    how = direction(disk.in_force, past.before)
+    reason = replace(why, facts={**why.facts, "theirs": True}) if past.theirs else why
+    change = Change(disk, disk.in_force, past.before, how, reason, Code.WANTED_CHANGED)
+    return Undone(past.disk, disk.in_force, past.before, change, Result(Kind.PLANNED, why))
+
+
+def _waiting(undone: Undone, shut: Mapping[str, Reason], agreed: Agreed | None) -> Undone:
+    """The same, where Ceph or what a person agreed to lets it wait."""
+    change, key = undone.change, undone.disk.key
+    if change is None:
+        return undone
+    reason = shut.get(key)
+    if reason is None and agreed is not None and agreed.get(key) != (change.before, change.after):
+        reason = because(Code.NOT_AGREED)
+    return undone if reason is None else replace(undone, result=Result(Kind.WAITS, reason))
+
+
+# --- doing it
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person wants undone; ``agreed`` is None where they need not be asked."""
+
+    since: datetime
+    guests: frozenset[str] = field(default_factory=frozenset)
+    """By name or uuid; none for all."""
+    agreed: Agreed | None = None
+
+
+def run_undo(
+    wish: Wish,
+    situation: Situation,
+    *,
+    hypervisor: Hypervisor,
+    sources: tuple[Source, ...],
+    record: Record,
+    ledger: Ledger,
+    bounds: Bounds,
+    gate: Gate,
+    paused: Callable[[], Reason | None],
+    booted: datetime,
+    look_only: bool,
+    tell: Callable[[Undone], None],
+) -> UndoReport:
+    """Put back what was in force before the changes since a moment; each disk is told as soon as it stands.
+
+    Raises ``Unreachable`` when the guests cannot be listed, ``Vanished`` for a guest that neither runs here nor was
+    changed, ``StateError`` where the record cannot be read; everything after that is an outcome.
+    """
+    clock = time.monotonic()
+    rows, loss = _rows_since(record, wish.since), _loss(record, wish.since)
+    seen = _observed(wish, rows, hypervisor, gate, bounds)
+    conclusions, ours = settled(
+        record.unsettled(), seen.disks, situation, everything=not wish.guests and not seen.overlooked
+    )
+    situation = replace(situation, memory={**situation.memory, **ours})
+    situation = replace(situation, sightings=ledger.sight(seen.disks, situation, unseen=()))
+    past = pasts(_concluded(rows, conclusions), wish.since, booted)
+    why = because(Code.UNDONE, since=wish.since.isoformat(timespec="seconds"))
+    disks = {disk.key: typed(disk, situation) for disk in seen.disks}
+    troubles = {each.guest.uuid: each.reason for each in seen.overlooked}
+    undone = [
+        consider(one, disks.get(one.disk.key), troubles.get(one.disk.guest_uuid), situation, why, sources)
+        for one in past
+        if not wish.guests or _is_meant(one, seen, wish)
+    ]
+    shut = gate.keeps([one.change for one in undone if one.change is not None])
+    undone = [_waiting(one, shut, wish.agreed) for one in undone]
+    notes = [] if loss is None else [loss]
+    if look_only:
+        for one in undone:
+            tell(one)
+    else:
+        doing = _Doing(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=paused)
+        try:
+            undone = doing.apply(undone, tell)
+        finally:  # also of one that was interrupted: what was put in force is to be known for what it is
+            notes += doing.keep(conclusions)
+    seconds = time.monotonic() - clock
+    return UndoReport(wish.since, seconds, tuple(undone), (*ledger.notes, *notes), paused())
+
+
+def _observed(
+    wish: Wish, rows: Sequence[RecordedChange], hypervisor: Hypervisor, gate: Gate, bounds: Bounds
+) -> Observation:
+    """The guests that are meant and run here."""
+    if not wish.guests:
+        return observe(hypervisor, Scope(), clusters=gate.clusters, at_once=bounds.at_once)
+    recorded = {word for row in rows for word in (row.disk.guest_name, row.disk.guest_uuid)}
+    uuids = {row.disk.guest_uuid for row in rows if wish.guests & {row.disk.guest_name, row.disk.guest_uuid}}
+    running = hypervisor.guests()
+    absent = wish.guests - recorded - {word for guest in running for word in (guest.name, guest.uuid)}
+    if absent:
+        raise Vanished(
+            f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}, and none was changed since"
+        )
+    here = frozenset(guest.uuid for guest in running if guest in Scope(wish.guests) or guest.uuid in uuids)
+    if not here:
+        return Observation((), ())
+    return observe(hypervisor, Scope(here), clusters=gate.clusters, at_once=bounds.at_once)
+
+
+def _is_meant(past: Past, seen: Observation, wish: Wish) -> bool:
+    """By the name that it had, or the one that it has."""
+    uuid = past.disk.guest_uuid
+    looked_at = {disk.guest.uuid for disk in seen.disks} | {each.guest.uuid for each in seen.overlooked}
+    return uuid in looked_at or bool(wish.guests & {past.disk.guest_name, uuid})
+
+
+def _concluded(rows: Iterable[RecordedChange], conclusions: Collection[Conclusion]) -> Iterator[RecordedChange]:
+    """The rows with what was found out of those that were open."""
+    verdicts = {conclusion.id: conclusion.verdict for conclusion in conclusions}
+    for row in rows:
+        yield replace(row, result=verdicts.get(row.id, row.result))
+
+
+class _Doing:
+    """The writes of one undo, and what is kept of them."""
+
+    def __init__(
+        self,
+        hypervisor: Hypervisor,
+        ledger: Ledger,
+        bounds: Bounds,
+        situation: Situation,
+        *,
+        hung: Collection[str],
+        stopped: Callable[[], Reason | None],
+    ) -> None:
+        self._applier = Applier(hypervisor, ledger, bounds, situation, hung=hung, stopped=stopped)
+        self._ledger = ledger
+        self._situation = situation
+
+    def apply(self, undone: Sequence[Undone], tell: Callable[[Undone], None]) -> list[Undone]:
+        """Every disk in its order, with what became of it."""
+        planned = {
+            one.disk.key: (one, Outcome(one.change.disk, _asked(one.change), one.change, one.result))
+            for one in undone
+            if one.change is not None and one.result.kind is Kind.PLANNED
+        }
+        for one in undone:
+            if one.disk.key not in planned:
+                tell(one)
+
+        def became(outcome: Outcome) -> Undone:
+            return replace(planned[outcome.disk.key][0], result=outcome.result)
+
+        outcomes = self._applier.apply([outcome for _, outcome in planned.values()], lambda each: tell(became(each)))
+        done = {outcome.disk.key: became(outcome) for outcome in outcomes}
+        return [done.get(one.disk.key, one) for one in undone]
+
+    def keep(self, conclusions: Sequence[Conclusion]) -> list[Reason]:
+        """Remember, then tell the record how all ended; returns what of it could not be done.
+
+        In this order, as in a pass: what was not remembered is still open in the record, and so not lost.
+        """
+        notes: list[Reason] = []
+        situation, applier = self._situation, self._applier
+        memory = dict(situation.memory)
+        for key, change in applier.put.items():
+            memory[key] = remembered_after(change, memory[key], situation.now)
+        with noting(notes, Code.NOT_REMEMBERED):
+            self._ledger.remember(memory | applier.strays, situation.holds, situation.now)
+            applier.conclude()
+            with noting(notes, Code.NO_RESULTS):
+                self._ledger.conclude(conclusions, situation.now)
+        return notes + applier.notes
+
+
+def _asked(change: Change) -> Decision:
+    return Decision(Wants(change.after, change.reason), ())

@@ -1,0 +1,231 @@
+"""Whether this plimsoll can read what another one left: file by file, and nothing is touched by the looking."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import catalogue, passfile, refreshdir
+from plimsoll_agent.refreshdir import Notes, RefreshDir
+from plimsoll_agent.state import FILES, MEMORY, RECORD, Approval, State
+from plimsoll_agent.statecheck import CheckedFile, Condition, check
+from plimsoll_probes.history import History
+from tests.unit.clouds import a_catalogue
+from tests.unit.lastpasses import a_varied_pass
+from tests.unit.node import Node, guest
+from tests.unit.probes import a_probe
+from tests.unit.test_record import VERSION_1
+from tests.unit.values import NOON
+
+DATABASES = ("record.sqlite", "probes.sqlite")
+WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
+PASSING = ("sightings.json", "pass.json", "refresh.json")
+"""Files that are written anew, whatever stands in them."""
+LASTING = (*(name for name in WITH_VERSION if name not in PASSING), "catalogue.json")
+
+
+@pytest.fixture
+def used(tmp_path: Path, template: Path) -> Path:
+    """The directories of a node on which all that plimsoll does has been done: ``state`` and ``catalogue``."""
+    return Path(shutil.copytree(template, tmp_path / "node"))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("used")
+    directory, fetched = home / "state", home / "catalogue"
+    State(directory).prepare()
+    node = Node(directory, guest(1))
+    node.run()
+    node.catalogue = a_catalogue()
+    node.run()
+    state = State(directory)
+    state.save_approval(Approval("04d2ab", "ann", NOON))
+    state.keep_rules("default: {limits: {total_iops_sec: 250}}\n")
+    state.note_busy()
+    passfile.save(state, a_varied_pass())
+    History(state.probes).add(a_probe())
+    RefreshDir(fetched).prepare()
+    catalogue.save(fetched, node.catalogue)
+    RefreshDir(fetched).save_notes(Notes(failures=2))
+    return home
+
+
+def found(directory: Path) -> dict[str, CheckedFile]:
+    return {file.path.name: file for file in check(directory / "state", directory / "catalogue")}
+
+
+def path_of(directory: Path, name: str) -> Path:
+    return directory / ("catalogue" if name in ("catalogue.json", "refresh.json") else "state") / name
+
+
+def set_version(path: Path, version: int) -> None:
+    if path.suffix == ".sqlite":
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(f"PRAGMA user_version = {version}")
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+
+
+def everything_in(directory: Path) -> dict[str, tuple[bytes, int]]:
+    return {str(one): (one.read_bytes(), one.stat().st_mtime_ns) for one in directory.rglob("*") if one.is_file()}
+
+
+def test_no_file_of_the_node_is_forgotten(tmp_path: Path) -> None:
+    assert set(found(tmp_path)) == {file.name for file in FILES} | {catalogue.NAME, refreshdir.NAME}
+
+
+def test_a_new_node_has_nothing_and_that_is_no_fault(tmp_path: Path) -> None:
+    assert {file.condition for file in found(tmp_path).values()} == {Condition.MISSING}
+    assert not any(file.bad for file in found(tmp_path).values())
+
+
+def test_all_that_this_plimsoll_wrote_is_ok_with_its_version(used: Path) -> None:
+    now = found(used)
+    assert {name: file.condition for name, file in now.items()} == dict.fromkeys(now, Condition.OK)
+    assert {file.name: now[file.name].version for file in FILES} == {file.name: file.version for file in FILES}
+    assert (now["catalogue.json"].version, now["refresh.json"].version) == (catalogue.VERSION, refreshdir.VERSION)
+
+
+@pytest.mark.parametrize("name", [*LASTING])
+def test_a_newer_file_that_would_stop_a_downgraded_plimsoll_is_bad(used: Path, name: str) -> None:
+    set_version(path_of(used, name), 99)
+    file = found(used)[name]
+    assert (file.condition, file.version, file.bad) == (Condition.NEWER, 99, True)
+    assert file.newest is not None
+    assert file.newest < 99
+
+
+@pytest.mark.parametrize("name", PASSING)
+@pytest.mark.parametrize("version", [0, 99])
+def test_a_file_that_is_begun_anew_keeps_no_version_from_being_installed(used: Path, name: str, version: int) -> None:
+    set_version(path_of(used, name), version)
+    file = found(used)[name]
+    assert (file.condition, file.version, file.bad) == (Condition.BEGUN_ANEW, version, False)
+
+
+def test_a_newer_database_with_other_tables_is_newer_and_not_corrupt(used: Path) -> None:
+    with closing(sqlite3.connect(used / "state/record.sqlite")) as database:
+        database.executescript("ALTER TABLE change RENAME TO row; PRAGMA user_version = 9")
+    assert found(used)["record.sqlite"].condition is Condition.NEWER
+
+
+def test_older_files_are_said_to_be_older_and_stay_as_they_are(used: Path) -> None:
+    record = used / "state/record.sqlite"
+    record.unlink()
+    with closing(sqlite3.connect(record)) as database:
+        database.executescript(VERSION_1)
+    (used / "state/memory.json").write_text('{"version": 1, "disks": {}}')
+    before = everything_in(used)
+    now = found(used)
+    for file in (RECORD, MEMORY):
+        assert (now[file.name].condition, now[file.name].version) == (Condition.OLDER, 1)
+        assert (now[file.name].oldest, now[file.name].newest, now[file.name].bad) == (1, file.version, False)
+    assert everything_in(used) == before
+
+
+DAMAGED: dict[str, Callable[[Path], object]] = {
+    "emptied": lambda path: path.write_bytes(b""),
+    "overwritten": lambda path: path.write_bytes(b"\xff\x00 no file of plimsoll\n" * 300),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[: min(150, path.stat().st_size // 2)]),
+}
+
+
+@pytest.mark.parametrize("name", [*WITH_VERSION, "catalogue.json", "refresh.json"])
+@pytest.mark.parametrize("how", DAMAGED)
+def test_a_damaged_file_is_corrupt_whatever_it_is(used: Path, name: str, how: str) -> None:
+    path = path_of(used, name)
+    DAMAGED[how](path)
+    file = found(used)[name]
+    assert (file.condition, file.bad) == (Condition.CORRUPT, True)
+    assert file.detail
+    assert file.detail.isprintable()
+
+
+INSIDE = {
+    "memory.json": '{"version": 3, "disks": {}}',
+    "approval.json": '{"version": 1}',
+    "sightings.json": '{"version": 1, "volumes": []}',
+    "pass.json": '{"version": 1}',
+    "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_a_right_version_above_what_cannot_be_read_is_corrupt(used: Path, name: str) -> None:
+    path_of(used, name).write_text(INSIDE[name])
+    assert found(used)[name].condition is Condition.CORRUPT
+
+
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_database_of_something_else_is_corrupt(used: Path, name: str) -> None:
+    path = used / "state" / name
+    path.unlink()
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("CREATE TABLE another (id INTEGER); PRAGMA user_version = 1")
+    assert found(used)[name].condition is Condition.CORRUPT
+
+
+def test_a_version_below_the_first_is_none(used: Path) -> None:
+    set_version(used / "state/memory.json", 0)
+    assert found(used)["memory.json"].condition is Condition.CORRUPT
+
+
+def test_rules_that_only_the_other_plimsoll_understands_are_of_no_matter(used: Path) -> None:
+    (used / "state/rules.last.yaml").write_text("a word that is to come: 1\n")
+    file = found(used)["rules.last.yaml"]
+    assert (file.condition, file.bad) == (Condition.BEGUN_ANEW, False)
+
+
+@pytest.mark.parametrize("name", [*WITH_VERSION, "catalogue.json"])
+def test_what_cannot_be_read_at_all_is_unreadable_and_waited_for_by_nobody(used: Path, name: str) -> None:
+    path = path_of(used, name)
+    path.unlink()
+    os.mkfifo(path)  # root may read everything: what is no file stands for a file without the right to read it
+    file = found(used)[name]
+    assert (file.condition, file.bad) == (Condition.UNREADABLE, True)
+
+
+def test_the_notes_of_the_refresher_are_its_own_and_need_not_be_readable(used: Path) -> None:
+    path = used / "catalogue/refresh.json"
+    path.unlink()
+    os.mkfifo(path)
+    file = found(used)["refresh.json"]
+    assert (file.condition, file.bad) == (Condition.UNREADABLE, False)
+
+
+def test_looking_changes_nothing_not_even_what_a_killed_writer_left(used: Path, tmp_path: Path) -> None:
+    record = used / "state/record.sqlite"
+    with closing(sqlite3.connect(record, isolation_level=None)) as writer:
+        writer.executescript("PRAGMA cache_size = 1; BEGIN; PRAGMA user_version = 77; CREATE TABLE x (y)")
+        writer.executemany("INSERT INTO x VALUES (?)", [("z" * 4000,)] * 50)  # more than it keeps to itself
+        for ending in ("", "-journal"):  # as they lie there when it is killed
+            shutil.copy(f"{record}{ending}", tmp_path / f"killed{ending}")
+    for ending in ("", "-journal"):
+        shutil.move(tmp_path / f"killed{ending}", f"{record}{ending}")
+    journal = (used / "state/record.sqlite-journal").read_bytes()
+    assert journal[:8] == bytes.fromhex("d9d505f920a163d7"), "it must be a hot one, else this tests nothing"
+    before = everything_in(used)
+    file = found(used)["record.sqlite"]
+    assert (file.condition, file.version) == (Condition.OK, RECORD.version), "what was not committed does not count"
+    assert everything_in(used) == before
+
+
+def test_what_an_error_quotes_of_a_hostile_file_is_fit_to_be_shown(used: Path) -> None:
+    sighting = {"mark": "m", "since": NOON.isoformat(), "stirred": 0, "found": {"\x1b[2J": 1}, "came_with": None}
+    approval = {"version": 1, "edition": "04d2ab", "by": "ann", "at": "x" * 5000}
+    written = {"sightings.json": {"version": 1, "volumes": {"k": sighting}, "guests": {}}, "approval.json": approval}
+    for name, value in written.items():
+        (used / "state" / name).write_text(json.dumps(value))
+        file = found(used)[name]
+        assert file.condition is Condition.CORRUPT
+        assert file.detail is not None
+        assert file.detail.isprintable()
+        assert len(file.detail) <= 200
