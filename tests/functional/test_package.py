@@ -1,18 +1,85 @@
-"""What is shipped: a subpackage that setup.cfg does not name would be silently absent from the wheel."""
+"""What is shipped: everything, and the same bytes wherever and whenever it is built."""
 
 from __future__ import annotations
 
 import configparser
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
+import packing
+import pytest
+
 ROOT = Path(__file__).parents[2]
+MAN = {
+    "man1/plimsoll.1",
+    "man1/check_plimsoll.1",
+    "man5/plimsoll.conf.5",
+    "man5/plimsoll-rules.5",
+    "man5/plimsoll-qos.5",
+}
 
 
 def _setup() -> configparser.ConfigParser:
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg")
     return parser
+
+
+VERSION = _setup()["metadata"]["version"]
+WHEEL = f"plimsoll_agent-{VERSION}-py3-none-any.whl"
+SDIST = f"plimsoll_agent-{VERSION}.tar.gz"
+COLLECTION = f"plimsoll-cloud-{VERSION}.tar.gz"
+DATA = f"plimsoll_agent-{VERSION}.data/data/share"
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree at another place, without its history, as another user would leave it."""
+    return _copy(tmp_path_factory.mktemp("a copy") / "else where")
+
+
+@pytest.fixture(scope="module")
+def built(elsewhere: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with all three packages of this tree; made just after the copy, should somebody be editing."""
+    output = tmp_path_factory.mktemp("dist")
+    _package(ROOT, output, {})
+    return output
+
+
+def _package(tree: Path, output: Path, environment: dict[str, str], *before: str) -> None:
+    done = subprocess.run(
+        [*before, str(tree / "script/package"), "--output", str(output)],
+        env={name: value for name, value in (os.environ | environment).items() if value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _copy(to: Path) -> Path:
+    for name in reversed(packing.tracked(ROOT)):
+        target = to / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+        target.chmod(0o700 if (ROOT / name).stat().st_mode & 0o100 else 0o600)
+    (to / ".venv").symlink_to(ROOT / ".venv")
+    return to
+
+
+@pytest.fixture(scope="module")
+def sdist(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is in it, unpacked."""
+    into = tmp_path_factory.mktemp("sdist")
+    subprocess.run(["tar", "-xzf", str(built / SDIST), "-C", str(into)], check=True)
+    return into / SDIST.removesuffix(".tar.gz")
 
 
 def test_every_package_is_named_in_setup_cfg() -> None:
@@ -30,3 +97,104 @@ def test_every_entry_point_can_be_loaded() -> None:
     assert {"plimsoll.commands", "console_scripts", "oslo.config.opts"} <= {point.group for point in ours}
     for point in ours:
         point.load()
+
+
+def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(built: Path, elsewhere: Path) -> None:
+    with zipfile.ZipFile(built / WHEEL) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+    tree = packing.tracked(elsewhere)
+    wanted = {name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/"))}
+    wanted |= {f"{DATA}/plimsoll/{name}" for name in tree if name.startswith(("systemd/", "etc/"))}
+    wanted |= {f"{DATA}/man/{page}" for page in MAN} | {f"{DATA}/bash-completion/completions/plimsoll"}
+    assert inside == wanted
+
+
+def test_what_the_wheel_has_is_what_the_tree_has(built: Path, elsewhere: Path) -> None:
+    with zipfile.ZipFile(built / WHEEL) as archive:
+        for name in packing.tracked(elsewhere):
+            if name.startswith(("systemd/", "etc/")):
+                assert archive.read(f"{DATA}/plimsoll/{name}") == (elsewhere / name).read_bytes(), name
+
+
+def test_man_pages_and_completion_know_the_commands_of_this_tree(built: Path) -> None:
+    with zipfile.ZipFile(built / WHEEL) as archive:
+        page = archive.read(f"{DATA}/man/man1/plimsoll.1").decode()
+        completion = archive.read(f"{DATA}/bash-completion/completions/plimsoll").decode()
+    assert f'"{VERSION}"' in page.split("\n.SH", 1)[0]
+    for command in _setup()["options.entry_points"]["plimsoll.commands"].strip().splitlines():
+        name = command.split("=")[0].strip()
+        assert f"plimsoll {name.replace('_', ' ')}" in page.replace("\\-", "-"), name
+        assert name.split("_")[0] in completion
+
+
+def test_the_sdist_is_the_tree_with_its_man_pages(sdist: Path, elsewhere: Path) -> None:
+    made = {f"docs/_build/man/{page.partition('/')[2]}" for page in MAN} | {"docs/_build/completions/plimsoll"}
+    inside = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
+    by_setuptools = {name for name in inside if name == "PKG-INFO" or name.startswith("plimsoll_agent.egg-info/")}
+    assert inside - by_setuptools == set(packing.tracked(elsewhere)) | made
+
+
+def test_a_wheel_made_from_the_sdist_is_the_same_wheel(built: Path, sdist: Path, tmp_path: Path) -> None:
+    epoch = str(packing.epoch(ROOT))
+    code = "import sys, setuptools.build_meta as meta; meta.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=sdist, env=os.environ | {"SOURCE_DATE_EPOCH": epoch}, capture_output=True, check=True,
+    )  # fmt: skip
+    assert _sum(tmp_path / WHEEL) == _sum(built / WHEEL)
+
+
+def test_packages_are_the_same_bytes_from_elsewhere_at_another_time_by_another_umask(
+    built: Path, elsewhere: Path, tmp_path: Path
+) -> None:
+    environment = {"SOURCE_DATE_EPOCH": str(packing.epoch(ROOT)), "TZ": "Pacific/Auckland", "LC_ALL": "C", "HOME": ""}
+    later = ("/usr/bin/faketime", "2031-03-04 05:06:07", "/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
+    _package(elsewhere, tmp_path / "dist", environment, *later)
+    first = {path.name: _sum(path) for path in built.iterdir()}
+    second = {path.name: _sum(path) for path in (tmp_path / "dist").iterdir()}
+    assert first == second
+    assert set(first) == {WHEEL, SDIST, COLLECTION}
+
+
+def test_members_of_the_tarballs_belong_to_root_and_are_open_to_all(built: Path) -> None:
+    for name in (SDIST, COLLECTION):
+        with tarfile.open(built / name) as tar:
+            members = tar.getmembers()
+        assert {(member.uid, member.gid, member.mtime) for member in members} == {(0, 0, packing.epoch(ROOT))}
+        assert {oct(member.mode) for member in members} <= {"0o644", "0o755"}
+        assert [member.name for member in members if member.isfile()] == sorted(
+            member.name for member in members if member.isfile()
+        )
+
+
+def test_the_collection_is_what_ansible_galaxy_takes(built: Path, tmp_path: Path) -> None:
+    galaxy = Path(sys.executable).with_name("ansible-galaxy")
+    done = subprocess.run(
+        [str(galaxy), "collection", "install", str(built / COLLECTION), "--no-deps", "-p", str(tmp_path)],
+        env=os.environ | {"ANSIBLE_HOME": str(tmp_path / "home")}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    there = tmp_path / "ansible_collections/plimsoll/cloud"
+    roles = {path.parent.parent.name for path in (ROOT / "ansible/roles").glob("*/meta/argument_specs.yml")}
+    assert {path.name for path in (there / "roles").iterdir()} >= roles
+    # It compares every file with the list that we have put in order.
+    verified = subprocess.run(
+        [str(galaxy), "collection", "verify", "--offline", "plimsoll.cloud", "-p", str(tmp_path)],
+        env=os.environ | {"ANSIBLE_HOME": str(tmp_path / "home")}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_a_fresh_checkout_can_be_installed_for_editing_without_man_pages(tmp_path: Path) -> None:
+    there = _copy(tmp_path / "checkout")
+    code = "import sys, setuptools.build_meta as meta; print(meta.build_editable(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=there, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        assert not [name for name in archive.namelist() if "/man/" in name]
+
+
+def _sum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,64 @@
+"""One at a time on a node."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from plimsoll_installer.errors import InstallError
+
+_held: list[int] = []
+
+
+def held() -> list[int]:
+    """The lock, for programs that we start: while one of them lives it stays locked, though we were killed."""
+    return list(_held)
+
+
+@contextmanager
+def locked(directory: Path, patience: float, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the directory; where it is missing there is nothing to hold. Raises ``InstallError``."""
+    end, said = time.monotonic() + patience, False
+    while True:
+        try:
+            lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield
+            return
+        if _takes(lock) and _is_still(lock, directory):
+            break
+        os.close(lock)
+        if time.monotonic() >= end:
+            raise InstallError(
+                f"{directory}: another install, rollback or remove is under way here; this one changed nothing"
+            )
+        if not said:
+            say("another install, rollback or remove is under way on this node: waiting for it")
+            said = True
+        time.sleep(0.2)
+    _held.append(lock)
+    try:
+        yield
+    finally:
+        _held.remove(lock)
+        os.close(lock)
+
+
+def _takes(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_still(lock: int, directory: Path) -> bool:
+    """Whether it still bears the name: the other one may have been a remove."""
+    try:
+        return os.path.samestat(os.fstat(lock), directory.stat())
+    except OSError:
+        return False

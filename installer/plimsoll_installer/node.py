@@ -1,0 +1,359 @@
+"""What the commands do to a node, step by step. A run that is killed anywhere is completed by the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from plimsoll_installer import environment, intent, placing, room, statecheck, wheelhouse
+from plimsoll_installer.environment import Environment, Recipe, version_of
+from plimsoll_installer.errors import InstallError
+from plimsoll_installer.hand import Hand
+from plimsoll_installer.intent import Intent
+from plimsoll_installer.layout import Layout, linked
+from plimsoll_installer.machine import Machine
+from plimsoll_installer.placing import Thing
+from plimsoll_installer.system import System
+from plimsoll_installer.wheelhouse import Wheelhouse
+
+_PAST = {
+    "ask": "asked",
+    "bring": "brought",
+    "complete": "completed",
+    "make": "made",
+    "prune": "pruned",
+    "put": "put",
+    "stop": "stopped",
+    "switch": "switched",
+    "take": "took",
+}
+
+
+@dataclass
+class Node:
+    """The node, how it is to be treated, and what was said of it."""
+
+    layout: Layout
+    hand: Hand
+    system: System
+    machine: Machine
+    python: str
+    """The one that environments are made of."""
+    check: bool = False
+    skip_state_check: bool = False
+    say: Callable[[str], None] = lambda _: None
+    did: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def tell(self, verb: str, rest: str) -> None:
+        """One thing that was done, or would be."""
+        sentence = f"would {verb} {rest}" if self.check else f"{_PAST[verb]} {rest}"
+        self.did.append(sentence)
+        self.say(sentence)
+
+    @property
+    def current(self) -> str:
+        """The name of the environment in force, nothing when there is none."""
+        return linked(self.layout.current)
+
+    @property
+    def previous(self) -> str:
+        return linked(self.layout.previous)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What is in force, or would be, and what is there to go back to; empty for nothing."""
+
+    current: str = ""
+    previous: str = ""
+
+
+# --- install ---------------------------------------------------------------------------------------------
+
+
+def install(node: Node, source: Wheelhouse, extras: Sequence[str]) -> Versions:
+    """Have this version in force. Raises ``InstallError``, ``OSError``."""
+    source.verify()
+    source.fit(node.machine)
+    for extra in extras:
+        if extra not in source.extras:
+            raise InstallError(f"{source.name} was built without {extra!r}; it has: {', '.join(source.extras)}")
+    recipe = Recipe(source.name, source.digest, tuple(sorted(set(extras))), node.python)
+    home = environment.choose(node.layout, source.version, recipe)
+    _bring(node, source)
+    if not _can_be_used(node, home):
+        same_version = node.current != home.name and version_of(node.current) == source.version
+        _make(node, home, source, replace(recipe, replaces=node.current if same_version else ""))
+    return _settle(node, home, source, Intent(home.name, _before(node, home), back=False))
+
+
+def _bring(node: Node, source: Wheelhouse) -> None:
+    """The node keeps its wheelhouse: rollback needs no other."""
+    home = node.layout.wheelhouses / source.name
+    if source.directory.resolve() == home.resolve():
+        return
+    with suppress(InstallError):
+        there = wheelhouse.load(home)
+        if there.digest == source.digest and there.verify():
+            return
+    room.demand(node.layout.base, home, sum(file.stat().st_size for file in source.files()))
+    node.tell("bring", f"the wheelhouse to {home}")
+    if not node.check:
+        node.hand.copy(source.files(), home)
+
+
+def _can_be_used(node: Node, home: Environment) -> bool:
+    """Whether it is there as it was made. That which is in force is not tried: its passes tell."""
+    return home.is_whole() and (home.name == node.current or environment.runs(node.hand, home))
+
+
+def _make(node: Node, home: Environment, source: Wheelhouse, recipe: Recipe) -> None:
+    needed = environment.needed_bytes(source, recipe.extras)
+    room.demand(node.layout.base, home.directory, needed)
+    extras = f" with {', '.join(recipe.extras)}" if recipe.extras else ""
+    if node.check:
+        node.tell("make", f"{home.directory}{extras}, about {room.mib(needed)} MiB")
+        return
+    kept = wheelhouse.load(node.layout.wheelhouses / source.name)
+    kept.verify()  # the copy of a disk that may not be what it was
+    try:
+        environment.make(node.hand, home, kept, recipe)
+        node.system.relabel(home.directory)
+        environment.finish(node.hand, home, recipe)
+    except (InstallError, OSError) as error:
+        is_full = room.is_full(node.layout.base, error)
+        with suppress(OSError):
+            node.hand.remove(home.directory)
+        if is_full:
+            raise room.ran_out(home.directory, needed) from error
+        raise
+    node.tell("make", f"{home.directory}{extras}")
+
+
+def _before(node: Node, home: Environment) -> str:
+    """What rollback is to go back to: another version, never the same one made anew."""
+    under_way = intent.read(node.layout)
+    begun = [under_way.current, under_way.previous] if under_way else []
+    for name in [node.current, *begun, node.previous]:
+        if name and version_of(name) != home.version:
+            return name
+    return ""
+
+
+# --- rollback --------------------------------------------------------------------------------------------
+
+
+def rollback(node: Node, only_from: str = "") -> Versions:
+    """Have the version before in force again, if ``only_from`` is in force, or was about to be.
+
+    Raises ``InstallError``, ``OSError``.
+    """
+    want = _way_back(node)
+    if only_from and version_of(want.previous) != only_from:
+        return Versions(version_of(node.current), version_of(node.previous))
+    if not want.current or want.current == want.previous:
+        raise InstallError(f"{node.layout.previous}: this node has no earlier version to go back to")
+    home = environment.environment(node.layout, want.current)
+    source = None
+    if not _can_be_used(node, home):
+        source, recipe = _source_of(node, home)
+        source.verify()
+        source.fit(node.machine)
+        _make(node, home, source, recipe)
+    return _settle(node, home, source, want)
+
+
+def _way_back(node: Node) -> Intent:
+    """To ``previous``; where a run was killed, on with that rollback, or back from that install."""
+    under_way = intent.read(node.layout)
+    if under_way is None:
+        return Intent(node.previous, node.current, back=True)
+    if under_way.back:
+        return under_way
+    return Intent(under_way.previous, under_way.current, back=True)
+
+
+def _source_of(node: Node, home: Environment) -> tuple[Wheelhouse, Recipe]:
+    """The node's own wheelhouse of a version whose environment is gone, and how that was made."""
+    known, present = home.recipe(), environment.environment(node.layout, node.current).recipe()
+    for directory in sorted(node.layout.wheelhouses.glob(f"plimsoll-{home.version}-*")):
+        source = wheelhouse.load(directory)
+        if known is None or directory.name == known.wheelhouse:
+            extras = known.extras if known else present.extras if present else ()
+            return source, Recipe(source.name, source.digest, extras, node.python)
+    raise InstallError(
+        f"{home.directory}: is gone, and its wheelhouse is not below {node.layout.wheelhouses}; unpack the one of"
+        f" {home.version} and run its install"
+    )
+
+
+# --- what both come to -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is to become of the node outside of the environment, from what is there to what is wanted."""
+
+    want: Intent
+    things: Sequence[Thing]
+    missing: Sequence[Thing]
+    stale: Sequence[Path]
+    old: Sequence[Environment]
+    switch: bool
+    under_way: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.switch or self.missing or self.stale or self.under_way)
+
+    def sentences(self, was: str) -> Iterator[tuple[str, str]]:
+        """Verb and object of each."""
+        for thing in self.missing:
+            yield "put", str(thing.path)
+        for path in self.stale:
+            yield "take", f"{path} away, which {version_of(self.want.current)} does not have"
+        if self.switch:
+            yield "switch", f"to {self.want.current}{f' from {was}' if was else ''}"
+        elif self.under_way:
+            yield "complete", "what an earlier run had begun"
+        for home in self.old if self else ():
+            yield "prune", str(home.directory)
+
+
+def _settle(node: Node, home: Environment, source: Wheelhouse | None, want: Intent) -> Versions:
+    """Units, links and ``current`` as the version has them; what an earlier run left undone as well."""
+    change, was = _change(node, home, source, want), node.current
+    if change.switch:
+        _ask_about_state(node, home)
+    if not node.check:
+        if change:
+            _stage(node, change)
+            _put_in_force(node, change)
+        else:
+            # Cheap, and no change of ours: users and directories that somebody took away come back.
+            node.system.make_users()
+            node.system.make_directories()
+    for verb, rest in change.sentences(was):
+        node.tell(verb, rest)
+    return Versions(version_of(want.current), version_of(want.previous) if want.previous != want.current else "")
+
+
+def _change(node: Node, home: Environment, source: Wheelhouse | None, want: Intent) -> _Change:
+    things = _ours(node, _things(node.layout, home, source))
+    recipe = home.recipe()
+    kept = {want.current, want.previous, node.current, recipe.replaces if recipe else ""}
+    return _Change(
+        want,
+        things,
+        [thing for thing in things if not thing.is_there()],
+        placing.stale(node.layout, things),
+        [old for old in environment.all_of(node.layout) if old.name not in kept],
+        node.current != want.current,
+        intent.read(node.layout) is not None,
+    )
+
+
+def _things(layout: Layout, home: Environment, source: Wheelhouse | None) -> list[Thing]:
+    if home.is_whole():
+        return placing.wanted(layout, home.shipped(), _installer(layout, home.recipe()))
+    if source is not None:  # checking only: it is not made yet
+        return placing.wanted(layout, source.shipped(), (source.directory / wheelhouse.INSTALLER).read_bytes())
+    raise AssertionError(home)
+
+
+def _installer(layout: Layout, recipe: Recipe | None) -> bytes:
+    """The copy that is kept is that of the version in force, while its wheelhouse is there."""
+    with suppress(OSError):
+        if recipe is not None:
+            return (layout.wheelhouses / recipe.wheelhouse / wheelhouse.INSTALLER).read_bytes()
+    with suppress(OSError):
+        return layout.installer.read_bytes()
+    return b""
+
+
+def _ours(node: Node, things: Sequence[Thing]) -> list[Thing]:
+    ours = []
+    for thing in things:
+        if thing.is_somebody_elses(node.layout):
+            node.notes.append(f"{thing.path} is not plimsoll's: left as it is; plimsoll's own is {thing.target}")
+        else:
+            ours.append(thing)
+    return ours
+
+
+def _ask_about_state(node: Node, home: Environment) -> None:
+    if not home.is_whole():  # checking only
+        node.tell("ask", f"plimsoll {home.version} whether it reads the state of this node")
+    elif not node.skip_state_check:
+        statecheck.check(node.hand, node.layout, home)
+
+
+def _stage(node: Node, change: _Change) -> None:
+    """Everything that needs space. Where there is none, the node is as it was, and it raises ``InstallError``."""
+    layout, hand, want = node.layout, node.hand, change.want
+    try:
+        intent.write(hand, layout, want)
+        placing.list_placed(hand, layout, {thing.path for thing in change.things} | set(placing.placed(layout)))
+        for thing in change.missing:
+            placing.stage(hand, thing)
+        if _has_previous(want):
+            hand.stage_link(layout.previous, f"versions/{want.previous}")
+        hand.stage_link(layout.current, f"versions/{want.current}")
+    except OSError as error:
+        with suppress(OSError):
+            _unstage(node, change)
+            if not change.under_way:
+                intent.done(hand, layout)
+        if room.is_full(layout.base, error):
+            where = error.filename or layout.root
+            raise InstallError(f"{where}: no space left; make room and run it again; nothing was switched") from error
+        raise
+
+
+def _has_previous(want: Intent) -> bool:
+    return want.previous not in ("", want.current)
+
+
+def _unstage(node: Node, change: _Change) -> None:
+    things = {thing.path for thing in change.things} | set(placing.placed(node.layout))
+    for path in (*sorted(things), node.layout.previous, node.layout.current):
+        node.hand.unstage(path)
+
+
+def _put_in_force(node: Node, change: _Change) -> None:
+    """Nothing but renames of what was staged. Users come before the units that name them, and systemd last."""
+    layout, hand = node.layout, node.hand
+    users = [thing for thing in change.missing if thing.path in (layout.sysusers, layout.tmpfiles)]
+    for thing in users:
+        hand.commit(thing.path)
+    node.system.make_users()
+    node.system.make_directories()
+    for thing in change.missing:
+        if thing not in users:
+            hand.commit(thing.path)
+    node.system.disable([path.name for path in change.stale if placing.is_unit(layout, path)])
+    for path in change.stale:
+        hand.remove(path)
+    if _has_previous(change.want):
+        hand.commit(layout.previous)
+    hand.commit(layout.current)
+    node.system.reload()
+    _unstage(node, change)  # what a killed run had staged for itself
+    placing.list_placed(hand, layout, {thing.path for thing in change.things})
+    _prune(node, change.old)
+    intent.done(hand, layout)
+
+
+def _prune(node: Node, old: Sequence[Environment]) -> None:
+    """Two versions stay, the one in force and the one before, with their wheelhouses."""
+    kept = {home.name for home in environment.all_of(node.layout)} - {home.name for home in old}
+    recipes = [environment.environment(node.layout, name).recipe() for name in kept]
+    houses = {recipe.wheelhouse for recipe in recipes if recipe}
+    for home in old:
+        recipe = home.recipe()
+        if recipe is not None and recipe.wheelhouse not in houses:
+            node.hand.remove(node.layout.wheelhouses / recipe.wheelhouse)
+        node.hand.remove(home.directory)
+        node.hand.remove(home.record)

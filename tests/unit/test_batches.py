@@ -1,0 +1,210 @@
+"""Who is rolled out to when, and when a rollout stops."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+PLUGINS = Path(__file__).parents[2] / "ansible/plugins"
+
+
+class Refused(Exception):
+    """Stands for Ansible's error, which need not be installed here."""
+
+
+def plugin(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), PLUGINS / f"{path}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def batches() -> ModuleType:
+    known = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "ansible"}
+    sys.modules["ansible"] = ModuleType("ansible")
+    errors = ModuleType("ansible.errors")
+    errors.AnsibleFilterError = Refused  # type: ignore[attr-defined]
+    sys.modules["ansible.errors"] = errors
+    try:
+        return plugin("filter/batches")
+    finally:
+        for name in ("ansible", "ansible.errors"):
+            del sys.modules[name]
+        sys.modules.update(known)
+
+
+verdicts = plugin("filter/verdict")
+
+
+def hosts(region: str, number: int) -> list[str]:
+    return [f"{region}-{n}" for n in range(1, number + 1)]
+
+
+def sizes(found: list[dict[str, object]]) -> list[tuple[object, object, int]]:
+    return [(each["region"], each["stage"], len(each["hosts"])) for each in found]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("number", "percent", "wanted"),
+    [
+        (1, 10, [1]),
+        (2, 10, [1, 1]),
+        (3, 10, [1, 1, 1]),
+        (20, 10, [1, 2, 17]),
+        (29, 10, [1, 2, 26]),
+        (750, 10, [1, 75, 674]),
+        (750, 2.5, [1, 18, 731]),
+        (10, 0, [1, 1, 8]),
+        (10, 100, [1, 9]),
+    ],
+)
+def test_a_region_is_a_canary_then_a_share_of_all_of_it_then_the_rest(
+    batches: ModuleType, number: int, percent: float, wanted: list[int]
+) -> None:
+    found = batches.batches({"r1": hosts("r1", number)}, ["r1"], hosts("r1", number), percent)
+    assert [len(each["hosts"]) for each in found] == wanted
+    assert [host for each in found for host in each["hosts"]] == hosts("r1", number)
+
+
+@pytest.mark.parametrize("number", [1, 3, 8])
+def test_each_region_is_done_before_the_next_is_begun_in_the_order_given(batches: ModuleType, number: int) -> None:
+    regions = [f"r{n}" for n in range(number, 0, -1)]
+    groups = {region: hosts(region, 3) for region in sorted(regions)}
+    found = batches.batches(groups, regions, [host for each in groups.values() for host in each], 10)
+    assert sizes(found) == [(r, stage, 1) for r in regions for stage in ("canary", "fraction", "rest")]
+
+
+def test_the_group_of_canaries_comes_first_wherever_its_hosts_stand(batches: ModuleType) -> None:
+    groups = {"r1": hosts("r1", 6), "r1_canary": ["r1-5", "r1-3", "elsewhere"]}
+    found = batches.batches(groups, ["r1"], hosts("r1", 6), 10)
+    assert [each["hosts"] for each in found] == [["r1-3", "r1-5"], ["r1-1"], ["r1-2", "r1-4", "r1-6"]]
+
+
+def test_where_the_limit_leaves_no_canary_the_first_that_is_left_is_one(batches: ModuleType) -> None:
+    groups = {"r1": hosts("r1", 6), "r1_canary": ["r1-1"], "r2": hosts("r2", 2)}
+    found = batches.batches(groups, ["r1", "r2"], ["r1-4", "r1-5"], 10)
+    assert sizes(found) == [("r1", "canary", 1), ("r1", "fraction", 1)]
+    assert found[0]["hosts"] == ["r1-4"]
+
+
+def test_a_host_in_two_regions_is_refused(batches: ModuleType) -> None:
+    with pytest.raises(Refused, match="r1-1 is in two regions, r1 and r2"):
+        batches.batches({"r1": ["r1-1"], "r2": ["r1-1"]}, ["r1", "r2"], ["r1-1"])
+
+
+def test_a_region_that_is_no_group_is_refused_by_its_name(batches: ModuleType) -> None:
+    with pytest.raises(Refused, match="rollout_regions names what is no group of the inventory: r9"):
+        batches.batches({"r1": ["r1-1"]}, ["r1", "r9"], ["r1-1"])
+
+
+@pytest.mark.parametrize("percent", [-1, 101, "some", None])
+def test_a_share_that_is_none_is_refused(batches: ModuleType, percent: object) -> None:
+    with pytest.raises(Refused, match="rollout_fraction"):
+        batches.batches({"r1": ["r1-1"]}, ["r1"], ["r1-1"], percent)
+
+
+def test_hosts_in_no_region_are_told(batches: ModuleType) -> None:
+    assert batches.outside(["a", "b", "c"], {"r1": ["b"]}, ["r1"]) == ["a", "c"]
+
+
+# --- the verdict over a batch
+
+THREE = [
+    {"region": "r1", "stage": "canary", "hosts": ["a"]},
+    {"region": "r1", "stage": "rest", "hosts": ["b", "c", "d", "e"]},
+    {"region": "r2", "stage": "canary", "hosts": ["f"]},
+]
+REACHED: dict[str, dict[str, object]] = {host: {"__rollout_node": {"rc": 0}} for host in "abcdef"}
+FAILED = {"__rollout_node": {"rc": 0}, "__rollout_trouble": "Install plimsoll: no\n  space"}
+DOWN = {"__rollout_node": {"unreachable": True, "msg": "timed out"}}
+
+
+def judged(number: int = 1, left: str = "bcde", **known: object) -> SimpleNamespace:
+    options = {name: known.pop(name) for name in ("percent", "monitoring", "looking", "earlier") if name in known}
+    return SimpleNamespace(**verdicts.verdict({**REACHED, **known}, THREE, number, list(left), **options))
+
+
+def test_a_batch_that_is_well_goes_on_with_one_line() -> None:
+    said = judged()
+    assert not said.stop
+    assert said.lines == ["r1, the rest: 4 of 4 well"]
+
+
+def test_one_that_failed_stops_the_rollout_and_is_named_with_its_reason_on_one_line() -> None:
+    said = judged(c=FAILED)
+    assert said.stop
+    assert said.lines == [
+        "STOPPED at r1, the rest: 3 of 4 well",
+        "  c: Install plimsoll: no space",
+        "Not begun: 1 of r2",
+    ]
+    assert said.go_on == ["c", "f"]
+    assert said.back == ["a", "b", "c", "d", "e"]
+
+
+def test_one_that_is_down_counts_like_one_that_failed() -> None:
+    said = judged(b=DOWN)
+    assert said.stop
+    assert said.bad == {"b": "is down, or cannot be reached: timed out"}
+
+
+def test_one_that_was_lost_on_the_way_counts_too() -> None:
+    said = judged(left="bce")
+    assert said.stop
+    assert list(said.bad) == ["d"]
+
+
+@pytest.mark.parametrize(("percent", "stops"), [(0, True), (24.9, True), (25, False), ("25", False), (100, False)])
+def test_as_many_may_fail_as_is_allowed_and_no_more(percent: object, stops: bool) -> None:
+    assert judged(c=FAILED, percent=percent).stop is stops
+
+
+def test_a_batch_of_which_none_is_well_stops_whatever_is_allowed() -> None:
+    assert judged(b=DOWN, c=DOWN, d=DOWN, e=FAILED, percent=100).stop
+
+
+def test_those_that_were_let_pass_are_among_those_to_go_on_with() -> None:
+    said = judged(number=2, left="f", earlier=["c"], f=FAILED)
+    assert said.go_on == ["c", "f"]
+
+
+def test_an_alert_stops_where_all_nodes_are_well() -> None:
+    said = judged(monitoring="PlimsollChangesFail cmp-1")
+    assert said.stop
+    assert "  Prometheus: PlimsollChangesFail cmp-1" in said.lines
+
+
+def test_a_look_without_changes_goes_through_all_and_stops_only_at_its_end() -> None:
+    assert not judged(c=FAILED, looking=True).stop
+    last = judged(number=2, left="f", earlier=["c"], looking=True)
+    assert last.stop
+    assert last.lines[-1] == "Not without trouble: 1. c"
+    assert not judged(number=2, left="f", looking=True).stop
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"json": {"data": {"result": [{"metric": {"alertname": "A", "instance": "n1"}}]}}}, "A n1"),
+        ({"msg": "Connection refused"}, "it cannot be asked: Connection refused"),
+        ({"json": {"status": "error"}, "msg": "HTTP 400"}, "it cannot be asked: HTTP 400"),
+    ],
+)
+def test_an_alert_and_a_prometheus_that_cannot_be_asked_are_told_apart(answer: object, words: str) -> None:
+    assert verdicts.alerts(answer) == words
+
+
+def test_only_editions_of_nodes_that_enforce_need_an_approval() -> None:
+    plan = {"__rollout_plan": {"edition": "7f3a91"}}
+    nodes = [{**plan, "agent_mode": "observe"}, plan, {"agent_mode": "enforce"}]
+    assert verdicts.editions(nodes) == []
+    enforcing = {**plan, "agent_mode": "enforce"}
+    nothing = {"agent_mode": "enforce", "__rollout_plan": {"edition": ""}}
+    assert verdicts.editions([enforcing, nothing, enforcing]) == ["7f3a91"]

@@ -1,0 +1,187 @@
+"""Wheelhouses for tests: of this tree, and of versions that do not exist yet.
+
+``python -m tests.wheelhouses dependencies`` fetches what nodes need, once (``script/setup`` does it);
+``python -m tests.wheelhouses built`` prints where the tarball of this tree is;
+``python -m tests.wheelhouses another TARBALL VERSION DIRECTORY`` makes one of another version.
+"""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "script"))
+import packing  # noqa: E402
+
+VERSION = "0.1.0"
+_KEPT = 3
+Changes = Mapping[str, bytes | None]
+
+
+def cache() -> Path:
+    """The lab's: what was fetched once serves every run."""
+    return Path(os.environ.get("PLIMSOLL_LAB_CACHE") or "/var/cache/plimsoll-lab")
+
+
+def dependencies() -> Path:
+    """A directory with the wheels of everything that plimsoll needs on a node; fetched where it is not there."""
+    home = cache() / f"node-wheels-{_required()}"
+    with _alone():
+        if not home.is_dir():
+            work = home.with_name(f".{home.name}.new")
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            tarball = _make(work)
+            packed = packing.read_tar(tarball)
+            tarball.unlink()
+            for name, (content, _) in packed.items():
+                if name.endswith(".whl") and "/plimsoll_agent-" not in name:
+                    (work / Path(name).name).write_bytes(content)
+            for old in cache().glob("node-wheels-*"):
+                shutil.rmtree(old)
+            work.rename(home)
+    return home
+
+
+def built() -> Path:
+    """The tarball of this tree, made anew where the tree has changed."""
+    wheels = dependencies()
+    home = cache() / "node-wheelhouses" / _content()
+    with _alone():
+        if not home.is_dir():
+            work = home.with_name(f".{home.name}.new")
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(parents=True)
+            _make(work, "--reuse", str(wheels))
+            work.rename(home)
+            others = sorted(home.parent.glob("[0-9a-f]*"), key=lambda path: path.stat().st_mtime)
+            for old in others[:-_KEPT]:
+                shutil.rmtree(old)
+    return next(home.glob("*.tar.gz"))
+
+
+def unpack(tarball: Path, into: Path) -> Path:
+    """Where the wheelhouse is then, as ``tar`` leaves it."""
+    into.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-xzf", str(tarball), "-C", str(into)], check=True)
+    return into / tarball.name.removesuffix(".tar.gz")
+
+
+def another(tarball: Path, version: str, into: Path, changes: Changes | None = None) -> Path:
+    """The tarball of the same wheelhouse as another version; ``changes`` as in ``revise``."""
+    into.mkdir(parents=True, exist_ok=True)
+    house = revise(unpack(tarball, into / "unpacked"), version, changes)
+    made = packing.pack(house, into, packing.epoch(ROOT))
+    shutil.rmtree(into / "unpacked")
+    return made
+
+
+def revise(house: Path, version: str, changes: Changes | None = None) -> Path:
+    """Make an unpacked wheelhouse one of another version; where it is then.
+
+    Files of plimsoll's wheel are replaced, added, or (None) left out. They are named as in the wheel, for example
+    ``plimsoll_agent/decide.py``; ``data/`` stands for the wheel's data files, as in
+    ``data/share/plimsoll/systemd/plimsoll-enforce.timer``.
+    """
+    described = json.loads((house / "wheelhouse.json").read_text(encoding="utf-8"))
+    was = described["version"]
+    named = house.rename(house.with_name(house.name.replace(f"plimsoll-{was}-", f"plimsoll-{version}-")))
+    old, new = (named / f"plimsoll_agent-{each}-py3-none-any.whl" for each in (was, version))
+    _rewrite(old, new, was, version, changes or {})
+    if old != new:
+        old.unlink()
+    packing.describe(named, described | {"version": version})
+    return named
+
+
+def _rewrite(old: Path, new: Path, was: str, version: str, changes: Changes) -> None:
+    top, becomes = f"plimsoll_agent-{was}.", f"plimsoll_agent-{version}."
+    with zipfile.ZipFile(old) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    files = {becomes + name.removeprefix(top) if name.startswith(top) else name: it for name, it in files.items()}
+    metadata = f"{becomes}dist-info/METADATA"
+    files[metadata] = files[metadata].replace(f"\nVersion: {was}\n".encode(), f"\nVersion: {version}\n".encode())
+    for name, content in changes.items():
+        inside = f"{becomes}data/{name}" if name.startswith("data/") else name
+        if content is None:
+            del files[inside]
+        else:
+            files[inside] = content
+    record = f"{becomes}dist-info/RECORD"
+    del files[record]
+    lines = [f"{name},sha256={_digest(it)},{len(it)}" for name, it in sorted(files.items())]
+    files[record] = ("\n".join([*lines, f"{record},,"]) + "\n").encode()
+    with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+
+
+def _make(output: Path, *more: str) -> Path:
+    done = subprocess.run(
+        [str(ROOT / "script/wheelhouse"), "--output", str(output), *more],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"script/wheelhouse: {done.stderr.strip()[-2000:]}")
+    return next(output.glob("*.tar.gz"))
+
+
+def _required() -> str:
+    """Changes where a node needs something else."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    extras = parser["options.extras_require"]
+    words = [parser["options"]["install_requires"], *(extras[name] for name in ("openstack", "region", "report"))]
+    return _short("\n".join(words).encode() + (ROOT / "script/constraints.txt").read_bytes())
+
+
+def _content() -> str:
+    """Changes where the tree does; its tests are in no wheel."""
+    names = [name for name in packing.tracked(ROOT) if not name.startswith(("tests/", "bench/", "ansible/"))]
+    sums = "".join(f"{name} {_short((ROOT / name).read_bytes())}\n" for name in names)
+    return _short(sums.encode())
+
+
+def _short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two test runs at a time make it once."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "node-wheels.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["dependencies"]:
+            print(dependencies())
+        case ["built"]:
+            print(built())
+        case ["another", tarball, version, directory]:
+            print(another(Path(tarball), version, Path(directory)))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
