@@ -1,11 +1,11 @@
-"""``script/bench [enforce|nodes|region|probe|metrics]``: what plimsoll costs on a small real cloud: ``--help``."""
+"""``script/bench [enforce|nodes|region|probe|metrics|rollout]``: what plimsoll costs. See ``--help``."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
-MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics")
+MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout")
 
 
 def main(words: list[str]) -> int:

@@ -90,7 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="install", description="Installs plimsoll on this node, without any index.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="install|rollback|remove")
     install = commands.add_parser("install", help="have the version of this wheelhouse in force")
-    install.add_argument("--extras", type=_extras, default=(), metavar="NAME,...", help="openstack, region, report")
+    install.add_argument(
+        "--extras", type=_extras, default=None, metavar="NAME,...",
+        help="openstack, region, report, or '' for none; without it those of the version in force",
+    )  # fmt: skip
     install.add_argument(
         "--wheelhouse", type=Path, default=Path(sys.argv[0]).resolve().parent, metavar="DIR",
         help="an unpacked wheelhouse; without it the one that this file lies in",

@@ -74,10 +74,15 @@ class Versions:
 # --- install ---------------------------------------------------------------------------------------------
 
 
-def install(node: Node, source: Wheelhouse, extras: Sequence[str]) -> Versions:
-    """Have this version in force. Raises ``InstallError``, ``OSError``."""
+def install(node: Node, source: Wheelhouse, extras: Sequence[str] | None) -> Versions:
+    """Have this version in force, with the extras of the one that is for None.
+
+    Raises ``InstallError``, ``OSError``.
+    """
     source.verify()
     source.fit(node.machine)
+    if extras is None:
+        extras = _extras_in_force(node)
     for extra in extras:
         if extra not in source.extras:
             raise InstallError(f"{source.name} was built without {extra!r}; it has: {', '.join(source.extras)}")
@@ -88,6 +93,11 @@ def install(node: Node, source: Wheelhouse, extras: Sequence[str]) -> Versions:
         same_version = node.current != home.name and version_of(node.current) == source.version
         _make(node, home, source, replace(recipe, replaces=node.current if same_version else ""))
     return _settle(node, home, source, Intent(home.name, _before(node, home), back=False))
+
+
+def _extras_in_force(node: Node) -> tuple[str, ...]:
+    recipe = environment.environment(node.layout, node.current).recipe()
+    return recipe.extras if recipe else ()
 
 
 def _bring(node: Node, source: Wheelhouse) -> None:
@@ -178,11 +188,11 @@ def _way_back(node: Node) -> Intent:
 
 def _source_of(node: Node, home: Environment) -> tuple[Wheelhouse, Recipe]:
     """The node's own wheelhouse of a version whose environment is gone, and how that was made."""
-    known, present = home.recipe(), environment.environment(node.layout, node.current).recipe()
+    known = home.recipe()
     for directory in sorted(node.layout.wheelhouses.glob(f"plimsoll-{home.version}-*")):
         source = wheelhouse.load(directory)
         if known is None or directory.name == known.wheelhouse:
-            extras = known.extras if known else present.extras if present else ()
+            extras = known.extras if known else _extras_in_force(node)
             return source, Recipe(source.name, source.digest, extras, node.python)
     raise InstallError(
         f"{home.directory}: is gone, and its wheelhouse is not below {node.layout.wheelhouses}; unpack the one of"

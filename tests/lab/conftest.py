@@ -11,6 +11,7 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from tests.lab.cloud import Cloud, Guest, Nova, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
 from tests.lab.cloud.etcd import Etcd
+from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.nagios import Nagios
 from tests.lab.cloud.prometheus import Prometheus
 
@@ -89,6 +90,13 @@ def nagios(nothing_up: Cloud) -> Nagios:
     """Nagios, and the NRPE of a node, which need no other part."""
     nothing_up.up(["nagios"])
     return nothing_up.nagios
+
+
+@pytest.fixture(scope="session")
+def fleet(cloud: Cloud) -> Fleet:
+    """Six hosts with systemd in two regions, the first of them with the cloud's libvirtd and Ceph."""
+    cloud.up(["fleet"])
+    return cloud.fleet
 
 
 @pytest.fixture(scope="session")

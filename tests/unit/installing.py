@@ -159,10 +159,11 @@ class Host:
         return Node(self.layout, self.hand, system, HERE, "/usr/bin/python3.11", **more)
 
     def install(self, house: Path, *extras: str, **more: bool) -> tuple[Versions, Node]:
+        """With these extras; as on a command line that names none where there are none."""
         there = self.node(**more)
         if not there.check:
             self.hand.directory(self.layout.base)
-        return node.install(there, wheelhouse.load(house), extras), there
+        return node.install(there, wheelhouse.load(house), extras or None), there
 
     def rollback(self, only_from: str = "", **more: bool) -> tuple[Versions, Node]:
         there = self.node(**more)

@@ -94,6 +94,11 @@ def test_where_the_limit_leaves_no_canary_the_first_that_is_left_is_one(batches:
     assert found[0]["hosts"] == ["r1-4"]
 
 
+def test_the_share_is_of_the_region_and_not_of_what_the_limit_leaves(batches: ModuleType) -> None:
+    found = batches.batches({"r1": hosts("r1", 40)}, ["r1"], hosts("r1", 20), 10)
+    assert [len(each["hosts"]) for each in found] == [1, 4, 15]
+
+
 def test_a_host_in_two_regions_is_refused(batches: ModuleType) -> None:
     with pytest.raises(Refused, match="r1-1 is in two regions, r1 and r2"):
         batches.batches({"r1": ["r1-1"], "r2": ["r1-1"]}, ["r1", "r2"], ["r1-1"])

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from plimsoll_installer import node, wheelhouse
 from plimsoll_installer.errors import InstallError
 from plimsoll_installer.hand import Ended
 
@@ -158,6 +159,15 @@ def test_the_man_pages_of_what_plimsoll_needs_are_not_put_outside(host: Host, ho
     assert node.did == []
 
 
+def test_an_upgrade_that_names_no_extras_keeps_those_that_are_there(host: Host, houses: Path) -> None:
+    host.install(make_wheelhouse(houses, "1.0"), "report")
+    house = make_wheelhouse(houses, "1.1")
+    host.install(house)
+    assert (host.layout.current / SITE / "matplotlib/__init__.py").exists()
+    node.install(host.node(), wheelhouse.load(house), ())
+    assert not (host.layout.current / SITE / "matplotlib").exists()
+
+
 def test_other_extras_are_another_environment_of_the_same_version(host: Host, houses: Path) -> None:
     house = make_wheelhouse(houses, "1.0")
     host.install(make_wheelhouse(houses, "0.9"))
@@ -177,6 +187,15 @@ def test_another_build_of_the_same_version_is_taken(host: Host, houses: Path) ->
     host.install(make_wheelhouse(houses / "a", "1.0"))
     host.install(make_wheelhouse(houses / "b", "1.0", other=b"cliff, mended"))
     assert (host.layout.current / SITE / "cliff/__init__.py").read_bytes() == b"cliff, mended"
+
+
+def test_nothing_of_a_broken_off_environment_gets_into_the_one_that_is_made(host: Host, houses: Path) -> None:
+    left = host.layout.versions / "1.0" / SITE / "plimsoll_agent/left.py"
+    left.parent.mkdir(parents=True)
+    left.write_text("half a mod", encoding="utf-8")
+    host.install(make_wheelhouse(houses, "1.0"))
+    assert host.in_force() == "1.0"
+    assert not left.exists()
 
 
 def test_an_environment_whose_python_is_gone_is_made_anew(host: Host, houses: Path) -> None:
@@ -310,6 +329,7 @@ def test_a_wheel_of_other_bytes_is_refused(host: Host, houses: Path) -> None:
     wheel.write_bytes(content)
     with pytest.raises(InstallError, match=r"cliff-1-py3-none-any\.whl: is not the file that was built"):
         host.install(house)
+    assert not host.layout.wheelhouses.exists()
     assert not host.layout.versions.exists()
 
 

@@ -168,26 +168,24 @@ def test_who_does_not_wait_is_told_that_nothing_was_changed(tmp_path: Path) -> N
         raise AssertionError("two at once")
 
 
-def test_a_directory_that_was_removed_while_we_waited_holds_nobody(tmp_path: Path) -> None:
-    base, got = tmp_path / "plimsoll", threading.Event()
+def test_a_directory_that_was_removed_as_we_took_it_is_not_the_one_that_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, take, taken = tmp_path / "plimsoll", lock._takes, []
     base.mkdir()
-    with lock.locked(base, 0, print):
 
-        def second() -> None:
-            with lock.locked(base, 30, lambda _: waiting.set()):
-                got.set()
+    def takes(opened: int) -> bool:
+        if not taken:  # the one before us was a remove, and a third one installs
+            base.rmdir()
+            (tmp_path / "another inode").mkdir()
+            base.mkdir()
+        taken.append(opened)
+        return take(opened)
 
-        waiting = threading.Event()
-        thread = threading.Thread(target=second)
-        thread.start()
-        waiting.wait(30)
-        base.rmdir()  # the first one was a remove
-        base.mkdir()  # and a third one installs
-        with lock.locked(base, 0, print):
-            time.sleep(0.5)
-            assert not got.is_set()
-    thread.join()
-    assert got.is_set()
+    monkeypatch.setattr(lock, "_takes", takes)
+    with lock.locked(base, 30, print):
+        assert os.path.samestat(os.fstat(lock.held()[0]), base.stat())
+    assert len(taken) == 2
 
 
 def test_the_lock_is_handed_to_programs_and_taken_back(tmp_path: Path) -> None:

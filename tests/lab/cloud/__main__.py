@@ -1,9 +1,10 @@
-"""`python -m tests.lab.cloud up|status|down|image|environment`"""
+"""`python -m tests.lab.cloud up|status|down|image|environment|release`"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 
 from .cloud import Cloud
@@ -26,6 +27,8 @@ def main() -> int:
             cloud.make_image()
         elif arguments.command == "environment":
             cloud.make_environment()
+        elif arguments.command == "release":
+            cloud.make_release()
         else:
             _show(cloud, arguments.format)
     except LabError as error:
@@ -47,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("-f", "--format", choices=("text", "json"), default="text")
     commands.add_parser("image", help="make the booted guest's image, unless it is cached")
     commands.add_parser("environment", help="install OpenStack's services for the lab, unless they are cached")
+    commands.add_parser("release", help="fetch another release of Debian for a host, unless it is cached")
     commands.add_parser("down", help="end and remove all of it; what is cached stays")
     return parser
 
@@ -62,6 +66,8 @@ def _say_how_to_reach(cloud: Cloud) -> None:
         print(f"Prometheus: {cloud.prometheus.url}, Alertmanager: {cloud.prometheus.alertmanager_url}")
     if cloud.nagios.nrpe.running:
         print(f"NRPE:    {cloud.nagios.nrpe_address}")
+    if cloud.fleet.inventory_file.exists():
+        print(f"hosts:   {cloud.fleet.inventory_file}; {shlex.join(cloud.fleet.ssh('r1-c1'))}")
     for guest in cloud.status()["guests"]:
         print(f"guest:   {guest}")
 

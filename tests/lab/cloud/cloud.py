@@ -9,7 +9,23 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import disk, domain, etcd, image, keep, nagios, nova, openstack, preflight, progress, prometheus, servicesenv
+from . import (
+    disk,
+    domain,
+    etcd,
+    fleet,
+    fleetrelease,
+    image,
+    keep,
+    nagios,
+    nova,
+    openstack,
+    ports,
+    preflight,
+    progress,
+    prometheus,
+    servicesenv,
+)
 from .attachment import Attachment
 from .booted import BootedGuest
 from .ceph import Ceph
@@ -18,6 +34,7 @@ from .daemon import Daemon, process_state
 from .disk import Disk, belonging_to, targets
 from .domain import Server
 from .etcd import Etcd
+from .fleet import Fleet
 from .guest import Guest
 from .layout import Layout
 from .libvirtd import Libvirt, bindings
@@ -44,6 +61,7 @@ class Cloud:
         self.etcd = Etcd(self.layout, self.namespace)
         self.prometheus = Prometheus(self.layout, self.namespace)
         self.nagios = Nagios(self.layout, self.namespace)
+        self.fleet = Fleet(self.layout, self.namespace)
         self.say = say
 
     @property
@@ -85,6 +103,12 @@ class Cloud:
         preflight.check_packages(*self._packages(["openstack"]))
         servicesenv.ensure(self.layout.cache, self.say)
 
+    def make_release(self) -> None:
+        """The tree of the fleet's host with another release of Debian, likewise."""
+        preflight.check_root()
+        preflight.check_packages(preflight.FOR_THE_IMAGE)
+        fleetrelease.ensure(self.layout.cache, self.say)
+
     def _packages(self, parts: Sequence[str]) -> list[dict[str, str]]:
         """What these parts need beside Ceph, libvirt and QEMU."""
         needed = []
@@ -100,6 +124,8 @@ class Cloud:
             needed.append(preflight.FOR_PROMETHEUS)
         if "nagios" in parts:
             needed.append(preflight.FOR_NAGIOS)
+        if "fleet" in parts:
+            needed.append(preflight.FOR_FLEET)
         return needed
 
     def down(self) -> None:
@@ -139,7 +165,9 @@ class Cloud:
         self.namespace.start()
 
     def _wipe(self) -> None:
+        self.fleet.hang_up()
         self.namespace.kill()
+        fleet.sweep(self.layout)
         for entry in self.layout.root.iterdir():
             if entry == self.layout.lock:
                 continue
@@ -158,6 +186,7 @@ class Cloud:
             "etcd": (self._make_etcd, self.etcd.daemon.heal),
             "prometheus": (self._make_prometheus, self.prometheus.heal),
             "nagios": (self._make_nagios, self.nagios.heal),
+            "fleet": (self._make_fleet, self.fleet.heal),
         }
         make, heal = makers[part]
         if progress.state(self.layout, part) == "up":
@@ -202,6 +231,11 @@ class Cloud:
         preflight.check_ports(nagios.PORTS)
         self.nagios.make()
         return "Nagios and NRPE up"
+
+    def _make_fleet(self) -> str:
+        preflight.check_device(ports.FLEET_LINK)
+        self.fleet.make()
+        return "six hosts in two regions up"
 
     # --- guests
 

@@ -16,10 +16,14 @@ from .namespace import Namespace
 
 SECRET = "457eb676-33da-42ec-9a8c-9293d545c337"
 
-LIBVIRTD_CONF = """\
+# Of no name, as when libvirtd runs in a container: the host knows its group by the number alone.
+SOCKET_GROUP = 64056
+
+LIBVIRTD_CONF = f"""\
 auth_unix_ro = "none"
 auth_unix_rw = "none"
-unix_sock_rw_perms = "0700"
+unix_sock_group = "+{SOCKET_GROUP}"
+unix_sock_rw_perms = "0770"
 unix_sock_ro_perms = "0700"
 log_filters = "3:qemu 3:util"
 log_outputs = "3:file:/var/log/libvirt/libvirtd.log"

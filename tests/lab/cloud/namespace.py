@@ -18,6 +18,9 @@ from typing import Any
 from .command import LabError
 from .layout import CHECKOUT, COVERED, COVERED_FILES, Layout
 
+# Of which systemd-sysusers takes the highest that is free.
+SYSTEM_USERS = range(900, 1000)
+
 
 class Namespace:
     def __init__(self, layout: Layout) -> None:
@@ -75,15 +78,23 @@ class Namespace:
             time.sleep(0.02)
 
     def _write_accounts(self) -> None:
-        """Debian's libvirtd looks this user up before it reads qemu.conf, and would need one more package."""
+        """What daemons look up beyond the machine's own accounts.
+
+        Debian's libvirtd wants its user before it reads qemu.conf, and would need one more package. And it turns away
+        clients whose user or group has no name (virNetServerClientCreateIdentity), so the system users of the fleet's
+        hosts, which come from outside as to a libvirtd in a container, have one each.
+        """
         etc = self.layout.root / "etc"
         etc.mkdir(exist_ok=True)
-        for name, line in (
-            ("passwd", "libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin\n"),
-            ("group", "libvirt-qemu:x:64055:\n"),
+        names = {64055: "libvirt-qemu"} | {number: f"of-a-host-{number}" for number in SYSTEM_USERS}
+        for file, line in (
+            ("passwd", "{name}:x:{id}:{id}::/nonexistent:/usr/sbin/nologin\n"),
+            ("group", "{name}:x:{id}:\n"),
         ):
-            text = Path("/etc", name).read_text()
-            (etc / name).write_text(text if "libvirt-qemu:" in text else text + line)
+            text = Path("/etc", file).read_text()
+            known = {entry.split(":")[2] for entry in text.splitlines() if entry.count(":") > 2}
+            more = "".join(line.format(name=name, id=id) for id, name in names.items() if str(id) not in known)
+            (etc / file).write_text(text + more)
 
     def kill(self) -> None:
         """End every process of the namespace; returns when all are gone."""

@@ -32,3 +32,7 @@ ALERTMANAGER = 29093 + OFFSET
 WEBHOOK = 29094 + OFFSET
 NODE_EXPORTERS = (29100 + OFFSET, 29101 + OFFSET)
 NRPE = 25666 + OFFSET
+
+# The hosts' own network, a /24 of which this machine is .1, and its one device on this machine.
+FLEET_NETWORK = f"10.{100 + OFFSET // 256}.{OFFSET % 256}"
+FLEET_LINK = f"plimsoll{OFFSET}"

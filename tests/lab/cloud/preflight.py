@@ -49,6 +49,14 @@ FOR_NAGIOS = {
     "nagios-nrpe-server": "/usr/sbin/nrpe",
     "nagios-nrpe-plugin": "/usr/lib/nagios/plugins/check_nrpe",
 }
+FOR_FLEET = {
+    "dbus": "/usr/bin/dbus-daemon",
+    "faketime": "/usr/bin/faketime",
+    "iproute2": "/usr/sbin/ip",
+    "openssh-client": "/usr/bin/ssh",
+    "openssh-server": "/usr/sbin/sshd",
+    "systemd-container": "/usr/bin/systemd-nspawn",
+}
 
 
 def check_root() -> None:
@@ -82,3 +90,8 @@ def check_ports(wanted: Iterable[int] = (ports.MONITOR_V2, ports.MONITOR_V1)) ->
                 raise LabError(
                     f"127.0.0.1:{port} is taken (by another cloud? PLIMSOLL_LAB_PORT_OFFSET=200)"
                 ) from None
+
+
+def check_device(name: str) -> None:
+    if Path("/sys/class/net", name).exists():
+        raise LabError(f"the network device {name} is there already (another cloud's? PLIMSOLL_LAB_PORT_OFFSET=200)")

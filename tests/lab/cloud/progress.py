@@ -18,6 +18,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "etcd": (),
     "prometheus": (),
     "nagios": (),
+    "fleet": ("ceph", "libvirt"),
 }
 PARTS = tuple(NEEDS)
 

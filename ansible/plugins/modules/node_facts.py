@@ -1,0 +1,408 @@
+#!/usr/bin/python
+# Copyright: the plimsoll authors. Apache-2.0
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_facts
+short_description: Gathers all that decides whether plimsoll can be installed on a compute node
+version_added: "0.1.0"
+description:
+  - Changes nothing, and judges nothing. What cannot be found out is null.
+  - Starts C(--version) of libvirt's and QEMU's programs, of Python, and C(systemctl show), each with a deadline.
+options:
+  sent:
+    description: The controller's clock at the moment, in seconds since 1970; the node's is compared with it.
+    type: float
+    required: true
+  libvirt_uri:
+    description: Where libvirt is.
+    type: str
+    default: "qemu:///system"
+  libvirt_group:
+    description: The group that is to reach libvirt's socket, by name or number.
+    type: str
+    default: libvirt
+  patterns:
+    description: Regular expressions by which others that write limits are known.
+    type: list
+    elements: str
+    default: []
+  places:
+    description: Directories, there already or not, below which space is needed.
+    type: list
+    elements: path
+    default: []
+  urls:
+    description: Whose hosts must take a connection.
+    type: list
+    elements: str
+    default: []
+  calendar:
+    description: When passes are to be made, as systemd.time(7) writes calendar events.
+    type: str
+    default: "*:0/5"
+  deadline:
+    description: Seconds that a program or a host may take to answer.
+    type: int
+    default: 10
+attributes:
+  check_mode:
+    description: It changes nothing at all.
+    support: full
+author:
+  - The plimsoll authors (@plimsoll)
+"""
+
+EXAMPLES = r"""
+- name: See what the node is like
+  plimsoll.cloud.node_facts:
+    sent: "{{ now().timestamp() }}"
+    places: [/opt/plimsoll]
+    patterns: [blkdeviotune]
+  register: node
+"""
+
+RETURN = r"""
+os:
+  description: The distribution as wheelhouses are named for it.
+  returned: success
+  type: str
+  sample: debian12
+arch:
+  description: The machine.
+  returned: success
+  type: str
+  sample: x86_64
+pythons:
+  description: Those that are new enough, each with its path, its tag, and whether it can make environments.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{"path": "/usr/bin/python3", "tag": "cp311", "venv": true}]
+libvirt:
+  description: >-
+    Its version; the socket that the URI means, null where there is none or where the URI needs none (see needed); the
+    number of the socket's group, null where everybody may write to it; the number and the name of the group that was
+    asked for, each null where it has none.
+  returned: success
+  type: dict
+  sample:
+    version: 9.0.0
+    needed: true
+    wanted: /run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock
+    socket: /run/libvirt/libvirt-sock
+    socket_group: 64055
+    group: 64055
+    group_name: libvirt
+qemu:
+  description: Its version.
+  returned: success
+  type: str
+  sample: 7.2.15
+clock_offset:
+  description: Seconds that the node's clock is ahead of the controller's, the way of the question included.
+  returned: success
+  type: float
+  sample: 0.7
+clock_synchronised:
+  description: Whether the kernel knows its clock to be held by NTP.
+  returned: success
+  type: bool
+free_mib:
+  description: MiB that are free for root below each of the places.
+  returned: success
+  type: dict
+  sample: {"/opt/plimsoll": 18210}
+unanswered:
+  description: Of the URLs' hosts, those that did not answer, with the reason.
+  returned: success
+  type: dict
+  sample: {"keystone.example.org:5000": "Connection refused"}
+cron:
+  description: Cron's entries that write limits, each with its file, its line (0 for a script) and its text.
+  returned: success
+  type: list
+  elements: dict
+units:
+  description: Enabled units that write limits, each with its name and what it starts.
+  returned: success
+  type: list
+  elements: dict
+ceph:
+  description: Whether Ceph's program is there.
+  returned: success
+  type: bool
+calendar:
+  description: Whether systemd understands the calendar event.
+  returned: success
+  type: bool
+plimsoll:
+  description: >-
+    What of it is there; current and previous are versions, null where there is none; wheelhouses are the node's,
+    with the digest of their list of digests; reload_needed says that systemd has not read its units; timers
+    are those that are enabled or active; openstack_conf and region_key say whether these files are there.
+  returned: success
+  type: dict
+  sample:
+    current: "0.1.0"
+    previous: null
+    wheelhouses: {}
+    reload_needed: false
+    timers: [plimsoll-enforce.timer]
+    openstack_conf: false
+    region_key: false
+"""
+
+import ctypes
+import grp
+import hashlib
+import os
+import platform
+import re
+import socket
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.plimsoll.cloud.plugins.module_utils.limit_writers import Writers
+
+OPT = Path("/opt/plimsoll")
+ETC = Path("/etc/plimsoll")
+_UNITS = [f"plimsoll-{name}.{kind}" for name in ("enforce", "catalogue", "probe") for kind in ("service", "timer")]
+_TIME_ERROR = 5  # what adjtimex(2) returns for a clock that nobody holds
+
+
+def os_tag(os_release):
+    """As wheelhouses are named, which is the installer's matter: debian12, ubuntu24.04, el9."""
+    known = dict(re.findall(r"^(\w+)=[\"']?([^\"'\n]*)", os_release, re.MULTILINE))
+    rebuilt = re.fullmatch(r"platform:(el\d+)", known.get("PLATFORM_ID", ""))
+    if rebuilt:
+        return rebuilt.group(1)
+    return re.sub(r"[^a-z0-9.]", "", (known.get("ID", "linux") + known.get("VERSION_ID", "")).lower())
+
+
+def first_version(text):
+    found = re.search(r"\d+(?:\.\d+)+", text)
+    return found.group() if found else None
+
+
+def socket_of(uri):
+    """Paths of which one must be there, the likeliest first; none where the URI needs no socket of this node."""
+    if not re.match(r"qemu(\+unix)?:///", uri):
+        return []
+    named = re.search(r"[?&]socket=([^&]+)", uri)
+    return [named.group(1)] if named else ["/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"]
+
+
+def gid_of(group):
+    """The number of a group by its name, or by its number; null for a name that is not known."""
+    if group.isdigit():
+        return int(group)
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        return None
+
+
+def name_of_gid(gid):
+    """Null where the number has no name on this node, as that of a container."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return None
+
+
+def free_mib(place):
+    path = Path(place)
+    while not path.exists():
+        path = path.parent
+    space = os.statvfs(path)
+    return space.f_bavail * space.f_frsize // 2**20
+
+
+def wheelhouses(opt):
+    return {
+        sums.parent.name: hashlib.sha256(sums.read_bytes()).hexdigest()
+        for sums in sorted(opt.glob("wheelhouses/*/SHA256SUMS"))
+    }
+
+
+def linked_version(link):
+    """The version that current or previous points at, ``0.1.0~2`` being 0.1.0 too; null where it is not there."""
+    return os.path.basename(os.readlink(link)).partition("~")[0] if link.is_symlink() and link.exists() else None
+
+
+def address(url):
+    """HOST:PORT. Raises ``ValueError``."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        raise ValueError(f"{url!r} names no host")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{parts.port or {'https': 443}.get(parts.scheme, 80)}"
+
+
+def shown_units(text):
+    """What systemctl show prints of several units: a mapping for each."""
+    return [dict(line.split("=", 1) for line in unit.splitlines() if "=" in line) for unit in text.split("\n\n")]
+
+
+class Node:
+    """Asks programs and hosts, each with a deadline in seconds."""
+
+    def __init__(self, deadline):
+        self._deadline = deadline
+
+    def says(self, *argv):
+        """What a program prints; nothing where it is missing, fails or takes too long."""
+        environment = {**os.environ, "LC_ALL": "C"}
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=self._deadline,
+                env=environment,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+
+    def version(self, *programs):
+        """Of the first of these that is there and tells it."""
+        return next(filter(None, (first_version(self.says(program, "--version")) for program in programs)), None)
+
+    def pythons(self):
+        """Those of the distribution, its default first, of 3.11 or later."""
+        places = ("/usr/bin", "/usr/local/bin")
+        names = ["/usr/bin/python3", *(f"{place}/python3.{minor}" for minor in range(20, 10, -1) for place in places)]
+        found = {}
+        for name in filter(os.path.exists, names):
+            told = self.says(name, "-I", "-c", "import sys; print(*sys.version_info[:2])").split()
+            if len(told) == 2 and tuple(map(int, told)) >= (3, 11):
+                venv = self.says(name, "-I", "-c", "import venv; print('yes')").strip() == "yes"
+                found.setdefault("cp" + "".join(told), {"path": name, "tag": "cp" + "".join(told), "venv": venv})
+        return list(found.values())
+
+    def libvirt(self, uri, group):
+        paths = socket_of(uri)
+        path = next((path for path in paths if os.path.exists(path)), None)
+        status = os.stat(path) if path else None
+        gid = gid_of(group)
+        return {
+            "version": self.version("libvirtd", "virtqemud", "virsh"),
+            "needed": bool(paths),
+            "wanted": " or ".join(paths),
+            "socket": path,
+            "socket_group": status.st_gid if status and not status.st_mode & stat.S_IWOTH else None,
+            "group": gid,
+            "group_name": None if gid is None else name_of_gid(gid),
+        }
+
+    def unanswered(self, hosts):
+        """Each host is asked in a thread of its own, since nothing else ends a name server's silence."""
+        outcomes = {}
+
+        def connect(host):
+            name, _, port = host.rpartition(":")
+            try:
+                socket.create_connection((name.strip("[]"), int(port)), timeout=self._deadline).close()
+                outcomes[host] = None
+            except (OSError, ValueError) as error:
+                outcomes[host] = getattr(error, "strerror", None) or str(error)
+
+        threads = [threading.Thread(target=connect, args=(host,), daemon=True) for host in hosts]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + self._deadline
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        silent = f"no answer within {self._deadline} s"
+        return {host: outcomes.get(host, silent) for host in hosts if outcomes.get(host, silent)}
+
+    def plimsoll(self):
+        names = "--property=Id,NeedDaemonReload,UnitFileState,ActiveState"
+        units = shown_units(self.says("systemctl", "show", names, *_UNITS))
+        return {
+            "current": linked_version(OPT / "current"),
+            "previous": linked_version(OPT / "previous"),
+            "wheelhouses": wheelhouses(OPT),
+            "reload_needed": any(unit.get("NeedDaemonReload") == "yes" for unit in units),
+            "timers": [
+                unit["Id"]
+                for unit in units
+                if unit.get("Id", "").endswith(".timer")
+                and (unit.get("UnitFileState") == "enabled" or unit.get("ActiveState") in ("active", "failed"))
+            ],
+            "openstack_conf": (ETC / "openstack.conf").exists(),
+            "region_key": (ETC / "region.pub").exists(),
+        }
+
+
+def clock_synchronised():
+    """Null where the kernel may not be asked."""
+    try:
+        state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512))  # struct timex, all zero: only asks
+    except (OSError, AttributeError):
+        return None
+    return None if state < 0 else state != _TIME_ERROR
+
+
+def _read(path):
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "sent": {"type": "float", "required": True},
+            "libvirt_uri": {"type": "str", "default": "qemu:///system"},
+            "libvirt_group": {"type": "str", "default": "libvirt"},
+            "patterns": {"type": "list", "elements": "str", "default": []},
+            "places": {"type": "list", "elements": "path", "default": []},
+            "urls": {"type": "list", "elements": "str", "default": []},
+            "calendar": {"type": "str", "default": "*:0/5"},
+            "deadline": {"type": "int", "default": 10},
+        },
+        supports_check_mode=True,
+    )
+    clock_offset = time.time() - module.params["sent"]
+    node = Node(module.params["deadline"])
+    try:
+        others = Writers(module.params["patterns"])
+        cron, units = others.cron(), others.units()
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"who else writes limits cannot be told: {error}")
+    try:
+        addresses = [address(url) for url in module.params["urls"]]
+    except ValueError as error:
+        module.fail_json(msg=f"whom the catalogue is to come from: {error}")
+    module.exit_json(
+        changed=False,
+        os=os_tag(_read("/etc/os-release")),
+        arch=platform.machine(),
+        pythons=node.pythons(),
+        libvirt=node.libvirt(module.params["libvirt_uri"], module.params["libvirt_group"]),
+        qemu=node.version("qemu-system-x86_64", f"qemu-system-{platform.machine()}", "/usr/libexec/qemu-kvm"),
+        clock_offset=round(clock_offset, 1),
+        clock_synchronised=clock_synchronised(),
+        free_mib={place: free_mib(place) for place in module.params["places"]},
+        unanswered=node.unanswered(addresses),
+        cron=cron,
+        units=units,
+        ceph=bool(module.get_bin_path("ceph")),
+        calendar=bool(node.says("systemd-analyze", "calendar", module.params["calendar"])),
+        plimsoll=node.plimsoll(),
+    )
+
+
+if __name__ == "__main__":
+    main()

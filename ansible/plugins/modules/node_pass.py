@@ -1,0 +1,130 @@
+#!/usr/bin/python
+# Copyright: the plimsoll authors. Apache-2.0
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_pass
+short_description: Has plimsoll make a pass, and fails unless the node is well after it
+version_added: "0.1.0"
+description:
+  - Starts C(plimsoll-enforce.service), waits for its end, and asks C(plimsoll status). What the timer does, with what
+    the timer has.
+  - A node is well when the pass began after this task did, no figure of C(plimsoll status) is critical, and none is
+    out of its range but for those that O(tolerated) names or O(warnings_pass) lets through. In mode observe the
+    figures C(behind) and C(unlimited) are no fault.
+  - Makes another pass every ten seconds until the node is well or O(timeout) is over. What only a person can end, a
+    pause and the brake, is not waited for.
+options:
+  version:
+    description: The version of plimsoll that has to have made the pass. Any, if empty.
+    type: str
+    default: ""
+  timeout:
+    description: Seconds until the node must be well. 0 makes one pass.
+    type: int
+    default: 60
+  warnings_pass:
+    description: Whether figures that are a warning are no fault.
+    type: bool
+    default: false
+  tolerated:
+    description: Names of figures that are no fault unless they are critical. C(check_plimsoll(1)) has all names.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Does nothing, and says that the node is well.
+    support: partial
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+author:
+  - The plimsoll authors (@plimsoll)
+"""
+
+EXAMPLES = r"""
+- name: Make a pass, and go on only if all is well
+  plimsoll.cloud.node_pass:
+    tolerated: [silent_guests]
+"""
+
+RETURN = r"""
+wrong:
+  description: Why the node is not well. One sentence each, the worst first.
+  returned: always
+  type: list
+  elements: str
+passes:
+  description: How many passes were made.
+  returned: always
+  type: int
+disks:
+  description: How many disks there are in which state, as in C(plimsoll status -f json).
+  returned: when they were looked at
+  type: dict
+"""
+
+import json
+import time
+from datetime import datetime, timezone
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.plimsoll.cloud.plugins.module_utils.node_health import LASTING, Tolerance, wrong
+
+BETWEEN_PASSES = 10.0
+UNIT = "plimsoll-enforce.service"
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "version": {"type": "str", "default": ""},
+            "timeout": {"type": "int", "default": 60},
+            "warnings_pass": {"type": "bool", "default": False, "no_log": False},
+            "tolerated": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    if module.check_mode:
+        module.exit_json(changed=False, wrong=[], passes=0)
+    tolerance = Tolerance(module.params["tolerated"], module.params["warnings_pass"])
+    deadline = time.monotonic() + module.params["timeout"]
+    passes = 0
+    while True:
+        since = datetime.now(timezone.utc)
+        made = module.run_command(["systemctl", "start", UNIT])[0] == 0
+        passes += 1
+        status = how_it_is(module)
+        found = wrong(status, since, module.params["version"], tolerance)
+        names = {name for name, _ in found}
+        if not found or names & LASTING or time.monotonic() + BETWEEN_PASSES > deadline:
+            break
+        time.sleep(BETWEEN_PASSES)
+    sentences = [sentence for _, sentence in found]
+    result = {"changed": False, "wrong": sentences, "passes": passes}
+    if status is not None and status["disks"] is not None:
+        result["disks"] = status["disks"]["states"]
+    if found:
+        module.fail_json(
+            msg="; ".join(sentences + ([] if made or "" not in names else [last_words(module)])), **result
+        )
+    module.exit_json(**result)
+
+
+def last_words(module):
+    """What the service itself said last, without what systemd says of it."""
+    asked = ["journalctl", "--lines", "1", "--output", "cat", "_SYSTEMD_UNIT=" + UNIT]
+    return "the last words of %s: %s" % (UNIT, module.run_command(asked)[1].strip() or "none")
+
+
+def how_it_is(module):
+    _, answer, _ = module.run_command(["/usr/local/bin/plimsoll", "status", "-f", "json"])
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+# A word for each thing that a role needs and this host has not: user, directory, group, plimsoll, old-groups of a node,
+# program, config, directory, unread of a server.
+if [ "$1" = node ]; then
+    user=$2 directory=$3 group=$4 service=$5
+    getent passwd "$user" > /dev/null || echo user
+    [ -d "$directory" ] || echo directory
+    [ -x /usr/local/bin/check_plimsoll ] || echo plimsoll
+    known=$(getent group "$group") || { echo group; exit; }
+    gid=$(echo "$known" | cut -d: -f3)
+    # A member by /etc/group; its process is none until it is started again.
+    case ",$(echo "$known" | cut -d: -f4)," in *",$user,"*) ;; *) exit ;; esac
+    pid=$(systemctl show --property MainPID --value "$service")
+    [ "${pid:-0}" = 0 ] || grep -qE "^Groups:.*[[:space:]]$gid([[:space:]]|\$)" "/proc/$pid/status" || echo old-groups
+else
+    program=$2 config=$3 directory=$4
+    command -v "$program" > /dev/null || echo program
+    [ -f "$config" ] || echo config
+    [ -d "$directory" ] || echo directory
+    [ "$1" = icinga2 ] || grep -qE "^cfg_dir=$directory/*\$" "$config" 2> /dev/null || echo unread
+fi

@@ -1,0 +1,218 @@
+"""The role agent's preflight: each thing that is wrong with a node is said, with what to do, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+ROLE = ROOT / "ansible/roles/agent"
+FIT: Mapping[str, Any] = {
+    "os": "debian12",
+    "arch": "x86_64",
+    "pythons": [{"path": "/usr/bin/python3", "tag": "cp311", "venv": True}],
+    "libvirt": {
+        "version": "9.0.0",
+        "needed": True,
+        "wanted": "/run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock",
+        "socket": "/run/libvirt/libvirt-sock",
+        "socket_group": 110,
+        "group": 110,
+        "group_name": "libvirt",
+    },
+    "qemu": "7.2.15",
+    "clock_offset": 0.7,
+    "clock_synchronised": True,
+    "free_mib": {"/opt/plimsoll": 9000, "/var/lib/plimsoll": 9000, "/tmp": 9000},
+    "unanswered": {},
+    "cron": [],
+    "units": [],
+    "ceph": True,
+    "calendar": True,
+    "plimsoll": {
+        "current": None,
+        "previous": None,
+        "wheelhouses": {},
+        "reload_needed": False,
+        "timers": [],
+        "openstack_conf": False,
+        "region_key": False,
+    },
+}
+# name: what the node is like else, what is set, and words of the one fault; none for a node that is fit.
+CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "fit": ({}, {}, []),
+    "containerised libvirt": ({"libvirt": {"version": None}, "qemu": None}, {}, []),
+    "a socket for everybody": ({"libvirt": {"socket_group": None}}, {}, []),
+    "libvirt's test driver": (
+        {
+            "libvirt": {"version": None, "needed": False, "socket": None, "socket_group": None, "group": None},
+            "qemu": None,
+        },
+        {"agent_libvirt_uri": "test:///node.xml"},
+        [],
+    ),
+    "no python": ({"pythons": []}, {}, ["no Python 3.11", "Install one"]),
+    "no venv": ({"pythons": [{"path": "/usr/bin/python3", "tag": "cp311", "venv": False}]}, {}, ["python3-venv"]),
+    "the second python": (
+        {"pythons": [{"path": "/p", "tag": "cp314", "venv": True}, {"path": "/q", "tag": "cp311", "venv": True}]},
+        {},
+        [],
+    ),
+    "another release": (
+        {"os": "debian13", "pythons": [{"path": "/usr/bin/python3", "tag": "cp313", "venv": True}]},
+        {},
+        ["plimsoll-{version}-debian13-cp313-x86_64.tar.gz", "script/wheelhouse", "{home}"],
+    ),
+    "no libvirt": ({"libvirt": {"socket": None, "socket_group": None}}, {}, ["virtqemud-sock", "agent_libvirt_uri"]),
+    "old libvirt": ({"libvirt": {"version": "6.10.0"}}, {}, ["libvirt is 6.10.0", "7.0.0", "Upgrade"]),
+    "old qemu": ({"qemu": "4.2.1"}, {}, ["QEMU is 4.2.1", "5.0.0"]),
+    "a younger qemu than its digits": ({"qemu": "10.0.2"}, {}, []),
+    "no group": ({"libvirt": {"group": None, "socket_group": 64055}}, {}, ["no group libvirt", "64055"]),
+    "another group": ({"libvirt": {"socket_group": 64055}}, {}, ["Set agent_libvirt_group to 64055"]),
+    "a clock behind": ({"clock_offset": -7198.4}, {}, ["7198 s behind", "30 s are allowed"]),
+    "a clock ahead": ({"clock_offset": 31.0}, {}, ["31 s ahead of"]),
+    "a clock that is trusted": ({"clock_offset": 31.0}, {"agent_clock_tolerance": 40}, []),
+    "a clock nobody keeps": ({"clock_synchronised": False}, {}, []),
+    "a clock that cannot be asked": ({"clock_synchronised": None}, {}, []),
+    "a full disk": ({"free_mib": {"/opt/plimsoll": 47, "/tmp": 59}}, {}, ["/opt/plimsoll has 47 MiB", "/tmp has 59"]),
+    "full of plimsoll": ({"free_mib": {"/opt/plimsoll": 47}, "plimsoll": {"current": "{version}"}}, {}, []),
+    "a silent keystone": (
+        {"unanswered": {"keystone:5000": "Connection refused"}},
+        {"agent_catalogue_source": "openstack", "agent_openstack_conf": "auth_url = http://keystone:5000"},
+        ["keystone:5000: Connection refused", "agent_openstack_conf"],
+    ),
+    "a rival": (
+        {"units": [{"unit": "limits.timer", "text": "/usr/sbin/limits"}]},
+        {},
+        ["limits.timer", "systemctl disable --now"],
+    ),
+    "cron, to be retired": (
+        {"cron": [{"file": "/etc/crontab", "line": 7, "text": "x"}]},
+        {"agent_mode": "enforce"},
+        [],
+    ),
+    "cron, to be kept": (
+        {"cron": [{"file": "/etc/crontab", "line": 7, "text": "* * * * * limits"}]},
+        {"agent_mode": "enforce", "agent_retire_cron": False},
+        ["/etc/crontab:7 (* * * * * limits)", "agent_retire_cron: true"],
+    ),
+    "cron, beside one that looks": (
+        {"cron": [{"file": "/etc/crontab", "line": 7, "text": "x"}]},
+        {"agent_retire_cron": False},
+        [],
+    ),
+    "no interval": ({"calendar": False}, {"agent_interval": "often"}, ["often", "systemd.time(7)"]),
+    "a setting of the role's": (
+        {},
+        {"agent_settings": {"DEFAULT": {"mode": "enforce", "rounds": 3, "state_dir": "/x"}}},
+        ["[DEFAULT] mode, [DEFAULT] state_dir,"],
+    ),
+    "other settings": ({}, {"agent_settings": {"brake": {"disks": 3}, "catalogue": {"keep_for": 60}}}, []),
+    "rules twice": ({}, {"agent_rules": {"rules": []}, "agent_rules_file": "{home}/rules.yaml"}, ["Leave one"]),
+    "rules from a file": ({}, {"agent_rules_file": "{home}/rules.yaml"}, []),
+    "rules from nowhere": ({}, {"agent_rules_file": "{home}/no.yaml"}, ["not on the controller", "no.yaml"]),
+    "no credentials": ({}, {"agent_catalogue_source": "openstack"}, ["agent_openstack_conf", "vault"]),
+    "credentials that are there": (
+        {"plimsoll": {"openstack_conf": True}},
+        {"agent_catalogue_source": "openstack"},
+        [],
+    ),
+    "a cloud of clouds.yaml": (
+        {},
+        {"agent_catalogue_source": "openstack", "agent_settings": {"catalogue": {"cloud": "r1"}}},
+        [],
+    ),
+    "no region file": (
+        {},
+        {"agent_catalogue_source": "region-file", "agent_region_key": "k"},
+        ["agent_region_file does not say"],
+    ),
+    "no region key": (
+        {},
+        {"agent_catalogue_source": "region-file", "agent_region_file": "https://r/f"},
+        ["Set agent_region_key"],
+    ),
+    "a keyring for nobody": ({"ceph": False}, {"agent_ceph_keyring": "[client.plimsoll]"}, ["Install ceph-common"]),
+    "names for networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "mon1"]}, ["what is no network: mon1."]),
+    "both kinds of networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "2001:db8::/32", "192.0.2.7"]}, []),
+    "a relative directory": ({}, {"agent_textfile_dir": "metrics"}, ["agent_textfile_dir", "metrics"]),
+    "no directory": ({}, {"agent_textfile_dir": ""}, []),
+}
+VERSION = yaml.safe_load((ROLE / "defaults/main.yml").read_text())["agent_version"]
+
+
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings within are merged; a list or a value takes the other's place."""
+    new = deepcopy(dict(base))
+    for key, value in more.items():
+        new[key] = merged(new[key], value) if isinstance(value, dict) and value and key in new else value
+    return new
+
+
+def filled(value: Any, home: Path) -> Any:
+    return json.loads(json.dumps(value).replace("{home}", str(home)).replace("{version}", VERSION))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("preflight")
+    (home / f"plimsoll-{VERSION}-debian12-cp311-x86_64.tar.gz").touch()
+    (home / "rules.yaml").write_text("{}\n")
+    return home
+
+
+@pytest.fixture(scope="module")
+def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
+    """The faults and remarks of each case, in one run of Ansible: a host for each."""
+    hosts = {
+        name: filled({"__agent_node": merged(FIT, node), **wanted}, home) for name, (node, wanted, _) in CASES.items()
+    }
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text()) | {"agent_wheelhouses": str(home)}
+    (home / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": defaults, "hosts": hosts}}))
+    show = {"msg": "{{ {'faults': __agent_faults, 'remarks': __agent_remarks} }}"}
+    play = {"hosts": "all", "gather_facts": False, "vars_files": [str(ROLE / "vars/main.yml")]}
+    (home / "play.yml").write_text(yaml.safe_dump([play | {"tasks": [{"ansible.builtin.debug": show}]}]))
+    done = subprocess.run(
+        [BIN / "ansible-playbook", "-i", home / "hosts.yml", home / "play.yml"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_CONFIG": "/etc/hosts.none"},
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    (task,) = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"]
+    return {host: result["msg"] for host, result in task["hosts"].items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_node_is_told_its_fault_and_nothing_else(
+    said: Mapping[str, Mapping[str, list[str]]], home: Path, case: str
+):
+    words, faults = filled(CASES[case][2], home), said[case]["faults"]
+    assert len(faults) == (1 if words else 0), faults
+    for word in words:
+        assert word in " ".join(faults[0].split())
+
+
+def test_every_fault_that_can_be_told_is_tried():
+    questions = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__agent_questions"]
+    assert len({tuple(words) for _, _, words in CASES.values() if words}) >= len(questions)
+
+
+def test_what_deserves_a_look_stops_nobody(said: Mapping[str, Mapping[str, list[str]]]):
+    assert said["fit"]["remarks"] == []
+    assert "not synchronised" in said["a clock nobody keeps"]["remarks"][0]
+    (cron,) = said["cron, beside one that looks"]["remarks"]
+    assert "/etc/crontab:7 (x)" in cron
+    assert "this preflight fails" in cron

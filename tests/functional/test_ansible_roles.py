@@ -1,0 +1,119 @@
+"""The collection's frame: every role's variables are described as they are, and its parts fit the project."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+COLLECTION = ROOT / "ansible"
+ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
+WANTED = {"agent", "probe_guest", "canary", "nagios", "prometheus", "qos"}
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def options(role: Path) -> dict[str, dict[str, Any]]:
+    return dict(load(role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"])
+
+
+def defaults(role: Path) -> dict[str, Any]:
+    return load(role / "defaults/main.yml") or {}
+
+
+def parts(option: dict[str, Any]) -> list[dict[str, Any]]:
+    """An option, and those within it."""
+    return [option, *(part for inner in option.get("options", {}).values() for part in parts(inner))]
+
+
+def test_all_roles_are_there():
+    assert {role.name for role in ROLES} == WANTED
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_variable_of_a_role_is_described_with_the_default_that_it_has(role: Path):
+    described = options(role)
+    required = {name for name, option in described.items() if option.get("required")}
+    assert defaults(role) == {
+        name: option.get("default") for name, option in described.items() if name not in required
+    }
+    assert required.isdisjoint(defaults(role))
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_description_says_type_and_meaning(role: Path):
+    for name, option in options(role).items():
+        for part in parts(option):
+            assert part.get("type"), name
+            assert part.get("description"), name
+            assert part["type"] != "list" or part.get("elements"), name
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_variable_bears_the_name_of_its_role(role: Path):
+    """Roles of one play share one space of names."""
+    assert [name for name in options(role) if not name.startswith(f"{role.name}_")] == []
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_role_sets_no_variable_that_is_not_its_own(role: Path):
+    file = role / "vars/main.yml"
+    names = set(load(file) or {}) if file.exists() else set()
+    for tasks in (role / "tasks").glob("*.yml"):
+        names |= set(re.findall(r"^\s*register: *(\w+)$", tasks.read_text(encoding="utf-8"), re.MULTILINE))
+    assert [name for name in names if not name.startswith(f"__{role.name}_")] == []
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_a_variable_that_is_used_is_described(role: Path):
+    """A default that went, or a slip in a name, is found only by the site that sets it."""
+    others = {path.stem for path in COLLECTION.rglob("*.*")}  # modules, files
+    known = {*options(role), *defaults(role)} | others
+    for file in (path for path in role.rglob("*") if path.suffix in (".yml", ".j2")):
+        text = file.read_text(encoding="utf-8")
+        local = set(re.findall(r"^ +(\w+):", text, re.MULTILINE))
+        assert set(re.findall(rf"(?<![\w/]){role.name}_[a-z]\w*", text)) - known - local == set(), file
+
+
+def test_the_collection_has_the_projects_version_and_the_agent_installs_that():
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    version = setup["metadata"]["version"]
+    assert load(COLLECTION / "galaxy.yml")["version"] == version
+    assert defaults(COLLECTION / "roles/agent")["agent_version"] == version
+
+
+def test_no_task_edits_or_restarts_libvirtd_or_nova():
+    services = re.compile(r"name: *[\"']?(libvirtd|virtqemud|nova-compute|openstack-nova|devstack@)", re.IGNORECASE)
+    places = re.compile(r"(dest|path): *[\"']?/etc/(libvirt|nova)\b")
+    for file in COLLECTION.rglob("*.yml"):
+        text = file.read_text(encoding="utf-8")
+        assert not services.search(text), file
+        assert not places.search(text), file
+
+
+def test_a_collection_can_be_built_of_it_that_has_all_roles_and_playbooks(tmp_path: Path):
+    subprocess.run(
+        [BIN / "ansible-galaxy", "collection", "build", COLLECTION, "--output-path", tmp_path],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    (built,) = tmp_path.glob("plimsoll-cloud-*.tar.gz")
+    with tarfile.open(built) as archive:
+        names = set(archive.getnames())
+    assert {f"roles/{role}/meta/argument_specs.yml" for role in WANTED} <= names
+    assert {f"playbooks/{name}.yml" for name in ("rollout", "rollback", "status", "retire")} <= names
+    assert {"plugins/modules/node_facts.py", "plugins/action/release.py", "README.md", "meta/runtime.yml"} <= names
+    assert not [name for name in names if "__pycache__" in name]

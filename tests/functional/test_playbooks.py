@@ -1,0 +1,197 @@
+"""The collection's playbooks and sample inventory, by Ansible itself and without a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+CHECKOUT = Path(__file__).parents[2]
+PLAYBOOKS = CHECKOUT / "ansible/playbooks"
+SAMPLE = CHECKOUT / "ansible/inventory.sample"
+NAMES = ("rollout", "rollback", "status", "retire")
+
+# Nobody is asked here: each host is a name whose connection is the local one, and no task below starts a program.
+REGIONS = """
+plimsoll:
+  vars: {ansible_connection: local, ansible_python_interpreter: PYTHON}
+  children:
+    south: {hosts: {s1: {}, s2: {}, s3: {}}}
+    north: {children: {north_cell1: {hosts: {n1: {}}}, north_cell2: {hosts: {n2: {}, n3: {}}}}}
+north_canary: {hosts: {n2: {}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place where Ansible finds the checkout's collection."""
+    farm = tmp_path_factory.mktemp("collections")
+    (farm / "ansible_collections/plimsoll").mkdir(parents=True)
+    (farm / "ansible_collections/plimsoll/cloud").symlink_to(CHECKOUT / "ansible")
+    return farm
+
+
+class Ansible:
+    def __init__(self, collections: Path, home: Path) -> None:
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
+            "ANSIBLE_HOME": str(home / ".ansible"),
+            "ANSIBLE_CONFIG": str(home / "none.cfg"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_LOCALHOST_WARNING": "0",
+            "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
+        }
+        self.home = home
+
+    def __call__(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name(program)), *words]
+        return subprocess.run(
+            command, env=self._environment, cwd=self.home, text=True, capture_output=True, stdin=subprocess.DEVNULL
+        )
+
+
+@pytest.fixture
+def ansible(collections: Path, tmp_path: Path) -> Ansible:
+    return Ansible(collections, tmp_path)
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> str:
+    file = tmp_path / "hosts.yml"
+    file.write_text(REGIONS.replace("PYTHON", sys.executable), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_playbook_is_well_formed_with_the_sample_inventory(ansible: Ansible, name: str) -> None:
+    ended = ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), str(PLAYBOOKS / f"{name}.yml"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def sample(ansible: Ansible) -> dict[str, Any]:
+    ended = ansible("ansible-inventory", "-i", str(SAMPLE), "--list")
+    assert ended.returncode == 0, ended.stderr
+    assert "WARNING" not in ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def test_the_sample_inventory_has_two_regions_with_cells_and_canaries_that_are_among_their_hosts(
+    ansible: Ansible,
+) -> None:
+    groups = sample(ansible)
+    assert groups["plimsoll"]["children"] == ["ham", "fra"]
+
+    def hosts(group: str) -> set[str]:
+        below = groups.get(group, {})
+        return set(below.get("hosts", ())).union(*map(hosts, below.get("children", ())))
+
+    assert hosts("fra_canary")
+    assert hosts("fra_canary") < hosts("fra")
+    assert hosts("ham")
+    assert not hosts("ham") & hosts("fra")
+
+
+def test_the_sample_observes_unless_a_region_says_otherwise(ansible: Ansible) -> None:
+    known = sample(ansible)["_meta"]["hostvars"]
+    assert known["cmp-fra-001.example.net"]["agent_mode"] == "observe"
+    assert known["cmp-ham-001.example.net"]["agent_mode"] == "enforce"
+
+
+def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(ansible: Ansible) -> None:
+    specs = yaml.safe_load((CHECKOUT / "ansible/roles/agent/meta/argument_specs.yml").read_text(encoding="utf-8"))
+    playbooks = "".join((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8") for name in NAMES)
+    for variables in sample(ansible)["_meta"]["hostvars"].values():
+        for name in variables:
+            if name.startswith("agent_"):
+                assert name in specs["argument_specs"]["main"]["options"], name
+            elif name.startswith(("rollout_", "retire_", "rollback_")):
+                assert name in playbooks, name
+
+
+def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:
+    guide = (CHECKOUT / "docs/guide/rollout.rst").read_text(encoding="utf-8")
+    for name in NAMES:
+        text = (PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8")
+        words = "".join(each if each.isalnum() or each == "_" else " " for each in text).split()
+        variables = {word for word in words if word.startswith(("rollout_", "rollback_", "status_", "retire_"))}
+        assert variables
+        assert {each for each in variables if f"``{each}``" not in guide} == set()
+
+
+def shown(ended: subprocess.CompletedProcess[str]) -> list[str]:
+    """The batches that a rollout says it makes."""
+    lines = ended.stdout.split("TASK [Show the batches]")[1].split("PLAY")[0].splitlines()
+    return [line.strip() for line in lines if ": " in line and ", " in line]
+
+
+# "none" is a tag that no task has: what is left are the batches, their first task and the verdicts over them.
+def batches(ansible: Ansible, inventory: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return ansible(
+        "ansible-playbook",
+        *("-i", inventory, str(PLAYBOOKS / "rollout.yml"), "--tags", "none", "--skip-tags", "preflight", *words),
+    )
+
+
+def test_regions_come_in_the_order_of_the_inventory_each_with_its_canaries_first(
+    ansible: Ansible, inventory: str
+) -> None:
+    ended = batches(ansible, inventory)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert shown(ended) == [
+        "south, canary: s1",
+        "south, the first part: s2",
+        "south, the rest: s3",
+        "north, canary: n2",
+        "north, the first part: n1",
+        "north, the rest: n3",
+    ]
+    # And that is what the plays are made of, by Ansible's own word.
+    reached = [re.split("[][ ]+", line)[1] for line in ended.stdout.splitlines() if line.startswith("ok: [")]
+    firsts = [host for number, host in enumerate(reached) if host not in reached[:number]]
+    assert firsts == ["s1", "s2", "s3", "n2", "n1", "n3"]
+
+
+def test_regions_and_the_share_are_as_told(ansible: Ansible, inventory: str) -> None:
+    told = json.dumps({"rollout_regions": ["north"], "rollout_fraction": 100})
+    assert shown(batches(ansible, inventory, "-e", told)) == ["north, canary: n2", "north, the first part: n1, n3"]
+
+
+def test_a_limit_leaves_out_hosts_and_each_region_begins_with_a_canary_all_the_same(
+    ansible: Ansible, inventory: str
+) -> None:
+    assert shown(batches(ansible, inventory, "--limit", "s2,s3,n1")) == [
+        "south, canary: s2",
+        "south, the first part: s3",
+        "north, canary: n1",
+    ]
+
+
+def test_without_batches_nobody_is_touched(ansible: Ansible, inventory: str) -> None:
+    ended = batches(ansible, inventory, "--skip-tags", "always")
+    assert "no hosts matched" in ended.stdout
+    assert "ok: [" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("plimsoll: {hosts: {lost: {}}}\n", "in none of its regions (south, north): lost"),
+        ("south: {hosts: {n1: {}}}\n", "n1 is in two regions, south and north"),
+    ],
+)
+def test_hosts_without_or_with_two_regions_are_refused_by_name(
+    ansible: Ansible, inventory: str, tmp_path: Path, more: str, message: str
+) -> None:
+    (tmp_path / "more.yml").write_text(more, encoding="utf-8")
+    ended = batches(ansible, inventory, "-i", str(tmp_path / "more.yml"))
+    assert ended.returncode != 0
+    assert message in " ".join((ended.stdout + ended.stderr).split())

@@ -1,0 +1,55 @@
+"""The tree of a host with another release of Debian: made once with debootstrap, then kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from . import keep, recipe
+from .command import LabError, run
+
+SUITE = "trixie"
+PACKAGES = ("dbus", "iproute2", "openssh-server", "python3", "python3-venv", "systemd-sysv")
+BUILD_SPACE = 2 * 1024**3
+# Not needed to run.
+DROPPED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
+
+
+def tree(cache: Path) -> Path:
+    """Raises LabError when it was not made yet."""
+    home = cache / _name()
+    if not home.is_dir():
+        raise LabError(f"there is no tree of Debian {SUITE}: python -m tests.lab.cloud release")
+    return home
+
+
+def ensure(cache: Path, say: Callable[[str], None]) -> Path:
+    def make(build: Path) -> Path:
+        made, include = build / "tree", ",".join(PACKAGES)
+        mirror = os.environ.get("PLIMSOLL_LAB_MIRROR", recipe.MIRROR)
+        run(
+            ["debootstrap", "--variant=minbase", f"--include={include}", SUITE, made, mirror],
+            timeout=1200,
+            boxed=True,
+            log=build / "log",
+        )
+        for name in DROPPED:
+            shutil.rmtree(made / name)
+            (made / name).mkdir()
+        return made
+
+    return keep.ensure(
+        cache,
+        _name(),
+        make,
+        outdated=lambda: cache.glob("release-*"),
+        space=BUILD_SPACE,
+        before=lambda: say(f"release: fetching Debian {SUITE} with debootstrap, once, in about a minute"),
+    )
+
+
+def _name() -> str:
+    return f"release-{hashlib.sha256(repr((SUITE, PACKAGES, DROPPED)).encode()).hexdigest()[:16]}"

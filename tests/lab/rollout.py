@@ -1,0 +1,111 @@
+"""A site: its inventory, its wheelhouses, the collection as it is installed, and the playbooks run from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests import wheelhouses
+from tests.lab.cloud.command import run
+from tests.lab.cloud.fleet import Fleet
+from tests.lab.cloud.fleethost import GOOD
+from tests.lab.cloud.layout import CHECKOUT
+from tests.lab.playbook import Played
+
+BIN = Path(sys.executable).parent
+# A rollout to six hosts takes a minute here; several runs at a time take their time.
+TIMEOUT = 1500
+# Of the passes of the host with the real libvirtd, in systemd's words: every 15 s. The timer adds at most 30 s, the
+# same for all of a host's life. A pass takes a second of the processor, so the others' are every five minutes.
+INTERVAL = "*:*:0/15"
+LATEST = 60
+
+
+class Site:
+    """Nothing of it is the checkout's: the collection was built and installed, as an operator does it."""
+
+    def __init__(self, home: Path, fleet: Fleet, say: Callable[[str], None]) -> None:
+        self.fleet = fleet
+        self.inventory = home / "inventory/hosts.yml"
+        self.limits = home / "limits"
+        self._home = home
+        self._say = say
+        self.limits.mkdir(parents=True)
+        (home / "ansible.cfg").touch()
+        self.environment = os.environ | {
+            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+            "ANSIBLE_CONFIG": str(home / "ansible.cfg"),
+            "ANSIBLE_FORKS": "8",
+            "ANSIBLE_HOME": str(home / "ansible"),
+            "ANSIBLE_PIPELINING": "1",
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+        }
+        self._install_collection()
+
+    def _install_collection(self) -> None:
+        galaxy = BIN / "ansible-galaxy"
+        run([galaxy, "collection", "build", CHECKOUT / "ansible", "--output-path", self._home])
+        (built,) = self._home.glob("plimsoll-cloud-*.tar.gz")
+        where = ["-p", self._home / "collections", "--offline", "--no-deps"]
+        subprocess.run(
+            [galaxy, "collection", "install", built, *where], env=self.environment, check=True, capture_output=True
+        )
+
+    def make_wheelhouses(self, later: dict[str, dict[str, bytes | None]]) -> None:
+        """Of this tree, and of the versions ``later``, which differ from it by those files."""
+        home = self.inventory.parent / "wheelhouses"
+        home.mkdir(parents=True)
+        this = wheelhouses.built()
+        # Not a link: a later run may drop it from the cache.
+        shutil.copy(this, home)
+        for version, changes in later.items():
+            wheelhouses.another(this, version, home, changes)
+
+    def describe(self, hosts: Sequence[str] = tuple(host.name for host in GOOD), **variables: object) -> None:
+        """What the inventory holds from now on."""
+        common = {"rollout_limit_directory": str(self.limits), **variables}
+        self.fleet.write_inventory(self.inventory, hosts, common, {"agent_interval": INTERVAL})
+
+    def play(self, playbook: str, *words: str, phase: str, **variables: object) -> Played:
+        """One of the collection's, by its name there; says how long it took."""
+        argv = ["ansible-playbook", "-i", str(self.inventory), *words, "-e", json.dumps(variables)]
+        started = time.monotonic()
+        done = subprocess.run(
+            [*argv, f"plimsoll.cloud.{playbook}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self._home,
+            timeout=TIMEOUT,
+        )
+        self._say(f"rollout: {phase} in {time.monotonic() - started:.0f} s")
+        begin = done.stdout.find("{\n")
+        if begin < 0:
+            raise AssertionError(done.stdout + done.stderr)
+        return Played(done.returncode, json.loads(done.stdout[begin:]), done.stdout[:begin] + done.stderr)
+
+    # --- how the hosts are
+
+    def versions(self) -> dict[str, str]:
+        """What is in force on each good host; "none" where nothing is."""
+        ask = "basename $(readlink /opt/plimsoll/current || echo none)"
+        return {host.name: self.fleet.run(host, ask).strip() for host in GOOD}
+
+
+def changes_of(played: Played) -> dict[str, int]:
+    """How much Ansible says to have changed on each host."""
+    return {host: stats["changed"] for host, stats in played.report["stats"].items() if host != "localhost"}
+
+
+def text_of(played: Played) -> str:
+    """All that a person is told, in one line."""
+    return re.sub(r"\s+", " ", " ".join([*map(str, played.said), *map(str, played.failures.values())]))

@@ -1,0 +1,150 @@
+"""The role canary against a real Keystone, Glance, Cinder and Nova: what it makes, leaves, and takes back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from plimsoll_agent import domxml, rulesfile
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from plimsoll_probes.chosen import chosen
+from tests.lab.cloud import Nova, OpenStack
+from tests.lab.cloud.nova import IMAGE
+from tests.lab.cloud.novaconf import HOST
+from tests.lab.playbook import Playbooks, Played
+from tests.looking import in_force
+
+pytestmark = pytest.mark.shared
+
+NOTHING, MUCH = "canary/nothing.yml", "canary/much.yml"
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    file = tmp_path / "inventory/hosts.yml"
+    file.parent.mkdir()
+    # As Ansible's implicit localhost.
+    its_own = '{ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}'
+    file.write_text(f"---\nall: {{hosts: {{localhost: {its_own}}}}}\n")
+    return file
+
+
+@pytest.fixture
+def playbooks(tmp_path: Path, openstack: OpenStack) -> Playbooks:
+    """For an administrator whose clouds.yaml is where OpenStack's programs look for it."""
+    playbooks = Playbooks(tmp_path)
+    playbooks.environment["OS_CLIENT_CONFIG_FILE"] = str(openstack.clouds_yaml(tmp_path / "clouds.yaml"))
+    # openstack.cloud 2.5.0 takes it for loaded, as it was up to openstacksdk 4.14; the lab needs a newer one.
+    (tmp_path / "sitecustomize.py").write_text("import openstack.version\n")
+    playbooks.environment["PYTHONPATH"] = str(tmp_path)
+    return playbooks
+
+
+@pytest.fixture
+def on_the_node(nova: Nova) -> Iterator[Libvirt]:
+    hypervisor = Libvirt(nova.libvirt_uri, deadline=5, at_once=4)
+    yield hypervisor
+    hypervisor.close()
+
+
+def all_there_is(openstack: OpenStack, word: str) -> list[Any]:
+    """What bears the word, of guests, volumes and images."""
+    cloud = openstack.connection
+    everything = (*cloud.compute.servers(), *cloud.block_storage.volumes(), *cloud.image.images())
+    return [one for one in everything if word in (one.name or "")]
+
+
+def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
+    openstack: OpenStack, nova: Nova, on_the_node: Libvirt, playbooks: Playbooks, inventory: Path
+) -> None:
+    word = uuid4().hex[:8]
+    qos = openstack.create_qos(f"gold-{word}", {"total_iops_sec_per_gb": 100})
+    openstack.create_volume_type(f"gold-{word}", qos)
+    nova.create_flavor(f"canary-{word}")
+    (inventory.parent / "canary.raw").write_bytes(bytes(2**20))
+
+    checked = playbooks.play(MUCH, inventory, "--check", word=word)
+    assert checked.ok, checked.failures
+    assert f"To be made: canary-{word}-{HOST}" in checked.said
+    assert len(checked.changed) == 3, "the image, the volume, the guest"
+    assert all_there_is(openstack, word) == []
+
+    made = playbooks.play(MUCH, inventory, "-vvv", word=word)
+    assert made.ok, made.failures
+    (found,) = openstack.connection.compute.servers(name=word)
+    (volume,) = (one for one in openstack.connection.block_storage.volumes() if word in one.name)
+    assert (found.name, found.status, found.compute_host) == (f"canary-{word}-{HOST}", "ACTIVE", HOST)
+    assert (volume.name, volume.size, volume.volume_type) == (found.name, 2, f"gold-{word}")
+    assert [one.id for one in found.attached_volumes] == [volume.id]
+    assert in_force(on_the_node, found.id, "vdb") == Limits(total_iops_sec=200)
+    assert '"admin_password": "' not in made.out, "Nova's answer has the guest's first one in it"
+
+    definition = on_the_node.look(found.id).xml
+    assert "org.qemu.guest_agent.0" in definition, "the agent's channel, which the image asks for"
+    assert chosen_by_its_rule(made, definition) == [(found.name, "/srv/data")]
+    prepare = base64.b64decode(found.user_data)
+    assert volume.id[:20].encode() in prepare
+    subprocess.run(["sh", "-n"], input=prepare, check=True)
+
+    again = playbooks.play(MUCH, inventory, word=word)
+    assert (again.ok, again.changed) == (True, []), again.failures
+
+    gone = playbooks.play(MUCH, inventory, word=word, canary_state="absent")
+    assert gone.ok, gone.failures
+    openstack.connection.block_storage.wait_for_delete(volume, interval=0.5, wait=30)
+    assert all_there_is(openstack, word) == []
+
+
+def chosen_by_its_rule(played: Played, definition: str) -> list[tuple[str, str]]:
+    """The guests that the rule that the role says chooses, and where in them."""
+    (rule,) = (result["canary_rule"] for _, _, result in played.results if result.get("canary_rule"))
+    rules = rulesfile.parse(json.dumps({"rules": [rule]}), "rules.yaml")
+    disks = domxml.parse(definition)[1]
+    targets = chosen(rules, disks, datetime.now(UTC), node=HOST, default_directory="/elsewhere").targets
+    return [(target.guest.display_name or "", target.directory) for target in targets]
+
+
+def test_all_that_is_not_there_is_said_at_once_and_nothing_is_made(
+    openstack: OpenStack, nova: Nova, playbooks: Playbooks, inventory: Path
+) -> None:
+    word = uuid4().hex[:8]
+    missing = {"canary_volume_type": "golden", "canary_image": IMAGE, "canary_hosts": [HOST, "n15"]}
+    played = playbooks.play(MUCH, inventory, word=word, canary_image_file="", **missing)
+    said = played.failures["localhost"]
+    assert said.startswith(f"Nothing was done: there is no flavor canary-{word} (canary_flavor); ")
+    assert "there is no volume type golden (canary_volume_type) for this project, but " in said
+    assert f"the image {IMAGE} gives its guests no agent: " in said
+    assert said.endswith("Nova has no node n15 (canary_hosts)")
+    assert all_there_is(openstack, word) == []
+
+
+def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
+    openstack: OpenStack, playbooks: Playbooks, inventory: Path
+) -> None:
+    word = uuid4().hex[:8]
+    volume = openstack.create_volume(openstack.create_volume_type(f"gold-{word}"), name=f"canary-{word}-{HOST}")
+    played = playbooks.play(MUCH, inventory, word=word, canary_state="absent")
+    assert played.failures["localhost"].startswith(
+        f"Nothing was done: canary-{word}-{HOST} is there in this project and"
+    )
+    assert [one.id for one in all_there_is(openstack, word)] == [volume.id]
+    openstack.delete_volume(volume.id)
+
+
+def test_with_nothing_set_or_no_cloud_it_says_what_must_be(playbooks: Playbooks, inventory: Path) -> None:
+    played = playbooks.play(NOTHING, inventory)
+    assert played.failures["localhost"].startswith(
+        "Nothing was done: canary_region, canary_hosts, canary_image, canary_flavor, canary_volume_type must be given"
+    )
+    nowhere = playbooks.play(MUCH, inventory, word="r1", canary_cloud="nowhere", canary_image_file="")
+    assert nowhere.failures["localhost"].startswith("Nothing was done: the cloud nowhere cannot be asked: ")
+    assert "Traceback" not in nowhere.out

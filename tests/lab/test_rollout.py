@@ -1,0 +1,329 @@
+"""A rollout's whole story, over ssh and with the collection as operators install it.
+
+Check, rollout, again, a timer at work, upgrade, a canary that fails, rollback, hosts in trouble, retirement.
+
+Each chapter is a fixture that goes on from the one before; the tests say what must be true after it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.limits import Limits
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.fleet import Fleet
+from tests.lab.cloud.fleethost import GOOD, REAL
+from tests.lab.cloud.layout import CHECKOUT
+from tests.lab.playbook import Played
+from tests.lab.rollout import LATEST, Site, changes_of, text_of
+from tests.looking import in_force, put
+
+pytestmark = [pytest.mark.shared, pytest.mark.timeout(1800)]
+
+NAMES = [host.name for host in GOOD]
+# libvirt's test driver takes no limit without a burst.
+WANTED = Limits(total_iops_sec=250, total_iops_sec_max=500)
+SOMEBODYS = Limits(total_iops_sec=9000)
+SETTINGS = {
+    "agent_mode": "enforce",
+    "agent_rules": {"default": {"limits": dict(WANTED.in_effect())}},
+}
+# Batches, not six: a region's canary and then all the others.
+IN_FOUR = {"rollout_fraction": 100}
+# A version with which each pass ends in an error, while its files, units and state are in order.
+BROKEN = {
+    "plimsoll_agent/decide.py": (CHECKOUT / "agent/plimsoll_agent/decide.py").read_bytes()
+    + b"\n\ndef decide(*_: object) -> Decision:\n    raise RuntimeError('this version cannot decide')\n"
+}
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """How a playbook ended, and which version each good host had then."""
+
+    played: Played = field(repr=False)
+    versions: dict[str, str]
+
+    @property
+    def ok(self) -> bool:
+        return self.played.ok
+
+    @property
+    def text(self) -> str:
+        return text_of(self.played)
+
+
+@pytest.fixture(scope="module")
+def site(fleet: Fleet, cloud: Cloud, booted: Guest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("site"), fleet, cloud.say)
+    site.make_wheelhouses({"0.1.1": {}, "0.1.2": BROKEN})
+    fleet.reset(NAMES)
+    site.describe(**SETTINGS)
+    yield site
+    # Wherever the story ended: the guests of later tests are nobody's to limit.
+    fleet.reset(NAMES)
+    hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
+    for target in booted.disks:
+        put(hypervisor, booted.uuid, target, Limits())
+    hypervisor.close()
+
+
+@pytest.fixture(scope="module")
+def limits_of(cloud: Cloud, booted: Guest) -> Callable[[], Limits]:
+    def ask() -> Limits:
+        hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
+        try:
+            return in_force(hypervisor, booted.uuid, "vda")
+        finally:
+            hypervisor.close()
+
+    return ask
+
+
+# --- check
+
+
+@pytest.fixture(scope="module")
+def checked(site: Site, booted: Guest) -> Chapter:
+    return Chapter(site.play("rollout", "--check", phase="check on fresh hosts", **IN_FOUR), site.versions())
+
+
+def test_a_check_of_fresh_hosts_says_what_would_change_on_each(checked: Chapter) -> None:
+    assert checked.ok, checked.text
+    assert all(changes_of(checked.played)[name] for name in NAMES)
+
+
+def test_a_check_changes_nothing(checked: Chapter, fleet: Fleet, limits_of: Callable[[], Limits]) -> None:
+    assert set(checked.versions.values()) == {"none"}
+    places = "/opt/plimsoll /etc/plimsoll /var/lib/plimsoll /etc/systemd/system/plimsoll* /etc/ceph/*.keyring"
+    assert fleet.run(REAL, f"ls -d {places} 2>/dev/null; getent passwd plimsoll", check=False) == ""
+    assert limits_of() != WANTED
+
+
+# --- rollout
+
+
+@pytest.fixture(scope="module")
+def rolled_out(checked: Chapter, site: Site) -> Chapter:
+    return Chapter(site.play("rollout", phase="rollout of 0.1.0"), site.versions())
+
+
+def test_a_rollout_brings_the_version_to_all_hosts(rolled_out: Chapter) -> None:
+    assert rolled_out.ok, rolled_out.text
+    assert rolled_out.versions == dict.fromkeys(NAMES, "0.1.0")
+
+
+def test_a_rollout_shows_the_canarys_plan_before_it_enforces(rolled_out: Chapter) -> None:
+    tasks = [name for name, host, _ in rolled_out.played.results if host == REAL.name]
+    assert tasks.index("Show what the canaries would change") < tasks.index(
+        "Make a pass, and wait until the node is well"
+    )
+    assert f"total_iops_sec {WANTED.total_iops_sec}" in rolled_out.text.replace("=", " ")
+
+
+def test_hosts_are_done_region_by_region_and_each_region_begins_with_its_canary(rolled_out: Chapter) -> None:
+    done = [
+        host for name, host, _ in rolled_out.played.results if name == "Make a pass, and wait until the node is well"
+    ]
+    assert done == NAMES
+    assert rolled_out.text.index("region1, the rest: 1 of 1 well") < rolled_out.text.index(
+        "region2, canary: 1 of 1 well"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_host_has_its_timer(rolled_out: Chapter, fleet: Fleet, name: str) -> None:
+    timers = "systemctl is-enabled plimsoll-enforce.timer; systemctl is-active plimsoll-enforce.timer"
+    assert fleet.run(name, f"{timers}; systemctl is-system-running").split() == ["enabled", "active", "running"]
+
+
+@pytest.fixture(scope="module")
+def again(rolled_out: Chapter, site: Site) -> Played:
+    return site.play("rollout", phase="the same again", **IN_FOUR)
+
+
+def test_a_second_run_changes_nothing(again: Played) -> None:
+    assert again.ok, text_of(again)
+    assert changes_of(again) == dict.fromkeys(NAMES, 0), again.changed
+
+
+# --- the timer
+
+
+def test_the_timer_puts_back_what_somebody_changed_on_a_real_guest(
+    again: Played, fleet: Fleet, cloud: Cloud, booted: Guest, limits_of: Callable[[], Limits]
+) -> None:
+    assert limits_of() == WANTED, "as the rollout left it"
+    hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
+    try:
+        before = int(fleet.run(REAL, "date +%s"))
+        put(hypervisor, booted.uuid, "vda", SOMEBODYS)
+    finally:
+        hypervisor.close()
+    started = time.monotonic()
+    while limits_of() != WANTED:
+        assert time.monotonic() - started < LATEST, "no pass of the timer put it back"
+        time.sleep(0.5)
+    cloud.say(f"rollout: the timer put a limit back after {time.monotonic() - started:.0f} s")
+    shown = "systemctl show --timestamp=unix -P LastTriggerUSec plimsoll-enforce.timer"
+    assert int(fleet.run(REAL, shown).strip().lstrip("@")) >= before, "and nobody else started it"
+
+
+def test_passes_run_as_their_user_within_their_hardening(again: Played, fleet: Fleet) -> None:
+    unit = "plimsoll-enforce.service"
+    uid = fleet.run(REAL, "id -u plimsoll").strip()
+    said = fleet.run(REAL, f"journalctl -u {unit} -o json --output-fields=_UID,_TRANSPORT").splitlines()
+    own = [entry for entry in map(json.loads, said) if entry.get("_TRANSPORT") == "stdout"]
+    assert {entry["_UID"] for entry in own} == {uid}
+    assert uid != "0"
+    security = json.loads(fleet.run(REAL, f"systemd-analyze security --json=short --no-pager {unit} || true") or "[]")
+    assert security, "systemd knows the unit"
+    fleet.run(REAL, f"systemd-analyze security --threshold=20 {unit}")
+    # What the unit may not do, it is kept from: the drop-in opens the way to the monitor and to nothing else.
+    assert fleet.run(REAL, f"systemctl show -P NoNewPrivileges -P ProtectSystem {unit}").split() == ["yes", "strict"]
+
+
+# --- upgrade
+
+
+@pytest.fixture(scope="module")
+def upgraded(again: Played, site: Site, fleet: Fleet) -> Chapter:
+    site.describe(**SETTINGS, agent_version="0.1.1")
+    return Chapter(site.play("rollout", phase="upgrade to 0.1.1", **IN_FOUR), site.versions())
+
+
+def test_an_upgrade_reaches_all_hosts_and_keeps_the_version_before_it(upgraded: Chapter, fleet: Fleet) -> None:
+    assert upgraded.ok, upgraded.text
+    assert upgraded.versions == dict.fromkeys(NAMES, "0.1.1")
+    assert fleet.run("r2-c3", "basename $(readlink /opt/plimsoll/previous)").strip() == "0.1.0"
+
+
+def test_an_upgrade_keeps_the_record(upgraded: Chapter, fleet: Fleet, booted: Guest) -> None:
+    assert booted.uuid[:8] in fleet.run(REAL, "plimsoll record")
+
+
+# --- a canary that fails
+
+
+@pytest.fixture(scope="module")
+def stopped(upgraded: Chapter, site: Site) -> Chapter:
+    site.describe(**SETTINGS, agent_version="0.1.2", rollout_gate_timeout=10)
+    return Chapter(site.play("rollout", phase="rollout of 0.1.2, whose canary fails"), site.versions())
+
+
+def test_a_failing_canary_stops_the_rollout_before_any_other_host(stopped: Chapter) -> None:
+    assert not stopped.ok
+    assert stopped.versions == dict.fromkeys(NAMES, "0.1.1") | {REAL.name: "0.1.2"}
+    reached = {host for task, host, _ in stopped.played.results if task == "See what is here"}
+    assert reached == {REAL.name}, "others were not even asked"
+
+
+def test_it_says_why_and_how_to_go_on_or_back(stopped: Chapter, site: Site) -> None:
+    assert REAL.name in stopped.text
+    for way in ("go-on", "back"):
+        file = site.limits / f"rollout-{way}.limit"
+        assert f"--limit @{file}" in stopped.text
+    assert (site.limits / "rollout-back.limit").read_text().split() == [REAL.name]
+    assert (site.limits / "rollout-go-on.limit").read_text().split() == NAMES
+
+
+# --- rollback
+
+
+@pytest.fixture(scope="module")
+def rolled_back(stopped: Chapter, site: Site) -> Chapter:
+    limit = f"--limit=@{site.limits}/rollout-back.limit"
+    played = site.play("rollback", limit, phase="rollback", rollback_from="0.1.2")
+    return Chapter(played, site.versions())
+
+
+def test_a_rollback_leaves_no_host_with_the_bad_version(rolled_back: Chapter, fleet: Fleet) -> None:
+    assert rolled_back.ok, rolled_back.text
+    assert rolled_back.versions == dict.fromkeys(NAMES, "0.1.1")
+    assert fleet.run(REAL, "systemctl is-active plimsoll-enforce.timer").strip() == "active"
+
+
+def test_a_rollback_keeps_the_state(
+    rolled_back: Chapter, fleet: Fleet, booted: Guest, limits_of: Callable[[], Limits]
+) -> None:
+    assert booted.uuid[:8] in fleet.run(REAL, "plimsoll record")
+    assert fleet.run(REAL, "plimsoll state check > /dev/null && echo good").strip() == "good"
+    assert limits_of() == WANTED
+
+
+# --- the table
+
+
+def test_status_shows_each_host_with_its_version(rolled_back: Chapter, site: Site) -> None:
+    played = site.play("status", phase="status")
+    assert played.ok
+    for name in NAMES:
+        (line,) = [line for line in played.said if name in line.split()]
+        assert "0.1.1" in line
+
+
+# --- hosts in trouble
+
+TROUBLED = ["r2-c1", "r2-down", "r2-full", "r2-clock", "r2-release", "r2-c2"]
+
+
+@pytest.fixture(scope="module")
+def troubled(rolled_back: Chapter, site: Site, fleet: Fleet) -> Chapter:
+    """In the batch with a good host that is fresh, behind a canary that is good."""
+    fleet.reset(["r2-c2"])
+    fleet.start(["r2-full", "r2-clock", "r2-release"])
+    site.describe(
+        TROUBLED,
+        **SETTINGS,
+        agent_version="0.1.1",
+        rollout_fraction=100,
+        rollout_max_fail_percentage=100,
+    )
+    played = site.play("rollout", phase="rollout to a batch with four hosts in trouble")
+    versions = site.versions()
+    for name in ("r2-full", "r2-clock", "r2-release"):
+        fleet.kill(name)
+    return Chapter(played, versions)
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("r2-down", ["unreachable"]),
+        ("r2-full", ["/opt", "MiB"]),
+        ("r2-clock", ["clock", "behind the controller"]),
+        ("r2-release", ["debian13", "wheelhouse"]),
+    ],
+)
+def test_a_host_in_trouble_is_told_of_with_what_is_wrong(troubled: Chapter, host: str, words: list[str]) -> None:
+    lines = [line for line in [*troubled.played.said, troubled.played.failures.get(host, "")] if line]
+    told = " ".join(line for line in lines if host in line or line == troubled.played.failures.get(host))
+    for word in words:
+        assert word in told, troubled.text
+
+
+def test_the_rest_of_their_batch_is_as_configured(troubled: Chapter, fleet: Fleet) -> None:
+    assert troubled.versions["r2-c2"] == "0.1.1"
+    assert fleet.run("r2-c2", "systemctl is-active plimsoll-enforce.timer").strip() == "active"
+
+
+# --- retirement
+
+
+def test_a_retired_host_has_no_plimsoll_and_its_guests_keep_their_limits(
+    troubled: Chapter, site: Site, fleet: Fleet, limits_of: Callable[[], Limits]
+) -> None:
+    site.describe(**SETTINGS, agent_version="0.1.1")
+    played = site.play("retire", f"--limit={REAL.name}", phase="retirement")
+    assert played.ok, text_of(played)
+    assert limits_of() == WANTED
+    places = "/opt/plimsoll /usr/local/bin/plimsoll /etc/systemd/system/plimsoll* /etc/ceph/*.keyring"
+    assert fleet.run(REAL, f"ls -d {places} 2>/dev/null", check=False) == ""
+    assert fleet.run(REAL, "systemctl list-timers --all --no-legend 'plimsoll*'") == ""
+    assert site.versions() == dict.fromkeys(NAMES, "0.1.1") | {REAL.name: "none"}
