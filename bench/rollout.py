@@ -113,7 +113,7 @@ class Controller:
         """One host, and then the others in one batch."""
         told = {"agent_version": version, "rollout_regions": ["plimsoll"], "rollout_fraction": 100}
         said = self._play(CHECKOUT / "ansible/playbooks/rollout.yml", "hosts.yml", json.dumps(told))
-        return [batch for batch in _batches(said) if batch.hosts and batch.tasks > 1]
+        return list(_batches(said, "Roll out"))
 
     def on_paper(self, hosts: int) -> tuple[float, float]:
         """Seconds of the main process, and of its children, for a task that does nothing, on one of so many hosts."""
@@ -122,7 +122,7 @@ class Controller:
         (self._home / "paper.yml").write_text(json.dumps(play), encoding="utf-8")
         names = {f"cmp-{number:04}": {} for number in range(hosts)}
         (self._home / "paper-hosts.yml").write_text(json.dumps({"plimsoll": {"hosts": names}}), encoding="utf-8")
-        (batch,) = _batches(self._play(self._home / "paper.yml", "paper-hosts.yml", "{}"))
+        (batch,) = _batches(self._play(self._home / "paper.yml", "paper-hosts.yml", "{}"), "Paper")
         return batch.own / (hosts * PAPER), batch.others / (hosts * PAPER)
 
     def _play(self, playbook: Path, inventory: str, more: str) -> Mapping[str, Any]:
@@ -145,9 +145,11 @@ class Controller:
         return said
 
 
-def _batches(said: Mapping[str, Any]) -> Iterator[Batch]:
-    marks = [*said["plays"], said["ended"]]
-    for play, end in pairwise(marks):
+def _batches(said: Mapping[str, Any], name: str) -> Iterator[Batch]:
+    """Those of one play: Ansible begins a play again for each batch."""
+    for play, end in pairwise([*said["plays"], said["ended"]]):
+        if play["name"] != name:
+            continue
         hosts, tasks = len(play["hosts"]), play["tasks"]
         times = [*(task["at"] for task in tasks), end["at"]]
         spans = sorted(

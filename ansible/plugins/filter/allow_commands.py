@@ -10,8 +10,8 @@ author:
   - The plimsoll authors
 short_description: An agent's settings with some of its commands allowed
 description:
-  - Takes the commands out of every list of what is forbidden, and adds them to every list of what is allowed. All else
-    stays as it is. Without any such list the agent allows everything.
+  - Takes the commands out of every list of what is forbidden, and adds them to every list of what is allowed.
+    All else stays as it is. Without any such list the agent allows everything.
   - Knows C(qemu-ga.conf), and C(/etc/sysconfig/qemu-ga) of the RHEL family, with the names of the lists in the agents
     of QEMU 4 to 10.
 options:
