@@ -1,6 +1,7 @@
 """A rollout's whole story, over ssh and with the collection as operators install it.
 
-Check, rollout, again, a timer at work, upgrade, a canary that fails, rollback, hosts in trouble, retirement.
+Check, rollout, again, a timer at work, upgrade, Prometheus's word, a canary that fails, rollback, hosts in trouble,
+retirement.
 
 Each chapter is a fixture that goes on from the one before; the tests say what must be true after it.
 """
@@ -8,9 +9,11 @@ Each chapter is a fixture that goes on from the one before; the tests say what m
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -20,17 +23,18 @@ from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.fleethost import GOOD, REAL
 from tests.lab.cloud.layout import CHECKOUT
+from tests.lab.cloud.prometheus import REGION, Prometheus
 from tests.lab.playbook import Played
 from tests.lab.rollout import LATEST, Site, changes_of, text_of
 from tests.looking import in_force, put
 
-pytestmark = [pytest.mark.shared, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.shared, pytest.mark.timeout(900)]
 
 NAMES = [host.name for host in GOOD]
 # libvirt's test driver takes no limit without a burst.
 WANTED = Limits(total_iops_sec=250, total_iops_sec_max=500)
 SOMEBODYS = Limits(total_iops_sec=9000)
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "agent_mode": "enforce",
     "agent_rules": {"default": {"limits": dict(WANTED.in_effect())}},
 }
@@ -41,6 +45,20 @@ BROKEN = {
     "plimsoll_agent/decide.py": (CHECKOUT / "agent/plimsoll_agent/decide.py").read_bytes()
     + b"\n\ndef decide(*_: object) -> Decision:\n    raise RuntimeError('this version cannot decide')\n"
 }
+
+
+def probing(guest: Guest) -> dict[str, object]:
+    """The same settings, and short probes of that guest's volume."""
+    canary = {
+        "name": "canary",
+        "match": {"guest": guest.uuid, "kind": "volume"},
+        "probe": {"every": "6h", "jobs": ["read"], "directory": "/mnt/volume"},
+    }
+    return SETTINGS | {
+        "agent_probes": True,
+        "agent_rules": SETTINGS["agent_rules"] | {"rules": [canary]},
+        "agent_settings": {"probe": {"seconds": 6, "file_size": 2**26, "keep_free": 2**20, "grace": 10}},
+    }
 
 
 @dataclass(frozen=True)
@@ -110,7 +128,13 @@ def test_a_check_changes_nothing(checked: Chapter, fleet: Fleet, limits_of: Call
 
 
 @pytest.fixture(scope="module")
-def rolled_out(checked: Chapter, site: Site) -> Chapter:
+def before_limits(checked: Chapter, fleet: Fleet) -> str:
+    """The moment before the first of them, in the node's own time."""
+    return fleet.run(REAL, "date --utc +%FT%TZ").strip()
+
+
+@pytest.fixture(scope="module")
+def rolled_out(before_limits: str, site: Site) -> Chapter:
     return Chapter(site.play("rollout", phase="rollout of 0.1.0"), site.versions())
 
 
@@ -194,8 +218,9 @@ def test_passes_run_as_their_user_within_their_hardening(again: Played, fleet: F
 
 
 @pytest.fixture(scope="module")
-def upgraded(again: Played, site: Site, fleet: Fleet) -> Chapter:
-    site.describe(**SETTINGS, agent_version="0.1.1")
+def upgraded(again: Played, site: Site, booted: Guest) -> Chapter:
+    """From here on the real guest is probed, too."""
+    site.describe(**probing(booted), agent_version="0.1.1")
     return Chapter(site.play("rollout", phase="upgrade to 0.1.1", **IN_FOUR), site.versions())
 
 
@@ -205,16 +230,60 @@ def test_an_upgrade_reaches_all_hosts_and_keeps_the_version_before_it(upgraded: 
     assert fleet.run("r2-c3", "basename $(readlink /opt/plimsoll/previous)").strip() == "0.1.0"
 
 
+def test_the_gate_has_the_canarys_guests_probed(upgraded: Chapter, booted: Guest) -> None:
+    probes = [name for name, *_ in upgraded.played.results].index("Probe the guests of the canaries")
+    assert probes < [name for name, *_ in upgraded.played.results].index("Judge the batch")
+    assert re.search(r"\bread\b.* kept ", upgraded.text), upgraded.text
+
+
 def test_an_upgrade_keeps_the_record(upgraded: Chapter, fleet: Fleet, booted: Guest) -> None:
-    assert booted.uuid[:8] in fleet.run(REAL, "plimsoll record")
+    assert f"{booted.name} vda" in fleet.run(REAL, "plimsoll record")
+
+
+# --- what Prometheus says of the region
+
+
+@pytest.fixture(scope="module")
+def asking(
+    upgraded: Chapter, site: Site, booted: Guest, prometheus: Prometheus
+) -> Iterator[Callable[[str], Chapter]]:
+    """One host once more, with nothing to change: what decides is Prometheus."""
+    asks = {"rollout_prometheus_url": prometheus.url, "rollout_prometheus_timeout": 0, "rollout_region_label": REGION}
+    site.describe(**probing(booted), **asks, agent_version="0.1.1")
+    prometheus.forget(10)
+    prometheus.use_rules()
+    yield lambda phase: Chapter(site.play("rollout", "--limit=r2-c3", phase=phase), {})
+    prometheus.clear()
+
+
+def test_a_region_that_prometheus_does_not_know_is_not_gone_on_with(asking: Callable[[str], Chapter]) -> None:
+    asked = asking("Prometheus knows nothing")
+    assert not asked.ok
+    assert "STOPPED at region2, canary: 1 of 1 well Prometheus: no node of the region is known" in asked.text
+
+
+def test_a_firing_alert_stops_the_rollout_and_its_end_lets_it_go_on(
+    asking: Callable[[str], Chapter], prometheus: Prometheus, fleet: Fleet
+) -> None:
+    told = fleet.run(REAL, "cat /var/lib/prometheus/node-exporter/plimsoll-pass.prom")
+    metrics = prometheus.textfiles("node-1") / "plimsoll-pass.prom"
+    metrics.write_text(re.sub(r"(?m)^(plimsoll_pass_last\w*_timestamp_seconds\S*) .*", r"\1 1e9", told))
+    prometheus.wait_for('ALERTS{alertname="PlimsollAgentSilent", alertstate="firing"}', bool, 30)
+    stopped = asking("an alert fires")
+    assert not stopped.ok
+    assert "PlimsollAgentSilent node-1" in stopped.text
+
+    metrics.write_text(told)
+    prometheus.wait_for('ALERTS{alertstate="firing"}', lambda found: not found, 30)
+    assert asking("no alert fires").ok
 
 
 # --- a canary that fails
 
 
 @pytest.fixture(scope="module")
-def stopped(upgraded: Chapter, site: Site) -> Chapter:
-    site.describe(**SETTINGS, agent_version="0.1.2", rollout_gate_timeout=10)
+def stopped(upgraded: Chapter, site: Site, booted: Guest) -> Chapter:
+    site.describe(**probing(booted), agent_version="0.1.2", rollout_gate_timeout=10)
     return Chapter(site.play("rollout", phase="rollout of 0.1.2, whose canary fails"), site.versions())
 
 
@@ -238,9 +307,10 @@ def test_it_says_why_and_how_to_go_on_or_back(stopped: Chapter, site: Site) -> N
 
 
 @pytest.fixture(scope="module")
-def rolled_back(stopped: Chapter, site: Site) -> Chapter:
+def rolled_back(stopped: Chapter, site: Site, before_limits: str) -> Chapter:
     limit = f"--limit=@{site.limits}/rollout-back.limit"
-    played = site.play("rollback", limit, phase="rollback", rollback_from="0.1.2")
+    told = {"rollback_from": "0.1.2", "rollback_limits_since": before_limits}
+    played = site.play("rollback", limit, phase="rollback, limits too", **told)
     return Chapter(played, site.versions())
 
 
@@ -250,11 +320,25 @@ def test_a_rollback_leaves_no_host_with_the_bad_version(rolled_back: Chapter, fl
     assert fleet.run(REAL, "systemctl is-active plimsoll-enforce.timer").strip() == "active"
 
 
-def test_a_rollback_keeps_the_state(
+def test_a_rollback_keeps_the_state(rolled_back: Chapter, fleet: Fleet, booted: Guest) -> None:
+    assert f"{booted.name} vda" in fleet.run(REAL, "plimsoll record")
+    assert fleet.run(REAL, "plimsoll state check > /dev/null && echo good").strip() == "good"
+
+
+def test_a_rollback_puts_limits_back_as_they_were_and_no_pass_changes_that(
     rolled_back: Chapter, fleet: Fleet, booted: Guest, limits_of: Callable[[], Limits]
 ) -> None:
-    assert booted.uuid[:8] in fleet.run(REAL, "plimsoll record")
-    assert fleet.run(REAL, "plimsoll state check > /dev/null && echo good").strip() == "good"
+    assert f"{booted.name} vda" in rolled_back.text, "each disk is told of"
+    fleet.run(REAL, "systemctl start plimsoll-enforce.service")
+    assert limits_of() == Limits()
+
+
+def test_it_says_how_passes_write_limits_again(
+    rolled_back: Chapter, fleet: Fleet, limits_of: Callable[[], Limits]
+) -> None:
+    resume = "/usr/local/bin/plimsoll resume --reason mended"
+    assert resume in rolled_back.text
+    fleet.run(REAL, f"{resume} && systemctl start plimsoll-enforce.service")
     assert limits_of() == WANTED
 
 
@@ -296,7 +380,7 @@ def troubled(rolled_back: Chapter, site: Site, fleet: Fleet) -> Chapter:
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("r2-down", ["unreachable"]),
+        ("r2-down", ["cannot be reached"]),
         ("r2-full", ["/opt", "MiB"]),
         ("r2-clock", ["clock", "behind the controller"]),
         ("r2-release", ["debian13", "wheelhouse"]),
@@ -317,14 +401,28 @@ def test_the_rest_of_their_batch_is_as_configured(troubled: Chapter, fleet: Flee
 # --- retirement
 
 
-def test_a_retired_host_has_no_plimsoll_and_its_guests_keep_their_limits(
-    troubled: Chapter, site: Site, fleet: Fleet, limits_of: Callable[[], Limits]
+RETIRED = (REAL.name, "r1-c2")
+PLACES = "/opt/plimsoll /usr/local/bin/plimsoll /etc/systemd/system/plimsoll* /etc/ceph/*.keyring"
+
+
+@pytest.fixture(scope="module")
+def retired(troubled: Chapter, site: Site) -> Chapter:
+    lifting = f"{{{{ 'lift' if inventory_hostname == '{REAL.name}' else 'leave' }}}}"
+    site.describe(**SETTINGS, agent_version="0.1.1", retire_limits=lifting)
+    played = site.play("retire", f"--limit={','.join(RETIRED)}", phase="retirement of two")
+    return Chapter(played, site.versions())
+
+
+@pytest.mark.parametrize("name", RETIRED)
+def test_a_retired_host_has_no_plimsoll(retired: Chapter, fleet: Fleet, name: str) -> None:
+    assert retired.ok, retired.text
+    assert fleet.run(name, f"ls -d {PLACES} 2>/dev/null", check=False) == ""
+    assert fleet.run(name, "systemctl list-timers --all --no-legend 'plimsoll*'") == ""
+    assert retired.versions == dict.fromkeys(NAMES, "0.1.1") | dict.fromkeys(RETIRED, "none")
+
+
+def test_guests_have_no_limits_where_that_was_told(
+    retired: Chapter, booted: Guest, limits_of: Callable[[], Limits]
 ) -> None:
-    site.describe(**SETTINGS, agent_version="0.1.1")
-    played = site.play("retire", f"--limit={REAL.name}", phase="retirement")
-    assert played.ok, text_of(played)
-    assert limits_of() == WANTED
-    places = "/opt/plimsoll /usr/local/bin/plimsoll /etc/systemd/system/plimsoll* /etc/ceph/*.keyring"
-    assert fleet.run(REAL, f"ls -d {places} 2>/dev/null", check=False) == ""
-    assert fleet.run(REAL, "systemctl list-timers --all --no-legend 'plimsoll*'") == ""
-    assert site.versions() == dict.fromkeys(NAMES, "0.1.1") | {REAL.name: "none"}
+    assert f"{booted.name} vda" in retired.text
+    assert limits_of() == Limits()
