@@ -144,6 +144,16 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         ["Set agent_region_key"],
     ),
     "a keyring for nobody": ({"ceph": False}, {"agent_ceph_keyring": "[client.plimsoll]"}, ["Install ceph-common"]),
+    "a keyring of others": (
+        {"ceph": True},
+        {"agent_ceph_keyring": "[client.cinder]", "agent_settings": {"ceph": {"id": "cinder"}}},
+        ["would replace the keyring of client.cinder"],
+    ),
+    "a keyring by another name": (
+        {"ceph": True},
+        {"agent_ceph_keyring": "[client.plimsoll-fra]", "agent_settings": {"ceph": {"id": "plimsoll-fra"}}},
+        [],
+    ),
     "names for networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "mon1"]}, ["what is no network: mon1."]),
     "both kinds of networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "2001:db8::/32", "192.0.2.7"]}, []),
     "a relative directory": ({}, {"agent_textfile_dir": "metrics"}, ["agent_textfile_dir", "metrics"]),

@@ -213,3 +213,9 @@ def test_only_editions_of_nodes_that_enforce_need_an_approval() -> None:
     enforcing = {**plan, "agent_mode": "enforce"}
     nothing = {"agent_mode": "enforce", "__rollout_plan": {"edition": ""}}
     assert verdicts.editions([enforcing, nothing, enforcing]) == ["7f3a91"]
+
+
+def test_a_plan_that_failed_and_an_answer_that_is_no_edition_are_nothing_to_approve_of() -> None:
+    failed = {"agent_mode": "enforce", "__rollout_plan": {"failed": True, "msg": "no libvirt"}}
+    odd = {"agent_mode": "enforce", "__rollout_plan": {"edition": "--yes "}}
+    assert verdicts.editions([failed, odd]) == []

@@ -65,6 +65,10 @@ _value:
   type: dict
 """
 
+import re
+
+# A node says it, and others are told it.
+EDITION = re.compile("[0-9a-f]{6}")
 STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
@@ -132,8 +136,8 @@ def not_begun(batches):
 
 def editions(those):
     """What the plans of these nodes, their ``hostvars``, need an approval of; of those that enforce."""
-    needed = [each["__rollout_plan"]["edition"] for each in those if enforces(each) and "__rollout_plan" in each]
-    return sorted({edition for edition in needed if edition})
+    needed = [(each.get("__rollout_plan") or {}).get("edition") for each in those if enforces(each)]
+    return sorted({edition for edition in needed if edition and EDITION.fullmatch(edition)})
 
 
 def enforces(known):
