@@ -3,6 +3,9 @@
 say() { printf '%s\n' "$*"; }
 fail() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
+# A path as it was typed where the script was started: $from.
+absolute() { case $1 in /*) say "$1" ;; *) say "$from/$1" ;; esac; }
+
 # step 2 4 "words": a line that says how far it is; stepped: and how long that took.
 step() { STEP_STARTED=$SECONDS; printf '[%s/%s] %s\n' "$1" "$2" "$3"; }
 stepped() { printf '      done in %s s\n' "$((SECONDS - STEP_STARTED))"; }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from plimsoll_agent import catalogue, files, passfile, refreshdir, rulesfile, sightings, state
@@ -20,6 +21,9 @@ from plimsoll_agent.state import State, StateFile
 
 # Of a damaged file an error may have as much to say as the file is long.
 _LONGEST_COMPLAINT = 200
+# What a user has written who talks to the network is read here by root: no more of it than its own readers take.
+_MOST_OF_CATALOGUE = 16 * 2**20
+_MOST_OF_NOTES = 64 * 2**10
 _PATIENCE = 10.0
 """Seconds that we wait for whoever has a database."""
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
@@ -103,9 +107,11 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield _Kind(kept.last_pass, last, _of_json, lambda: passfile.load(kept), oldest=last, lasting=False)
     yield _Kind(kept.directory / state.BUSY.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
-    yield _Kind(fetched, catalogue.VERSION, _of_json, lambda: catalogue.load(catalogue_dir))
+    of_catalogue = partial(_of_json, most=_MOST_OF_CATALOGUE)
+    yield _Kind(fetched, catalogue.VERSION, of_catalogue, lambda: catalogue.load(catalogue_dir))
     notes = refreshdir.VERSION
-    yield _Kind(catalogue_dir / refreshdir.NAME, notes, _of_json, oldest=notes, lasting=False, others=True)
+    of_notes = partial(_of_json, most=_MOST_OF_NOTES)
+    yield _Kind(catalogue_dir / refreshdir.NAME, notes, of_notes, oldest=notes, lasting=False, others=True)
 
 
 def _checked(kind: _Kind) -> CheckedFile:
@@ -143,10 +149,13 @@ def _checked(kind: _Kind) -> CheckedFile:
     return found(Condition.OK, version)
 
 
-def _of_json(path: Path) -> int:
+def _of_json(path: Path, most: int | None = None) -> int:
     """Raises ``OSError``, ``_Corrupt``."""
+    content = files.read_whole(path, None if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise _Corrupt(f"is larger than {most} bytes")
     try:
-        envelope = json.loads(files.read_whole(path).decode("utf-8"))
+        envelope = json.loads(content.decode("utf-8"))
         version = envelope["version"]
     except _UNREADABLE as error:
         raise _Corrupt(f"{type(error).__name__}: {error}") from error
@@ -185,8 +194,11 @@ def _of_database(look: str, file: StateFile) -> Callable[[Path], int]:
         # Whoever wrote was killed in the middle. Only a writer can take that back: of a copy.
         with tempfile.TemporaryDirectory() as directory:
             copy = Path(directory) / path.name
-            for ending in ("", "-journal"):
-                shutil.copyfile(f"{path}{ending}", f"{copy}{ending}")
+            try:
+                for ending in ("", "-journal"):
+                    shutil.copyfile(f"{path}{ending}", f"{copy}{ending}")
+            except FileNotFoundError:  # another writer has taken it back meanwhile
+                return version(path)
             return _version(copy, "rw", look, file)
 
     return version

@@ -11,10 +11,10 @@ from itertools import groupby
 from plimsoll_agent.apply import Applier
 from plimsoll_agent.changes import Change
 from plimsoll_agent.database import stamp, version_of
-from plimsoll_agent.decide import Decision, Situation, Source, Wants, decide
+from plimsoll_agent.decide import Decision, Silent, Situation, Source, Wants, decide, silence_of
 from plimsoll_agent.direction import direction
-from plimsoll_agent.disk import Disk, DiskName
-from plimsoll_agent.entries import Conclusion, RecordedChange, Verdict, change_of, event_of
+from plimsoll_agent.disk import Disk, DiskName, guest_of
+from plimsoll_agent.entries import Conclusion, RecordedChange, RecordedEvent, Verdict, change_of, event_of
 from plimsoll_agent.errors import Vanished
 from plimsoll_agent.gate import Gate
 from plimsoll_agent.hypervisor import Hypervisor
@@ -29,7 +29,13 @@ from plimsoll_agent.write import Bounds
 
 _TAKEN = (Verdict.DONE, Verdict.TOOK)
 _OF_DISKS = "SELECT * FROM change WHERE disk IN (SELECT disk FROM change WHERE intended_at >= ?) ORDER BY id"
+_DISKS = "SELECT DISTINCT disk FROM change"
 _BEGUN = "SELECT * FROM event WHERE what = 'record-started' ORDER BY id LIMIT 1"
+# A hold that another one took the place of ends in the same instant: the disk stays held.
+_HOLDS_OVER = """
+SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
+(SELECT * FROM event WHERE what = 'hold-added' AND disk = ended.disk AND at = ended.at) ORDER BY id
+"""
 _WITH_EVENTS = 2
 """The first version of the record that has events."""
 
@@ -47,7 +53,10 @@ class Past:
     disk: DiskName
     """As it was called last."""
     before: Limits | None
-    """What was in force before the first of the changes that took; None where none is known to have taken."""
+    """What was in force before the first of the changes that took, and before a hold that was in force then.
+
+    None where no change is known to have taken.
+    """
     after: Limits | None
     """What plimsoll put in force last."""
     attachment: str | None
@@ -56,32 +65,61 @@ class Past:
     """What was in force before was somebody else's, or nobody's: plimsoll had not put it there."""
 
 
-def pasts(rows: Iterable[RecordedChange], since: datetime, booted: datetime) -> list[Past]:
+def pasts(
+    rows: Iterable[RecordedChange], since: datetime, booted: datetime, holds_over: Mapping[str, datetime]
+) -> list[Past]:
     """The disks that were changed since then; ``rows`` are all of theirs, in the order of their ids.
 
     Before the node ``booted`` attachments were counted otherwise: a change from then was on another one.
+    ``holds_over`` says by ``Disk.key`` when the last hold was over that ended before that moment.
     """
     by_disk = sorted(rows, key=lambda row: row.disk.key)  # a stable sort: the order of a disk's rows stays
-    found = (_past(list(of_disk), since, booted) for _, of_disk in groupby(by_disk, key=lambda row: row.disk.key))
+    found = (
+        _past(list(of_disk), since, booted, holds_over.get(key))
+        for key, of_disk in groupby(by_disk, key=lambda row: row.disk.key)
+    )
     changed = [past for past in found if past is not None]
     return sorted(changed, key=lambda past: (past.disk.guest_name, past.disk.target))
 
 
-def _past(rows: Sequence[RecordedChange], since: datetime, booted: datetime) -> Past | None:
+def _past(
+    rows: Sequence[RecordedChange], since: datetime, booted: datetime, hold_over: datetime | None
+) -> Past | None:
     """None for a disk that nothing was changed of since then."""
     taken = [row for row in rows if row.result in _TAKEN]
     ours = [row for row in taken if row.at >= since]
     if not ours:
         return Past(rows[-1].disk, None, None, None, False) if any(r.open and r.at >= since for r in rows) else None
-    first, last = ours[0], ours[-1]
+    last = ours[-1]
+    earlier, before = _until(taken, taken.index(ours[0]), hold_over)
     attachments = {row.attachment if row.at >= booted else None for row in ours}
     return Past(
         last.disk,
-        first.before,
+        before,
         last.after,
         attachments.pop() if len(attachments) == 1 else None,
-        _put(taken[: taken.index(first)]) != first.before,
+        _put(earlier) != before,
     )
+
+
+def _until(
+    taken: Sequence[RecordedChange], first: int, hold_over: datetime | None
+) -> tuple[Sequence[RecordedChange], Limits]:
+    """The changes up to this one, and what was in force after them, without those of a hold that stood then.
+
+    An exception is not to come back without its end. Limits of a hold that was over, and which stayed, are what the
+    sources wanted too.
+    """
+    change = taken[first]
+    if change.reason.code is Code.HOLD_ENDED:
+        return taken[: first + 1], change.after
+    held = first > 0 and taken[first - 1].after == change.before
+    while held and first and (hold := taken[first - 1]).reason.code is Code.HOLD:
+        another = hold.attachment != taken[first].attachment and hold.after != taken[first].before
+        if another or (hold_over is not None and hold_over >= hold.at):
+            break
+        first -= 1
+    return taken[:first], taken[first].before
 
 
 def _put(taken: Iterable[RecordedChange]) -> Limits | None:
@@ -108,17 +146,36 @@ def _rows_since(record: Record, since: datetime) -> list[RecordedChange]:
         return [change_of(row) for row in rows]
 
 
-def _loss(record: Record, since: datetime) -> Reason | None:
-    """That changes since then may be missing: a damaged record was set aside, and another one begun."""
+def _events(record: Record, query: str, *parameters: str) -> list[RecordedEvent]:
+    """None of a record from before there were any."""
     with record.look() as database:
-        row = None
-        if database is not None and version_of(database) >= _WITH_EVENTS:
-            row = database.execute(_BEGUN).fetchone()
-        begun = None if row is None else event_of(row)
-    if begun is None or begun.reason is None or begun.at < since:
+        if database is None or version_of(database) < _WITH_EVENTS:
+            return []
+        return [event_of(row) for row in database.execute(query, parameters)]
+
+
+def _holds_over(record: Record, since: datetime) -> dict[str, datetime]:
+    """When a disk was last not held any more before then, by ``Disk.key``."""
+    ended = _events(record, _HOLDS_OVER, stamp(since))
+    return {event.disk.key: event.at for event in ended if event.disk is not None}
+
+
+def _loss(begun: RecordedEvent) -> Reason | None:
+    """That changes from before it was begun may be missing, where it took the place of a damaged one."""
+    if begun.reason is None:
         return None
     detail = f"at {begun.at.isoformat(timespec='seconds')}; what was changed before that is not undone"
     return replace(begun.reason, facts={**begun.reason.facts, "detail": detail})
+
+
+def _unrecorded(record: Record, seen: Observation, situation: Situation) -> int:
+    """How many limits of the guests that were meant plimsoll put, of which the record has nothing."""
+    with record.look() as database:
+        known = set() if database is None else {row["disk"] for row in database.execute(_DISKS)}
+    here = {disk.guest.uuid for disk in seen.disks} | {each.guest.uuid for each in seen.overlooked}
+    return sum(
+        ours.put is not None and key not in known and guest_of(key) in here for key, ours in situation.memory.items()
+    )
 
 
 # --- what is to become of a disk
@@ -145,6 +202,8 @@ class UndoReport:
     undone: tuple[Undone, ...]
     notes: tuple[Reason, ...] = ()
     paused: Reason | None = None
+    unrecorded: int = 0
+    """Disks with limits that plimsoll put, and no row in a record that is missing, or was begun since then."""
 
     def count(self, *kinds: Kind) -> int:
         return sum(undone.result.kind in kinds for undone in self.undone)
@@ -155,7 +214,7 @@ class UndoReport:
         here = sum(undone.result.reason.code is not Code.NOT_HERE for undone in self.undone)
         good = self.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED)
         if good == here:
-            return 3 if self.notes else 0
+            return 3 if self.notes or self.unrecorded else 0
         return 3 if good else 1
 
     @property
@@ -198,12 +257,19 @@ def consider(
     if disk.in_force != past.after:
         return is_left(Kind.LEFT_ALONE, because(Code.CHANGED_BY_ANOTHER))
     wanted = decide(disk, situation, sources).wanted
+    if isinstance(wanted, Unknown) and _may_be_unmanaged(disk, situation):
+        return is_left(Kind.NOT_KNOWN, wanted.reason)
     if wanted.reason.code in (Code.RULE_UNMANAGES, Code.HOLD):  # a person's word for this very disk
         return is_left(Kind.LEFT_ALONE, wanted.reason)
     how = direction(disk.in_force, past.before)
     reason = replace(why, facts={**why.facts, "theirs": True}) if past.theirs else why
     change = Change(disk, disk.in_force, past.before, how, reason, Code.WANTED_CHANGED)
     return Undone(past.disk, disk.in_force, past.before, change, Result(Kind.PLANNED, why))
+
+
+def _may_be_unmanaged(disk: Disk, situation: Situation) -> bool:
+    rules = (rule for rule in situation.rules.rules if not rule.manage)
+    return not all(isinstance(silence_of(rule, disk, situation), Silent) for rule in rules)
 
 
 def _waiting(undone: Undone, shut: Mapping[str, Reason], agreed: Agreed | None) -> Undone:
@@ -251,14 +317,17 @@ def run_undo(
     changed, ``StateError`` where the record cannot be read; everything after that is an outcome.
     """
     clock = time.monotonic()
-    rows, loss = _rows_since(record, wish.since), _loss(record, wish.since)
+    rows, begun = _rows_since(record, wish.since), next(iter(_events(record, _BEGUN)), None)
+    anew = None if begun is None or begun.at < wish.since else begun
+    loss = None if anew is None else _loss(anew)
     seen = _observed(wish, rows, hypervisor, gate, bounds)
     conclusions, ours = settled(
         record.unsettled(), seen.disks, situation, everything=not wish.guests and not seen.overlooked
     )
     situation = replace(situation, memory={**situation.memory, **ours})
+    unrecorded = _unrecorded(record, seen, situation) if anew or not record.exists() else 0
     situation = replace(situation, sightings=ledger.sight(seen.disks, situation, unseen=()))
-    past = pasts(_concluded(rows, conclusions), wish.since, booted)
+    past = pasts(_concluded(rows, conclusions), wish.since, booted, _holds_over(record, wish.since))
     why = because(Code.UNDONE, since=wish.since.isoformat(timespec="seconds"))
     disks = {disk.key: typed(disk, situation) for disk in seen.disks}
     troubles = {each.guest.uuid: each.reason for each in seen.overlooked}
@@ -280,7 +349,7 @@ def run_undo(
         finally:  # also of one that was interrupted: what was put in force is to be known for what it is
             notes += doing.keep(conclusions)
     seconds = time.monotonic() - clock
-    return UndoReport(wish.since, seconds, tuple(undone), (*ledger.notes, *notes), paused())
+    return UndoReport(wish.since, seconds, tuple(undone), (*ledger.notes, *notes), paused(), unrecorded)
 
 
 def _observed(

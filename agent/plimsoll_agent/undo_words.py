@@ -43,8 +43,12 @@ def undo_lines(report: UndoReport, *, planned: bool, enforcing: bool) -> Iterato
     if report.paused is not None:
         yield f"Nothing is written: {words(report.paused)}"
     yield from map(note_words, report.notes)
+    if report.unrecorded:
+        disks = f"{report.unrecorded} {'disk' if report.unrecorded == 1 else 'disks'}"
+        yield f"{disks} with limits of plimsoll of which the record has nothing: what is not recorded is not undone"
     if not report.undone:
-        yield f"Nothing was changed since {_second(report.since)}."
+        if not report.unrecorded:
+            yield f"Nothing was changed since {_second(report.since)}."
         return
     yield _planned_sum(report) if planned else _sum(report)
     if not planned and report.count(*_NOT_RESTORED):
@@ -86,6 +90,7 @@ def undo_data(report: UndoReport, *, dry_run: bool, mode: str) -> dict[str, obje
         "seconds": round(report.seconds, 6),
         "counts": {kind.value: report.count(kind) for kind in Kind},
         "disks": [_disk_data(undone) for undone in report.undone],
+        "unrecorded": report.unrecorded,
         "notes": [note.as_record() for note in report.notes],
         "paused": None if report.paused is None else report.paused.as_record(),
     }

@@ -51,12 +51,12 @@ def _act(asked: argparse.Namespace, layout: Layout) -> int:
     hand = Hand(runner(lock.held), as_root=os.geteuid() == 0)
     here = Node(layout, hand, system_of(hand, layout), machine.here(), _python(), asked.check, say=say)
     here.skip_state_check = getattr(asked, "skip_state_check", False)
-    source = None
+    here.patience, here.warn = asked.wait, lambda words: print(words, file=sys.stderr)
+    source, make = None, None
     if asked.command == "install":
         source = wheelhouse.load(asked.wheelhouse.resolve())
-        if not asked.check:
-            hand.directory(layout.base)
-    with lock.locked(layout.base, asked.wait, lambda words: print(words, file=sys.stderr)):
+        make = None if asked.check else hand.directory
+    with lock.locked(layout.base, here.patience, here.warn, make=make):
         if source is not None:
             versions = node.install(here, source, asked.extras)
         elif asked.command == "rollback":
@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     for each in (install, rollback, remove):
         each.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
         each.add_argument("-f", "--format", choices=("text", "json"), default="text", help="one JSON object, or text")
-        each.add_argument("--wait", type=float, default=600, metavar="SECONDS", help="for another run on this node")
+        each.add_argument("--wait", type=float, default=600, metavar="SECONDS", help="for another run, or a pass")
         each.add_argument("--root", default=os.environ.get("PLIMSOLL_ROOT", "/"), help="for tests: below a directory")
     return parser
 

@@ -83,20 +83,17 @@ class Environment:
     def shipped(self) -> dict[str, bytes]:
         """What plimsoll, and not what it needs, has put into ``share``, by its path below the environment."""
         found = {}
-        for info in self._info():
+        for info in (self.directory / "lib").glob("python*/site-packages/plimsoll_agent-*.dist-info"):
             for row in csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines()):
                 file = Path(os.path.normpath(info.parent / row[0]))
                 if file.is_relative_to(self.directory / "share"):
                     found[file.relative_to(self.directory).as_posix()] = file.read_bytes()
         return found
 
-    def has_state_check(self) -> bool:
-        """Whether this version knows ``plimsoll state check``."""
-        points = [(info / "entry_points.txt").read_text(encoding="utf-8") for info in self._info()]
-        return any(line.split("=")[0].strip() == "state_check" for text in points for line in text.splitlines())
-
-    def _info(self) -> list[Path]:
-        return list((self.directory / "lib").glob("python*/site-packages/plimsoll_agent-*.dist-info"))
+    def may_be_of(self, wheelhouse: str) -> bool:
+        """Whether it was made of the wheelhouse of this name, or would be, where that is not known."""
+        recipe = self.recipe()
+        return recipe.wheelhouse == wheelhouse if recipe else wheelhouse.startswith(f"plimsoll-{self.version}-")
 
 
 def environment(layout: Layout, name: str) -> Environment:

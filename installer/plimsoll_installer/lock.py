@@ -20,24 +20,37 @@ def held() -> list[int]:
 
 
 @contextmanager
-def locked(directory: Path, patience: float, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the directory; where it is missing there is nothing to hold. Raises ``InstallError``."""
+def locked(
+    directory: Path,
+    patience: float,
+    say: Callable[[str], None],
+    *,
+    who: str = "another install, rollback or remove",
+    left: str = "this one changed nothing",
+    make: Callable[[Path], None] | None = None,
+) -> Iterator[None]:
+    """Hold the directory; where it is missing, and not to be made, there is nothing to hold.
+
+    ``who`` else may hold it, and what is ``left`` when that takes longer than ``patience``, are words of the
+    ``InstallError`` that is raised then.
+    """
     end, said = time.monotonic() + patience, False
     while True:
         try:
             lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
-            yield
-            return
+            if make is None:
+                yield
+                return
+            make(directory)
+            continue
         if _takes(lock) and _is_still(lock, directory):
             break
         os.close(lock)
         if time.monotonic() >= end:
-            raise InstallError(
-                f"{directory}: another install, rollback or remove is under way here; this one changed nothing"
-            )
+            raise InstallError(f"{directory}: {who} is under way here; {left}")
         if not said:
-            say("another install, rollback or remove is under way on this node: waiting for it")
+            say(f"{who} is under way on this node: waiting for it")
             said = True
         time.sleep(0.2)
     _held.append(lock)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from plimsoll_installer import environment, intent, placing, room, statecheck, wheelhouse
+from plimsoll_installer import environment, intent, lock, placing, room, statecheck, wheelhouse
 from plimsoll_installer.environment import Environment, Recipe, version_of
 from plimsoll_installer.errors import InstallError
 from plimsoll_installer.hand import Hand
@@ -43,7 +43,10 @@ class Node:
     """The one that environments are made of."""
     check: bool = False
     skip_state_check: bool = False
+    patience: float = 0
+    """Seconds that a pass is waited for."""
     say: Callable[[str], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
     did: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -192,7 +195,7 @@ def _source_of(node: Node, home: Environment) -> tuple[Wheelhouse, Recipe]:
     for directory in sorted(node.layout.wheelhouses.glob(f"plimsoll-{home.version}-*")):
         source = wheelhouse.load(directory)
         if known is None or directory.name == known.wheelhouse:
-            extras = known.extras if known else _extras_in_force(node)
+            extras = known.extras if known else tuple(sorted({*_extras_in_force(node)} & {*source.extras}))
             return source, Recipe(source.name, source.digest, extras, node.python)
     raise InstallError(
         f"{home.directory}: is gone, and its wheelhouse is not below {node.layout.wheelhouses}; unpack the one of"
@@ -235,16 +238,20 @@ class _Change:
 def _settle(node: Node, home: Environment, source: Wheelhouse | None, want: Intent) -> Versions:
     """Units, links and ``current`` as the version has them; what an earlier run left undone as well."""
     change, was = _change(node, home, source, want), node.current
-    if change.switch:
-        _ask_about_state(node, home)
-    if not node.check:
-        if change:
+    # As passes hold it: what one writes now, nobody would ask the version that is to come about.
+    state = lock.locked(
+        node.layout.states[0], node.patience, node.warn, who="a pass", left="nothing was switched; run it again"
+    )
+    with state if change.switch and not node.check else nullcontext():
+        if change.switch:
+            _ask_about_state(node, home)
+        if change and not node.check:
             _stage(node, change)
             _put_in_force(node, change)
-        else:
-            # Cheap, and no change of ours: users and directories that somebody took away come back.
-            node.system.make_users()
-            node.system.make_directories()
+    if not change and not node.check:
+        # Cheap, and no change of ours: users and directories that somebody took away come back.
+        node.system.make_users()
+        node.system.make_directories()
     for verb, rest in change.sentences(was):
         node.tell(verb, rest)
     return Versions(version_of(want.current), version_of(want.previous) if want.previous != want.current else "")
@@ -343,27 +350,28 @@ def _put_in_force(node: Node, change: _Change) -> None:
     for thing in change.missing:
         if thing not in users:
             hand.commit(thing.path)
-    node.system.disable([path.name for path in change.stale if placing.is_unit(layout, path)])
-    for path in change.stale:
-        hand.remove(path)
     if _has_previous(change.want):
         hand.commit(layout.previous)
     hand.commit(layout.current)
+    # Not before: the version that has them may be the one in force for a long time yet, if we are killed.
+    node.system.disable([path.name for path in change.stale if placing.is_unit(layout, path)])
+    for path in change.stale:
+        hand.remove(path)
     node.system.reload()
     _unstage(node, change)  # what a killed run had staged for itself
     placing.list_placed(hand, layout, {thing.path for thing in change.things})
-    _prune(node, change.old)
+    _prune(node, change)
     intent.done(hand, layout)
 
 
-def _prune(node: Node, old: Sequence[Environment]) -> None:
+def _prune(node: Node, change: _Change) -> None:
     """Two versions stay, the one in force and the one before, with their wheelhouses."""
-    kept = {home.name for home in environment.all_of(node.layout)} - {home.name for home in old}
-    recipes = [environment.environment(node.layout, name).recipe() for name in kept]
-    houses = {recipe.wheelhouse for recipe in recipes if recipe}
-    for home in old:
-        recipe = home.recipe()
-        if recipe is not None and recipe.wheelhouse not in houses:
-            node.hand.remove(node.layout.wheelhouses / recipe.wheelhouse)
-        node.hand.remove(home.directory)
-        node.hand.remove(home.record)
+    layout = node.layout
+    for old in change.old:
+        node.hand.remove(old.directory)
+        node.hand.remove(old.record)
+    named = [environment.environment(layout, name) for name in (change.want.current, change.want.previous)]
+    kept = [*named, *environment.all_of(layout)]
+    for house in sorted(layout.wheelhouses.glob("*plimsoll-*")):
+        if house.is_dir() and not any(home.may_be_of(house.name) for home in kept):
+            node.hand.remove(house)

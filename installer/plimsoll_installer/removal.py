@@ -9,10 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from plimsoll_installer import placing
+from plimsoll_installer.errors import InstallError
 from plimsoll_installer.layout import Layout
 from plimsoll_installer.node import Node, Versions
 
 _TEXTFILE_DIR = "/var/lib/prometheus/node-exporter"
+# As systemd/sysusers.conf makes them: the node's copy went with an earlier remove.
+USERS = ("plimsoll", "plimsoll-probe", "plimsoll-catalogue")
+GROUPS = ("plimsoll", "plimsoll-ceph", "plimsoll-catalogue")
 
 
 def remove(node: Node, *, state: bool) -> Versions:
@@ -22,23 +26,18 @@ def remove(node: Node, *, state: bool) -> Versions:
     """
     layout = node.layout
     things = [path for path in placing.placed(layout) if os.path.lexists(path) and not _is_foreign(layout, path)]
-    users, groups = _users(layout)
     units = [path for path in things if placing.is_unit(layout, path)]
     if units:
         node.tell("stop", f"{', '.join(unit.name for unit in units)}, which will not start again")
         if not node.check:
             node.system.disable([unit.name for unit in units])
     drop_ins = [found for unit in units if (found := unit.with_name(f"{unit.name}.d")).is_dir()]
-    _take(node, [*_metrics(layout), *drop_ins, *(path for path in things if path != layout.sysusers)])
-    if units and not node.check:
-        node.system.reload()
+    _take(node, [*_metrics(layout), *drop_ins, *(path for path in things if path != layout.installer)])
+    if not node.check:
+        node.system.reload()  # also where a killed run has taken all units, and said nothing
     if state:
         _take(node, [*layout.states, layout.settings])
-        if users:
-            node.tell("take", f"the users {', '.join(users)} away")
-            if not node.check:
-                node.system.forget_users(users, groups)
-    _take(node, [layout.sysusers] if layout.sysusers in things else [])
+        _forget_users(node)
     _take(node, [layout.base])
     return Versions()
 
@@ -55,14 +54,24 @@ def _is_foreign(layout: Layout, path: Path) -> bool:
     return path.is_symlink() and not path.readlink().is_relative_to(layout.base)
 
 
-def _users(layout: Layout) -> tuple[list[str], list[str]]:
-    """The users, and the groups, that sysusers.d makes."""
+def _forget_users(node: Node) -> None:
+    users = node.system.known("passwd", USERS)
+    gone = users if node.check else [user for user in users if _forget(node, "userdel", user)]
+    if gone:
+        node.tell("take", f"the users {', '.join(gone)} away")
+    if not node.check:
+        for group in node.system.known("group", GROUPS):
+            _forget(node, "groupdel", group)
+
+
+def _forget(node: Node, program: str, name: str) -> bool:
+    """Whether it is gone. A process may still run as the user, the group may be another user's."""
     try:
-        lines = [line.split() for line in layout.sysusers.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        return [], []
-    named = [(words[0].rstrip("!"), words[1]) for words in lines if len(words) > 1]
-    return [name for kind, name in named if kind == "u"], [name for kind, name in named if kind in ("u", "g")]
+        node.hand.call([program, name], f"{name} stays")
+    except InstallError as error:
+        node.notes.append(str(error))
+        return False
+    return True
 
 
 def _metrics(layout: Layout) -> list[Path]:

@@ -16,13 +16,6 @@ _ANYWAY = "to go there all the same: --skip-state-check"
 
 def check(hand: Hand, layout: Layout, home: Environment) -> None:
     """Raises ``InstallError`` where the version cannot read a file, or cannot be asked."""
-    if not home.has_state_check():
-        if any(directory.is_dir() and any(directory.iterdir()) for directory in layout.states):
-            raise InstallError(
-                f"{layout.states[0]}: plimsoll {home.version} is older than `plimsoll state check`, so nobody can say"
-                f" whether it reads the state that is there; {_ANYWAY}"
-            )
-        return
     argv = [str(home.command), "state", "check", "-f", "json"]
     if not layout.is_node:
         argv += ["--state-dir", str(layout.states[0])]

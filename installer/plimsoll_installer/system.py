@@ -12,8 +12,8 @@ from plimsoll_installer.errors import InstallError
 from plimsoll_installer.hand import Ended, Hand
 from plimsoll_installer.layout import Layout
 
-# systemd-tmpfiles: some lines could not be applied, for example an ACL on a file system that has none.
-_LINES_SKIPPED = 65
+# systemd-tmpfiles(8): lines that are not valid were ignored. All files of the node are read, so they may be others'.
+_LINES_IGNORED = 65
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,10 @@ class System:
         """Raises ``InstallError``."""
         if not (self.is_node and self.layout.tmpfiles.exists()):
             return
-        ended = self.hand.run(["systemd-tmpfiles", "--create", str(self.layout.tmpfiles)])
-        if ended.status not in (0, _LINES_SKIPPED):
+        # Not by the name of our file: what the site puts before it would not be read (tmpfiles.d(5)).
+        prefixes = [f"--prefix={path}" for path in self.layout.states]
+        ended = self.hand.run(["systemd-tmpfiles", "--create", *prefixes])
+        if ended.status not in (0, _LINES_IGNORED):
             lines = ended.err.strip().splitlines()
             raise InstallError(f"systemd-tmpfiles: {lines[-1] if lines else f'exit status {ended.status}'}")
 
@@ -62,13 +64,9 @@ class System:
             if self.is_up:
                 self.hand.run(["systemctl", "reset-failed", *units])
 
-    def forget_users(self, users: Sequence[str], groups: Sequence[str]) -> None:
-        """Users and groups that are gone already are no error; nor is a group that is another user's."""
-        if self.is_node:
-            for user in users:
-                self.hand.run(["userdel", user])
-            for group in groups:
-                self.hand.run(["groupdel", group])
+    def known(self, database: str, names: Sequence[str]) -> list[str]:
+        """Those that the node has in ``passwd``, or in ``group``."""
+        return [name for name in names if self.is_node and self.hand.run(["getent", database, name]).status == 0]
 
 
 def runner(keep: Callable[[], Sequence[int]]) -> Callable[[Sequence[str]], Ended]:

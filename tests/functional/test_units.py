@@ -8,11 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from plimsoll_installer import removal
+from plimsoll_installer.layout import Layout
 
 from plimsoll_agent import config
 from plimsoll_agent.cli.app import Plimsoll
@@ -341,7 +344,11 @@ class Machine:
         """By the names of this user database, in a mount namespace of its own."""
         swap = 'mount --bind "$1" /etc/passwd && mount --bind "$2" /etc/group && shift 2 && exec "$@"'
         names = (self.root / "etc/passwd", self.root / "etc/group")
-        create = ("systemd-tmpfiles", f"--root={self.root}", "--create", UNITS / "tmpfiles.conf")
+        put = self.root / "etc/tmpfiles.d/plimsoll.conf"
+        put.parent.mkdir(exist_ok=True)
+        shutil.copy(UNITS / "tmpfiles.conf", put)
+        prefixes = [f"--prefix={path}" for path in Layout().states]  # as the installer does
+        create = ("systemd-tmpfiles", f"--root={self.root}", "--create", *prefixes)
         return run("unshare", "--mount", "sh", "-c", swap, "sh", *names, *create)
 
     @property
@@ -391,7 +398,9 @@ def test_sysusers_makes_the_users_and_groups_of_the_units(tmp_path: Path) -> Non
     ran = machine.make_users()
     assert ran.status == 0
     assert "not a valid" not in ran.err
-    assert set(machine.users) == {"root", "nagios", "plimsoll", "plimsoll-probe", "plimsoll-catalogue"}
+    # Which `remove --state` takes away again.
+    assert set(machine.users) == {"root", "nagios", *removal.USERS}
+    assert set(machine.gids) == {"root", "nagios", *removal.GROUPS}
     for name in SERVICES:
         (user,), (group,) = service(name)["User"], service(name)["Group"]
         assert machine.users[user][1] == machine.gids[group], "by hand it has the same group as in its unit"
@@ -417,6 +426,26 @@ def machine() -> Iterator[Machine]:
     assert machine.make_users().status == 0
     yield machine
     shutil.rmtree(root)
+
+
+def test_each_line_of_tmpfiles_conf_is_for_a_directory_that_the_installer_has_made() -> None:
+    lines = [line.split() for line in (UNITS / "tmpfiles.conf").read_text().splitlines()]
+    paths = [Path(words[1]) for words in lines if words and words[0] != "#"]
+    assert len(paths) == 4
+    assert [path for path in paths if not any(path.is_relative_to(state) for state in Layout().states)] == []
+    # By hand it is done in the same way.
+    prefixes = " ".join(f"--prefix={state}" for state in Layout().states)
+    assert f"   # systemd-tmpfiles --create {prefixes}\n" in GUIDE.read_text()
+
+
+@as_root
+def test_the_state_directory_is_roots_where_the_file_of_the_guide_says_so(machine: Machine) -> None:
+    (shown,) = re.findall(r":caption: /etc/tmpfiles\.d/00-plimsoll\.conf\n\n((?: +.*\n)+)", GUIDE.read_text())
+    assert machine.make_directories().status == 0
+    (machine.root / "etc/tmpfiles.d/00-plimsoll.conf").write_text(textwrap.dedent(shown))
+    assert machine.make_directories().status == 0
+    assert [path.stat().st_uid for path in (machine.state, machine.state / "probes.lock")] == [0, 0]
+    assert machine.catalogue.stat().st_uid == machine.users["plimsoll-catalogue"][0]
 
 
 @pytest.fixture

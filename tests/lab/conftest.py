@@ -1,4 +1,4 @@
-"""The lab's fixtures: started when first asked for, once a run; and the order and time of the three groups."""
+"""The lab's fixtures: started when first asked for, once a run; and the order and time of the groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.nagios import Nagios
 from tests.lab.cloud.prometheus import Prometheus
 
-GROUPS = ("shared", "quiet", "hurt")
+GROUPS = ("hosts", "shared", "quiet", "hurt")
 _spent: dict[str, float] = {}
 
 
@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Shared first, since its fixtures are the cheapest; what hurts comes last."""
+    """The cheapest fixtures first; what hurts comes last."""
     for item in items:
         if _group(item) is None:
             raise pytest.UsageError(f"{item.nodeid}: a lab test is one of {', '.join(GROUPS)}")

@@ -20,7 +20,7 @@ from tests.lab.cloud.fleethost import CLOCK_BEHIND_SECONDS, GOOD, HOSTS, REAL
 from tests.lab.cloud.layout import CHECKOUT, Layout
 from tests.lab.cloud.libvirtd import SOCKET_GROUP
 
-pytestmark = pytest.mark.shared
+pytestmark = pytest.mark.hosts
 
 
 @pytest.mark.parametrize("host", GOOD, ids=lambda host: host.name)

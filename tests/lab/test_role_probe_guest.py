@@ -15,7 +15,7 @@ from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.playbook import Playbooks, Played
 
-pytestmark = pytest.mark.shared
+pytestmark = pytest.mark.hosts
 
 HOST = "r2-c3"
 NOTHING, MUCH, RHEL = (f"probe_guest/{name}.yml" for name in ("nothing", "much", "rhel"))

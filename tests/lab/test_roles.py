@@ -21,7 +21,7 @@ from tests.lab.cloud.libvirtd import SOCKET_GROUP
 from tests.lab.playbook import SCENARIOS, Playbooks, Played
 
 # Each scenario is four goes of Ansible, and counts for the first test that asks for it.
-pytestmark = [pytest.mark.shared, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(1200)]
 
 Guests = Callable[..., list[Guest]]
 

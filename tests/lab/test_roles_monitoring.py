@@ -26,7 +26,7 @@ from tests.lab.playbook import Playbooks
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 
 # What comes first of a module makes its hosts ready, and runs two playbooks on them.
-pytestmark = [pytest.mark.shared, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
 
 NODES = ("r1-c2", "r2-c1")
 SERVER = "r2-c3"

@@ -36,7 +36,6 @@ def make_wheelhouse(
     *,
     machine: Machine = HERE,
     units: Mapping[str, bytes] = UNITS,
-    state_check: bool = True,
     other: bytes = b"",
 ) -> Path:
     """Unpacked, as ``tar`` leaves it; ``other`` makes another build of it."""
@@ -44,10 +43,8 @@ def make_wheelhouse(
     house.mkdir(parents=True)
     data = {f"share/plimsoll/systemd/{name}": content for name, content in units.items()}
     data |= {"share/man/man1/plimsoll.1": b".TH PLIMSOLL\n"}
-    points = "[console_scripts]\nplimsoll = x:main\n[plimsoll.commands]\nplan = x:Plan\n"
-    points += "state_check = x:StateCheck\n" if state_check else ""
     info = f"plimsoll_agent-{version}.dist-info"
-    files = {f"{info}/entry_points.txt": points.encode(), "plimsoll_agent/__init__.py": version.encode()}
+    files = {f"{info}/METADATA": b"Name: plimsoll-agent\n", "plimsoll_agent/__init__.py": version.encode()}
     files |= {f"plimsoll_agent-{version}.data/data/{name}": content for name, content in data.items()}
     _zip(house / f"plimsoll_agent-{version}-py3-none-any.whl", files)
     _zip(house / "cliff-1-py3-none-any.whl", {"cliff/__init__.py": other or b"cliff"})

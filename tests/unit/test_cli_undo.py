@@ -6,6 +6,8 @@ import argparse
 import io
 import json
 import re
+import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -212,11 +214,24 @@ def test_a_dry_run_says_the_same_and_changes_nothing(shell: Shell) -> None:
     assert [line.rpartition("; done")[0] for line in shell.out.splitlines()[:4]] == dry[:4]
 
 
-def test_a_second_one_at_once_does_nothing(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_one_at_once_does_nothing(
+    shell: Shell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "PATIENCE", 0.0)
     with shell.node.state.locked():
         assert shell.undo("--yes") == 1
     assert shell.in_force == [NEW] * 4
     assert "another pass is under way" in caplog.text
+
+
+def test_a_pass_that_is_under_way_is_waited_for(shell: Shell) -> None:
+    passing = shell.node.state.locked()
+    passing.__enter__()
+    done = threading.Timer(0.3, passing.__exit__, (None, None, None))
+    done.start()
+    assert shell.undo("--yes") == 0
+    done.join()
+    assert shell.in_force == [OLD] * 4
 
 
 def test_a_dry_run_waits_for_no_pass_and_keeps_none_waiting(shell: Shell) -> None:
@@ -234,10 +249,29 @@ def test_a_moment_that_is_none_or_is_to_come_is_64(
     assert "--since" in caplog.text
 
 
-def test_where_nothing_is_recorded_there_is_nothing_to_undo(shell: Shell) -> None:
-    shell.node.state.record.unlink()
+def test_on_a_node_without_a_pass_there_is_nothing_to_undo(shell: Shell) -> None:
+    shutil.rmtree(shell.node.state.directory)
+    assert shell.undo("--dry-run") == 0
     assert shell.undo("--yes") == 0
     assert shell.out.startswith("Nothing was changed since")
+
+
+def test_a_record_that_was_moved_away_is_not_nothing_to_undo(shell: Shell) -> None:
+    shell.node.state.record.unlink()
+    assert shell.undo("--yes") == 3
+    assert shell.out.splitlines() == golden(WORDS)["record moved away"]
+    assert shell.undo("--yes", "-f", "json") == 3
+    assert json.loads(shell.out)["unrecorded"] == 4
+
+
+def test_where_the_start_of_the_node_is_not_known_no_change_counts_as_made_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_BOOTED", "a line that the kernel does not write ")
+    shell = Shell(tmp_path)
+    assert shell.undo("--yes") == 1
+    assert shell.out.count("attached anew") == 4
+    assert shell.in_force == [NEW] * 4
 
 
 def test_json_has_nobody_to_ask(shell: Shell) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from plimsoll_installer import node, wheelhouse
+from plimsoll_installer import lock, node, wheelhouse
 from plimsoll_installer.errors import InstallError
-from plimsoll_installer.hand import Ended
+from plimsoll_installer.hand import Ended, Hand, beside
 
 from .installing import HERE, SITE, UNITS, Host, make_wheelhouse, sum_up
 
@@ -129,11 +131,35 @@ def test_an_upgrade_keeps_the_version_before_and_two_in_all(host: Host, houses: 
     ]
 
 
-def test_a_wheelhouse_that_was_brought_ahead_of_its_day_stays(host: Host, houses: Path) -> None:
+def test_wheelhouses_of_versions_that_never_ran_do_not_pile_up(host: Host, houses: Path) -> None:
     host.install(make_wheelhouse(houses, "1.0"))
-    ahead = make_wheelhouse(host.layout.wheelhouses, "1.2")
-    host.install(make_wheelhouse(houses, "1.1"))
-    assert ahead.is_dir()
+    host.programs.broken = {"venv": Ended(1, "", "no")}
+    with pytest.raises(InstallError):
+        host.install(make_wheelhouse(houses, "1.1"))
+    assert (host.layout.wheelhouses / f"plimsoll-1.1-{HERE}").is_dir()
+    beside(host.layout.wheelhouses / f"plimsoll-0.9-{HERE}").mkdir()  # of a run that was killed
+    host.programs.broken = {}
+    host.install(make_wheelhouse(houses, "1.2"))
+    assert sorted(path.name for path in host.layout.wheelhouses.iterdir()) == [
+        f"plimsoll-1.0-{HERE}",
+        f"plimsoll-1.2-{HERE}",
+    ]
+
+
+def test_the_wheelhouse_of_the_version_before_stays_though_its_environment_is_gone(host: Host, houses: Path) -> None:
+    house = make_wheelhouse(houses, "1.1")
+    host.install(make_wheelhouse(houses, "1.0"))
+    host.install(house)
+    _lose(host, "1.0")
+    host.install(house, "report")
+    assert host.rollback()[0].current == "1.0"
+    assert host.in_force() == "1.0"
+
+
+def _lose(host: Host, version: str) -> None:
+    """Its environment, and how it was made."""
+    host.hand.remove(host.layout.versions / version)
+    host.hand.remove(host.layout.versions / f"{version}.json")
 
 
 def test_a_unit_that_the_new_version_does_not_have_is_stopped_and_taken_away(host: Host, houses: Path) -> None:
@@ -229,6 +255,19 @@ def test_rollback_makes_a_lost_environment_again_with_its_extras(host: Host, hou
     assert (host.layout.current / SITE / "matplotlib/__init__.py").exists()
 
 
+def test_rollback_to_a_version_that_does_not_know_an_extra_goes_without_it(host: Host, houses: Path) -> None:
+    older = make_wheelhouse(houses, "1.0")
+    described = json.loads((older / "wheelhouse.json").read_text())
+    del described["wheels"]["report"]
+    (older / "wheelhouse.json").write_text(json.dumps(described))
+    sum_up(older)
+    host.install(older)
+    host.install(make_wheelhouse(houses, "1.1"), "report")
+    _lose(host, "1.0")
+    assert host.rollback()[0].current == "1.0"
+    assert host.in_force() == "1.0"
+
+
 def test_rollback_makes_an_environment_that_no_longer_runs_again(host: Host, houses: Path) -> None:
     host.install(make_wheelhouse(houses, "1.0"))
     host.install(make_wheelhouse(houses, "1.1"))
@@ -307,15 +346,45 @@ def test_a_check_that_fails_for_another_reason_holds_it_too(host: Host, houses: 
     assert not host.layout.current.is_symlink()
 
 
-def test_a_version_from_before_the_check_goes_where_no_state_is(host: Host, houses: Path) -> None:
-    house = make_wheelhouse(houses, "0.1", state_check=False)
+def test_no_pass_writes_state_between_the_question_and_the_end_of_the_switch(host: Host, houses: Path) -> None:
     state = host.layout.states[0]
     state.mkdir(parents=True)
-    (state / "memory.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InstallError, match="is older than `plimsoll state check`"):
-        host.install(house)
-    (state / "memory.json").unlink()
-    assert host.install(house)[0].current == "0.1"
+    held = {}
+
+    def run(argv: Sequence[str]) -> Ended:
+        if argv[1:] in (["state", "check", *argv[3:]], ["daemon-reload"]):
+            held[argv[1]] = not _can_be_held(state)
+        return host.programs(argv)
+
+    host.hand = Hand(run, False)
+    host.install(make_wheelhouse(houses, "1.0"))
+    assert held == {"state": True, "daemon-reload": True}
+    assert _can_be_held(state)
+
+
+def _can_be_held(directory: Path) -> bool:
+    """As a pass asks."""
+    pass_ = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(pass_, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(pass_)
+    return True
+
+
+def test_a_pass_that_is_not_waited_for_leaves_its_version_in_force(host: Host, houses: Path) -> None:
+    first = make_wheelhouse(houses, "1.0")
+    host.install(first)
+    state = host.layout.states[0]
+    state.mkdir(parents=True)
+    with lock.locked(state, 0, print):
+        with pytest.raises(InstallError, match="/var/lib/plimsoll: a pass is under way here; nothing was switched"):
+            host.install(make_wheelhouse(houses, "1.1"))
+        assert host.in_force() == "1.0"
+        assert host.install(first)[1].did == []
+        assert host.install(houses / f"plimsoll-1.1-{HERE}", check=True)[0].current == "1.1"
 
 
 # --- what is refused, and leaves the node as it was ---
@@ -429,7 +498,7 @@ def test_a_full_disk_met_by_pip_is_called_a_full_disk(host: Host, houses: Path) 
 def test_too_little_space_is_said_before_anything_is_made(
     host: Host, houses: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plimsoll_installer.room.free_bytes", lambda _: 3000)
+    monkeypatch.setattr("plimsoll_installer.room.free_bytes", lambda _: 1000)
     with pytest.raises(InstallError, match="and 0 MiB are free"):
         host.install(make_wheelhouse(houses, "1.0"))
     assert host.programs.ran == []

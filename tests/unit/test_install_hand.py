@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from plimsoll_installer import __main__ as entry
-from plimsoll_installer import cli, lock, machine, room
+from plimsoll_installer import cli, lock, machine, node, room
 from plimsoll_installer.errors import InstallError
 from plimsoll_installer.hand import Ended, Hand, beside
 from plimsoll_installer.layout import Layout
@@ -112,23 +112,35 @@ def test_below_another_root_no_program_of_the_system_is_run(tmp_path: Path) -> N
     system.make_directories()
     system.relabel(tmp_path)
     system.disable(["plimsoll-enforce.timer"])
-    system.forget_users(["plimsoll"], ["plimsoll"])
     system.reload()
+    assert system.known("passwd", ["root"]) == []
     assert programs.ran == []
 
 
-def test_a_file_system_without_access_lists_does_not_stop_an_install(tmp_path: Path) -> None:
+def test_a_line_of_others_that_is_none_does_not_stop_an_install_and_a_directory_that_cannot_be_made_does(
+    tmp_path: Path,
+) -> None:
     layout = Layout(tmp_path)
     layout.tmpfiles.parent.mkdir(parents=True)
     layout.tmpfiles.write_text("", encoding="utf-8")
 
     def made(status: int) -> System:
-        hand = Hand(lambda _: Ended(status, "", "Setting access ACL failed\n"), False)
+        hand = Hand(lambda _: Ended(status, "", "fchmod() failed: Read-only file system\n"), False)
         return System(hand, layout, is_up=True, is_node=True, is_labelled=False)
 
     made(65).make_directories()
-    with pytest.raises(InstallError, match="systemd-tmpfiles: Setting access ACL failed"):
-        made(1).make_directories()
+    for status in (1, 73):
+        with pytest.raises(InstallError, match=r"systemd-tmpfiles: fchmod\(\) failed: Read-only file system"):
+            made(status).make_directories()
+
+
+def test_a_file_of_the_site_that_comes_before_ours_is_read_as_well(tmp_path: Path) -> None:
+    programs, layout = Programs(), Layout(tmp_path)
+    layout.tmpfiles.parent.mkdir(parents=True)
+    layout.tmpfiles.write_text("", encoding="utf-8")
+    System(Hand(programs, False), layout, is_up=True, is_node=True, is_labelled=False).make_directories()
+    (argv,) = programs.ran
+    assert argv == ["systemd-tmpfiles", "--create", *(f"--prefix={path}" for path in layout.states)]
 
 
 def test_where_selinux_holds_the_node_programs_get_their_label(tmp_path: Path) -> None:
@@ -186,6 +198,34 @@ def test_a_directory_that_was_removed_as_we_took_it_is_not_the_one_that_is_held(
     with lock.locked(base, 30, print):
         assert os.path.samestat(os.fstat(lock.held()[0]), base.stat())
     assert len(taken) == 2
+
+
+def test_who_makes_the_directory_holds_it_also_when_a_removal_took_it_as_we_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, take, taken = tmp_path / "plimsoll", lock._takes, []
+
+    def takes(opened: int) -> bool:
+        if not taken:
+            base.rmdir()
+        taken.append(opened)
+        return take(opened)
+
+    monkeypatch.setattr(lock, "_takes", takes)
+    with lock.locked(base, 30, print, make=Path.mkdir):
+        assert os.path.samestat(os.fstat(lock.held()[0]), base.stat())
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize(("words", "held"), [([], 1), (["--check"], 0)])
+def test_an_install_holds_a_node_that_has_nothing_yet_and_a_check_makes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], held: int
+) -> None:
+    house, root, locks = make_wheelhouse(tmp_path, "1.0"), tmp_path / "node", []
+    monkeypatch.setattr(node, "install", lambda *_: locks.extend(lock.held()) or node.Versions())
+    assert cli.main(["install", "--root", str(root), "--wheelhouse", str(house), *words]) == 0
+    assert len(locks) == held
+    assert root.exists() == bool(held)
 
 
 def test_the_lock_is_handed_to_programs_and_taken_back(tmp_path: Path) -> None:

@@ -184,6 +184,45 @@ def test_systemd_reads_the_units_again_when_the_run_that_put_them_was_killed_bef
         assert ["systemctl", "daemon-reload"] in host.programs.ran, f"killed after step {left}"
 
 
+def test_a_timer_is_not_stopped_while_the_version_that_has_it_is_in_force(
+    host: Host, houses: dict[str, Path], memory: Path
+) -> None:
+    host.install(houses["1.1"])
+    saved = host.save(memory / "before")
+    Mortal.live()
+    host.install(houses["1.2"])
+    made, steps = Mortal.made, Mortal.done
+    for left in range(made, steps):
+        host.restore(saved)
+        host.programs.ran.clear()
+        Mortal.live(left)
+        with pytest.raises(Killed):
+            host.install(houses["1.2"])
+        stopped = any("disable" in argv for argv in host.programs.ran)
+        is_there = (host.layout.units / "plimsoll-old.timer").exists()
+        assert host.in_force() == "1.2" or (is_there and not stopped), f"killed after step {left}"
+
+
+def test_a_removal_that_was_killed_leaves_what_to_repeat_it_with_and_systemd_hears_of_it(
+    host: Host, houses: dict[str, Path], memory: Path
+) -> None:
+    host.install(houses["1.0"])
+    saved = host.save(memory / "before")
+    Mortal.live()
+    host.remove()
+    for left in range(Mortal.done):
+        host.restore(saved)
+        Mortal.live(left)
+        with pytest.raises(Killed):
+            host.remove()
+        outside = [path for path, told in host.all_there().items() if " " in told and not path.startswith("opt/")]
+        assert host.layout.installer.exists() or not outside, f"killed after step {left}"
+        host.programs.ran.clear()
+        Mortal.live()
+        host.remove()
+        assert ["systemctl", "daemon-reload"] in host.programs.ran, f"killed after step {left}"
+
+
 def test_rollback_after_a_killed_upgrade_comes_back_to_what_was_in_force(
     host: Host, houses: dict[str, Path], memory: Path
 ) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from plimsoll_installer.errors import InstallError
-from plimsoll_installer.hand import Ended
+from plimsoll_installer.hand import Ended, Hand
 
 from .installing import UNITS, Host, make_wheelhouse
 
@@ -79,10 +79,33 @@ def test_users_go_with_the_state_and_not_without(host: Host) -> None:
 def test_users_and_their_groups_go_after_the_files_that_are_theirs(host: Host) -> None:
     host.remove(state=True)
     assert [argv for argv in host.programs.ran if argv[0] in ("userdel", "groupdel")] == [
-        ["userdel", "plimsoll"],
-        ["groupdel", "plimsoll-ceph"],
-        ["groupdel", "plimsoll"],
+        *(["userdel", name] for name in ("plimsoll", "plimsoll-probe", "plimsoll-catalogue")),
+        *(["groupdel", name] for name in ("plimsoll", "plimsoll-ceph", "plimsoll-catalogue")),
     ]
+
+
+def test_users_go_with_the_state_though_everything_else_went_before(host: Host) -> None:
+    host.remove()
+    _, would = host.remove(state=True, check=True)
+    _, did = host.remove(state=True)
+    assert did.did[-1] == "took the users plimsoll, plimsoll-probe, plimsoll-catalogue away"
+    assert [each.replace("would take", "took") for each in would.did] == did.did
+
+
+def test_a_user_that_stays_is_noted_and_not_said_to_be_gone(host: Host) -> None:
+    busy = Ended(8, "", "userdel: user plimsoll-probe is currently used by process 4242\n")
+    programs = host.programs
+    host.hand = Hand(lambda argv: busy if argv == ["userdel", "plimsoll-probe"] else programs(argv), False)
+    _, node = host.remove(state=True)
+    assert "took the users plimsoll, plimsoll-catalogue away" in node.did
+    assert node.notes == ["plimsoll-probe stays: userdel: user plimsoll-probe is currently used by process 4242"]
+
+
+def test_users_that_are_not_there_are_not_spoken_of(host: Host) -> None:
+    host.programs.broken = {"getent": Ended(2, "", "")}
+    _, node = host.remove(state=True)
+    assert not any("the users" in sentence for sentence in node.did)
+    assert node.notes == []
 
 
 def test_metrics_go_from_the_directory_that_the_settings_name(host: Host) -> None:

@@ -9,10 +9,11 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from plimsoll_agent import catalogue, passfile, refreshdir
+from plimsoll_agent import catalogue, files, passfile, refreshdir
 from plimsoll_agent.refreshdir import Notes, RefreshDir
 from plimsoll_agent.state import FILES, MEMORY, RECORD, Approval, State
 from plimsoll_agent.statecheck import CheckedFile, Condition, check
@@ -201,7 +202,9 @@ def test_the_notes_of_the_refresher_are_its_own_and_need_not_be_readable(used: P
     assert (file.condition, file.bad) == (Condition.UNREADABLE, False)
 
 
-def test_looking_changes_nothing_not_even_what_a_killed_writer_left(used: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def killed(used: Path, tmp_path: Path) -> Path:
+    """The record as a writer left it that was killed: with a journal that takes back what it had not committed."""
     record = used / "state/record.sqlite"
     with closing(sqlite3.connect(record, isolation_level=None)) as writer:
         writer.executescript("PRAGMA cache_size = 1; BEGIN; PRAGMA user_version = 77; CREATE TABLE x (y)")
@@ -212,10 +215,45 @@ def test_looking_changes_nothing_not_even_what_a_killed_writer_left(used: Path, 
         shutil.move(tmp_path / f"killed{ending}", f"{record}{ending}")
     journal = (used / "state/record.sqlite-journal").read_bytes()
     assert journal[:8] == bytes.fromhex("d9d505f920a163d7"), "it must be a hot one, else this tests nothing"
+    return record
+
+
+def test_looking_changes_nothing_not_even_what_a_killed_writer_left(used: Path, killed: Path) -> None:
     before = everything_in(used)
     file = found(used)["record.sqlite"]
     assert (file.condition, file.version) == (Condition.OK, RECORD.version), "what was not committed does not count"
     assert everything_in(used) == before
+
+
+def test_a_pass_that_mends_what_a_killed_one_left_meanwhile_hides_no_file(
+    used: Path, killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def after_a_pass(*paths: str, copy: Callable[..., object] = shutil.copyfile) -> object:
+        set_version(killed, 99)
+        return copy(*paths)
+
+    monkeypatch.setattr(shutil, "copyfile", after_a_pass)
+    file = found(used)["record.sqlite"]
+    assert (file.condition, file.version) == (Condition.NEWER, 99)
+
+
+@pytest.mark.parametrize(("name", "most"), [("catalogue.json", 2**24), ("refresh.json", 2**16)])
+def test_of_what_another_user_writes_no_more_is_read_than_plimsoll_reads(
+    used: Path, name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read = path_of(used, name), list[int]()
+    content = path.read_bytes()
+
+    def counted(*asked: Any, read_whole: Callable[..., bytes] = files.read_whole) -> bytes:
+        found = read_whole(*asked)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(files, "read_whole", counted)
+    for size, condition in ((most, Condition.OK), (most + 1000, Condition.CORRUPT)):
+        path.write_bytes(content.ljust(size))
+        assert found(used)[name].condition is condition
+    assert max(read) == most + 1
 
 
 def test_what_an_error_quotes_of_a_hostile_file_is_fit_to_be_shown(used: Path) -> None:

@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent import history, rulesfile
+from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.decide import Situation
 from plimsoll_agent.direction import Direction, direction
-from plimsoll_agent.entries import RecordedChange, Verdict
+from plimsoll_agent.entries import Happening, RecordedChange, Verdict
 from plimsoll_agent.errors import Vanished
 from plimsoll_agent.history import Selection
 from plimsoll_agent.hypervisor import Movement
-from plimsoll_agent.ledger import Ledger
+from plimsoll_agent.ledger import Ledger, hold_event
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Scope
 from plimsoll_agent.reason import Code, Reason, because
@@ -31,7 +32,7 @@ from plimsoll_agent.undo import Agreed, Past, Undone, UndoReport, Wish, pasts, r
 from plimsoll_agent.undo_words import undone_line
 from plimsoll_agent.write import Bounds
 from tests.fakes import FakeGuest, hangs
-from tests.unit.node import Node, a_volume, codes, guest, set_by_hand, uuid_of
+from tests.unit.node import FSID, Node, a_volume, codes, guest, set_by_hand, uuid_of
 from tests.unit.values import NOON, a_disk, a_guest, examples, possible_limits
 
 UNLIMITED = Limits()
@@ -92,69 +93,90 @@ def only(found: list[Past]) -> Past:
 
 def test_the_first_change_from_the_moment_on_tells_what_was_before_and_the_last_what_plimsoll_put() -> None:
     rows = [a_row(1, UNLIMITED, OLD), a_row(2, OLD, NEW), a_row(3, NEW, NEWER)]
-    past = only(pasts(rows, minute(2), LONG_AGO))
+    past = only(pasts(rows, minute(2), LONG_AGO, {}))
     assert (past.before, past.after) == (OLD, NEWER)
 
 
 @pytest.mark.parametrize("result", [Verdict.REFUSED, Verdict.NOT_SENT, Verdict.DID_NOT_TAKE, Verdict.GONE])
 def test_what_did_not_take_changed_nothing(result: Verdict) -> None:
     rows = [a_row(1, UNLIMITED, OLD), a_row(2, OLD, NEWER, result=result), a_row(3, OLD, NEW)]
-    past = only(pasts(rows, minute(2), LONG_AGO))
+    past = only(pasts(rows, minute(2), LONG_AGO, {}))
     assert (past.before, past.after) == (OLD, NEW)
-    assert pasts(rows[:2], minute(2), LONG_AGO) == []
+    assert pasts(rows[:2], minute(2), LONG_AGO, {}) == []
 
 
 def test_what_took_as_was_found_later_counts_like_what_was_seen_to_take() -> None:
-    past = only(pasts([a_row(1, UNLIMITED, OLD, result=Verdict.TOOK)], NOON, LONG_AGO))
+    past = only(pasts([a_row(1, UNLIMITED, OLD, result=Verdict.TOOK)], NOON, LONG_AGO, {}))
     assert (past.before, past.after) == (UNLIMITED, OLD)
 
 
 @pytest.mark.parametrize("result", [None, Verdict.UNANSWERED])
 def test_a_disk_of_which_nobody_knows_whether_it_was_changed_is_not_passed_over(result: Verdict | None) -> None:
-    past = only(pasts([a_row(1, UNLIMITED, OLD, result=result)], NOON, LONG_AGO))
+    past = only(pasts([a_row(1, UNLIMITED, OLD, result=result)], NOON, LONG_AGO, {}))
     assert (past.before, past.after) == (None, None)
 
 
 def test_a_change_of_the_very_moment_is_undone_and_one_before_it_is_not() -> None:
-    assert pasts([a_row(1, UNLIMITED, OLD)], minute(1), LONG_AGO)
-    assert pasts([a_row(1, UNLIMITED, OLD)], minute(1) + timedelta(microseconds=1), LONG_AGO) == []
+    assert pasts([a_row(1, UNLIMITED, OLD)], minute(1), LONG_AGO, {})
+    assert pasts([a_row(1, UNLIMITED, OLD)], minute(1) + timedelta(microseconds=1), LONG_AGO, {}) == []
 
 
 def test_limits_that_plimsoll_had_put_are_its_own_and_others_are_not() -> None:
     rows = [a_row(1, UNLIMITED, OLD), a_row(2, OLD, NEW), a_row(3, OTHERS, NEW)]
-    assert only(pasts(rows, minute(2), LONG_AGO)).theirs is False
-    assert only(pasts(rows, minute(1), LONG_AGO)).theirs is True, "before the first change plimsoll had none there"
-    assert only(pasts(rows, minute(3), LONG_AGO)).theirs is True, "somebody else had changed it in between"
+    assert only(pasts(rows, minute(2), LONG_AGO, {})).theirs is False
+    assert only(pasts(rows, minute(1), LONG_AGO, {})).theirs is True, (
+        "before the first change plimsoll had none there"
+    )
+    assert only(pasts(rows, minute(3), LONG_AGO, {})).theirs is True, "somebody else had changed it in between"
 
 
 def test_what_a_hold_had_replaced_is_whose_it_was_before_it() -> None:
     hold, ended = because(Code.HOLD), because(Code.HOLD_ENDED)
     theirs = [a_row(1, OTHERS, NEW, code=hold), a_row(2, NEW, OTHERS, code=ended), a_row(3, OTHERS, OLD)]
-    assert only(pasts(theirs, minute(3), LONG_AGO)).theirs is True
-    assert only(pasts(theirs, minute(2), LONG_AGO)).theirs is False, "the hold's limits were plimsoll's"
+    assert only(pasts(theirs, minute(3), LONG_AGO, {})).theirs is True
+    assert only(pasts(theirs, minute(2), LONG_AGO, {})).theirs is True, "what the hold had put does not come back"
     ours = [
         a_row(0, UNLIMITED, OLD),
         a_row(1, OLD, NEW, code=hold),
         a_row(2, NEW, OLD, code=ended),
         a_row(3, OLD, NEW),
     ]
-    assert only(pasts(ours, minute(3), LONG_AGO)).theirs is False
+    assert only(pasts(ours, minute(3), LONG_AGO, {})).theirs is False
+
+
+def test_of_a_moment_in_a_hold_what_was_before_the_hold_counts() -> None:
+    hold = because(Code.HOLD)
+    held = [a_row(1, UNLIMITED, OLD), a_row(2, OLD, NEW, code=hold), a_row(3, NEW, NEWER, code=hold)]
+    rows = [*held, a_row(4, NEWER, OLD, code=because(Code.HOLD_ENDED)), a_row(5, OLD, UNLIMITED)]
+    over_at_3 = {held[0].disk.key: minute(3)}
+    for since, over in ((3, {}), (4, {}), (4, over_at_3)):
+        past = only(pasts(rows, minute(since), LONG_AGO, over))
+        assert (past.before, past.after, past.theirs) == (OLD, UNLIMITED, False)
+    assert only(pasts([*held, a_row(4, OTHERS, OLD)], minute(4), LONG_AGO, {})).before == OTHERS, (
+        "another's, not the hold's"
+    )
+    kept = pasts([*held, a_row(4, NEWER, UNLIMITED)], minute(4), LONG_AGO, over_at_3)
+    assert only(kept).before == NEWER, "the hold was over, and the sources wanted the same"
+    other = pasts([*held, a_row(4, NEWER, UNLIMITED)], minute(4), LONG_AGO, {held[0].disk.key: minute(2)})
+    assert only(other).before == NEW, "that of the hold before it had stayed"
+    anew = [a_row(4, OTHERS, NEW, code=hold, run="4"), a_row(5, NEW, OTHERS, run="4")]
+    assert only(pasts([*held, *anew], minute(5), LONG_AGO, {})).before == OTHERS, "attached anew with another limit"
 
 
 def test_what_was_put_back_for_somebody_else_is_theirs_for_the_next_undo_too() -> None:
     undone = because(Code.UNDONE, since="2026-11-20T12:00:00+00:00", theirs=True)
     rows = [a_row(1, OTHERS, OLD), a_row(2, OLD, OTHERS, code=undone), a_row(3, OTHERS, NEW)]
-    assert only(pasts(rows, minute(3), LONG_AGO)).theirs is True
+    assert only(pasts(rows, minute(3), LONG_AGO, {})).theirs is True
     ours = [*rows[:1], a_row(2, OLD, UNLIMITED, code=because(Code.UNDONE)), a_row(3, UNLIMITED, NEW)]
-    assert only(pasts(ours, minute(3), LONG_AGO)).theirs is False
+    assert only(pasts(ours, minute(3), LONG_AGO, {})).theirs is False
 
 
 def test_changes_on_two_attachments_or_from_before_the_node_was_started_are_of_no_one_attachment() -> None:
     one = [a_row(1, UNLIMITED, OLD), a_row(2, OLD, NEW)]
-    assert only(pasts(one, NOON, LONG_AGO)).attachment == one[0].attachment
-    assert only(pasts([one[0], a_row(2, OLD, NEW, run="4")], NOON, LONG_AGO)).attachment is None
-    assert only(pasts(one, NOON, booted=minute(2))).attachment is None
-    assert only(pasts(one, NOON, booted=minute(9))).attachment is None, "counted anew, the same number is another's"
+    assert only(pasts(one, NOON, LONG_AGO, {})).attachment == one[0].attachment
+    assert only(pasts([one[0], a_row(2, OLD, NEW, run="4")], NOON, LONG_AGO, {})).attachment is None
+    assert only(pasts(one, NOON, minute(2), {})).attachment is None
+    assert only(pasts(one, NOON, minute(9), {})).attachment is None, "counted anew, the same number is another's"
 
 
 @settings(examples, max_examples=200)
@@ -180,7 +202,7 @@ def test_after_any_changes_of_plimsoll_alone_each_disk_goes_back_to_what_it_had_
         if id_ <= cut:
             at_the_moment = dict(now)
             put |= set() if result is Verdict.REFUSED else {number}
-    found = {past.disk.guest_uuid: past for past in pasts(rows, minute(cut + 1), LONG_AGO)}
+    found = {past.disk.guest_uuid: past for past in pasts(rows, minute(cut + 1), LONG_AGO, {})}
     for number in now:
         past = found.get(uuid_of(number))
         after = now[number] if past is None else past.before
@@ -460,10 +482,47 @@ def test_a_held_disk_keeps_what_it_is_held_at(scene: Scene, limits: Limits | Non
     assert limits_of(scene.node) == [NEW, OLD]
 
 
+def test_of_a_moment_in_a_hold_that_took_the_place_of_another_what_was_before_both_counts(scene: Scene) -> None:
+    node, record = scene.node, Record(scene.node.state.record)
+    node.hold(1, "vda", NEWER)
+    node.run()
+    (hold,) = node.holds.values()
+    again = [hold_event(hold, what, node.now, "ann") for what in (Happening.HOLD_ENDED, Happening.HOLD_ADDED)]
+    record.note(again)
+    moment = node.now + timedelta(seconds=1)
+    node.rules = rules(OLD)
+    node.now += timedelta(hours=3)
+    node.run()
+    assert node.disk(1).in_force == OLD
+    scene.person.undo(moment)
+    assert node.disk(1).in_force == NEW
+
+
 def test_a_disk_that_a_rule_takes_out_of_plimsolls_hands_is_not_written_to(scene: Scene) -> None:
     scene.node.rules = rules(NEW, "rules: [{name: theirs, match: {pool: vms}, manage: false}]\n")
     assert results(scene.person.undo(scene.moment))["1 vda"] == ("left-alone", "rule-unmanages")
     assert limits_of(scene.node) == [NEW, OLD]
+
+
+@pytest.mark.parametrize(
+    "first", ["manage: false", "override: true, limits: unlimited}, {name: theirs, match: {pool: vms}, manage: false"]
+)
+def test_a_disk_of_which_nobody_knows_whether_a_rule_takes_it_out_of_plimsolls_hands_is_not_written_to(
+    scene: Scene, first: str
+) -> None:
+    scene.node.ceph.known = Clusters(())
+    far = f"match: {{pool: vms, cluster: {FSID}}}"
+    scene.node.rules = rules(NEW, f"rules: [{{name: far, {far}, {first}}}]\n")
+    assert results(scene.person.undo(scene.moment))["1 vda"] == ("not-known", "cluster-not-known")
+    assert limits_of(scene.node) == [NEW, OLD]
+
+
+def test_what_is_wanted_of_a_disk_need_not_be_known_to_undo_it(scene: Scene) -> None:
+    scene.node.ceph.known = Clusters(())
+    ours = f"{{name: ours, match: {{cluster: {FSID}}}, override: true, limits: unlimited}}"
+    scene.node.rules = rules(NEW, f"rules: [{ours}, {{name: theirs, match: {{pool: others}}, manage: false}}]\n")
+    assert scene.person.undo(scene.moment).exit_status == 0
+    assert limits_of(scene.node) == [OLD, OLD]
 
 
 def test_nothing_is_loosened_while_the_cluster_is_not_well_and_tightened_it_is(tmp_path: Path) -> None:
@@ -606,6 +665,24 @@ def test_that_the_record_was_begun_anew_since_is_said_since_earlier_changes_are_
     assert scene.person.undo(later).notes == (), "from then on all is in it"
 
 
+def test_limits_of_which_a_record_that_was_moved_away_would_tell_are_counted(scene: Scene) -> None:
+    scene.node.state.record.unlink()
+    report = scene.person.undo(scene.moment)
+    assert (report.undone, report.unrecorded, report.exit_status) == ((), 2, 3)
+    scene.node.rules = rules(NEW, "rules: [{name: own, match: {pool: vms}, override: true, limits: unlimited}]\n")
+    scene.node.run()  # begins another
+    report = scene.person.undo(scene.moment)
+    assert (results(report), report.unrecorded, report.exit_status) == ({"1 vda": ("changed", "undone")}, 1, 3)
+    assert scene.person.undo(scene.node.now + timedelta(minutes=1)).exit_status == 0, "from then on all is in it"
+
+
+def test_where_plimsoll_put_nothing_a_missing_record_is_no_loss(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1), guest(2, a_volume(2, OTHERS)), rules=rules(None))
+    node.run()
+    report = Person(node).undo(node.now)
+    assert (node.state.record.exists(), report.unrecorded, report.exit_status) == (False, 0, 0)
+
+
 def test_a_damaged_record_is_an_error_and_not_nothing_to_do(scene: Scene) -> None:
     scene.node.state.record.write_bytes(b"damaged" * 999)
     with pytest.raises(CorruptRecord):
@@ -688,6 +765,7 @@ def test_after_any_passes_limits_and_whose_they_are_go_back_to_any_moment_and_fo
         for step in walk[:cut]:
             take_a_step(node, step)
         moment, at_the_moment = node.now + timedelta(seconds=1), standing(node)
+        held = {key for key, remembered in node.memory.items() if remembered.returns is not None}
         for step in walk[cut:]:
             take_a_step(node, step)
         node.now += timedelta(hours=1)
@@ -698,6 +776,9 @@ def test_after_any_passes_limits_and_whose_they_are_go_back_to_any_moment_and_fo
         for since, meant in ((moment, at_the_moment), (node.now + timedelta(minutes=1), at_the_end)):
             report = person.undo(since)
             assert report.exit_status == 0
+            # A disk that the sources want as it was held was not changed.
+            for key in held - {one.disk.key for one in report.undone}:
+                meant[key] = at_the_end[key]
             # One that had come to the same again is not written to, and stays whose it is.
             right = {one.disk.key for one in report.undone if one.result.kind is Kind.RIGHT}
             now = standing(node)
@@ -711,11 +792,18 @@ def test_after_any_passes_limits_and_whose_they_are_go_back_to_any_moment_and_fo
 
 
 def standing(node: Node) -> dict[str, tuple[Limits, bool]]:
-    """What is in force, and whether plimsoll takes it for its own, by disk."""
+    """What is in force, and whether plimsoll takes it for its own, by disk.
+
+    Of a disk that is held it is what was before the hold: an exception that has ended since does not come back.
+    """
     found = {}
     for number in (1, 2):
         for target in node.hypervisor.by_uuid[uuid_of(number)].disks:
             disk = node.seen(number, target)
             assert isinstance(disk.in_force, Limits)
-            found[disk.key] = (disk.in_force, node.memory[disk.key].put == disk.in_force)
+            remembered = node.memory[disk.key]
+            if remembered.returns is not None:
+                found[disk.key] = (remembered.returns, not remembered.theirs)
+            else:
+                found[disk.key] = (disk.in_force, remembered.put == disk.in_force)
     return found

@@ -14,7 +14,7 @@ from plimsoll_agent import report, spans, views
 from plimsoll_agent.cli.base import LocalCommand, given_reason, limits_from
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import run, standing, state_of, who
+from plimsoll_agent.cli.standing import PATIENCE, run, standing, state_of, who
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import Unmanaged
 from plimsoll_agent.disk import Disk
@@ -29,8 +29,6 @@ from plimsoll_agent.reason import Code
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import Memory, State
 
-# A pass takes seconds; one with guests that hang takes a few deadlines.
-_PATIENCE = 60.0
 _LONGEST = timedelta(days=366)
 
 
@@ -65,7 +63,7 @@ class HoldAdd(OneDisk):
         settings = self.settings(parsed_args)
         state = state_of(settings)
         state.prepare()
-        with state.locked(patience=_PATIENCE):
+        with state.locked(patience=PATIENCE):
             disk, now = self._meant(parsed_args), datetime.now(UTC)
             self.status = 0  # from here on it is the hold's
             ledger = Ledger(state, who())
@@ -137,7 +135,7 @@ class HoldEnd(LocalCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state = state_of(self.settings(parsed_args))
         state.prepare()
-        with state.locked(patience=_PATIENCE):
+        with state.locked(patience=PATIENCE):
             now, ledger = datetime.now(UTC), Ledger(state, who())
             memory = ledger.recall(now, look_only=False)
             _tell_notes(ledger, self.app.stderr)

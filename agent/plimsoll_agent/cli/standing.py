@@ -33,6 +33,10 @@ from plimsoll_agent.state import State, StateError
 
 LOG = logging.getLogger(__name__)
 
+# A pass takes seconds; one with guests that hang takes a few deadlines.
+PATIENCE = 60.0
+"""Seconds that a person's command waits for a pass."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plimsoll_agent.cli.base import NodeCommand
 from plimsoll_agent.cli.record import moment_of
-from plimsoll_agent.cli.standing import standing, state_of
+from plimsoll_agent.cli.standing import PATIENCE, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.outcome import Kind
@@ -110,10 +110,9 @@ class Undo(NodeCommand):
     def _run(self, parsed_args: argparse.Namespace, settings: Settings, wish: Wish, *, look_only: bool) -> UndoReport:
         """Raises ``Busy``, and as ``run_undo`` does."""
         state = state_of(settings)
-        record = Record(state.record)
-        if not record.exists():
-            return UndoReport(wish.since, 0.0, ())
-        with nullcontext() if look_only else state.locked():
+        if not look_only:
+            state.prepare()
+        with nullcontext() if look_only else state.locked(patience=PATIENCE):
             stand = standing(settings, look_only=look_only)
             if stand.complaint:
                 self.app.stderr.write(f"{stand.complaint}\n")
@@ -124,7 +123,7 @@ class Undo(NodeCommand):
                     stand.situation,
                     hypervisor=hypervisor,
                     sources=SOURCES,
-                    record=record,
+                    record=Record(state.record),
                     ledger=stand.ledger,
                     bounds=settings.bounds,
                     gate=replace(gate, blocking=()) if parsed_args.ignore_health else gate,
@@ -155,11 +154,11 @@ class Undo(NodeCommand):
 
 
 def _booted() -> datetime:
-    """When the node was started; long ago where the kernel does not say."""
+    """When the node was started; where the kernel does not say, every change may be from before."""
     try:
         for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
             if line.startswith(_BOOTED):
                 return datetime.fromtimestamp(int(line.removeprefix(_BOOTED)), UTC)
     except (OSError, ValueError):
         pass
-    return datetime.min.replace(tzinfo=UTC)
+    return datetime.max.replace(tzinfo=UTC)
