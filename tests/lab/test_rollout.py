@@ -332,7 +332,8 @@ def test_a_rollback_puts_limits_back_as_they_were_and_no_pass_changes_that(
     rolled_back: Chapter, fleet: Fleet, booted: Guest, limits_of: Callable[[], Limits]
 ) -> None:
     assert f"{booted.name} vda" in rolled_back.text, "each disk is told of"
-    fleet.run(REAL, "systemctl start plimsoll-enforce.service")
+    # It fails, as all that it would do waits for the end of the pause.
+    fleet.run(REAL, "systemctl start plimsoll-enforce.service", check=False)
     assert limits_of() == Limits()
 
 
