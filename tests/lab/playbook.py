@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,32 +72,53 @@ class Playbooks:
         farm = home / "collections/ansible_collections/plimsoll"
         farm.mkdir(parents=True)
         (farm / "cloud").symlink_to(CHECKOUT / "ansible")
-        (home / "ansible.cfg").touch()
-        self.environment = os.environ | {
-            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
-            "ANSIBLE_CONFIG": str(home / "ansible.cfg"),
-            "ANSIBLE_FORKS": "8",
-            "ANSIBLE_HOME": str(home / "ansible"),
-            "ANSIBLE_PIPELINING": "1",
-            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
+        self.environment = environment(home)
 
     def play(self, playbook: Path | str, inventory: Path, *words: str, **variables: object) -> Played:
         """``playbook`` is a path below tests/ansible, or a whole one."""
-        argv = ["ansible-playbook", "-i", str(inventory), *words, "-e", json.dumps(variables)]
-        done = subprocess.run(
-            [*argv, str(SCENARIOS / playbook)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            timeout=280,
-        )
-        begin = done.stdout.find("{")
-        if begin < 0:
-            raise AssertionError(done.stdout + done.stderr)
-        return Played(done.returncode, json.loads(done.stdout[begin:]), done.stdout + done.stderr)
+        argv = ["-i", inventory, *words, "-e", json.dumps(variables), SCENARIOS / playbook]
+        return play(argv, self.environment, timeout=280)
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Ansible's, where all that it finds and keeps is below ``home``, and its answer is data."""
+    (home / "ansible.cfg").touch()
+    return os.environ | {
+        "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
+        "ANSIBLE_CONFIG": str(home / "ansible.cfg"),
+        "ANSIBLE_FORKS": "8",
+        "ANSIBLE_HOME": str(home / "ansible"),
+        "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+
+def play(
+    argv: Sequence[str | Path], environment: Mapping[str, str], timeout: float, cwd: Path | None = None
+) -> Played:
+    """``ansible-playbook`` with these words."""
+    done = subprocess.run(
+        ["ansible-playbook", *argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=cwd,
+        timeout=timeout,
+    )
+    begin = done.stdout.find("{\n")
+    if begin < 0:
+        raise AssertionError(done.stdout + done.stderr)
+    return Played(done.returncode, json.loads(done.stdout[begin:]), done.stdout + done.stderr)
+
+
+def write_localhost(file: Path) -> Path:
+    """An inventory with nobody but Ansible's implicit localhost."""
+    its_own = '{ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}'
+    file.parent.mkdir()
+    file.write_text(f"---\nall: {{hosts: {{localhost: {its_own}}}}}\n")
+    return file
 
 
 def _own(task: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from tests.lab.cloud.command import run
 from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.fleethost import GOOD
 from tests.lab.cloud.layout import CHECKOUT
-from tests.lab.playbook import Played
+from tests.lab.playbook import Played, environment, play
 
 BIN = Path(sys.executable).parent
 # A rollout to six fresh hosts takes two minutes here.
@@ -38,16 +37,7 @@ class Site:
         self._home = home
         self._say = say
         self.limits.mkdir(parents=True)
-        (home / "ansible.cfg").touch()
-        self.environment = os.environ | {
-            "ANSIBLE_COLLECTIONS_PATH": str(home / "collections"),
-            "ANSIBLE_CONFIG": str(home / "ansible.cfg"),
-            "ANSIBLE_FORKS": "8",
-            "ANSIBLE_HOME": str(home / "ansible"),
-            "ANSIBLE_PIPELINING": "1",
-            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-        }
+        self.environment = environment(home)
         self._install_collection()
 
     def _install_collection(self) -> None:
@@ -76,22 +66,11 @@ class Site:
 
     def play(self, playbook: str, *words: str, phase: str, **variables: object) -> Played:
         """One of the collection's, by its name there; says how long it took."""
-        argv = ["ansible-playbook", "-i", str(self.inventory), *words, "-e", json.dumps(variables)]
+        argv = ["-i", self.inventory, *words, "-e", json.dumps(variables), f"plimsoll.cloud.{playbook}"]
         started = time.monotonic()
-        done = subprocess.run(
-            [*argv, f"plimsoll.cloud.{playbook}"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            cwd=self._home,
-            timeout=TIMEOUT,
-        )
+        played = play(argv, self.environment, TIMEOUT, cwd=self._home)
         self._say(f"rollout: {phase} in {time.monotonic() - started:.0f} s")
-        begin = done.stdout.find("{\n")
-        if begin < 0:
-            raise AssertionError(done.stdout + done.stderr)
-        return Played(done.returncode, json.loads(done.stdout[begin:]), done.stdout[:begin] + done.stderr)
+        return played
 
     # --- how the hosts are
 

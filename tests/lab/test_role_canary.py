@@ -20,7 +20,7 @@ from plimsoll_probes.chosen import chosen
 from tests.lab.cloud import Nova, OpenStack
 from tests.lab.cloud.nova import IMAGE
 from tests.lab.cloud.novaconf import HOST
-from tests.lab.playbook import Playbooks, Played
+from tests.lab.playbook import Playbooks, Played, write_localhost
 from tests.looking import in_force
 
 pytestmark = pytest.mark.shared
@@ -30,12 +30,7 @@ NOTHING, MUCH = "canary/nothing.yml", "canary/much.yml"
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Path:
-    file = tmp_path / "inventory/hosts.yml"
-    file.parent.mkdir()
-    # As Ansible's implicit localhost.
-    its_own = '{ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}'
-    file.write_text(f"---\nall: {{hosts: {{localhost: {its_own}}}}}\n")
-    return file
+    return write_localhost(tmp_path / "inventory/hosts.yml")
 
 
 @pytest.fixture

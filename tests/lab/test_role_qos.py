@@ -12,7 +12,7 @@ from plimsoll_agent import qosfile
 from plimsoll_agent.qosfile import Declared, Spec, Type
 from tests.lab.cloud import Cloud, OpenStack
 from tests.lab.node import Node
-from tests.lab.playbook import Playbooks
+from tests.lab.playbook import Playbooks, write_localhost
 
 pytestmark = pytest.mark.shared
 
@@ -32,12 +32,7 @@ def node(tmp_path: Path, cloud: Cloud, openstack: OpenStack) -> Node:
 
 @pytest.fixture
 def inventory(tmp_path: Path) -> Path:
-    file = tmp_path / "inventory/hosts.yml"
-    file.parent.mkdir()
-    # As Ansible's implicit localhost.
-    its_own = '{ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}'
-    file.write_text(f"---\nall: {{hosts: {{localhost: {its_own}}}}}\n")
-    return file
+    return write_localhost(tmp_path / "inventory/hosts.yml")
 
 
 @pytest.fixture

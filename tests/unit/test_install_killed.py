@@ -165,20 +165,25 @@ def test_the_next_run_completes_what_was_killed_at_any_step(
         assert host.all_there() == wanted, f"killed after step {left} of {steps}"
 
 
-def test_systemd_reads_the_units_again_when_the_run_that_put_them_was_killed_before(
-    host: Host, houses: dict[str, Path], memory: Path
-) -> None:
-    host.install(houses["1.0"])
+def _kills_of(host: Host, house: Path, memory: Path) -> Iterator[int]:
+    """An install on top of what is there, killed after each of its steps once the environment is made."""
     saved = host.save(memory / "before")
     Mortal.live()
-    host.install(houses["1.2"])
-    made, steps = Mortal.made, Mortal.done
-    for left in range(made, steps):
+    host.install(house)
+    for left in range(Mortal.made, Mortal.done):
         host.restore(saved)
         host.programs.ran.clear()
         Mortal.live(left)
         with pytest.raises(Killed):
-            host.install(houses["1.2"])
+            host.install(house)
+        yield left
+
+
+def test_systemd_reads_the_units_again_when_the_run_that_put_them_was_killed_before(
+    host: Host, houses: dict[str, Path], memory: Path
+) -> None:
+    host.install(houses["1.0"])
+    for left in _kills_of(host, houses["1.2"], memory):
         Mortal.live()
         host.install(houses["1.2"])
         assert ["systemctl", "daemon-reload"] in host.programs.ran, f"killed after step {left}"
@@ -188,16 +193,7 @@ def test_a_timer_is_not_stopped_while_the_version_that_has_it_is_in_force(
     host: Host, houses: dict[str, Path], memory: Path
 ) -> None:
     host.install(houses["1.1"])
-    saved = host.save(memory / "before")
-    Mortal.live()
-    host.install(houses["1.2"])
-    made, steps = Mortal.made, Mortal.done
-    for left in range(made, steps):
-        host.restore(saved)
-        host.programs.ran.clear()
-        Mortal.live(left)
-        with pytest.raises(Killed):
-            host.install(houses["1.2"])
+    for left in _kills_of(host, houses["1.2"], memory):
         stopped = any("disable" in argv for argv in host.programs.ran)
         is_there = (host.layout.units / "plimsoll-old.timer").exists()
         assert host.in_force() == "1.2" or (is_there and not stopped), f"killed after step {left}"
