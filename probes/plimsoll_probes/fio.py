@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -69,6 +70,7 @@ def job_file(job: Job, filename: str, cpus: str | None, engine: str) -> str:
     return "".join(lines)
 
 
+@cache
 def _packaged(name: str) -> str:
     return files("plimsoll_probes.jobs").joinpath(name).read_text(encoding="utf-8")
 
