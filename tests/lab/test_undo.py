@@ -172,27 +172,6 @@ def test_one_that_hangs_is_said_to_be_not_known_and_keeps_nobody_else(
     assert all_in_force(hypervisor, hangs, well) == [OLD, OLD]
 
 
-@pytest.mark.shared
-def test_of_two_at_once_the_second_says_so_and_writes_nothing(
-    node: Node, guests: Guests, hypervisor: Libvirt
-) -> None:
-    hangs, well = with_a_volume(guests, 2)
-    limit(node, OLD, hangs, well)
-    moment = limit(node, NEW, hangs, well)
-    words = ("undo", "--since", moment, "--yes", *only(hangs, well))
-    with stopped(hangs):  # the first takes its deadline to find that out
-        first = node.start(*words)
-        time.sleep(2.5)
-        second = node.run(*words)
-        assert first.poll() is None, "else they were not under way at once"
-        first.communicate(timeout=60)
-    assert (second.status, second.out) == (1, "")
-    assert "another pass is under way on this node; this one changed nothing" in second.err
-    assert first.returncode == 3
-    assert all_in_force(hypervisor, well) == [OLD]
-    assert [row["result"] for row in node.run("record", "--reason", "undone", "-f", "json").data()] == ["done"]
-
-
 @pytest.mark.hurt
 def test_killed_at_any_moment_the_next_run_completes_it_and_what_is_remembered_is_true(
     node: Node, guests: Guests, hypervisor: Libvirt
