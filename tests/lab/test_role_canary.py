@@ -76,7 +76,7 @@ def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
     made = playbooks.play(MUCH, inventory, "-vvv", word=word)
     assert made.ok, made.failures
     (found,) = openstack.connection.compute.servers(name=word)
-    (volume,) = (one for one in openstack.connection.block_storage.volumes() if word in one.name)
+    (volume,) = (one for one in openstack.connection.block_storage.volumes() if word in (one.name or ""))
     assert (found.name, found.status, found.compute_host) == (f"canary-{word}-{HOST}", "ACTIVE", HOST)
     assert (volume.name, volume.size, volume.volume_type) == (found.name, 2, f"gold-{word}")
     assert [one.id for one in found.attached_volumes] == [volume.id]
