@@ -213,7 +213,7 @@ class Nova:
             name=IMAGE, data=bytes(IMAGE_SIZE), disk_format="raw", container_format="bare", wait=True
         )
 
-    def _wait_for_the_node(self, timeout: float = 60) -> None:
+    def _wait_for_the_node(self, timeout: float = 150) -> None:
         """Until guests can be scheduled to it."""
         compute = self.openstack.connection.compute
         deadline = time.monotonic() + timeout
