@@ -23,7 +23,7 @@ VERSION = 1
 NAME = "catalogue.json"
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 # A node's slice is some 100 KiB; whoever makes it larger than this means harm.
-_MOST_BYTES = 16 * 2**20
+MOST_BYTES = 16 * 2**20
 
 
 class CatalogueError(PlimsollError):
@@ -120,13 +120,13 @@ def load(directory: Path) -> Catalogue | None:
 def read(path: Path) -> Catalogue | None:
     """The catalogue in that file; else as ``load``."""
     try:
-        text = files.read_whole(path, _MOST_BYTES + 1)
+        text = files.read_whole(path, MOST_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(text) > _MOST_BYTES:
-        raise CorruptCatalogue(f"{path}: is larger than {_MOST_BYTES} bytes")
+    if len(text) > MOST_BYTES:
+        raise CorruptCatalogue(f"{path}: is larger than {MOST_BYTES} bytes")
     try:
         envelope = json.loads(text.decode("utf-8"))
         check_envelope(envelope, KIND, VERSION, str(path))

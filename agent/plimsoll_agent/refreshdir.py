@@ -19,6 +19,7 @@ from plimsoll_agent.state import Busy
 
 NAME = "refresh.json"
 VERSION = 1
+MOST_BYTES = 64 * 2**10
 FIRST_PAUSE = 30.0
 """Seconds after the first failure; each further one doubles them."""
 LONGEST_PAUSE = 3600.0
@@ -107,7 +108,7 @@ class RefreshDir:
     def load_notes(self) -> Notes:
         """Nothing noted where there is no file, or none that can be read: no limit hangs on them."""
         try:
-            value = json.loads(files.read_whole(self.directory / NAME, 2**16).decode("utf-8"))
+            value = json.loads(files.read_whole(self.directory / NAME, MOST_BYTES).decode("utf-8"))
             if value["version"] != VERSION:
                 return Notes()
             until, region = value["until"], value["region"]

@@ -21,9 +21,6 @@ from plimsoll_agent.state import State, StateFile
 
 # Of a damaged file an error may have as much to say as the file is long.
 _LONGEST_COMPLAINT = 200
-# What a user has written who talks to the network is read here by root: no more of it than its own readers take.
-_MOST_OF_CATALOGUE = 16 * 2**20
-_MOST_OF_NOTES = 64 * 2**10
 _PATIENCE = 10.0
 """Seconds that we wait for whoever has a database."""
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
@@ -107,10 +104,11 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield _Kind(kept.last_pass, last, _of_json, lambda: passfile.load(kept), oldest=last, lasting=False)
     yield _Kind(kept.directory / state.BUSY.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
-    of_catalogue = partial(_of_json, most=_MOST_OF_CATALOGUE)
+    # What a user has written who talks to the network is read here by root: no more of it than its own readers take.
+    of_catalogue = partial(_of_json, most=catalogue.MOST_BYTES)
     yield _Kind(fetched, catalogue.VERSION, of_catalogue, lambda: catalogue.load(catalogue_dir))
     notes = refreshdir.VERSION
-    of_notes = partial(_of_json, most=_MOST_OF_NOTES)
+    of_notes = partial(_of_json, most=refreshdir.MOST_BYTES)
     yield _Kind(catalogue_dir / refreshdir.NAME, notes, of_notes, oldest=notes, lasting=False, others=True)
 
 

@@ -343,7 +343,8 @@ def run_undo(
         for one in undone:
             tell(one)
     else:
-        doing = _Doing(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=paused)
+        applier = Applier(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=paused)
+        doing = _Doing(applier, ledger, situation)
         try:
             undone = doing.apply(undone, tell)
         finally:  # also of one that was interrupted: what was put in force is to be known for what it is
@@ -389,17 +390,8 @@ def _concluded(rows: Iterable[RecordedChange], conclusions: Collection[Conclusio
 class _Doing:
     """The writes of one undo, and what is kept of them."""
 
-    def __init__(
-        self,
-        hypervisor: Hypervisor,
-        ledger: Ledger,
-        bounds: Bounds,
-        situation: Situation,
-        *,
-        hung: Collection[str],
-        stopped: Callable[[], Reason | None],
-    ) -> None:
-        self._applier = Applier(hypervisor, ledger, bounds, situation, hung=hung, stopped=stopped)
+    def __init__(self, applier: Applier, ledger: Ledger, situation: Situation) -> None:
+        self._applier = applier
         self._ledger = ledger
         self._situation = situation
 

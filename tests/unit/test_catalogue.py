@@ -278,9 +278,9 @@ def test_another_kind_of_file_is_corrupt_even_if_newer(directory: Path, whole: M
 def test_a_file_that_somebody_made_huge_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path, WHOLE)
     size = (tmp_path / NAME).stat().st_size
-    monkeypatch.setattr(catalogue, "_MOST_BYTES", size)
+    monkeypatch.setattr(catalogue, "MOST_BYTES", size)
     assert load(tmp_path) == WHOLE
-    monkeypatch.setattr(catalogue, "_MOST_BYTES", size - 1)
+    monkeypatch.setattr(catalogue, "MOST_BYTES", size - 1)
     with pytest.raises(CorruptCatalogue, match="is larger than"):
         load(tmp_path)
 
