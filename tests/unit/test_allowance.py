@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.limits import UNITS, Limits
 from plimsoll_probes.allowance import Bound, Load, Reach, bounds, reach
 from plimsoll_probes.job import Direction, Job, JobName
-from tests.unit.values import examples
+from tests.unit.values import examples, examples_of
 
 NANOSECONDS = 10**9
 BLOCK = 16384
@@ -116,7 +116,7 @@ iops = numbers("total_iops_sec") | st.tuples(numbers("read_iops_sec"), numbers("
 sizes = numbers("total_bytes_sec", BLOCK) | numbers("write_bytes_sec", BLOCK)
 limits_ = st.builds(lambda one, other: Limits(**(one | other)), iops, st.just({}) | sizes)
 times = st.floats(0.5, 30)
-fewer = settings(examples, max_examples=100)
+fewer = examples_of(100)
 REQUESTS: dict[Job, Sequence[Direction]] = {
     Job(JobName.READ): ("read",),
     Job(JobName.WRITE): ("write",),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll_agent import catalogue
@@ -29,7 +29,7 @@ from plimsoll_agent.catalogue import (
     save,
 )
 from plimsoll_agent.qosspec import QosSpec
-from tests.unit.values import GUEST, NOON, VOLUME, examples
+from tests.unit.values import GUEST, NOON, VOLUME, examples, examples_of
 
 SPEC = QosSpec("s-1", "gold-iops", "front-end", {"total_iops_sec": "3000", "odd": None})
 TYPE = VolumeType("t-1", "gold", "s-1")
@@ -84,7 +84,7 @@ _catalogues = st.builds(
 )  # fmt: skip
 
 
-@settings(examples, max_examples=60)  # each waits for the disk
+@examples_of(60)  # each waits for the disk
 @given(written=_catalogues)
 def test_what_is_written_is_what_is_read(directory: Path, written: Catalogue) -> None:
     save(directory, written)
@@ -210,7 +210,7 @@ def test_any_bytes(directory: Path, content: bytes) -> None:
     judge(directory, content)
 
 
-@settings(examples, max_examples=300)
+@examples_of(300)
 @given(data=st.data())
 def test_bytes_changed(directory: Path, whole: Mapping[str, Any], data: st.DataObject) -> None:
     content = bytearray(json.dumps(whole, indent=1).encode())
@@ -228,7 +228,7 @@ def test_a_file_that_was_cut_off_is_corrupt(directory: Path, whole: Mapping[str,
     assert read(directory, cut + b"\0" * (len(content) - len(cut))) is None, "as XFS may leave it after a power cut"
 
 
-@settings(examples, max_examples=300)
+@examples_of(300)
 @given(data=st.data(), text=st.sampled_from(RAW) | deep)
 def test_parts_replaced(directory: Path, whole: Mapping[str, Any], data: st.DataObject, text: str) -> None:
     judge(directory, replaced(whole, data.draw(st.sampled_from([*places(whole)])), text))

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.limits import PARAMETERS, Limits
 from plimsoll_agent.rules import Match, Rule, Rules
 from plimsoll_agent.rulesfile import check, decoded, parse
-from tests.unit.values import NOON, PROJECT, a_disk, examples, possible_limits
+from tests.unit.values import NOON, PROJECT, a_disk, examples, examples_of, possible_limits
 
 SAMPLE = Path(__file__).parents[2] / "etc" / "rules.yaml.sample"
 UNCOMMENTED = re.sub(r"^#(?! ?$| \S)", "", SAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE).encode()
@@ -284,7 +284,7 @@ def test_a_dropped_key_is_a_fault_or_is_all_that_is_missing(rules: Rules, data: 
 
 
 @given(_files(), st.data())
-@settings(examples, max_examples=400)
+@examples_of(400)
 def test_a_file_that_was_cut_off_is_a_fault_or_says_no_more_than_what_is_left_of_it(
     rules: Rules, data: st.DataObject
 ) -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import PARAMETERS, Limits
 from plimsoll_agent.state import Approval, Memory, State, StateError
-from tests.unit.values import NOON, a_disk, examples
+from tests.unit.values import NOON, a_disk, examples, examples_of
 
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
 DISK = a_disk()
@@ -169,7 +169,7 @@ def test_any_bytes(state: State, kind: str, content: bytes) -> None:
 
 
 @KINDS
-@settings(examples, max_examples=300)
+@examples_of(300)
 @given(data=st.data())
 def test_bytes_changed(state: State, whole: Mapping[str, Any], kind: str, data: st.DataObject) -> None:
     content = bytearray(json.dumps(whole[kind], indent=1).encode())
@@ -205,7 +205,7 @@ def test_stretches_lost_doubled_or_swapped(
 
 
 @KINDS
-@settings(examples, max_examples=300)
+@examples_of(300)
 @given(data=st.data(), text=raw)
 def test_parts_replaced(state: State, whole: Mapping[str, Any], kind: str, data: st.DataObject, text: str) -> None:
     place = data.draw(st.sampled_from([*places(whole[kind])]))
@@ -234,7 +234,7 @@ def test_what_json_can_just_read_is_not_too_deep_to_complain_about(
         assert outcome is None or (isinstance(outcome, Memory) and DISK.key not in outcome.disks)
 
 
-@settings(examples, max_examples=60)  # each waits for the disk
+@examples_of(60)  # each waits for the disk
 @given(data=st.data(), text=st.sampled_from(RAW))
 def test_what_is_read_of_a_damaged_memory_can_be_written_again(
     tmp_path_factory: pytest.TempPathFactory, whole: Mapping[str, Any], data: st.DataObject, text: str

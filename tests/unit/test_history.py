@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent import database as database_module
@@ -32,10 +32,10 @@ from plimsoll_probes.result import Circumstances, Counted, Flow, Health, Measure
 from plimsoll_probes.tally import Promised, Sums, Tally
 from tests.unit.nobody import as_nobody
 from tests.unit.probes import a_flow, a_measurement, a_probe, a_subject
-from tests.unit.values import GUEST, NOON, examples, possible_limits
+from tests.unit.values import GUEST, NOON, examples_of, possible_limits
 
 OTHER = GUEST.replace("1", "2")
-fewer = settings(examples, max_examples=60)  # each waits for the disk
+fewer = examples_of(60)  # each waits for the disk
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent import passfile
@@ -34,7 +34,7 @@ from plimsoll_probes.result import ProbeResult
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.probes import HOSTILE, a_probe, a_subject
-from tests.unit.values import GUEST, examples
+from tests.unit.values import GUEST, examples_of
 
 STATUS = {Level.OK: 0, Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: 3}  # Nagios' plugin API
 NOW = datetime.now(UTC)
@@ -465,7 +465,7 @@ def passes(draw: st.DrawFn) -> LastPass:
     )
 
 
-@settings(examples, max_examples=120)
+@examples_of(120)
 @given(last=passes())
 def test_whatever_a_pass_came_to_the_check_says_what_the_judge_says_and_can_be_taken(last: LastPass) -> None:
     options = {subject: check.parser().parse_args([subject]) for subject in ("limits", "agent")}

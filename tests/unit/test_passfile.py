@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll_agent import passfile
@@ -24,7 +24,7 @@ from plimsoll_agent.refreshdir import Calls
 from plimsoll_agent.state import CorruptState, State, StateError
 from plimsoll_agent.usage import Rates, Reading
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_varied_pass
-from tests.unit.values import examples, possible_limits
+from tests.unit.values import examples, examples_of, possible_limits
 
 DEEP = sys.getrecursionlimit()
 
@@ -114,7 +114,7 @@ passes = st.builds(
 )
 
 
-@settings(examples, max_examples=100)  # each waits for the disk
+@examples_of(100)  # each waits for the disk
 @given(last=passes)
 @example(last=a_varied_pass())
 def test_all_of_a_pass_comes_back(state: State, last: LastPass) -> None:
@@ -249,7 +249,7 @@ def test_any_bytes(state: State, content: bytes) -> None:
     judge(content, read(state, content))
 
 
-@settings(examples, max_examples=300)
+@examples_of(300)
 @given(data=st.data())
 def test_bytes_changed(state: State, whole: dict[str, Any], data: st.DataObject) -> None:
     content = bytearray(json.dumps(whole).encode())
@@ -267,7 +267,7 @@ def test_a_file_that_was_cut_off_is_read_as_nothing(state: State, whole: dict[st
     assert read(state, cut + b"\0" * (len(content) - len(cut))) is None, "as XFS may leave it after a power cut"
 
 
-@settings(examples, max_examples=300)
+@examples_of(300)
 @given(data=st.data(), text=st.sampled_from(RAW) | deep)
 def test_parts_replaced(state: State, whole: dict[str, Any], data: st.DataObject, text: str) -> None:
     content = replaced(whole, data.draw(st.sampled_from([*places(whole)])), text)
@@ -286,7 +286,7 @@ def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: Sta
         assert read(state, json.dumps({key: whole[key] for key in whole if key != name}).encode()) is None
 
 
-@settings(examples, max_examples=60)  # each waits for the disk
+@examples_of(60)  # each waits for the disk
 @given(data=st.data(), text=st.sampled_from(RAW) | deep)
 def test_what_is_read_of_a_damaged_file_can_be_written_again(
     state: State, whole: dict[str, Any], data: st.DataObject, text: str

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent import history
@@ -26,13 +26,13 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.record import CorruptRecord, Record
 from plimsoll_agent.state import StateError
-from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_guest, examples, possible_limits
+from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
 LIMITS = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30)
 LATER = NOON + timedelta(minutes=5)
 DISK = a_disk()
 NOBODY = 65534
-fewer = settings(examples, max_examples=50)  # each waits for the disk
+fewer = examples_of(50)  # each waits for the disk
 
 
 def a_change(disk: Disk = DISK, after: Limits = LIMITS, **other: object) -> Change:

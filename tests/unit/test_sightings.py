@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll_agent.disk import Disk
@@ -18,7 +18,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown, because
 from plimsoll_agent.sightings import Sighting, Sightings, UnreadableSightings, load, save, sight
 from plimsoll_agent.state import State
-from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, possible_limits
+from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, examples_of, possible_limits
 
 OURS, THEIRS, OTHERS = (Limits(total_iops_sec=rate) for rate in (3000, 10, 20))
 DISK = a_disk(in_force=OURS)
@@ -215,7 +215,7 @@ _sightings = st.builds(Sighting, st.text(max_size=6), _moments, st.integers(0, 2
 MET = Sightings({DISK.key: Sighting("a1", NOON, 2, THEIRS, OTHERS)}, {GUEST: Sighting("b2", NOON)})
 
 
-@settings(examples, max_examples=60)  # each waits for the disk
+@examples_of(60)  # each waits for the disk
 @given(st.builds(Sightings, *[st.dictionaries(st.text(max_size=6), _sightings, max_size=3)] * 2))
 def test_what_is_written_is_what_is_read(tmp_path_factory: pytest.TempPathFactory, met: Sightings) -> None:
     """Limits that came back as others would be somebody's hand, in each pass anew."""

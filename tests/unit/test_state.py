@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent import state as state_module
@@ -30,7 +30,7 @@ from plimsoll_agent.record import SCHEMA_VERSION
 from plimsoll_agent.sightings import Sighting, Sightings
 from plimsoll_agent.state import Approval, Busy, CorruptState, Memory, State, StateError, set_aside
 from tests.unit.nobody import NOBODY, as_nobody
-from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples, possible_limits
+from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
 KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
@@ -136,7 +136,7 @@ def test_what_is_remembered_is_read_back(state: State) -> None:
     assert state.load_memory() == memory
 
 
-@settings(examples, max_examples=50)  # each waits for the disk
+@examples_of(50)  # each waits for the disk
 @given(possible_limits(), st.none() | possible_limits())
 def test_limits_of_any_kind_are_remembered_as_they_are(scratch: State, wanted: Limits, put: Limits | None) -> None:
     hold = replace(HOLD, limits=put)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent import history, rulesfile
@@ -33,7 +33,7 @@ from plimsoll_agent.undo_words import undone_line
 from plimsoll_agent.write import Bounds
 from tests.fakes import FakeGuest, hangs
 from tests.unit.node import FSID, Node, a_volume, codes, guest, set_by_hand, uuid_of
-from tests.unit.values import NOON, a_disk, a_guest, examples, possible_limits
+from tests.unit.values import NOON, a_disk, a_guest, examples_of, possible_limits
 
 UNLIMITED = Limits()
 OLD, NEW, NEWER = Limits(total_iops_sec=250), Limits(total_iops_sec=900), Limits(total_iops_sec=400)
@@ -179,7 +179,7 @@ def test_changes_on_two_attachments_or_from_before_the_node_was_started_are_of_n
     assert only(pasts(one, NOON, minute(9), {})).attachment is None, "counted anew, the same number is another's"
 
 
-@settings(examples, max_examples=200)
+@examples_of(200)
 @given(
     st.lists(
         st.tuples(
@@ -753,7 +753,7 @@ def take_a_step(node: Node, step: str) -> None:
     node.run()
 
 
-@settings(examples, max_examples=40)
+@examples_of(40)
 @given(steps, st.integers(0, 5))
 def test_after_any_passes_limits_and_whose_they_are_go_back_to_any_moment_and_forth_again(
     walk: list[str], cut: int

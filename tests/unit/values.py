@@ -14,14 +14,26 @@ from plimsoll_agent.decide import Remembered, Situation
 from plimsoll_agent.disk import Disk, Guest
 from plimsoll_agent.limits import Limits, LimitsError
 from plimsoll_agent.rules import Rules
+from tests import depth
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 GUEST = "1ebc1454-0d31-4367-8c90-06e18daa66f9"
 VOLUME = "e725b0de-c647-4620-be6b-d427f6cb59cf"
 PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
 
-# No deadline and no check for slowness: the machine may be busy. No database: a test run leaves nothing behind.
-examples = settings(deadline=None, max_examples=150, database=None, suppress_health_check=[HealthCheck.too_slow])
+
+def examples_of(landing: int) -> settings:
+    """That many examples before a change lands, fewer or more at other depths."""
+    return settings(
+        # No deadline and no check for slowness: the machine may be busy.
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        database=None,  # a test run leaves nothing behind
+        max_examples=depth.examples(landing),
+    )
+
+
+examples = examples_of(150)
 
 
 def a_guest(**other: Any) -> Guest:
