@@ -28,6 +28,7 @@ def uuid(guest: Guest) -> str:
     return guest.uuid
 
 
+@pytest.mark.core
 class TestLibvirtAndQemu(HypervisorContract):
     pass
 
@@ -60,23 +61,15 @@ def _together() -> Iterator[Limits]:
 
 
 @pytest.mark.parametrize("target", ["vda", "vdb", "sda"])
-@pytest.mark.parametrize("limits", [*_alone(), *_together()], ids=lambda limits: "+".join(limits.in_effect()))
-def test_limits_are_in_force_as_qemu_itself_says(
-    hypervisor: Libvirt, guest: Guest, target: str, limits: Limits
+def test_limits_are_in_force_as_qemu_itself_says_and_nothing_of_those_before_them(
+    hypervisor: Libvirt, guest: Guest, target: str
 ) -> None:
-    put(hypervisor, guest.uuid, target, limits)
-    assert in_force(hypervisor, guest.uuid, target) == limits
+    """Each set follows one with parameters that it lacks, which must be gone."""
     image = guest.disks[target]
-    assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == limits
-
-
-@pytest.mark.parametrize("before", [*_alone(), *_together()], ids=lambda limits: "+".join(limits.in_effect()))
-def test_nothing_of_the_limits_before_survives(hypervisor: Libvirt, guest: Guest, before: Limits) -> None:
-    after = Limits(write_iops_sec=77)
-    put(hypervisor, guest.uuid, "vdb", before)
-    put(hypervisor, guest.uuid, "vdb", after)
-    image = guest.disks["vdb"]
-    assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == after
+    for limits in (*_alone(), *_together()):
+        put(hypervisor, guest.uuid, target, limits)
+        assert in_force(hypervisor, guest.uuid, target) == limits
+        assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == limits
 
 
 def test_the_persistent_definition_gets_the_limits_too(

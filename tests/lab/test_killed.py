@@ -16,17 +16,20 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.entries import RecordedChange, Verdict
 from plimsoll_agent.history import Selection
 from plimsoll_agent.limits import Limits
+from tests import depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.looking import in_force
 
-pytestmark = pytest.mark.hurt
+pytestmark = [pytest.mark.hurt, pytest.mark.core]
 
-KILLS = 100
+KILLS = depth.count(quick=3, landing=12, soak=100)
+# So many must meet changes under way, or they prove nothing.
+MET = max(1, KILLS // 10)
 Guests = Callable[..., list[Guest]]
 
 
-def test_killed_a_hundred_times_the_next_pass_is_clean_and_the_record_tells_the_truth(
+def test_killed_at_any_moment_the_next_pass_is_clean_and_the_record_tells_the_truth(
     tmp_path: Path, cloud: Cloud, guests: Guests, hypervisor: Libvirt
 ) -> None:
     made = guests(6)
@@ -58,7 +61,7 @@ def test_killed_a_hundred_times_the_next_pass_is_clean_and_the_record_tells_the_
             assert after.status == 0, after.out + after.err
             assert all(limit(hypervisor, g, t) == Limits(total_iops_sec=iops) for g in made for t in ("vda", "vdb"))
             assert " 0 left alone" in after.out, "no limit of ours is taken for another's"
-    assert in_the_middle >= 10, "too few of the kills met changes under way to prove anything"
+    assert in_the_middle >= MET, "too few of the kills met changes under way to prove anything"
 
     assert node.run("record", "--verify").status == 0
     every = rows(node)

@@ -20,6 +20,7 @@ import pytest
 
 from plimsoll_probes import slots
 from plimsoll_probes.finding import Trouble, Why
+from tests import depth
 from tests.lab.cloud import ports
 from tests.lab.cloud.etcd import Etcd
 
@@ -30,6 +31,9 @@ LONGEST, DEADLINE, MARGIN = 4.0, 2.0, 1.0
 TTL = slots.lease_for(LONGEST, DEADLINE, MARGIN)
 # What two busy cores may add to anything.
 SLACK = 1.5
+ROUNDS = depth.count(quick=1, landing=1, soak=5)
+# Of an etcd that was killed, in seconds.
+OUTAGE = depth.count(quick=3, landing=3, soak=10)
 
 
 @dataclass(frozen=True)
@@ -118,58 +122,75 @@ def most_at_once(probes: list[Entry]) -> int:
     return max(sum(one.during(other.began) for one in probes) for other in probes)
 
 
-@pytest.mark.timeout(120)
-def test_twelve_nodes_never_probe_more_than_three_at_once_whatever_is_killed_or_frozen(
-    etcd: Etcd, region: Region
-) -> None:
-    started = time.monotonic()
-    outages: list[tuple[float, float, float]] = []
+@dataclass(frozen=True)
+class Outage:
+    """etcd was away from ``begun`` to ``over``, and served again at ``back``."""
 
-    def wait_until(second: float) -> None:
-        time.sleep(max(0, started + second - time.monotonic()))
+    begun: float
+    over: float
+    back: float
 
-    def outage(begin: Callable[[], object], end: Callable[[], object], seconds: float) -> None:
-        begin()
-        begun = time.monotonic()
-        time.sleep(seconds)
-        over = time.monotonic()
-        end()
-        outages.append((begun, over, time.monotonic()))
 
-    region.start()
-    wait_until(9)
+def outage(begin: Callable[[], object], end: Callable[[], object], seconds: float) -> Outage:
+    begin()
+    begun = time.monotonic()
+    time.sleep(seconds)
+    over = time.monotonic()
+    end()
+    return Outage(begun, over, time.monotonic())
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A node that was stopped until ``thawed``, for longer than its lease lasts."""
+
+    node: str
+    thawed: float
+
+
+def killed_and_frozen(region: Region) -> Frozen:
+    """Two nodes are killed. One is as behind a partition: its guests go on, its lease ends, others take its slot."""
     region.kill_a_prober()
-    # As a node behind a partition: its guests go on, its lease ends, and the others take its slot.
     frozen = region.prober()
     region.signal(frozen, signal.SIGSTOP)
     froze = time.monotonic()
-    wait_until(15)
     region.kill_a_prober()
-    wait_until(21)
+    time.sleep(max(0, froze + TTL + 0.5 - time.monotonic()))
     region.signal(frozen, signal.SIGCONT)
-    thawed = time.monotonic()
-    assert thawed - froze > TTL
-    wait_until(24)
-    outage(etcd.daemon.kill, etcd.daemon.start, 10)
-    wait_until(43)
-    region.kill_a_prober()
-    wait_until(45)
-    outage(etcd.daemon.stop, etcd.daemon.cont, TTL + 1.5)
-    wait_until(62)
+    return Frozen(frozen, time.monotonic())
+
+
+@pytest.mark.timeout(120 * ROUNDS)
+def test_twelve_nodes_never_probe_more_than_three_at_once_whatever_is_killed_or_frozen(
+    etcd: Etcd, region: Region
+) -> None:
+    outages: list[Outage] = []
+    thawed: list[Frozen] = []
+    region.start()
+    for _ in range(ROUNDS):
+        thawed.append(killed_and_frozen(region))
+        outages.append(outage(etcd.daemon.kill, etcd.daemon.start, OUTAGE))
+        region.kill_a_prober()
+        outages.append(outage(etcd.daemon.stop, etcd.daemon.cont, TTL + 1.5))
+        region.prober()
 
     assert region.crashed() == []
     probes = region.entries("probe")
     assert most_at_once(probes) == SLOTS
     turns = Counter(one.node for one in probes)
-    # Locks are not a queue: whose turn it is is chance, so two of twelve may well go without for a minute. That fewer
-    # than half get one means that somebody holds on to what it should give back.
+    # Locks are not a queue: whose turn it is is chance, so some of twelve may well go without for half a minute. That
+    # fewer than half get one means that a node holds on to what it should give back.
     assert len(turns) > NODES / 2, turns
-    for begun, over, back in outages:
-        assert [one for one in probes if begun + SLACK / 3 < one.began < over] == []
-        # An etcd that was started anew has elected its leader first, and gives every lease its whole time again.
-        assert [one for one in probes if back < one.began < back + TTL + 2 * SLACK] != []
+    for away in outages:
+        assert [one for one in probes if away.begun + SLACK / 3 < one.began < away.over] == []
+        # An etcd that was restarted has elected its leader first, and gives every lease its whole time again.
+        assert [one for one in probes if away.back < one.began < away.back + TTL + 2 * SLACK] != []
     for word in ("attempt", "ensure", "leave"):
-        asked = [one for one in region.entries(word) if not (one.node == frozen and one.during(thawed))]
+        asked = [
+            one
+            for one in region.entries(word)
+            if not any(one.node == frozen.node and one.during(frozen.thawed) for frozen in thawed)
+        ]
         assert max(one.ended - one.began for one in asked) < DEADLINE + SLACK, word
     print(f"{len(probes)} probes, {min(turns.values())} to {max(turns.values())} a node")
 

@@ -25,8 +25,7 @@ OSDS = ("osd.0", "osd.1", "osd.2")
 @pytest.fixture(autouse=True)
 def _whole_again(cloud: Cloud) -> Iterator[None]:
     yield
-    cloud.up(("ceph", "libvirt"))
-    cloud.ceph.wait_healthy(120)
+    cloud.up(("ceph", "libvirt"))  # waits until Ceph is well, where it had to heal any of it
 
 
 def rule_for(guest: Guest, target: str, limits: str) -> str:
