@@ -1,0 +1,78 @@
+"""Which tests the change since main can reach: ``python -m tests.changed`` prints the unit and functional ones.
+
+A test is reached by what it, or the conftest.py beside it, imports, directly or through others. Files that nothing
+imports (samples, roles, pages) reach the tests that name them or a folder that they are in; changed commands reach
+the functional tests that run ``plimsoll``. For the inner loop only: a test may depend on what no import tells.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Set
+from pathlib import Path, PurePath
+
+import grimp
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_installer", "dashboards", "tests")
+# Below these, the names of modules begin.
+SOURCES = ("agent/", "probes/", "installer/", "")
+GROUPS = ("tests.unit.", "tests.functional.")
+COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.")
+RUNS_COMMANDS = re.compile(r"\bplimsoll: ")
+
+
+def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str, str]) -> set[str]:
+    """Of the modules of tests whose ``texts`` are given, those that the changed files can reach."""
+    names: set[str] = set()
+    modules: set[str] = set()
+    for path in changed:
+        module = _module(path, graph.modules)
+        if module is None:
+            names |= {PurePath(path).name, PurePath(path).stem, *PurePath(path).parent.parts}
+        else:
+            modules |= {module, *graph.find_downstream_modules(module)}
+    named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b") if names else None
+    commands = any(module.startswith(COMMANDS) for module in modules)
+    return {
+        test
+        for test, text in texts.items()
+        if modules & {test, f"{test.rpartition('.')[0]}.conftest"}
+        or (named and named.search(text))
+        or (commands and test.startswith("tests.functional.") and RUNS_COMMANDS.search(text))
+    }
+
+
+def _module(path: str, known: Set[str]) -> str | None:
+    for source in SOURCES:
+        if path.startswith(source) and path.endswith(".py"):
+            module = path.removeprefix(source).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            if module in known:
+                return module
+    return None
+
+
+def _git(*words: str) -> list[str]:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def changed_files() -> list[str]:
+    """Since the branch left main (its published state, where there is one), with what is not committed yet."""
+    base = _git("merge-base", "HEAD", "origin/main") or _git("merge-base", "HEAD", "main") or ["HEAD"]
+    return _git("diff", "--name-only", base[0]) + _git("ls-files", "--others", "--exclude-standard")
+
+
+def main() -> None:
+    sys.path[:0] = [str(ROOT / source) for source in SOURCES]
+    graph = grimp.build_graph(*PACKAGES)
+    paths = {module: ROOT / f"{module.replace('.', '/')}.py" for module in graph.modules if module.startswith(GROUPS)}
+    texts = {module: path.read_text() for module, path in paths.items() if path.name.startswith("test_")}
+    for test in sorted(reached(changed_files(), graph, texts)):
+        print(paths[test].relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
