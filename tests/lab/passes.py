@@ -1,0 +1,62 @@
+"""A pass within the test's own process, and a hypervisor on which the world changes in the middle of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.brake import Brake
+from plimsoll_agent.clusters import Cluster, Clusters
+from plimsoll_agent.decide import Situation
+from plimsoll_agent.gate import ClusterHealth, Gate
+from plimsoll_agent.hypervisor import Sighting
+from plimsoll_agent.ledger import Ledger
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import PassReport, Scope
+from plimsoll_agent.passes import Caution, Mode, run_pass
+from plimsoll_agent.rules import Rules
+from plimsoll_agent.sources import SOURCES
+from plimsoll_agent.write import Bounds
+from tests.lab.cloud import Guest
+from tests.lab.node import Node
+
+LIMIT = Limits(total_iops_sec=250)
+
+
+def pass_over(
+    guest: Guest, node: Node, hypervisor: Libvirt, *, now: datetime | None = None, rules: Rules | None = None
+) -> PassReport:
+    now = now or datetime.now(UTC)
+    ledger = Ledger(node.state, "test")
+    memory = ledger.recall(now, look_only=False)
+    return run_pass(
+        Scope(frozenset({guest.uuid})),
+        Situation(now, rules or Rules(default=LIMIT), memory.disks, memory.holds),
+        Mode.ENFORCE,
+        hypervisor=hypervisor,
+        sources=SOURCES,
+        ledger=ledger,
+        bounds=Bounds(),
+        caution=Caution(Brake(), Gate(Clusters(), _never_asked), lambda: None, rounds=3),
+        tell=lambda _: None,
+    )
+
+
+def _never_asked(cluster: Cluster) -> ClusterHealth:
+    raise AssertionError("nothing is loosened here")
+
+
+class ChangesUnderTheHand(Libvirt):
+    """Does something to the world between the first look and the one just before the write."""
+
+    def __init__(self, uri: str, between: Callable[[], object]) -> None:
+        super().__init__(uri, deadline=5, at_once=4)
+        self._between = between
+        self._looks = 0
+
+    def look(self, uuid: str) -> Sighting:
+        self._looks += 1
+        if self._looks == 1:
+            self._between()
+        return super().look(uuid)
