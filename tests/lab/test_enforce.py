@@ -37,6 +37,7 @@ def all_in_force(hypervisor: Libvirt, guest: Guest) -> dict[str, Limits]:
     return {target: in_force(hypervisor, guest.uuid, target) for target in guest.disks}
 
 
+@pytest.mark.core
 def test_plan_says_what_enforce_then_does_and_a_second_pass_does_nothing(
     node: Node, guests: Guests, hypervisor: Libvirt
 ) -> None:

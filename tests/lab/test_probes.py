@@ -68,6 +68,7 @@ def probed(node: Node, *jobs: str, status: int = 0) -> list[dict[str, Any]]:
     return results
 
 
+@pytest.mark.core
 def test_three_jobs_get_the_limit_and_are_kept_with_fios_own_percentiles(node: Node, booted: Guest) -> None:
     enforced(node, booted, "{total_iops_sec: 250}")
     history = History(node.state.probes)

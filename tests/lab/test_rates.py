@@ -93,6 +93,7 @@ def test_a_guest_gets_what_its_limit_allows_and_no_more(
     hold_against(limits, name, run(unlimited, name))
 
 
+@pytest.mark.core
 def test_read_and_write_limits_hold_each_on_its_own(unlimited: Guest, hypervisor: Libvirt) -> None:
     baseline(unlimited, hypervisor, JobName.MIXED)
     limits = Limits(read_iops_sec=150, write_iops_sec=60)
@@ -103,6 +104,7 @@ def test_read_and_write_limits_hold_each_on_its_own(unlimited: Guest, hypervisor
     assert operations(did.read) == pytest.approx(operations(did.write), rel=0.1)
 
 
+@pytest.mark.core
 def test_a_burst_is_there_in_the_first_seconds_and_then_over(unlimited: Guest, hypervisor: Libvirt) -> None:
     baseline(unlimited, hypervisor, JobName.READ)
     limits = Limits(total_iops_sec=100, total_iops_sec_max=300, total_iops_sec_max_length=5)
