@@ -13,33 +13,82 @@ stepped() { printf '      done in %s s\n' "$((SECONDS - STEP_STARTED))"; }
 distribution() { . /etc/os-release && printf '%s' "${PRETTY_NAME:-an unknown system}"; }
 is_debian_12() { . /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ]; }
 
+# missing_packages GROUP...: packages of these groups of packages.txt that are not there, or were not installed to the end.
 missing_packages() {
-    local package file
+    local package file group= wanted=()
     while read -r package file; do
-        case $package in ''|'#'*) continue ;; esac
-        [ -e "$file" ] || printf '%s ' "$package"
+        case $package in
+            ''|'#'*) ;;
+            '['*) group=${package//[][]/} ;;
+            *)  if [[ " $* " == *" $group "* ]]; then
+                    if [ -e "$file" ]; then wanted+=("$package"); else printf '%s ' "$package"; fi
+                fi ;;
+        esac
     done < script/packages.txt
+    if [ ${#wanted[@]} -gt 0 ] && command -v dpkg-query > /dev/null; then
+        { dpkg-query --show --showformat '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2> /dev/null || true; } |
+            while read -r file package; do
+                case $file in installed|not-installed|config-files) ;; *) printf '%s ' "$package" ;; esac
+            done
+    fi
 }
+
+POLICY=/usr/sbin/policy-rc.d
+MADE_BY_US='# Made by the setup of plimsoll, and removed at its end.'
+
+# The lab starts daemons of its own; those of the packages must not be started on this machine.
+forbid_daemons() {
+    [ -e $POLICY ] && return
+    printf '#!/bin/sh\n%s\nexit 101\n' "$MADE_BY_US" > $POLICY
+    chmod 755 $POLICY
+}
+allow_daemons() { if grep -qsxF "$MADE_BY_US" $POLICY; then rm -f $POLICY; fi; }
 
 install_packages() {
-    local started_by_apt=/usr/sbin/policy-rc.d
+    local debian=(apt-get -y -qq -o DPkg::Lock::Timeout=600 -o Dpkg::Options::=--force-unsafe-io)
     export DEBIAN_FRONTEND=noninteractive
-    # The lab starts daemons of its own; those of the packages must not be started on this machine.
-    if [ ! -e $started_by_apt ]; then
-        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-        printf '#!/bin/sh\nexit 101\n' > $started_by_apt
-        chmod 755 $started_by_apt
-    fi
-    mkdir -p build
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"; } > build/apt.log 2>&1 ||
-        { tail -n 20 build/apt.log >&2; fail "apt-get did not succeed; its whole output is in build/apt.log"; }
+    trap allow_daemons EXIT
+    forbid_daemons
+    # Where an earlier one was cut off.
+    dpkg --configure -a
+    "${debian[@]}" install --fix-broken --no-install-recommends "$@"
 }
 
-# What setup depends on: when it changes, setup has to run again.
-fingerprint() { cat setup.cfg script/*.txt | sha256sum; }
+# What is installed depends on it: when it changes, that has to be done again.
+requirements() { { awk '/^\[/ { wanted = /^\[(metadata|options)/ } wanted' setup.cfg; cat script/constraints.txt; } | sha256sum; }
 
-ensure_setup() {
-    if [ ! -f .venv/setup-done ] || [ "$(cat .venv/setup-done)" != "$(fingerprint)" ] || [ -n "$(missing_packages)" ]; then
-        script/setup
+# of_parts COLUMN PART...: the words in that column of parts.txt.
+of_parts() {
+    local column=$1 name columns part
+    shift
+    for part in "$@"; do
+        while read -r name columns; do
+            if [ "$name" = "$part" ]; then set -- $columns; say "${!column//,/ }"; fi
+        done < script/parts.txt
+    done | tr ' ' '\n' | sed '/^-\?$/d' | sort -u | tr '\n' ' '
+}
+known_parts() { sed -n 's/^\([a-z]\+\) .*/\1/p' script/parts.txt; }
+
+# What those parts have not got: packages, extras of .venv, kept things; each empty where it is complete.
+find_missing() {
+    local extra done_for= extras=
+    MISSING_PACKAGES=$(missing_packages $(of_parts 1 "$@"))
+    { read -r done_for; read -r extras; } 2> /dev/null < .venv/setup-done || true
+    [ "$done_for" = "$(requirements)" ] || extras=
+    MISSING_EXTRAS=
+    for extra in $(of_parts 2 "$@"); do
+        [[ " $extras " == *" $extra "* ]] || MISSING_EXTRAS+="$extra "
+    done
+    HAS_EXTRAS=$extras
+    MISSING_KEPT=$(of_parts 3 "$@")
+    if [ -n "$MISSING_KEPT" ] && [ -x /usr/bin/python3 ]; then
+        MISSING_KEPT=$(/usr/bin/python3 -m tests.lab.cloud.kept missing $MISSING_KEPT | tr '\n' ' ')
     fi
+}
+
+# ensure_setup [PART...]: sets up what these parts of setup need and have not got yet; without words, all.
+ensure_setup() {
+    [ $# -gt 0 ] || set -- all
+    find_missing "$@"
+    [ -z "$MISSING_PACKAGES$MISSING_EXTRAS$MISSING_KEPT" ] || script/setup "$@"
 }

@@ -35,9 +35,13 @@ def cache() -> Path:
     return Path(os.environ.get("PLIMSOLL_LAB_CACHE") or "/var/cache/plimsoll-lab")
 
 
+def fetched() -> bool:
+    return _wheels().is_dir()
+
+
 def dependencies() -> Path:
     """A directory with the wheels of everything that plimsoll needs on a node; fetched where it is not there."""
-    home = cache() / f"node-wheels-{_required()}"
+    home = _wheels()
     with _alone():
         if not home.is_dir():
             work = home.with_name(f".{home.name}.new")
@@ -140,6 +144,10 @@ def _make(output: Path, *more: str) -> Path:
     if done.returncode:
         raise RuntimeError(f"script/wheelhouse: {done.stderr.strip()[-2000:]}")
     return next(output.glob("*.tar.gz"))
+
+
+def _wheels() -> Path:
+    return cache() / f"node-wheels-{_required()}"
 
 
 def _required() -> str:

@@ -18,12 +18,15 @@ BUILD_SPACE = 2 * 1024**3
 DROPPED = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man")
 
 
+def cached(cache: Path) -> bool:
+    return (cache / _name()).is_dir()
+
+
 def tree(cache: Path) -> Path:
     """Raises LabError when it was not made yet."""
-    home = cache / _name()
-    if not home.is_dir():
-        raise LabError(f"there is no tree of Debian {SUITE}: python -m tests.lab.cloud release")
-    return home
+    if not cached(cache):
+        raise LabError(f"there is no tree of Debian {SUITE}: script/setup all")
+    return cache / _name()
 
 
 def ensure(cache: Path, say: Callable[[str], None]) -> Path:

@@ -21,6 +21,7 @@ PACKAGES = {
     "ceph-mon": "/usr/bin/ceph-mon",
     "ceph-mgr": "/usr/bin/ceph-mgr",
     "ceph-osd": "/usr/bin/ceph-osd",
+    "libvirt-clients": "/usr/bin/virsh",  # brings /etc/libvirt
     "libvirt-daemon": "/usr/sbin/libvirtd",
     "libvirt-daemon-driver-qemu": f"{LIBRARIES}/libvirt/connection-driver/libvirt_driver_qemu.so",
     "qemu-system-x86": "/usr/bin/qemu-system-x86_64",
@@ -65,9 +66,11 @@ def check_root() -> None:
 
 
 def check_packages(*more: dict[str, str]) -> None:
-    wanted = PACKAGES
-    for each in more:
-        wanted = wanted | each
+    check_these(PACKAGES, *more)
+
+
+def check_these(*groups: dict[str, str]) -> None:
+    wanted = {package: file for group in groups for package, file in group.items()}
     missing = [package for package, file in wanted.items() if not Path(file).exists()]
     if missing:
         raise LabError(f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}")
