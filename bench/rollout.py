@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.lab import in_lab, say
-from tests import wheelhouses
+from tests import collection, wheelhouses
 from tests.lab.cloud import Cloud
 from tests.lab.cloud.layout import CHECKOUT
 
@@ -106,8 +106,7 @@ class Controller:
 
     def __init__(self, home: Path, forks: int) -> None:
         self._home, self._forks = home, forks
-        (home / "ansible_collections/plimsoll").mkdir(parents=True)
-        (home / "ansible_collections/plimsoll/cloud").symlink_to(CHECKOUT / "ansible")
+        collection.link(home)
 
     def rollout(self, version: str) -> list[Batch]:
         """One host, and then the others in one batch."""

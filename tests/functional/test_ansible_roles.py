@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-import tarfile
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
 COLLECTION = ROOT / "ansible"
 ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
 WANTED = {"agent", "probe_guest", "canary", "nagios", "prometheus", "qos"}
@@ -101,19 +97,3 @@ def test_no_task_edits_or_restarts_libvirtd_or_nova():
         text = file.read_text(encoding="utf-8")
         assert not services.search(text), file
         assert not places.search(text), file
-
-
-def test_a_collection_can_be_built_of_it_that_has_all_roles_and_playbooks(tmp_path: Path):
-    subprocess.run(
-        [BIN / "ansible-galaxy", "collection", "build", COLLECTION, "--output-path", tmp_path],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
-    (built,) = tmp_path.glob("plimsoll-cloud-*.tar.gz")
-    with tarfile.open(built) as archive:
-        names = set(archive.getnames())
-    assert {f"roles/{role}/meta/argument_specs.yml" for role in WANTED} <= names
-    assert {f"playbooks/{name}.yml" for name in ("rollout", "rollback", "status", "retire")} <= names
-    assert {"plugins/modules/node_facts.py", "plugins/action/release.py", "README.md", "meta/runtime.yml"} <= names
-    assert not [name for name in names if "__pycache__" in name]

@@ -37,6 +37,14 @@ WHEEL = f"plimsoll_agent-{VERSION}-py3-none-any.whl"
 SDIST = f"plimsoll_agent-{VERSION}.tar.gz"
 COLLECTION = f"plimsoll-cloud-{VERSION}.tar.gz"
 DATA = f"plimsoll_agent-{VERSION}.data/data/share"
+COPIES = {
+    "nagios": ["nrpe-plimsoll.cfg", "plimsoll-objects.cfg", "icinga2-plimsoll.conf"],
+    "prometheus": [
+        *("plimsoll-rules.yaml", "plimsoll-alerts.yaml"),
+        *("plimsoll-region.json", "plimsoll-node.json", "plimsoll-disk.json"),
+    ],
+}
+"""What roles bring of ``etc``."""
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +107,7 @@ def test_every_entry_point_can_be_loaded() -> None:
         point.load()
 
 
+@pytest.mark.packaging
 def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(built: Path, elsewhere: Path) -> None:
     with zipfile.ZipFile(built / WHEEL) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -109,6 +118,7 @@ def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(
     assert inside == wanted
 
 
+@pytest.mark.packaging
 def test_what_the_wheel_has_is_what_the_tree_has(built: Path, elsewhere: Path) -> None:
     with zipfile.ZipFile(built / WHEEL) as archive:
         for name in packing.tracked(elsewhere):
@@ -116,6 +126,7 @@ def test_what_the_wheel_has_is_what_the_tree_has(built: Path, elsewhere: Path) -
                 assert archive.read(f"{DATA}/plimsoll/{name}") == (elsewhere / name).read_bytes(), name
 
 
+@pytest.mark.packaging
 def test_man_pages_and_completion_know_the_commands_of_this_tree(built: Path) -> None:
     with zipfile.ZipFile(built / WHEEL) as archive:
         page = archive.read(f"{DATA}/man/man1/plimsoll.1").decode()
@@ -127,6 +138,7 @@ def test_man_pages_and_completion_know_the_commands_of_this_tree(built: Path) ->
         assert name.split("_")[0] in completion
 
 
+@pytest.mark.packaging
 def test_the_sdist_is_the_tree_with_its_man_pages(sdist: Path, elsewhere: Path) -> None:
     made = {f"docs/_build/man/{page.partition('/')[2]}" for page in MAN} | {"docs/_build/completions/plimsoll"}
     inside = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
@@ -134,6 +146,7 @@ def test_the_sdist_is_the_tree_with_its_man_pages(sdist: Path, elsewhere: Path) 
     assert inside - by_setuptools == set(packing.tracked(elsewhere)) | made
 
 
+@pytest.mark.packaging
 def test_a_wheel_made_from_the_sdist_is_the_same_wheel(built: Path, sdist: Path, tmp_path: Path) -> None:
     epoch = str(packing.epoch(ROOT))
     code = "import sys, setuptools.build_meta as meta; meta.build_wheel(sys.argv[1])"
@@ -144,6 +157,7 @@ def test_a_wheel_made_from_the_sdist_is_the_same_wheel(built: Path, sdist: Path,
     assert _sum(tmp_path / WHEEL) == _sum(built / WHEEL)
 
 
+@pytest.mark.packaging
 def test_packages_are_the_same_bytes_from_elsewhere_at_another_time_by_another_umask(
     built: Path, elsewhere: Path, tmp_path: Path
 ) -> None:
@@ -156,6 +170,7 @@ def test_packages_are_the_same_bytes_from_elsewhere_at_another_time_by_another_u
     assert set(first) == {WHEEL, SDIST, COLLECTION}
 
 
+@pytest.mark.packaging
 def test_members_of_the_tarballs_belong_to_root_and_are_open_to_all(built: Path) -> None:
     for name in (SDIST, COLLECTION):
         with tarfile.open(built / name) as tar:
@@ -167,6 +182,32 @@ def test_members_of_the_tarballs_belong_to_root_and_are_open_to_all(built: Path)
         )
 
 
+@pytest.mark.packaging
+def test_the_collection_has_what_etc_has(built: Path) -> None:
+    parts = (ROOT / "etc" / part for part in ("nagios", "prometheus", "grafana"))
+    samples = {file.name: file.read_bytes() for part in parts for file in part.iterdir()}
+    with tarfile.open(built / COLLECTION) as tar:
+        for role, names in COPIES.items():
+            for name in names:
+                packed = tar.extractfile(f"roles/{role}/files/{name}")
+                assert packed is not None, "a link"
+                assert packed.read() == samples.pop(name)
+    assert samples == {}, "what no role brings"
+
+
+@pytest.mark.packaging
+def test_the_collection_has_all_roles_playbooks_and_plugins_of_the_tree_and_no_bytecode(
+    built: Path, elsewhere: Path
+) -> None:
+    with tarfile.open(built / COLLECTION) as tar:
+        inside = {member.name for member in tar.getmembers() if member.isfile()}
+    tree = {name.removeprefix("ansible/") for name in packing.tracked(elsewhere) if name.startswith("ansible/")}
+    needed = {name for name in tree if name.startswith(("roles/", "playbooks/", "plugins/", "meta/", "README.md"))}
+    assert needed <= inside
+    assert inside - tree <= {"MANIFEST.json", "FILES.json"}
+
+
+@pytest.mark.packaging
 def test_the_collection_is_what_ansible_galaxy_takes(built: Path, tmp_path: Path) -> None:
     galaxy = Path(sys.executable).with_name("ansible-galaxy")
     done = subprocess.run(
@@ -185,6 +226,7 @@ def test_the_collection_is_what_ansible_galaxy_takes(built: Path, tmp_path: Path
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+@pytest.mark.packaging
 def test_a_fresh_checkout_can_be_installed_for_editing_without_man_pages(tmp_path: Path) -> None:
     there = _copy(tmp_path / "checkout")
     code = "import sys, setuptools.build_meta as meta; print(meta.build_editable(sys.argv[1]))"

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.collection import link
+
 CHECKOUT = Path(__file__).parents[2]
 PLAYBOOKS = CHECKOUT / "ansible/playbooks"
 SAMPLE = CHECKOUT / "ansible/inventory.sample"
@@ -33,8 +35,7 @@ north_canary: {hosts: {n2: {}}}
 def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A place where Ansible finds the checkout's collection."""
     farm = tmp_path_factory.mktemp("collections")
-    (farm / "ansible_collections/plimsoll").mkdir(parents=True)
-    (farm / "ansible_collections/plimsoll/cloud").symlink_to(CHECKOUT / "ansible")
+    link(farm)
     return farm
 
 

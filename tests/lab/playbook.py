@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.collection import link
 from tests.lab.cloud.layout import CHECKOUT
 
 SCENARIOS = CHECKOUT / "tests/ansible"
@@ -69,9 +70,7 @@ class Playbooks:
     """Runs them in a home of their own, where Ansible finds no other collections, settings or keys."""
 
     def __init__(self, home: Path) -> None:
-        farm = home / "collections/ansible_collections/plimsoll"
-        farm.mkdir(parents=True)
-        (farm / "cloud").symlink_to(CHECKOUT / "ansible")
+        link(home / "collections")
         self.environment = environment(home)
 
     def play(self, playbook: Path | str, inventory: Path, *words: str, **variables: object) -> Played:

@@ -35,14 +35,6 @@ OBJECTS = "/etc/nagios4/conf.d/plimsoll.cfg"
 PROGRAM = "/opt/lab/lib"
 CHECK_NRPE = "/usr/lib/nagios/plugins/check_nrpe"
 RULES = CHECKOUT / "etc/prometheus"
-COPIES = {
-    "nagios": ["nrpe-plimsoll.cfg", "plimsoll-objects.cfg", "icinga2-plimsoll.conf"],
-    "prometheus": [
-        *("plimsoll-rules.yaml", "plimsoll-alerts.yaml"),
-        *("plimsoll-region.json", "plimsoll-node.json", "plimsoll-disk.json"),
-    ],
-}
-PARTS = ("nagios", "prometheus", "grafana")
 
 SERVES = f"""
 set -e
@@ -346,21 +338,3 @@ def wait_for(arrived: Callable[[], bool], seconds: float = 20) -> None:
     while not arrived():
         assert time.monotonic() < deadline
         time.sleep(0.5)
-
-
-# --- the collection
-
-
-def test_a_built_collection_has_what_etc_has(tmp_path: Path) -> None:
-    environment = Playbooks(tmp_path).environment
-    build = ["ansible-galaxy", "collection", "build", "--output-path", str(tmp_path), str(CHECKOUT / "ansible")]
-    subprocess.run(build, check=True, capture_output=True, env=environment, timeout=60)
-    (built,) = tmp_path.glob("plimsoll-cloud-*.tar.gz")
-    samples = {file.name: file.read_bytes() for part in PARTS for file in (CHECKOUT / "etc" / part).iterdir()}
-    with tarfile.open(built) as tar:
-        for role, names in COPIES.items():
-            for name in names:
-                packed = tar.extractfile(f"roles/{role}/files/{name}")
-                assert packed is not None, "a link"
-                assert packed.read() == samples.pop(name)
-    assert samples == {}, "what no role brings"

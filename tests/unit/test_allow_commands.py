@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.collection import plugin
+
 ROOT = Path(__file__).parents[2]
+allow_commands = plugin("filter.allow_commands").FilterModule().filters()["allow_commands"]
 EXEC = ["guest-exec", "guest-exec-status"]
-
-
-@pytest.fixture(scope="module")
-def allow_commands() -> Callable[[str, list[str]], str]:
-    file = ROOT / "ansible/plugins/filter/allow_commands.py"
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Callable[[str, list[str]], str] = module.FilterModule().filters()["allow_commands"]
-    return found
 
 
 @pytest.mark.parametrize(
@@ -57,9 +46,7 @@ def allow_commands() -> Callable[[str, list[str]], str]:
         pytest.param("[general]\nblacklist=guest-exec\n", "[general]\nblacklist=\n", id="the only one"),
     ],
 )
-def test_what_was_forbidden_is_allowed_and_no_more(
-    allow_commands: Callable[[str, list[str]], str], before: str, after: str
-) -> None:
+def test_what_was_forbidden_is_allowed_and_no_more(before: str, after: str) -> None:
     assert allow_commands(before, EXEC) == after
     assert allow_commands(after, EXEC) == after, "nothing is left to be done"
 
@@ -74,7 +61,7 @@ def test_what_was_forbidden_is_allowed_and_no_more(
         "BLACKLIST_RPC=guest-file-open",
     ],
 )
-def test_all_else_stays_to_the_letter(allow_commands: Callable[[str, list[str]], str], text: str) -> None:
+def test_all_else_stays_to_the_letter(text: str) -> None:
     assert allow_commands(text, EXEC) == text
 
 

@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleFilterError
 
-PLUGINS = Path(__file__).parents[2] / "ansible/plugins"
+from tests.collection import plugin
 
-
-class Refused(Exception):
-    """Stands for Ansible's error, which need not be installed here."""
-
-
-def plugin(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), PLUGINS / f"{path}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def batches() -> ModuleType:
-    known = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "ansible"}
-    sys.modules["ansible"] = ModuleType("ansible")
-    errors = ModuleType("ansible.errors")
-    errors.AnsibleFilterError = Refused  # type: ignore[attr-defined]
-    sys.modules["ansible.errors"] = errors
-    try:
-        return plugin("filter/batches")
-    finally:
-        for name in ("ansible", "ansible.errors"):
-            del sys.modules[name]
-        sys.modules.update(known)
-
-
-verdicts = plugin("filter/verdict")
+batches = plugin("filter.batches")
+verdicts = plugin("filter.verdict")
 
 
 def hosts(region: str, number: int) -> list[str]:
@@ -66,7 +36,7 @@ def sizes(found: list[dict[str, object]]) -> list[tuple[object, object, int]]:
     ],
 )
 def test_a_region_is_a_canary_then_a_share_of_all_of_it_then_the_rest(
-    batches: ModuleType, number: int, percent: float, wanted: list[int]
+    number: int, percent: float, wanted: list[int]
 ) -> None:
     found = batches.batches({"r1": hosts("r1", number)}, ["r1"], hosts("r1", number), percent)
     assert [len(each["hosts"]) for each in found] == wanted
@@ -74,48 +44,48 @@ def test_a_region_is_a_canary_then_a_share_of_all_of_it_then_the_rest(
 
 
 @pytest.mark.parametrize("number", [1, 3, 8])
-def test_each_region_is_done_before_the_next_is_begun_in_the_order_given(batches: ModuleType, number: int) -> None:
+def test_each_region_is_done_before_the_next_is_begun_in_the_order_given(number: int) -> None:
     regions = [f"r{n}" for n in range(number, 0, -1)]
     groups = {region: hosts(region, 3) for region in sorted(regions)}
     found = batches.batches(groups, regions, [host for each in groups.values() for host in each], 10)
     assert sizes(found) == [(r, stage, 1) for r in regions for stage in ("canary", "fraction", "rest")]
 
 
-def test_the_group_of_canaries_comes_first_wherever_its_hosts_stand(batches: ModuleType) -> None:
+def test_the_group_of_canaries_comes_first_wherever_its_hosts_stand() -> None:
     groups = {"r1": hosts("r1", 6), "r1_canary": ["r1-5", "r1-3", "elsewhere"]}
     found = batches.batches(groups, ["r1"], hosts("r1", 6), 10)
     assert [each["hosts"] for each in found] == [["r1-3", "r1-5"], ["r1-1"], ["r1-2", "r1-4", "r1-6"]]
 
 
-def test_where_the_limit_leaves_no_canary_the_first_that_is_left_is_one(batches: ModuleType) -> None:
+def test_where_the_limit_leaves_no_canary_the_first_that_is_left_is_one() -> None:
     groups = {"r1": hosts("r1", 6), "r1_canary": ["r1-1"], "r2": hosts("r2", 2)}
     found = batches.batches(groups, ["r1", "r2"], ["r1-4", "r1-5"], 10)
     assert sizes(found) == [("r1", "canary", 1), ("r1", "fraction", 1)]
     assert found[0]["hosts"] == ["r1-4"]
 
 
-def test_the_share_is_of_the_region_and_not_of_what_the_limit_leaves(batches: ModuleType) -> None:
+def test_the_share_is_of_the_region_and_not_of_what_the_limit_leaves() -> None:
     found = batches.batches({"r1": hosts("r1", 40)}, ["r1"], hosts("r1", 20), 10)
     assert [len(each["hosts"]) for each in found] == [1, 4, 15]
 
 
-def test_a_host_in_two_regions_is_refused(batches: ModuleType) -> None:
-    with pytest.raises(Refused, match="r1-1 is in two regions, r1 and r2"):
+def test_a_host_in_two_regions_is_refused() -> None:
+    with pytest.raises(AnsibleFilterError, match="r1-1 is in two regions, r1 and r2"):
         batches.batches({"r1": ["r1-1"], "r2": ["r1-1"]}, ["r1", "r2"], ["r1-1"])
 
 
-def test_a_region_that_is_no_group_is_refused_by_its_name(batches: ModuleType) -> None:
-    with pytest.raises(Refused, match="rollout_regions names what is no group of the inventory: r9"):
+def test_a_region_that_is_no_group_is_refused_by_its_name() -> None:
+    with pytest.raises(AnsibleFilterError, match="rollout_regions names what is no group of the inventory: r9"):
         batches.batches({"r1": ["r1-1"]}, ["r1", "r9"], ["r1-1"])
 
 
 @pytest.mark.parametrize("percent", [-1, 101, "some", None])
-def test_a_share_that_is_none_is_refused(batches: ModuleType, percent: object) -> None:
-    with pytest.raises(Refused, match="rollout_fraction"):
+def test_a_share_that_is_none_is_refused(percent: object) -> None:
+    with pytest.raises(AnsibleFilterError, match="rollout_fraction"):
         batches.batches({"r1": ["r1-1"]}, ["r1"], ["r1-1"], percent)
 
 
-def test_hosts_in_no_region_are_told(batches: ModuleType) -> None:
+def test_hosts_in_no_region_are_told() -> None:
     assert batches.outside(["a", "b", "c"], {"r1": ["b"]}, ["r1"]) == ["a", "c"]
 
 
