@@ -387,9 +387,10 @@ def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:
     assert dict(found) == known | {code.value: "warning" for code in LooseEnd}
 
 
-def test_every_kind_of_outcome_is_told() -> None:
+def test_the_results_of_a_disk_are_told_where_the_key_is_and_no_others() -> None:
     text = (REFERENCE / "json.rst").read_text()
-    assert [kind for kind in Kind if f"``{kind.value}``" not in text] == []
+    told = re.findall(r"^``result``\n    ([^.]+)\.", text[: text.index("\nLists\n")], re.MULTILINE)
+    assert [set(re.findall(r"``(.+?)``", sentence)) for sentence in told] == [{kind.value for kind in Kind}]
 
 
 def _shape(value: object) -> object:

@@ -20,7 +20,7 @@ from tests import wheelhouses
 
 ROOT = Path(__file__).parents[2]
 # The wheelhouse is built where the tree has changed.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system, or becomes another user")
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 # What a node may have about it, and what must not matter.
