@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import pytest
+
+from tests.command import Forked, Installed
 
 DATA = Path(__file__).parents[1] / "unit" / "data"
 
@@ -42,22 +43,42 @@ class Ran:
 
 @pytest.fixture
 def plimsoll(tmp_path: Path) -> Callable[..., Ran]:
-    """Runs the installed command as a person would, with settings of its own."""
-    settings = tmp_path / "plimsoll.conf"
-    settings.write_text(f"[DEFAULT]\nstate_dir = {tmp_path}/state\nrules_file = {tmp_path}/rules.yaml\n")
-    (tmp_path / "rules.yaml").write_text("{}\n")
-    command = Path(sys.executable).with_name("plimsoll")
+    """Runs the command as a person would, with settings of its own."""
+    return _with_settings(tmp_path, Forked)
+
+
+@pytest.fixture
+def installed_plimsoll(tmp_path: Path) -> Callable[..., Ran]:
+    """The same, but the installed program itself, with a start of its own."""
+    return _with_settings(tmp_path, Installed)
+
+
+def _with_settings(home: Path, kind: type[Forked | Installed]) -> Callable[..., Ran]:
+    settings = home / "plimsoll.conf"
+    settings.write_text(f"[DEFAULT]\nstate_dir = {home}/state\nrules_file = {home}/rules.yaml\n")
+    (home / "rules.yaml").write_text("{}\n")
 
     def run(*words: str, stdout: IO[str] | None = None, stderr: IO[str] | None = None, **environment: str) -> Ran:
-        done = subprocess.run(
-            [str(command), "--config-file", str(settings), *words],
+        with kind(
+            "--config-file",
+            settings,
+            *words,
             stdout=stdout or subprocess.PIPE,
             stderr=stderr or subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            timeout=60,
             env=os.environ | {"COLUMNS": "100"} | environment,
-        )
-        return Ran(done.returncode, done.stdout or "", done.stderr or "")
+        ) as process:
+            return ended(process)
 
     return run
+
+
+def ended(process: Forked | Installed, told: str | None = None) -> Ran:
+    """How it ends when it is told this on its standard input; it is killed after a minute."""
+    try:
+        out, err = process.communicate(told, timeout=60)
+    except BaseException:
+        process.kill()
+        raise
+    return Ran(process.returncode, out or "", err or "")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +16,10 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.cloudapi import BLOCK_STORAGE, Refused
+from tests.command import Forked
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import Cloud, Handler, Server, credentials
-from tests.functional.conftest import Ran
-from tests.interrupted import heeds_ctrl_c
+from tests.functional.conftest import Ran, ended
 
 FILE = """\
 qos_specs:
@@ -74,18 +73,14 @@ class Site:
 
     cinder: FakeCinder
     file: Path
-    command: list[str]
+    settings: Path
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> Forked:
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            [*self.command, "qos", *words], stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=heeds_ctrl_c
-        )
+        return Forked("--config-file", self.settings, "qos", *words, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def run(self, *words: str, text: str | None = None) -> Ran:
-        process = self.start(*words)
-        out, err = process.communicate(text, timeout=60)
-        return Ran(process.returncode, out, err)
+        return ended(self.start(*words), text)
 
 
 @pytest.fixture
@@ -102,8 +97,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     with serving(cinder) as url:
         settings = tmp_path / "plimsoll.conf"
         settings.write_text(f"[catalogue]\ncredentials_file = {credentials(tmp_path, f'{url}/identity')}\n")
-        command = str(Path(sys.executable).with_name("plimsoll"))
-        yield Site(cinder, file, [command, "--config-file", str(settings)])
+        yield Site(cinder, file, settings)
 
 
 def test_what_was_planned_is_applied_and_then_nothing_is_to_do(site: Site) -> None:
@@ -137,7 +131,7 @@ def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, n
         "qos_specs:\n  other:\n    consumer: front-end\n    keys: {total_iops_sec: 3000}\n"
         "volume_types:\n  gold: {qos_spec: other}\n  silver: {qos_spec: other}\n"
     )
-    process: subprocess.Popen[str] | None = None
+    process: Forked | None = None
 
     def before(method: str, path: str) -> None:
         if path.endswith("/disassociate") and process is not None and process.poll() is None:

@@ -20,8 +20,8 @@ from plimsoll_agent import history
 from plimsoll_agent.entries import Conclusion, Event, Happening, Verdict
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import Record
+from tests.command import PLIMSOLL, Forked
 from tests.functional.conftest import Ran
-from tests.interrupted import heeds_ctrl_c
 from tests.unit.test_record import VERSION_1, a_change
 from tests.unit.values import NOON
 
@@ -220,15 +220,9 @@ def test_verify_says_what_there_is_or_each_fault(plimsoll: Plimsoll, record: Rec
 
 
 @contextmanager
-def follow(tmp_path: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-    command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(tmp_path / "plimsoll.conf")]
-    with subprocess.Popen(
-        [*command, "record", "--follow", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heeds_ctrl_c,
-    ) as follower:
+def follow(tmp_path: Path, *words: str) -> Iterator[Forked]:
+    command, pipe = ["--config-file", tmp_path / "plimsoll.conf", "record", "--follow"], subprocess.PIPE
+    with Forked(*command, *words, stdout=pipe, stderr=pipe) as follower:
         try:
             yield follower
         finally:
@@ -269,7 +263,7 @@ def test_follow_ends_when_its_reader_goes_even_if_nothing_comes(
 
 def test_a_reader_of_the_list_may_stop_early(plimsoll: Plimsoll, record: Record, tmp_path: Path) -> None:
     record.intend([a_change()] * 2000, NOON, "root")
-    command = f"{Path(sys.executable).with_name('plimsoll')} --config-file {tmp_path}/plimsoll.conf record --limit 0"
+    command = f"{PLIMSOLL} --config-file {tmp_path}/plimsoll.conf record --limit 0"
     piped = ["bash", "-o", "pipefail", "-c", f"{command} | head -1"]
     ran = subprocess.run(piped, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stderr, ran.stdout.count("\n")) == (0, "", 1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.command import Forked
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -105,11 +105,12 @@ def test_a_file_that_is_not_there_is_one_line(plimsoll: Plimsoll, file: Path) ->
     ids=["good", "fault", "no-text", "empty", "large"],
 )
 def test_a_dash_is_standard_input(written: bytes, status: int, told: str) -> None:
-    command = Path(sys.executable).with_name("plimsoll")
-    done = subprocess.run([command, "rules", "check", "-"], input=written, capture_output=True, timeout=60)
-    assert done.returncode == status
-    assert (done.stdout + done.stderr).decode().startswith(told)
-    assert b"Traceback" not in done.stderr
+    pipe = subprocess.PIPE
+    with Forked("rules", "check", "-", stdin=pipe, stdout=pipe, stderr=pipe, text=False) as process:
+        out, err = process.communicate(written, timeout=60)
+    assert process.returncode == status
+    assert (out + err).decode().startswith(told)
+    assert b"Traceback" not in err
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])

@@ -10,8 +10,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -19,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import Forked, Installed
 from tests.functional.conftest import Ran
-from tests.interrupted import heeds_ctrl_c
 
 SECONDS = 20
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -30,20 +28,19 @@ ECHO_AND_LINES = termios.ECHO | termios.ICANON
 class Terminal:
     """The command in a pseudo terminal of its own."""
 
-    def __init__(self, *command: str, columns: int = 80, lines: int = 24) -> None:
+    def __init__(self, start: type[Forked | Installed], *words: str, columns: int = 80, lines: int = 24) -> None:
         self._master, self._slave = pty.openpty()
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.before = termios.tcgetattr(self._slave)
         self.sent = b""
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(
-            command,
+        self.process = start(
+            *words,
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,
             env=environment | {"TERM": "xterm-256color"},
             start_new_session=True,
-            preexec_fn=heeds_ctrl_c,
         )
 
     @property
@@ -80,14 +77,14 @@ class Terminal:
         os.close(self._slave)
 
 
-@pytest.fixture
-def top(plimsoll: object, test_node: str, tmp_path: Path) -> Iterator[Terminal]:
-    command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(tmp_path / "plimsoll.conf")]
-    terminal = Terminal(*command, "top", "--uri", test_node)
+@pytest.fixture(params=[Forked])
+def top(request: pytest.FixtureRequest, plimsoll: object, test_node: str, tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(request.param, "--config-file", str(tmp_path / "plimsoll.conf"), "top", "--uri", test_node)
     yield terminal
     terminal.close()
 
 
+@pytest.mark.parametrize("top", [Forked, Installed], indirect=True)
 def test_it_comes_up_on_the_other_screen_and_leaves_the_terminal_as_it_was(top: Terminal) -> None:
     top.see("not known: ")
     top.see("q quit")

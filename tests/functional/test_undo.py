@@ -11,13 +11,13 @@ import os
 import pty
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.command import Forked, Installed
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -99,17 +99,23 @@ def test_only_what_was_read_back_is_called_put_back(
     assert {str(entry["after"]) for entry in undone(plimsoll)} == {str(NINE)}
 
 
-@pytest.mark.parametrize(("answer", "written"), [(b"y\n", True), (b"n\n", False), (b"\x04", False)])
+@pytest.mark.parametrize(
+    ("start", "answer", "written"),
+    [(Installed, b"y\n", True), (Forked, b"n\n", False), (Forked, b"\x04", False)],
+)
 def test_a_person_at_a_terminal_is_asked(
-    plimsoll: Plimsoll, changed: tuple[str, ...], tmp_path: Path, answer: bytes, written: bool
+    plimsoll: Plimsoll,
+    changed: tuple[str, ...],
+    tmp_path: Path,
+    start: type[Forked | Installed],
+    answer: bytes,
+    written: bool,
 ) -> None:
     pretend(tmp_path, NINE, {})
     master, slave = pty.openpty()
-    command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(tmp_path / "plimsoll.conf")]
+    words, pipe = ["--config-file", tmp_path / "plimsoll.conf", *changed], subprocess.PIPE
     try:
-        with subprocess.Popen(
-            [*command, *changed], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as asked:
+        with start(*words, stdin=slave, stdout=pipe, stderr=pipe, text=False) as asked:
             os.write(master, answer)
             out, err = asked.communicate(timeout=60)
     finally:

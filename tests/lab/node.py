@@ -6,14 +6,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import State
-from tests.interrupted import heeds_ctrl_c
+from tests.command import PLIMSOLL, Forked, Installed
 from tests.lab.cloud import Cloud
 
 
@@ -94,20 +93,16 @@ class Node:
 
     def command(self, *words: str) -> list[str]:
         """``plimsoll`` with these words, on this node."""
-        return [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self.settings), *words]
+        return [str(PLIMSOLL), "--config-file", str(self.settings), *words]
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*words),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.environment,
-            preexec_fn=heeds_ctrl_c,
-        )
+    def start(self, *words: str, installed: bool = False) -> subprocess.Popen[str]:
+        """Forked from what has it imported already, unless it is to be the installed program itself."""
+        start = Installed if installed else Forked
+        pipe = subprocess.PIPE
+        return start("--config-file", self.settings, *words, stdout=pipe, stderr=pipe, env=self.environment)
 
-    def run(self, *words: str, timeout: float = 60) -> Ran:
-        process = self.start(*words)
+    def run(self, *words: str, timeout: float = 60, installed: bool = False) -> Ran:
+        process = self.start(*words, installed=installed)
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
