@@ -1,0 +1,284 @@
+"""A mutation run over the safety code: ``python -m tests.mutation [--seed S] [--number N] [MODULE...]``.
+
+Of each module it takes a share of the mutants that mutmut makes, drawn by the seed, and runs the module's own tests
+against each. It prints every mutant that survives, then a table, and exits with 1 when one survived that
+``tests/mutation_explained.txt`` does not explain. All of it happens on copies below ``build/mutation``.
+
+mutmut mutates the bodies of functions and methods. It leaves out constants, defaults of dataclasses and properties.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import fcntl
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests import depth
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "build/mutation"
+EXPLAINED = ROOT / "tests/mutation_explained.txt"
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "agent/plimsoll_agent/brake.py": ("test_brake", "test_passes_catalogue"),
+    "agent/plimsoll_agent/direction.py": ("test_changes",),
+    "agent/plimsoll_agent/gate.py": ("test_gate",),
+    "agent/plimsoll_agent/ledger.py": ("test_ledger", "test_holds", "test_passes", "test_undo"),
+    "agent/plimsoll_agent/qosspec.py": ("test_qosspec",),
+    "agent/plimsoll_agent/record.py": ("test_record",),
+    "agent/plimsoll_agent/write.py": ("test_write",),
+    "ansible/plugins/filter/batches.py": ("test_batches",),
+    "ansible/plugins/filter/verdict.py": ("test_batches",),
+    "probes/plimsoll_probes/verdict.py": ("test_verdict",),
+}
+"""The safety code, and the unit tests that are to find its mutants."""
+
+# mutmut takes the name of a module from its path below src.
+PLACES = {
+    "agent/": "src/",
+    "probes/": "src/",
+    "ansible/": "src/ansible_collections/plimsoll/cloud/",
+}
+SETTINGS = """\
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = [{path}]
+also_copy = ["installer", "script"]
+pytest_add_cli_args = ["-p", "no:cacheprovider", "--hypothesis-seed={seed}"]
+pytest_add_cli_args_test_selection = [{tests}]
+timeout_constant = 2.0
+use_git_change_detection = false
+"""
+KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
+# Who is not reached by any of the module's tests survives them.
+OUTCOMES = {"killed": KILLED, "segfault": KILLED, "survived": SURVIVED, "no tests": SURVIVED, "timeout": TIMED_OUT}
+
+
+@dataclass(frozen=True, order=True)
+class Mutant:
+    """What tells a mutant from others wherever its lines move to: module, function, and the lines that differ."""
+
+    module: str
+    function: str
+    changes: tuple[str, ...]
+
+    @classmethod
+    def read(cls, module: str, function: str, diff: str) -> Mutant:
+        """From the unified diff of a function."""
+        lines = (line for line in diff.splitlines() if not line.startswith(("---", "+++")))
+        return cls(module, function, tuple(f"{line[0]} {line[1:].strip()}" for line in lines if line[:1] in "+-"))
+
+
+class Failed(Exception):
+    """The run cannot go on, with what to look at."""
+
+
+def explained(text: str) -> dict[Mutant, str]:
+    """Why each mutant that may survive does. Blocks of lines, parted by empty ones: ``MODULE: FUNCTION``, the lines
+    that differ, and the reason. Raises ``ValueError`` for a block without one of these."""
+    reasons: dict[Mutant, str] = {}
+    kept = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    for block in filter(None, (part.strip() for part in kept.split("\n\n"))):
+        head, *lines = block.splitlines()
+        module, _, function = head.partition(": ")
+        changes = tuple(line for line in lines if line.startswith(("+ ", "- ")))
+        reason = " ".join(lines[len(changes) :])
+        if not function or not changes or not reason or tuple(lines[: len(changes)]) != changes:
+            raise ValueError(f"{block!r} is not MODULE: FUNCTION, lines with - and +, and a reason")
+        reasons[Mutant(module, function, changes)] = reason
+    return reasons
+
+
+def functions(source: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions and methods of a module, as ``function`` and ``Class.method``."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from ((f"{node.name}.{one.name}", one) for one in node.body if isinstance(one, ast.FunctionDef))
+
+
+def outdated(reasons: Iterable[Mutant]) -> list[Mutant]:
+    """Mutants of code that is not there any more."""
+    return [mutant for mutant in reasons if _line(mutant) is None]
+
+
+def _line(mutant: Mutant) -> int | None:
+    """Where the first line that differs stands in the module, None when it is not there."""
+    file = ROOT / mutant.module
+    if not file.is_file():
+        return None
+    source = file.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    gone = [change[2:] for change in mutant.changes if change.startswith("- ")]
+    for name, node in functions(source):
+        if name == mutant.function:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            for number in range(first, (node.end_lineno or first) + 1):
+                if [line.strip() for line in lines[number - 1 : number - 1 + len(gone)]] == gone:
+                    return number
+    return None
+
+
+@dataclass
+class Run:
+    """The share of one module: what came of each mutant that was tried, and who survived, with the diff."""
+
+    module: str
+    of: int
+    seconds: float
+    outcomes: Counter[str]
+    survivors: list[tuple[Mutant, str]]
+
+
+def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[Path, Path]:
+    """A directory in which mutmut runs, and the module's path in it."""
+    directory = WORK / module.removesuffix(".py").replace("/", ".")
+    shutil.rmtree(directory, ignore_errors=True)
+    left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
+    for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "ansible/plugins"):
+        shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
+    for name in ("installer", "script", "tests"):
+        shutil.copytree(ROOT / name, directory / name, ignore=left_out)
+    shutil.copy(ROOT / "setup.cfg", directory)
+    # The tests look for the collection beside them.
+    (directory / "mutants").mkdir()
+    (directory / "mutants/ansible").symlink_to("src/ansible_collections/plimsoll/cloud")
+    (directory / "tmp").mkdir()
+    path = _placed(module)
+    selection = ", ".join(f'"tests/unit/{test}.py"' for test in tests)
+    settings = SETTINGS.format(path=f'"{path}"', tests=selection, seed=seed)
+    (directory / "pyproject.toml").write_text(settings, encoding="utf-8")
+    return directory, Path(path)
+
+
+def _placed(name: str) -> str:
+    top = next(top for top in PLACES if name.startswith(top))
+    return PLACES[top] + name.removeprefix(top)
+
+
+def run(module: str, tests: Sequence[str], number: int, seed: int, processes: int, lock: int) -> Run:
+    # Here, since the unit test of this module needs nothing of it, and it takes a while.
+    from mutmut.configuration import reset_config
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+    from mutmut.mutation.file_mutation import mutate_file_contents
+    from mutmut.stats import status_by_exit_code
+    from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
+
+    began = time.monotonic()
+    directory, path = copy_of_the_checkout(module, tests, seed)
+    with chdir(directory):
+        reset_config()
+        made = mutate_file_contents(str(path), path.read_text(encoding="utf-8")).mutant_names
+        names = [get_mutant_name(path, name) for name in made]
+        drawn = random.Random(f"{seed} {module}").sample(names, min(number, len(names)))
+        _mutmut(directory, drawn, processes, lock)
+        told = json.loads(Path(f"mutants/{path}.meta").read_text(encoding="utf-8"))["exit_code_by_key"]
+        outcomes: Counter[str] = Counter()
+        survivors: list[tuple[Mutant, str]] = []
+        for name in drawn:
+            status = status_by_exit_code[told[name]]
+            if status not in OUTCOMES:
+                raise Failed(f"{name} was {status}: see {directory}/mutmut.log")
+            outcomes[OUTCOMES[status]] += 1
+            if OUTCOMES[status] == SURVIVED:
+                function, of_class = orig_function_and_class_names_from_key(name)
+                diff = get_diff_for_mutant(name, path=path)
+                whole = f"{of_class}.{function}" if of_class else function
+                survivors.append((Mutant.read(module, whole, diff), diff))
+    return Run(module, len(names), time.monotonic() - began, outcomes, survivors)
+
+
+def _mutmut(directory: Path, names: Sequence[str], processes: int, lock: int) -> None:
+    own = {"TMPDIR": str(directory / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # Ten times the examples for each mutant would take days.
+    own[depth.VARIABLE] = depth.Depth.LANDING if depth.DEPTH is depth.Depth.SOAK else depth.DEPTH
+    command = [str(Path(sys.executable).parent / "mutmut"), "run", "--max-children", str(processes), *names]
+    log = directory / "mutmut.log"
+    with log.open("w", encoding="utf-8") as output:
+        # Whoever outlives this process keeps the lock.
+        done = subprocess.run(
+            command, cwd=directory, env=os.environ | own, stdout=output, stderr=output, pass_fds=(lock,), check=False
+        )
+    if done.returncode != 0:
+        raise Failed(f"mutmut failed in {directory}:\n{log.read_text(encoding='utf-8')[-3000:]}")
+
+
+def table(runs: Sequence[Run], reasons: Iterable[Mutant]) -> list[str]:
+    known = set(reasons)
+    rows = [("MODULE", "MUTANTS", "TRIED", "KILLED", "TIMED OUT", "EXPLAINED", "SURVIVED", "SECONDS")]
+    for each in runs:
+        outcomes, of_them = each.outcomes, sum(mutant in known for mutant, _ in each.survivors)
+        counts = (each.of, outcomes.total(), outcomes[KILLED], outcomes[TIMED_OUT], of_them)
+        left = len(each.survivors) - of_them
+        rows.append((each.module, *map(str, counts), str(left), f"{each.seconds:.0f}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(rest, widths[1:], strict=True))]
+        )
+        for first, *rest in rows
+    ]
+
+
+def _named(name: str) -> list[str]:
+    return [module for module in MODULES if f"/{module}".endswith(f"/{name}") or Path(module).stem == name]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutation", description=(__doc__ or "").partition("\n\n")[0]
+    )
+    parser.add_argument("modules", metavar="MODULE", nargs="*", help="a path, or the end of one; all by default")
+    today = int(datetime.now(UTC).strftime("%Y%m%d"))
+    parser.add_argument("--seed", type=int, default=today, help="draws the share (default: the date, %(default)s)")
+    share = depth.count(quick=10, landing=25, soak=60)
+    parser.add_argument("--number", type=int, default=share, help="mutants of each module (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="at a time (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.modules if not _named(name)]:
+        parser.error(f"no module of the safety code: {', '.join(unknown)} (known: {' '.join(MODULES)})")
+    modules = [module for name in given.modules for module in _named(name)] or list(MODULES)
+    reasons = explained(EXPLAINED.read_text(encoding="utf-8"))
+    WORK.mkdir(parents=True, exist_ok=True)
+    with (WORK / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"another mutation run is under way: {WORK}/lock is held", file=sys.stderr)
+            return 2
+        print(f"seed {given.seed}, up to {given.number} mutants of each module", flush=True)
+        runs: list[Run] = []
+        for module in modules:
+            try:
+                done = run(module, MODULES[module], given.number, given.seed, given.processes, lock.fileno())
+            except Failed as failed:
+                print(f"{module}: {failed}", file=sys.stderr)
+                return 2
+            runs.append(done)
+            for mutant, diff in done.survivors:
+                place = f"{module}:{_line(mutant)}: {mutant.function}"
+                if mutant in reasons:
+                    print(f"explained: {place}: {reasons[mutant]}")
+                else:
+                    print(f"survived: {place}\n{diff}\n")
+            print("\n".join(table([done], reasons)[1:]), flush=True)
+    print("\n".join(["", *table(runs, reasons)]))
+    return 1 if any(mutant not in reasons for each in runs for mutant, _ in each.survivors) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
