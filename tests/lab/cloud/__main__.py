@@ -1,4 +1,4 @@
-"""`python -m tests.lab.cloud up|status|down|image|environment|release`"""
+"""`python -m tests.lab.cloud up|status|down|image|environment|databases|release`"""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def main() -> int:
             cloud.make_image()
         elif arguments.command == "environment":
             cloud.make_environment()
+        elif arguments.command == "databases":
+            cloud.make_databases()
         elif arguments.command == "release":
             cloud.make_release()
         else:
@@ -50,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("-f", "--format", choices=("text", "json"), default="text")
     commands.add_parser("image", help="make the booted guest's image, unless it is cached")
     commands.add_parser("environment", help="install OpenStack's services for the lab, unless they are cached")
+    commands.add_parser("databases", help="migrate OpenStack's databases for the lab, unless they are cached")
     commands.add_parser("release", help="fetch another release of Debian for a host, unless it is cached")
     commands.add_parser("down", help="end and remove all of it; what is cached stays")
     return parser

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from . import (
+    databases,
     disk,
     domain,
     etcd,
@@ -49,20 +52,30 @@ Say = Callable[[str], None]
 
 
 class Cloud:
-    """Nothing happens before `up`. Several programs may hold one: all state is on disk and in the daemons."""
+    """Nothing happens before `up`. Several programs may hold one: all state is on disk and in the daemons.
 
-    def __init__(self, root: Path | str | None = None, say: Say = print) -> None:
+    ``aside``: its guests are on the second libvirtd, so that passes over all guests of the first one never meet them.
+    """
+
+    def __init__(self, root: Path | str | None = None, say: Say = print, aside: bool = False) -> None:
         self.layout = Layout.from_environment(root)
         self.namespace = Namespace(self.layout)
         self.ceph = Ceph(self.layout, self.namespace)
-        self.libvirt = Libvirt(self.layout, self.namespace)
+        self._libvirts_part = "libvirt2" if aside else "libvirt"
+        self.libvirt = Libvirt(self.layout, self.namespace, beside="second" if aside else None)
         self.openstack = OpenStack(self.layout, self.namespace)
         self.nova = Nova(self.layout, self.namespace, self.openstack)
         self.etcd = Etcd(self.layout, self.namespace)
         self.prometheus = Prometheus(self.layout, self.namespace)
         self.nagios = Nagios(self.layout, self.namespace)
         self.fleet = Fleet(self.layout, self.namespace)
-        self.say = say
+        self._say = say
+        self._saying = threading.Lock()
+
+    def say(self, line: str) -> None:
+        """Parts come up side by side, and each has its words."""
+        with self._saying:
+            self._say(line)
 
     @property
     def libvirt_uri(self) -> str:
@@ -78,18 +91,32 @@ class Cloud:
 
     # --- up and down
 
-    def up(self, parts: Iterable[str] = ("ceph", "libvirt")) -> None:
-        """Start what is not up; what is up but was stopped or killed runs again afterwards."""
+    def up(self, parts: Sequence[str] = ("ceph", "libvirt")) -> None:
+        """Start what is not up; what is up but was stopped or killed runs again afterwards.
+
+        Several programs may do so at once: each part is made by one of them, and the others wait for that part only.
+        """
         preflight.check_root()
         self.layout.check()
-        chosen = progress.with_what_they_need(parts)
+        chosen = progress.with_what_they_need(self._own(part) for part in parts)
+        if self._own("libvirt") != "libvirt" and "libvirt" in chosen:
+            raise LabError(f"of {', '.join(parts)} some have to do with the first libvirtd")
         preflight.check_packages(*self._packages(chosen))
         bindings()
-        with self.layout.locked(self.say):
-            if self.namespace.supervisor_pid() is None or progress.half_made(self.layout):
-                self._start_afresh()
-            for part in chosen:
-                self._bring_up(part)
+        while True:
+            with self.layout.locked(self.say, shared=True):
+                if self._is_sound(chosen):
+                    self._bring_up(chosen)
+                    return
+            with self.layout.locked(self.say):
+                if not self._is_sound(chosen):
+                    self._start_afresh()
+
+    def _own(self, part: str) -> str:
+        return self._libvirts_part if part == "libvirt" else part
+
+    def _is_sound(self, parts: Sequence[str]) -> bool:
+        return self.namespace.supervisor_pid() is not None and not progress.half_made(self.layout, parts)
 
     def make_image(self) -> None:
         """The booted guest's image, made once and kept; `up` makes it too where it is missing."""
@@ -102,6 +129,12 @@ class Cloud:
         preflight.check_root()
         preflight.check_packages(*self._packages(["openstack"]))
         servicesenv.ensure(self.layout.cache, self.say)
+
+    def make_databases(self) -> None:
+        """OpenStack's migrated databases, likewise."""
+        preflight.check_root()
+        preflight.check_packages(*self._packages(["openstack", "nova"]))
+        databases.ensure(self.layout.cache, self.say)
 
     def make_release(self) -> None:
         """The tree of the fleet's host with another release of Debian, likewise."""
@@ -176,26 +209,46 @@ class Cloud:
             else:
                 entry.unlink()
 
-    def _bring_up(self, part: str) -> None:
+    def _bring_up(self, parts: Sequence[str]) -> None:
+        """Side by side, as far as they do not stand on each other. Raises what was raised first."""
+        with ThreadPoolExecutor(len(parts)) as pool:
+            jobs: dict[str, Future[None]] = {}
+            for part in parts:
+                jobs[part] = pool.submit(self._bring_up_one, part, jobs)
+        for job in jobs.values():
+            job.result()
+
+    def _bring_up_one(self, part: str, jobs: Mapping[str, Future[None]]) -> None:
+        """``jobs`` has those of the parts that this one stands on."""
+
+        def wait(*needs: str) -> None:
+            for need in needs:
+                jobs[need].result()
+
         makers: dict[str, tuple[Callable[[], str], Callable[[], object]]] = {
             "ceph": (self._make_ceph, self.ceph.heal),
             "libvirt": (self._make_libvirt, self.libvirt.daemon.heal),
+            "libvirt2": (self._make_libvirt, self.libvirt.daemon.heal),
             "guest": (self._booted.make, self._booted.heal),
-            "openstack": (self._make_openstack, self.openstack.heal),
-            "nova": (self._make_nova, self.nova.heal),
+            "openstack": (lambda: self._make_openstack(wait), self.openstack.heal),
+            "nova": (lambda: self._make_nova(jobs), self.nova.heal),
             "etcd": (self._make_etcd, self.etcd.daemon.heal),
             "prometheus": (self._make_prometheus, self.prometheus.heal),
             "nagios": (self._make_nagios, self.nagios.heal),
             "fleet": (self._make_fleet, self.fleet.heal),
         }
         make, heal = makers[part]
-        if progress.state(self.layout, part) == "up":
-            heal()
-            return
-        started = time.monotonic()
-        progress.set_state(self.layout, part, "begun")
-        what = make()
-        progress.set_state(self.layout, part, "up")
+        if part not in ("openstack", "nova"):  # these wait when they get there
+            wait(*progress.NEEDS[part])
+        with progress.locked(self.layout, part):
+            if progress.state(self.layout, part) == "up":
+                wait(*progress.NEEDS[part])
+                heal()
+                return
+            started = time.monotonic()
+            progress.set_state(self.layout, part, "begun")
+            what = make()
+            progress.set_state(self.layout, part, "up")
         self.say(f"{part}: {what} in {time.monotonic() - started:.0f} s")
 
     def _make_ceph(self) -> str:
@@ -207,14 +260,23 @@ class Cloud:
         self.libvirt.make(self.ceph.key("client.cinder"))
         return "libvirtd up"
 
-    def _make_openstack(self) -> str:
+    def _make_openstack(self, wait: Callable[..., None]) -> str:
         preflight.check_ports(openstack.PORTS)
-        self.openstack.make(self.say)
+        self.openstack.make(self.say, lambda: wait("ceph"))
         return "Keystone and Cinder up"
 
-    def _make_nova(self) -> str:
+    def _make_nova(self, jobs: Mapping[str, Future[None]]) -> str:
         preflight.check_ports(nova.PORTS)
-        self.nova.make(self.ceph.key("client.cinder"))
+
+        def cinder_key() -> str:
+            jobs["ceph"].result()
+            return self.ceph.key("client.cinder")
+
+        def keystone() -> None:
+            while not (jobs["openstack"].done() or self.openstack.keystone.serves()):
+                time.sleep(0.1)
+
+        self.nova.make(self.say, cinder_key, keystone, jobs["openstack"].result)
         return "Nova with one compute node up"
 
     def _make_etcd(self) -> str:
@@ -266,7 +328,7 @@ class Cloud:
 
     def paused_guests(self, disks_of_each: Sequence[Sequence[Disk]], server: Server | None = None) -> list[Guest]:
         """As many guests as there are lists of disks: 8 MiB each, started paused, never run."""
-        if self.namespace.supervisor_pid() is None or progress.state(self.layout, "libvirt") != "up":
+        if self.namespace.supervisor_pid() is None or progress.state(self.layout, self._libvirts_part) != "up":
             self.up()
         planned = []
         for disks in disks_of_each:

@@ -28,7 +28,7 @@ class Daemon:
         self._namespace = namespace
         self._argv = argv
         self._log = log
-        self._serves = serves
+        self.serves = serves
 
     def __repr__(self) -> str:
         return f"Daemon({self.name!r})"
@@ -69,7 +69,7 @@ class Daemon:
 
     def wait_ready(self, timeout: float = 60) -> None:
         deadline = time.monotonic() + timeout
-        while not self._serves():
+        while not self.serves():
             if not self.running:
                 raise LabError(f"{self.name} ended at once: see {self._log.parent}")
             if time.monotonic() > deadline:

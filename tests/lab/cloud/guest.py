@@ -66,7 +66,7 @@ class Guest:
     @property
     def qemu_pid(self) -> int:
         """Pid on this host. Raises LabError when QEMU does not run."""
-        pid_file = self._cloud.layout.root / f"run/libvirt/qemu/{self.name}.pid"
+        pid_file = self._cloud.libvirt.home / f"run/libvirt/qemu/{self.name}.pid"
         try:
             inner = int(pid_file.read_text())
         except (FileNotFoundError, ValueError):

@@ -15,7 +15,7 @@ from types import FrameType
 
 from tests import wheelhouses
 
-from . import fleetrelease, image, preflight, servicesenv
+from . import databases, fleetrelease, image, preflight, servicesenv
 from .command import LabError
 from .layout import Layout
 
@@ -43,6 +43,7 @@ def _wheels(cache: Path, say: Say) -> object:
 KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] = {
     "image": (image.cached, _image),
     "openstack": (servicesenv.cached, _openstack),
+    "databases": (databases.cached, databases.ensure),
     "release": (fleetrelease.cached, _release),
     "wheels": (lambda cache: wheelhouses.fetched(), _wheels),
 }

@@ -93,16 +93,17 @@ class Layout:
         return self.root / "parts" / name
 
     @contextmanager
-    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Hold the root's lock: one `up` or `down` at a time."""
+    def locked(self, say: Callable[[str], None], shared: bool = False) -> Iterator[None]:
+        """Hold the root's lock: alone for what begins or ends the cloud, ``shared`` to bring up parts of it."""
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         while True:
             self.root.mkdir(parents=True, exist_ok=True)
             with self.lock.open("w") as file:
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    fcntl.flock(file, kind | fcntl.LOCK_NB)
                 except BlockingIOError:
                     say(f"waiting for another up or down of {self.root}")
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                    fcntl.flock(file, kind)
                 # The holder before us may have been a `down`, which removes the file that we opened.
                 if self._is_current(file.fileno()):
                     yield

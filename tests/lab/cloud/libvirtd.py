@@ -55,18 +55,21 @@ DIRECTORIES = ("etc/libvirt", "run/libvirt", "var/lib/libvirt", "var/cache/libvi
 
 
 class Libvirt:
-    """The cloud's, or with ``beside`` one more of that name, which knows nothing of the first one's guests."""
+    """The cloud's, or with ``beside`` one more of that name, which knows nothing of the first one's guests.
+
+    Its directories lie below ``home`` as below the root of a machine of its own.
+    """
 
     def __init__(self, layout: Layout, namespace: Namespace, beside: str | None = None) -> None:
-        self._home = layout.root / beside if beside else layout.root
+        self.home = layout.root / beside if beside else layout.root
         self._shared: Any = None
         name = f"libvirtd-{beside}" if beside else "libvirtd"
         argv = ["/usr/sbin/libvirtd"]
         if beside:
-            binds = " && ".join(f"mount --bind {self._home}/{place} /{place}" for place in DIRECTORIES)
-            command = f"{binds} && exec /usr/sbin/libvirtd --pid-file {self._home}/libvirtd.pid"
+            binds = " && ".join(f"mount --bind {self.home}/{place} /{place}" for place in DIRECTORIES)
+            command = f"{binds} && exec /usr/sbin/libvirtd --pid-file {self.home}/libvirtd.pid"
             argv = ["unshare", "--mount", "sh", "-c", command]
-        self.daemon = Daemon(namespace, name, argv, self._home / "var/log/libvirt/libvirtd.out", self._serves)
+        self.daemon = Daemon(namespace, name, argv, self.home / "var/log/libvirt/libvirtd.out", self._serves)
 
     @property
     def uri(self) -> str:
@@ -74,13 +77,13 @@ class Libvirt:
 
     @property
     def _socket(self) -> Path:
-        return self._home / "run/libvirt/libvirt-sock"
+        return self.home / "run/libvirt/libvirt-sock"
 
     def make(self, cinder_key: str) -> None:
         """The cinder key becomes the secret that disks name in <auth>."""
         for directory in DIRECTORIES:
-            (self._home / directory).mkdir(parents=True, exist_ok=True)
-        etc = self._home / "etc/libvirt"
+            (self.home / directory).mkdir(parents=True, exist_ok=True)
+        etc = self.home / "etc/libvirt"
         # Guests migrate only to a host with another id.
         host = f'host_uuid = "{uuid.uuid4()}"\n'
         (etc / "libvirtd.conf").write_text(LIBVIRTD_CONF + host)

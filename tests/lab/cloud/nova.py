@@ -6,12 +6,11 @@ import secrets
 import socket
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import novaconf, ports, servicesenv
-from .command import LabError, run
+from . import databases, mariadb, novaconf, ports, servicesenv
+from .command import LabError
 from .daemon import Daemon
 from .disk import GIB
 from .layout import Layout
@@ -40,8 +39,9 @@ class Nova:
         self._namespace = namespace
         self._home = layout.root / "nova"
         self._logs = layout.logs / "openstack"
+        serve = mariadb.argv(self._home, "--bind-address=127.0.0.1", f"--port={ports.MARIADB}")
         self.mariadb = Daemon(
-            namespace, "mariadb", self._mariadb(), self._logs / "mariadb.out", lambda: _listens(ports.MARIADB)
+            namespace, "mariadb", serve, self._logs / "mariadb.out", lambda: _listens(ports.MARIADB)
         )
         self.rabbitmq = Daemon(
             namespace, "rabbitmq", self._rabbitmq(), self._logs / "rabbitmq.out", lambda: _listens(ports.RABBITMQ)
@@ -140,26 +140,32 @@ class Nova:
 
     # --- making it
 
-    def make(self, cinder_key: str) -> None:
-        cache = self._layout.cache
+    def make(
+        self,
+        say: Callable[[str], None],
+        ceph: Callable[[], str],
+        keystone: Callable[[], object],
+        openstack: Callable[[], object],
+    ) -> None:
+        """``keystone`` and ``openstack`` wait for Keystone and for Cinder too; ``ceph`` returns Cinder's key."""
+        kept = databases.ensure_nova(self._layout.cache, say)
         self._write_files()
+        databases.copy(kept, self._home)
         self.rabbitmq.start(wait=False)
-        with ThreadPoolExecutor() as pool:
-            libvirtd = pool.submit(self.libvirt.make, cinder_key)
-            self._make_mariadb()
-            others = pool.submit(self._sync_placement_and_glance)
-            servicesenv.manage(cache, "nova", self._home / "nova.conf", "api_db", "sync")
-            for cell in ("map_cell0", "create_cell"):
-                servicesenv.manage(cache, "nova", self._home / "nova.conf", "cell_v2", cell, *_CELLS[cell])
-            servicesenv.manage(cache, "nova", self._home / "nova.conf", "db", "sync")
-            others.result()
-            libvirtd.result()
-        self.openstack.add_to_catalogue("nova", "placement", "glance", "neutron")
-        self.rabbitmq.wait_ready()
-        for daemon in self._daemons:
+        self.mariadb.start()
+        for daemon in (self.placement, self.neutron, self.glance):
             daemon.start(wait=False)
+        # What Nova's own do not find in Keystone's catalogue when they start, they take to be switched off.
+        keystone()
+        self.openstack.show_in_catalogue(*databases.OF_NOVAS_PART)
+        for daemon in (self.conductor, self.api, self.scheduler):
+            daemon.start(wait=False)
+        self.libvirt.make(ceph())
+        self.rabbitmq.wait_ready()
+        self.compute.start(wait=False)
         for daemon in self._daemons:
             daemon.wait_ready()
+        openstack()
         self._make_image()
         self._wait_for_the_node()
 
@@ -178,11 +184,10 @@ class Nova:
         )
 
     def _write_files(self) -> None:
-        for directory in ("glance/images", "glance/staging", "state/instances", "rabbitmq", "mariadb"):
+        for directory in ("glance/images", "glance/staging", "state/instances", "rabbitmq"):
             (self._home / directory).mkdir(parents=True, exist_ok=True)
         inside = self.openstack.environment_inside
         for name, text in {
-            "databases.sql": novaconf.create_databases(),
             "rabbitmq.conf": novaconf.rabbitmq(),
             "enabled_plugins": "[].\n",
             "placement.conf": novaconf.placement(self._logs),
@@ -197,16 +202,6 @@ class Nova:
         cookie = self._home / "rabbitmq/.erlang.cookie"
         cookie.touch(mode=0o600)
         cookie.write_text(secrets.token_hex(16))
-
-    def _make_mariadb(self) -> None:
-        data = self._home / "mariadb"
-        words = ["--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal", "--skip-test-db"]
-        run(["mariadb-install-db", *words, "--user=root"], log=self._logs / "mariadb-install.log", boxed=True)
-        self.mariadb.start()
-
-    def _sync_placement_and_glance(self) -> None:
-        servicesenv.manage(self._layout.cache, "placement", self._home / "placement.conf", "db", "sync")
-        servicesenv.manage(self._layout.cache, "glance", self._home / "glance-api.conf", "db_sync")
 
     def _make_image(self) -> None:
         self.openstack.connection.image.create_image(
@@ -237,17 +232,6 @@ class Nova:
         argv = [f"{bin_}/python", f"{bin_}/nova-{name}", "--config-file", str(self._home / "nova.conf")]
         return self.openstack.daemon(f"nova-{name}", argv)
 
-    def _mariadb(self) -> list[str]:
-        return [
-            *("/usr/sbin/mariadbd", "--no-defaults", "--user=root", f"--datadir={self._home}/mariadb"),
-            *("--bind-address=127.0.0.1", f"--port={ports.MARIADB}", f"--socket={self._home}/mariadb.sock"),
-            *(f"--pid-file={self._home}/mariadb.pid", f"--init-file={self._home}/databases.sql"),
-            # Nothing of it has to survive a power failure.
-            *("--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-buffer-pool-size=64M"),
-            *("--performance-schema=0", "--max-connections=400", "--skip-name-resolve"),
-            *("--character-set-server=utf8mb3", "--transaction-isolation=READ-COMMITTED"),
-        ]
-
     def _rabbitmq(self) -> list[str]:
         home = self._home / "rabbitmq"
         environ = {
@@ -270,12 +254,6 @@ class Nova:
             ),
         }
         return ["env", *(f"{name}={value}" for name, value in environ.items()), RABBITMQ_SERVER]
-
-
-_CELLS = {
-    "map_cell0": ("--database_connection", novaconf.database("nova_cell0")),
-    "create_cell": ("--name", "cell1"),
-}
 
 
 def _listens(port: int) -> bool:

@@ -13,8 +13,14 @@ DATABASES = ("nova_api", "nova_cell0", "nova", "placement", "glance")
 HOST = "lab"
 
 
-def database(name: str) -> str:
+def database(name: str, socket: Path | None = None) -> str:
+    if socket:
+        return f"mysql+pymysql://root@localhost/{name}?charset=utf8mb3&unix_socket={socket}"
     return f"mysql+pymysql://root@127.0.0.1:{ports.MARIADB}/{name}?charset=utf8mb3"
+
+
+def transport_url() -> str:
+    return f"rabbit://guest:guest@127.0.0.1:{ports.RABBITMQ}/"
 
 
 def create_databases() -> str:
@@ -77,7 +83,7 @@ def nova(home: Path, logs: Path, environment: Path, ceph_conf: Path, libvirt_uri
                 "instances_path": home / "state/instances",
                 "use_stderr": False,
                 "log_dir": logs,
-                "transport_url": f"rabbit://guest:guest@127.0.0.1:{ports.RABBITMQ}/",
+                "transport_url": transport_url(),
                 "compute_driver": "libvirt.LibvirtDriver",
                 "cpu_allocation_ratio": 16,
                 "ram_allocation_ratio": 4,
@@ -95,7 +101,9 @@ def nova(home: Path, logs: Path, environment: Path, ceph_conf: Path, libvirt_uri
             "api_database": {"connection": database("nova_api")},
             "database": {"connection": database("nova")},
             "conductor": {"workers": 1},
-            "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 2},
+            "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 1},
+            # It may come up after the services do; else each try is two seconds later than the one before.
+            "oslo_messaging_rabbit": {"rabbit_interval_max": 1},
             "vnc": {"enabled": False},
             "oslo_concurrency": {"lock_path": home / "state/locks"},
             "libvirt": {

@@ -7,7 +7,6 @@ import importlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from . import login, ports, serviceconf, servicesenv
+from . import databases, login, ports, serviceconf, servicesenv
 from .attachment import Attachment
 from .command import LabError
 from .daemon import Daemon
@@ -278,15 +277,15 @@ class OpenStack:
 
     # --- making it
 
-    def make(self, say: Callable[[str], None]) -> None:
-        servicesenv.ensure(self._layout.cache, say)
+    def make(self, say: Callable[[str], None], ceph: Callable[[], object]) -> None:
+        """``ceph`` waits for it: Cinder needs it when it starts, Keystone does not."""
+        kept = databases.ensure_openstack(self._layout.cache, say)
         self._write_files()
-        with ThreadPoolExecutor() as pool:
-            of_keystone = pool.submit(self._make_keystone)
-            self._manage("cinder", "db", "sync")
-            self.cinder.start(wait=False)
-            of_keystone.result()
-        self.add_to_catalogue("cinder")
+        databases.copy(kept, self._home)
+        self.keystone.start(wait=False)
+        ceph()
+        self.cinder.start(wait=False)
+        self.keystone.wait_ready()
         self.cinder.wait_ready()
         self._wait_for_the_scheduler()
 
@@ -301,13 +300,6 @@ class OpenStack:
             *(self._home / name for name in ("state/locks", "state/coordination", "volumes")),
         ):
             directory.mkdir(parents=True, exist_ok=True)
-        for name in ("fernet-keys", "credential-keys"):
-            keys = self._home / name
-            keys.mkdir(mode=0o700)
-            # 0 is the staged one, 1 the primary; `keystone-manage fernet_setup` takes seconds for it.
-            for number in ("0", "1"):
-                (keys / number).touch(mode=0o600)
-                (keys / number).write_text(serviceconf.fernet_key())
         shutil.copytree(Path(__file__).with_name("services"), self.services, ignore=_BYTECODE)
         (self._home / "keystone.conf").write_text(serviceconf.keystone(self._home, self._logs))
         (self._home / "cinder.conf").write_text(
@@ -315,28 +307,12 @@ class OpenStack:
         )
         self._write_policy({})
 
-    def _make_keystone(self) -> None:
-        self._manage("keystone", "db_sync")
-        words = ["--bootstrap-password", serviceconf.PASSWORD, "--bootstrap-region-id", serviceconf.REGION]
-        for interface in ("admin", "internal", "public"):
-            words += [f"--bootstrap-{interface}-url", self.auth_url]
-        self._manage("keystone", "bootstrap", *words)
-        self.keystone.start()
-
-    def _manage(self, service: str, *words: str) -> None:
-        servicesenv.manage(self._layout.cache, service, self._home / f"{service}.conf", *words)
-
-    def add_to_catalogue(self, *names: str) -> None:
-        """Services with their users and endpoints."""
+    def show_in_catalogue(self, *names: str) -> None:
+        """These services, whose users and endpoints are in Keystone's database already."""
         identity = self.connection.identity
-        for name in names:
-            kind, url = serviceconf.ENDPOINTS[name]
-            self.create_user(name, ("admin", "service"), serviceconf.SERVICE_PROJECT)
-            service = identity.create_service(name=name, type=kind)
-            for interface in ("public", "internal"):
-                identity.create_endpoint(
-                    service_id=service.id, interface=interface, url=url, region_id=serviceconf.REGION
-                )
+        for service in list(identity.services()):
+            if service.name in names:
+                identity.update_service(service, is_enabled=True)
         self.close()  # it holds the catalogue that it began with
 
     def _wait_for_the_scheduler(self, timeout: float = 60) -> None:

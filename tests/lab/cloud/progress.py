@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import fcntl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 from .command import LabError
@@ -12,9 +15,10 @@ from .layout import Layout
 NEEDS: dict[str, tuple[str, ...]] = {
     "ceph": (),
     "libvirt": ("ceph",),
+    "libvirt2": ("ceph",),
     "guest": ("ceph", "libvirt"),
-    "openstack": ("ceph", "libvirt"),
-    "nova": ("ceph", "libvirt", "openstack"),
+    "openstack": ("ceph",),
+    "nova": ("ceph", "openstack"),
     "etcd": (),
     "prometheus": (),
     "nagios": (),
@@ -50,6 +54,29 @@ def set_state(layout: Layout, part: str, state: State) -> None:
     new.rename(path)
 
 
-def half_made(layout: Layout) -> list[str]:
-    """Parts whose maker was killed in the midst of it."""
-    return [part for part in PARTS if state(layout, part) == "begun"]
+@contextmanager
+def locked(layout: Layout, part: str) -> Iterator[None]:
+    """Hold a part's lock: one at a time makes it or heals it."""
+    with _lock_file(layout, part).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def half_made(layout: Layout, parts: Iterable[str]) -> list[str]:
+    """Those of these parts whose maker failed, or was killed in the midst of it."""
+    return [part for part in parts if state(layout, part) == "begun" and not _at_work(layout, part)]
+
+
+def _at_work(layout: Layout, part: str) -> bool:
+    with _lock_file(layout, part).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return state(layout, part) != "begun"  # it may have come up since
+
+
+def _lock_file(layout: Layout, part: str) -> Path:
+    file = layout.part(part).with_suffix(".lock")
+    file.parent.mkdir(exist_ok=True)
+    return file

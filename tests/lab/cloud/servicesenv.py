@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from . import keep, preflight
@@ -46,6 +46,12 @@ def manage(cache: Path, service: str, conf: Path, *words: str) -> None:
     bin_ = cache / key() / "bin"
     script = [bin_ / "python", "-W", "ignore", bin_ / f"{service}-manage"]
     run([str(word) for word in (*script, "--config-file", conf, *words)], timeout=180)
+
+
+def script(cache: Path, file: Path, environ: Mapping[str, str], stdin: str) -> None:
+    """One of `services/`, likewise outside of the namespace."""
+    python = [cache / key() / "bin/python", "-W", "ignore", file]
+    run([str(word) for word in ("env", *(f"{k}={v}" for k, v in environ.items()), *python)], stdin=stdin, timeout=180)
 
 
 def _others(cache: Path) -> Iterable[Path]:
