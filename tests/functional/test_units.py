@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
 import re
 import shutil
@@ -231,12 +233,21 @@ def test_a_probe_that_is_stopped_has_the_time_to_clean_the_guest() -> None:
     assert service("plimsoll-probe")["KillMode"] == ["mixed"]
 
 
+def test_memory_and_tasks_are_bounded_as_the_guide_says_with_twice_the_room_of_what_was_measured() -> None:
+    rows = re.findall(r"\* - ``(.+)``\n +- (\d+) MiB\n +- (\d+)\n +- (.+)\n", GUIDE.read_text())
+    assert {name for name, *_ in rows} == set(SERVICES)
+    for name, memory, tasks, measured in rows:
+        said = service(name)
+        assert (said["MemoryMax"], said["TasksMax"]) == ([f"{memory}M"], [tasks])
+        assert int(memory) >= 2 * max(int(number) for number in re.findall(r"(\d+) MiB", measured))
+        assert int(tasks) >= 2 * max((int(number) for number in re.findall(r"and (\d+)", measured)), default=16)
+
+
 @pytest.mark.parametrize("name", SERVICES)
-def test_memory_and_tasks_of_a_service_are_bounded_and_it_goes_before_a_guest_does(name: str) -> None:
-    said = service(name)
-    assert said["MemoryMax"] == ["512M"]
-    assert 64 <= int(said["TasksMax"][0]) <= 256
-    assert int(said["OOMScoreAdjust"][0]) > 0
+def test_when_memory_runs_out_a_service_goes_before_a_guest_does(name: str) -> None:
+    (adjust,) = service(name)["OOMScoreAdjust"]
+    assert 0 < int(adjust) <= 1000
+    assert f"``OOMScoreAdjust={adjust}``" in GUIDE.read_text()
 
 
 # --- who may do what
@@ -271,13 +282,41 @@ def test_who_holds_libvirts_socket_has_no_network(name: str) -> None:
     assert "IPAddressAllow" not in said
 
 
-def test_network_conf_opens_the_network_to_addresses_for_documentation_and_nothing_else() -> None:
-    said = settings_of(UNITS / "network.conf")
-    assert said == {
-        "Service.PrivateNetwork": ["false"],
-        "Service.RestrictAddressFamilies": ["AF_INET", "AF_INET6"],
-        "Service.IPAddressAllow": ["192.0.2.0/24", "2001:db8::/32"],  # RFC 5737, RFC 3849: nobody has them
+# RFC 5737, RFC 3849.
+FOR_DOCUMENTATION = [
+    ipaddress.ip_network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
+]
+
+
+def exposure(root: Path, name: str) -> dict[str, object]:
+    """What systemd makes of a service, by its names for what it looks at."""
+    ran = run("systemd-analyze", "security", "--offline=true", "--json=short", f"--root={root}", f"{name}.service")
+    assert ran.status == 0, ran.err
+    return {row["json_field"]: (row["set"], row["exposure"]) for row in json.loads(ran.out)}
+
+
+@pytest.mark.parametrize("name", WITH_LIBVIRT)
+def test_network_conf_opens_the_network_and_nothing_else(name: str, tmp_path: Path) -> None:
+    root = a_root(tmp_path)
+    before = exposure(root, name)
+    open_the_network(root)
+    after = exposure(root, name)
+    assert {what for what in after if after[what] != before[what]} == {
+        "PrivateNetwork",
+        "RestrictAddressFamilies_AF_INET_INET6",
+        "IPAddressDeny",
     }
+    said = settings_of(UNITS / "network.conf")  # of what systemd does not look at either
+    assert said.keys() == {
+        f"Service.{key}" for key in ("PrivateNetwork", "RestrictAddressFamilies", "IPAddressAllow")
+    }
+
+
+def test_network_conf_as_shipped_allows_only_addresses_for_documentation() -> None:
+    allowed = [ipaddress.ip_network(net) for net in settings_of(UNITS / "network.conf")["Service.IPAddressAllow"]]
+    assert {net.version for net in allowed} == {4, 6}, "it shows how to write both"
+    for net in allowed:
+        assert any(net.version == of.version and net.subnet_of(of) for of in FOR_DOCUMENTATION), net  # type: ignore[arg-type]
 
 
 # --- when
