@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from plimsoll_installer import room
 from plimsoll_installer.errors import InstallError
 from plimsoll_installer.hand import Ended, Hand
+
+from tests import depth
 
 from .installing import UNITS, Host, make_wheelhouse
 
@@ -91,23 +93,33 @@ def host(memory: Path) -> Host:
     return Host(memory / "node", Mortal)
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Path]:
+@contextmanager
+def in_memory() -> Iterator[Path]:
     """A directory in memory, where there is one: a node is made anew some hundred times."""
     shared = Path("/dev/shm")
-    directory = Path(tempfile.mkdtemp(dir=shared if os.access(shared, os.W_OK) else tmp_path))
-    yield directory
-    shutil.rmtree(directory)
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else None) as directory:
+        yield Path(directory)
 
 
 @pytest.fixture
-def houses(memory: Path) -> dict[str, Path]:
-    made = memory / "houses"
-    return {
-        "1.0": make_wheelhouse(made, "1.0"),
-        "1.1": make_wheelhouse(made, "1.1", units=OLDER),
-        "1.2": make_wheelhouse(made, "1.2", units=NEWER),
-    }
+def memory() -> Iterator[Path]:
+    with in_memory() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def houses() -> Iterator[dict[str, Path]]:
+    with in_memory() as made:
+        yield {
+            "1.0": make_wheelhouse(made, "1.0"),
+            "1.1": make_wheelhouse(made, "1.1", units=OLDER),
+            "1.2": make_wheelhouse(made, "1.2", units=NEWER),
+        }
+
+
+def tried(steps: int, begin: int = 0) -> list[int]:
+    """Of so many steps those before which it is killed: at quick depth some, always with the first and the last."""
+    return sorted({*range(begin, steps, depth.count(quick=7, landing=1, soak=1)), steps - 1})
 
 
 def _install_first(host: Host, houses: dict[str, Path]) -> None:
@@ -154,7 +166,7 @@ def test_the_next_run_completes_what_was_killed_at_any_step(
     assert steps > 10
     # That environments are made again from any step is seen with the first two.
     begin = Mortal.made if change in (_upgrade, _add_an_extra) else 0
-    for left in range(begin, steps):
+    for left in tried(steps, begin):
         host.restore(saved)
         Mortal.live(left)
         with pytest.raises(Killed):
@@ -170,7 +182,7 @@ def _kills_of(host: Host, house: Path, memory: Path) -> Iterator[int]:
     saved = host.save(memory / "before")
     Mortal.live()
     host.install(house)
-    for left in range(Mortal.made, Mortal.done):
+    for left in tried(Mortal.done, Mortal.made):
         host.restore(saved)
         host.programs.ran.clear()
         Mortal.live(left)
@@ -206,7 +218,7 @@ def test_a_removal_that_was_killed_leaves_what_to_repeat_it_with_and_systemd_hea
     saved = host.save(memory / "before")
     Mortal.live()
     host.remove()
-    for left in range(Mortal.done):
+    for left in tried(Mortal.done):
         host.restore(saved)
         Mortal.live(left)
         with pytest.raises(Killed):
@@ -229,7 +241,7 @@ def test_rollback_after_a_killed_upgrade_comes_back_to_what_was_in_force(
     Mortal.live()
     host.install(houses["1.2"])
     made, steps = Mortal.made, Mortal.done
-    for left in range(made, steps):
+    for left in tried(steps, made):
         host.restore(saved)
         Mortal.live(left)
         with pytest.raises(Killed):
@@ -250,7 +262,7 @@ def test_an_install_after_a_killed_rollback_can_be_rolled_back_again(
     Mortal.live()
     host.rollback()
     made, steps = Mortal.made, Mortal.done
-    for left in range(made, steps):
+    for left in tried(steps, made):
         host.restore(saved)
         Mortal.live(left)
         with pytest.raises(Killed):
@@ -293,7 +305,7 @@ def test_a_disk_that_fills_up_at_any_file_leaves_units_and_version_as_they_were(
     host.install(houses["1.2"])
     needed = 1000 - Full.left
     refused = 0
-    for left in range(needed):
+    for left in tried(needed):
         host.restore(saved)
         Full.left = left
         try:
@@ -314,7 +326,7 @@ def test_a_disk_that_fills_up_at_any_file_leaves_units_and_version_as_they_were(
         host.install(houses["1.2"])
         assert host.in_force() == "1.2"
     # Only the note of what was done, which comes after, may lack room when the version is in force already.
-    assert refused >= needed - 1
+    assert refused >= len(tried(needed)) - 1
 
 
 def test_a_program_that_fails_leaves_a_record_of_nothing_whole(host: Host, houses: dict[str, Path]) -> None:

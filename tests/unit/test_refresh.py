@@ -148,7 +148,7 @@ def test_without_sightings_the_lists_alone_are_due() -> None:
     assert due(known(), None).empty
 
 
-@pytest.mark.parametrize("volumes", [40, 200, 1000])
+@pytest.mark.parametrize("volumes", [40, 200, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_node_costs_no_more_than_twelve_calls_an_hour_however_many_volumes_it_has(volumes: int) -> None:
     chance = random.Random(4)
     sightings = met({f"v{number}": "m" for number in range(volumes)}, {"g": "m"}, since=NOW)

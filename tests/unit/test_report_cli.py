@@ -31,6 +31,13 @@ from tests.unit.test_report_gathered import FAILED, SHORT, run
 NOW = datetime.now(UTC)
 
 
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of the time of a page, and test_report_plots sees it."""
+    for name in ("guest_svg", "type_svg"):
+        monkeypatch.setattr(f"plimsoll_probes.report.page.{name}", lambda *_: b"<svg/>")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -16,6 +17,7 @@ from plimsoll_probes.report.gathered import curve, run_of
 from plimsoll_probes.result import Circumstances, ProbeResult
 from tests.unit.probes import MS, a_flow, a_measurement
 from tests.unit.test_report_gathered import DAY, SHORT, run
+from tests.unit.test_report_page import made
 from tests.unit.values import NOON
 
 BEYOND = "percentiles here: > 17 s, nobody knows how far"
@@ -128,3 +130,10 @@ def test_no_line_is_drawn_over_a_time_without_runs() -> None:
     places, values = plots._with_gaps([(point, 1.0) for point in points])
     assert [value != value for value in values].index(True) == 4
     assert len(places) == len(points) + 1
+
+
+def test_the_limit_is_drawn_in_a_page_where_the_worst_are() -> None:
+    (source,) = re.findall(
+        r'<img src="data:image/svg\+xml;base64,([^"]*)" alt="IOPS of each run', made(run(3, SHORT))
+    )
+    assert b">the limit</text>" in base64.b64decode(source)

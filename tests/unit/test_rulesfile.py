@@ -14,6 +14,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code
 from plimsoll_agent.rules import Match, Objective, Probing, Rule, Rules
 from plimsoll_agent.rulesfile import LARGEST, Severity, check, parse, read
+from tests import depth
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME
 
 FULL = f"""\
@@ -568,23 +569,27 @@ def test_more_than_a_thousand_rules_are_refused_at_the_first_that_is_too_many() 
     assert len(parse(text[: text.rindex("  -")], "r").rules) == 1000
 
 
+SIZE = depth.count(quick=8, landing=1, soak=1)
+"""How often the worst files are smaller than a mebibyte."""
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "".join(f"total_iops_sec_{n}: 1\n" for n in range(40_000)),
-        "default: {limits: {" + ", ".join(f"total_iops_{n}: 1" for n in range(40_000)) + "}}",
-        "rules: [" + "x, " * 300_000 + "]",
-        "rules:\n" + f"- {{name: r, match: {{pool: [{'x, ' * 300}]}}, manage: fals}}\n" * 900,
-        "default: {limits: {total_iops_sec: " + "9" * 1_000_000 + "}}",
-        "default: {limits: {total_iops_sec: " + "1:" * 500_000 + "1}}",
-        "[" * 1_000_000,
-        "? " * 500_000,
-        "a: [" + "{b: " * 100_000,
-        "default: " + "&a " * 300_000,
-        "'" + "x" * 1_000_000,
-        "objectives: {" + ", ".join(f"t{n}: {{p0: 1}}" for n in range(60_000)) + "}",
-        "rules: [{probe: {jobs: [" + "read, " * 150_000 + "]}}]",
-        "rules: [{objective: {" + "".join(f"p{n % 99 + 1}.{n}: 1, q{n}: 1, " for n in range(40_000)) + "}}]",
+        "".join(f"total_iops_sec_{n}: 1\n" for n in range(40_000 // SIZE)),
+        "default: {limits: {" + ", ".join(f"total_iops_{n}: 1" for n in range(40_000 // SIZE)) + "}}",
+        "rules: [" + "x, " * (300_000 // SIZE) + "]",
+        "rules:\n" + f"- {{name: r, match: {{pool: [{'x, ' * 300}]}}, manage: fals}}\n" * (900 // SIZE),
+        "default: {limits: {total_iops_sec: " + "9" * (1_000_000 // SIZE) + "}}",
+        "default: {limits: {total_iops_sec: " + "1:" * (500_000 // SIZE) + "1}}",
+        "[" * (1_000_000 // SIZE),
+        "? " * (500_000 // SIZE),
+        "a: [" + "{b: " * (100_000 // SIZE),
+        "default: " + "&a " * (300_000 // SIZE),
+        "'" + "x" * (1_000_000 // SIZE),
+        "objectives: {" + ", ".join(f"t{n}: {{p0: 1}}" for n in range(60_000 // SIZE)) + "}",
+        "rules: [{probe: {jobs: [" + "read, " * (150_000 // SIZE) + "]}}]",
+        "rules: [{objective: {" + "".join(f"p{n % 99 + 1}.{n}: 1, q{n}: 1, " for n in range(40_000 // SIZE)) + "}}]",
     ],
     ids=range(14),
 )

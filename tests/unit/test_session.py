@@ -414,7 +414,7 @@ def test_a_text_of_the_longest_length_is_taken() -> None:
 
 def test_a_bomb_costs_nothing() -> None:
     packer = zlib.compressobj(9, wbits=31)
-    bomb = b"".join(packer.compress(bytes(2**20)) for _ in range(512)) + packer.flush()
+    bomb = b"".join(packer.compress(bytes(2**20)) for _ in range(64)) + packer.flush()
     assert len(bomb) < COMPRESSED_MAX, "it would come through"
     tracemalloc.start()
     try:
