@@ -149,7 +149,7 @@ def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[
     directory = WORK / module.removesuffix(".py").replace("/", ".")
     shutil.rmtree(directory, ignore_errors=True)
     left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
-    for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "ansible/plugins"):
+    for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "ansible/"):
         shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
     for name in ("installer", "script", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=left_out)

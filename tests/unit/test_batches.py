@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from tests.collection import plugin
+from tests.collection import ROOT, plugin
 
 batches = plugin("filter.batches")
 verdicts = plugin("filter.verdict")
@@ -89,6 +90,53 @@ def test_hosts_in_no_region_are_told() -> None:
     assert batches.outside(["a", "b", "c"], {"r1": ["b"]}, ["r1"]) == ["a", "c"]
 
 
+def test_a_region_that_is_no_group_has_no_hosts_inside() -> None:
+    assert batches.outside(["a", "b"], {"r1": ["b"]}, ["r9", "r1"]) == ["a"]
+
+
+def test_the_share_is_a_tenth_where_none_is_given() -> None:
+    found = batches.batches({"r1": hosts("r1", 101)}, ["r1"], hosts("r1", 101))
+    assert [len(each["hosts"]) for each in found] == [1, 10, 90]
+
+
+def test_each_host_has_the_number_of_its_batch() -> None:
+    assert batches.batch_numbers(THREE) == {"a": 0, "b": 1, "c": 1, "d": 1, "e": 1, "f": 2}
+
+
+def test_a_batch_is_told_by_region_stage_and_hosts() -> None:
+    fraction = {"region": "r1", "stage": "fraction", "hosts": ["g", "h"]}
+    assert [batches.batch_words(each) for each in (*THREE[:2], fraction)] == [
+        "r1, canary: a",
+        "r1, the rest: b, c, d, e",
+        "r1, the first part: g, h",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, "h-1"),
+        (5, "h-1, h-2, h-3, h-4, h-5"),
+        (6, "h-1, h-2, h-3, h-4, h-5 and 1 more"),
+        (9, "h-1, h-2, h-3, h-4, h-5 and 4 more"),
+    ],
+)
+def test_of_many_hosts_five_are_named_and_the_others_counted(number: int, words: str) -> None:
+    assert batches.some(hosts("h", number)) == words
+
+
+def test_the_filters_that_playbooks_and_roles_ask_for_are_there() -> None:
+    asked = {
+        name
+        for file in (*ROOT.glob("playbooks/*.yml"), *ROOT.glob("roles/*/*/*.yml"))
+        for name in re.findall(r"\| (?:map\(')?plimsoll\.cloud\.(\w+)", file.read_text(encoding="utf-8"))
+    }
+    modules = [plugin(f"filter.{file.stem}") for file in ROOT.glob("plugins/filter/*.py")]
+    offered = {name: filter_ for module in modules for name, filter_ in module.FilterModule().filters().items()}
+    assert asked - set(offered) == set()
+    assert {name: offered[name].__name__ for name in asked} == {name: name for name in asked}
+
+
 # --- the verdict over a batch
 
 THREE = [
@@ -130,15 +178,40 @@ def test_one_that_is_down_counts_like_one_that_failed() -> None:
     assert said.bad == {"b": "is down, or cannot be reached: timed out"}
 
 
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ({"msg": "Task failed: not\nreached over ssh: No route to host"}, "No route to host"),
+        ({}, ""),
+    ],
+)
+def test_of_one_that_is_down_only_the_words_of_ssh_are_told(first: dict[str, str], words: str) -> None:
+    said = judged(b={"__rollout_node": {"unreachable": True, **first}})
+    assert said.bad == {"b": f"is down, or cannot be reached: {words}"}
+
+
 def test_one_that_was_lost_on_the_way_counts_too() -> None:
     said = judged(left="bce")
     assert said.stop
-    assert list(said.bad) == ["d"]
+    assert said.bad == {"d": "was lost on the way: see above"}
 
 
 @pytest.mark.parametrize(("percent", "stops"), [(0, True), (24.9, True), (25, False), ("25", False), (100, False)])
 def test_as_many_may_fail_as_is_allowed_and_no_more(percent: object, stops: bool) -> None:
     assert judged(c=FAILED, percent=percent).stop is stops
+
+
+def test_one_of_very_many_stops_where_no_share_may_fail() -> None:
+    many = hosts("r1", 200)
+    batch = {"region": "r1", "stage": "rest", "hosts": many}
+    known = {host: {"__rollout_node": {"rc": 0}} for host in many} | {"r1-7": FAILED}
+    assert verdicts.verdict(known, [batch], 0, many)["stop"]
+
+
+def test_hosts_that_were_not_begun_are_counted_by_region() -> None:
+    known = dict.fromkeys("abcdefgh", REACHED["a"]) | {"a": FAILED}
+    more = [*THREE, {"region": "r2", "stage": "rest", "hosts": ["g", "h"]}]
+    assert verdicts.verdict(known, more, 0, ["a"])["lines"][-1] == "Not begun: 4 of r1, 3 of r2"
 
 
 def test_a_batch_of_which_none_is_well_stops_whatever_is_allowed() -> None:
@@ -157,10 +230,14 @@ def test_an_alert_stops_where_all_nodes_are_well() -> None:
 
 
 def test_a_look_without_changes_goes_through_all_and_stops_only_at_its_end() -> None:
-    assert not judged(c=FAILED, looking=True).stop
-    last = judged(number=2, left="f", earlier=["c"], looking=True)
+    begun = judged(c=FAILED, looking=True)
+    assert not begun.stop
+    assert begun.lines[0] == "r1, the rest: 3 of 4 without trouble"
+    assert begun.so_far == ["c"]
+    last = judged(number=2, left="f", earlier=["c"], f=FAILED, looking=True)
     assert last.stop
-    assert last.lines[-1] == "Not without trouble: 1. c"
+    assert last.lines[-1] == "Not without trouble: 2. c, f"
+    assert judged(number=2, left="f", earlier=["c"], looking=True).stop
     assert not judged(number=2, left="f", looking=True).stop
 
 
@@ -168,7 +245,9 @@ def test_a_look_without_changes_goes_through_all_and_stops_only_at_its_end() -> 
     ("answer", "words"),
     [
         ({"json": {"data": {"result": [{"metric": {"alertname": "A", "instance": "n1"}}]}}}, "A n1"),
+        ({"json": {"data": {"result": [{"metric": {"alertname": name}} for name in "AB"]}}}, "A, B"),
         ({"msg": "Connection refused"}, "it cannot be asked: Connection refused"),
+        ({}, "it cannot be asked: no answer"),
         ({"json": {"status": "error"}, "msg": "HTTP 400"}, "it cannot be asked: HTTP 400"),
     ],
 )

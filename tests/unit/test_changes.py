@@ -127,6 +127,9 @@ def test_a_first_limit_tightens_and_no_limit_lifts(limits: Limits) -> None:
         ),
         # 900 at once was allowed before as well, but for moments only
         ({"total_iops_sec": 500, "total_iops_sec_max": 900}, {"total_iops_sec": 900}, LOOSEN),
+        # without a burst QEMU lets a tenth of a second's worth pass in one go
+        ({"total_iops_sec": 1000}, {"total_iops_sec": 10, "total_iops_sec_max": 100}, TIGHTEN),
+        ({"total_iops_sec": 1000}, {"total_iops_sec": 10, "total_iops_sec_max": 101}, LOOSEN),
         # the request size from which one counts as several
         ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500, "size_iops_sec": 8192}, LOOSEN),
         ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, LOOSEN),
@@ -174,6 +177,7 @@ def test_directions_that_are_easy_to_get_wrong(before: dict, after: dict, expect
         ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4096}, True),
         ({"total_iops_sec": 500, "size_iops_sec": 65536}, {"total_iops_sec": 500, "size_iops_sec": 4096}, True),
         ({"total_iops_sec": 500, "size_iops_sec": 8192}, {"total_iops_sec": 500, "size_iops_sec": 4096}, False),
+        ({"total_iops_sec": 500, "size_iops_sec": 8192}, {"total_iops_sec": 500, "size_iops_sec": 4095}, True),
         ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, False),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,12 @@ def test_a_cluster_whose_fsid_is_in_no_file_is_taken_at_its_word() -> None:
 def test_a_disk_whose_cluster_nobody_knows_waits_unasked(change: Change, clusters: Clusters) -> None:
     reasons = Gate(clusters, nobody).keeps([change, a_change(Direction.TIGHTEN, image="x")])
     assert reasons == {change.disk.key: because(Code.CLUSTER_NOT_KNOWN, monitors="10.0.0.1:6789")}
+
+
+def test_an_unknown_cluster_is_told_by_all_its_monitors() -> None:
+    disk = replace(LOOSEN.disk, monitors=("10.0.0.8:6789", "10.0.0.9:6789"))
+    reasons = Gate(NODE, nobody).keeps([replace(LOOSEN, disk=disk)])
+    assert reasons[disk.key].facts == {"monitors": "10.0.0.8:6789, 10.0.0.9:6789"}
 
 
 def test_what_nobody_foresaw_is_not_taken_for_health() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -224,8 +225,24 @@ def test_what_no_volume_could_be_attached_with_is_unknown_and_says_why(
     assert blamed in str(found.reason.facts["detail"])
 
 
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ({"read_iops_sec_per_gb": "abc"}, "read_iops_sec_per_gb must be a whole number, not 'abc'"),
+        ({"read_iops_sec": "5.0"}, "read_iops_sec must be a whole number, not '5.0'"),
+    ],
+    ids=["Cinder's", "libvirt's"],
+)
+def test_what_is_no_number_is_shown(keys: dict[str, str | None], fault: str) -> None:
+    found = evaluate(a_spec(keys), 1)
+    assert isinstance(found, Unknown)
+    assert found.reason.facts["detail"] == fault
+
+
 def test_per_gb_of_no_size_is_unknown_and_never_unlimited() -> None:
-    assert isinstance(evaluate(a_spec(PER_GB), 0), Unknown)
+    found = evaluate(a_spec({"read_iops_sec_per_gb": "3"}), 0)
+    assert isinstance(found, Unknown)
+    assert found.reason.facts["detail"] == "read_iops_sec_per_gb needs a size of at least 1 GiB, not 0"
     assert limits(GOLD, 0) == limits(GOLD, 1), "fixed limits need no size"
 
 
@@ -271,26 +288,33 @@ def test_a_spec_is_read_with_nulls_kept_and_numbers_as_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "blamed"),
+    ("value", "fault"),
     [
-        (None, "object"),
-        ([], "object"),
-        (told(id=None), "id"),
-        (told(id=7), "id"),
-        (told(name=""), "name"),
-        (told(consumer=None), "consumer"),
-        ({"id": "1", "name": "gold", "consumer": "both"}, "specs is missing"),
-        (told(specs=["read_iops_sec"]), "specs"),
-        (told(specs={"read_iops_sec": 5.0}), "read_iops_sec"),
-        (told(specs={"read_iops_sec": True}), "read_iops_sec"),
-        (told(specs={"read_iops_sec": ["5"]}), "read_iops_sec"),
-        (told(specs={5: "5"}), "key"),
+        (None, "a QoS spec is an object, not None"),
+        ([], "a QoS spec is an object, not []"),
+        (told(id=None), "QoS spec 'gold': id must be text, not None"),
+        (told(id=7), "QoS spec 'gold': id must be text, not 7"),
+        (told(name=""), "QoS spec '1': name must be text, not ''"),
+        (told(consumer=None), "QoS spec 'gold': consumer must be text, not None"),
+        ({"id": "1", "name": "gold", "consumer": "both"}, "QoS spec 'gold': specs is missing"),
+        (told(specs=["read_iops_sec"]), "QoS spec 'gold': specs must be an object, not ['read_iops_sec']"),
+        (told(specs={"read_iops_sec": 5.0}), "QoS spec 'gold': read_iops_sec must be text or null, not 5.0"),
+        (told(specs={"read_iops_sec": True}), "QoS spec 'gold': read_iops_sec must be text or null, not True"),
+        (told(specs={"read_iops_sec": ["5"]}), "QoS spec 'gold': read_iops_sec must be text or null, not ['5']"),
+        (told(specs={5: "5"}), "QoS spec 'gold': a key must be text, not 5"),
     ],
     ids=repr,
 )
-def test_what_is_no_spec_is_refused_by_name_and_not_read_as_one_without_keys(value: object, blamed: str) -> None:
-    with pytest.raises(ValueError, match=blamed):
+def test_what_is_no_spec_is_refused_by_name_and_not_read_as_one_without_keys(value: object, fault: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(fault)}$"):
         QosSpec.read(value)
+
+
+def test_a_value_is_shown_up_to_sixty_characters() -> None:
+    with pytest.raises(ValueError, match=f"not '{'x' * 58}'$"):
+        QosSpec.read(told(specs="x" * 58))
+    with pytest.raises(ValueError, match=f"not '{'x' * 59}…$"):
+        QosSpec.read(told(specs="x" * 59))
 
 
 def test_only_front_end_and_both_are_for_nova() -> None:

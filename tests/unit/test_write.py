@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from plimsoll_agent import write
 from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.direction import direction
@@ -40,8 +42,10 @@ class Bench:
         self._seen = observe(self.hypervisor, Scope(), clusters=Clusters()).disks
         self.hypervisor.calls.clear()
 
-    def write(self, number: int = 1, limits: Limits = DEFAULT) -> list[Result]:
-        disks = [disk for disk in self._seen if disk.guest.uuid == UUIDS[number]]
+    def write(
+        self, number: int = 1, limits: Limits = DEFAULT, targets: Collection[str] = ("vda", "vdb", "vdc")
+    ) -> list[Result]:
+        disks = [disk for disk in self._seen if disk.guest.uuid == UUIDS[number] and disk.target in targets]
         return self.writer.write([_change(disk, limits) for disk in disks])
 
     def disk(self, target: str, number: int = 1) -> FakeDisk:
@@ -143,6 +147,22 @@ def test_what_was_written_before_a_disk_hung_is_looked_at_again(bench: Bench) ->
     assert bench.hypervisor.calls.count("look") == 2
 
 
+@pytest.mark.parametrize("call", ["look", "set_limits", "in_force", "look again", "define_limits"])
+def test_a_guest_that_hung_in_any_call_is_not_asked_again(bench: Bench, call: str) -> None:
+    hung = raising(hangs())
+    happens = bench.hypervisor.before
+    if call == "look again":
+        happens["in_force"] = lambda: happens.update(look=hung)
+    else:
+        happens[call] = hung
+    bench.write()
+    bench.hypervisor.calls.clear()
+    results = bench.write()
+    assert came_to(results) == [("failed", Code.TOO_MANY_HUNG)] * 3
+    assert [result.reason.facts for result in results] == [{"hung": 1}] * 3
+    assert bench.hypervisor.calls == []
+
+
 def test_after_so_many_hung_guests_no_other_is_touched() -> None:
     bench = Bench(3, hung=[UUIDS[2]], hung_guests=2)
     assert came_to(bench.write(2)) == [("failed", Code.TOO_MANY_HUNG)] * 3, "it hung when it was looked at"
@@ -203,6 +223,50 @@ def test_what_is_read_back_decides_and_not_that_the_call_was_answered(bench: Ben
     assert came_to(results) == [("not-known", Code.READ_BACK_DIFFERS), CHANGED, CHANGED]
     assert results[0].reason.facts == {"in_force": {"total_iops_sec": 7}}
     assert bench.disk("vda").persistent == Limits()
+
+
+def test_what_cannot_be_read_back_is_not_known_and_says_why(bench: Bench) -> None:
+    bench.hypervisor.before["in_force"] = raising(Rejected("no such device"))
+    results = bench.write()
+    assert came_to(results) == [("not-known", Code.REJECTED), CHANGED, CHANGED]
+    assert results[0].reason.facts == {"detail": "no such device"}
+    assert bench.disk("vda").persistent == Limits()
+
+
+def test_a_disk_whose_definition_changed_since_the_decision_is_not_written_to(bench: Bench) -> None:
+    bench.disk("vdb").defined = OTHERS
+    assert came_to(bench.write()) == [CHANGED, ("waits", Code.CHANGED_MEANWHILE), CHANGED]
+    assert bench.disk("vdb").in_force == Limits()
+
+
+def test_a_guest_with_one_change_is_written_to(bench: Bench) -> None:
+    assert came_to(bench.write(targets=("vdb",))) == [CHANGED]
+    assert [target for _, target, _ in bench.hypervisor.writes] == ["vdb"]
+
+
+def test_the_seconds_of_a_write_are_told_however_it_came_out(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([10.0, 13.0, 20.0, 24.0, 30.0, 35.0])
+    monkeypatch.setattr(write, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    happens = bench.hypervisor.before
+
+    def fails() -> None:
+        happens["in_force"] = lambda: setattr(bench.disk("vdc"), "in_force", OTHERS)
+        raise Rejected("no such device")
+
+    happens["in_force"] = lambda: happens.update(in_force=fails)
+    results = bench.write()
+    assert came_to(results) == [CHANGED, ("not-known", Code.REJECTED), ("not-known", Code.READ_BACK_DIFFERS)]
+    assert [result.seconds for result in results] == [3.0, 4.0, 5.0]
+
+
+def test_a_definition_that_is_refused_is_told_in_the_log_and_takes_no_word_back(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.hypervisor.before["define_limits"] = raising(Rejected("read-only"))
+    with caplog.at_level("INFO"):
+        assert came_to(bench.write()) == [CHANGED] * 3
+    assert caplog.messages == ["'instance-00000001' vda: not in the persistent definition: read-only"]
+    assert [bench.disk(target).persistent for target in ("vda", "vdb")] == [Limits(), DEFAULT]
 
 
 def test_a_guest_that_moves_at_the_look_is_left_to_the_target(bench: Bench) -> None:
