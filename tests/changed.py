@@ -1,4 +1,4 @@
-"""Which tests the change since main can reach: ``python -m tests.changed`` prints the unit and functional ones.
+"""Which tests the change since BASE can reach: ``python -m tests.changed BASE`` prints unit and functional ones.
 
 A test is reached by what it, or the conftest.py beside it, imports, directly or through others. Files that nothing
 imports (samples, roles, pages) reach the tests that name them or a folder that they are in; changed commands reach
@@ -21,6 +21,8 @@ PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_installer", "dashboar
 SOURCES = ("agent/", "probes/", "installer/", "")
 GROUPS = ("tests.unit.", "tests.functional.")
 COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.")
+# All tests name these, for what they import.
+OUR_FOLDERS = {"tests", "unit", "functional", "lab"}
 RUNS_COMMANDS = re.compile(r"\bplimsoll: ")
 
 
@@ -31,7 +33,7 @@ def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str
     for path in changed:
         module = _module(path, graph.modules)
         if module is None:
-            names |= {PurePath(path).name, PurePath(path).stem, *PurePath(path).parent.parts}
+            names |= {PurePath(path).name.removesuffix(".py"), *PurePath(path).parent.parts} - OUR_FOLDERS
         else:
             modules |= {module, *graph.find_downstream_modules(module)}
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b") if names else None
@@ -54,25 +56,24 @@ def _module(path: str, known: Set[str]) -> str | None:
     return None
 
 
-def _git(*words: str) -> list[str]:
-    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
-    return done.stdout.split() if done.returncode == 0 else []
+def changed_files(base: str) -> list[str]:
+    """Since that commit, with what is not committed yet."""
+    listings = (["diff", "--name-only", base], ["ls-files", "--others", "--exclude-standard"])
+    return [
+        name
+        for words in listings
+        for name in subprocess.check_output(["git", "-C", str(ROOT), *words], text=True).splitlines()
+    ]
 
 
-def changed_files() -> list[str]:
-    """Since the branch left main (its published state, where there is one), with what is not committed yet."""
-    base = _git("merge-base", "HEAD", "origin/main") or _git("merge-base", "HEAD", "main") or ["HEAD"]
-    return _git("diff", "--name-only", base[0]) + _git("ls-files", "--others", "--exclude-standard")
-
-
-def main() -> None:
+def main(base: str) -> None:
     sys.path[:0] = [str(ROOT / source) for source in SOURCES]
     graph = grimp.build_graph(*PACKAGES)
     paths = {module: ROOT / f"{module.replace('.', '/')}.py" for module in graph.modules if module.startswith(GROUPS)}
     texts = {module: path.read_text() for module, path in paths.items() if path.name.startswith("test_")}
-    for test in sorted(reached(changed_files(), graph, texts)):
+    for test in sorted(reached(changed_files(base), graph, texts)):
         print(paths[test].relative_to(ROOT))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
