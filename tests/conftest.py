@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tests.depth import DEPTH
+import pytest
+
+from tests.depth import DEPTH, TAKEN
 
 
-def pytest_report_header() -> str:
-    return f"depth: {DEPTH}"
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts = "; ".join(f"{module} {', '.join(map(str, taken))}" for module, taken in sorted(TAKEN.items()))
+    terminalreporter.write_line(f"depth: {DEPTH}{f', counts of {counts}' if counts else ''}")

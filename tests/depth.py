@@ -7,6 +7,7 @@ or ``soak`` (``script/soak``).
 from __future__ import annotations
 
 import os
+import sys
 from enum import StrEnum
 
 VARIABLE = "PLIMSOLL_TEST_DEPTH"
@@ -21,11 +22,21 @@ class Depth(StrEnum):
 DEPTH = Depth(os.environ.get(VARIABLE) or Depth.QUICK)
 
 
+TAKEN: dict[str, list[int]] = {}
+"""By the name of a module: the counts that it was given, for the summary of a run."""
+
+
 def count(*, quick: int, landing: int, soak: int) -> int:
     """How often to repeat something."""
-    return {Depth.QUICK: quick, Depth.LANDING: landing, Depth.SOAK: soak}[DEPTH]
+    chosen = _of_this_depth(quick, landing, soak)
+    TAKEN.setdefault(sys._getframe(1).f_globals["__name__"], []).append(chosen)
+    return chosen
 
 
 def examples(landing: int) -> int:
     """How many examples of a property to try, from their number at landing depth: a sixth of it, or ten times."""
-    return count(quick=max(5, landing // 6), landing=landing, soak=10 * landing)
+    return _of_this_depth(max(5, landing // 6), landing, 10 * landing)
+
+
+def _of_this_depth(quick: int, landing: int, soak: int) -> int:
+    return {Depth.QUICK: quick, Depth.LANDING: landing, Depth.SOAK: soak}[DEPTH]
