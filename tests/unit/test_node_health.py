@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_batches import plugin
+from tests.collection import plugin
 
-health = plugin("module_utils/node_health")
-table = plugin("filter/node_table")
-disks = plugin("filter/disks")
+health = plugin("module_utils.node_health")
+table = plugin("filter.node_table")
+disks = plugin("filter.disks")
 
 BEGUN = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 
