@@ -36,7 +36,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/brake.py": ("test_brake", "test_passes_catalogue"),
     "agent/plimsoll_agent/direction.py": ("test_changes",),
     "agent/plimsoll_agent/gate.py": ("test_gate",),
-    "agent/plimsoll_agent/ledger.py": ("test_ledger", "test_holds", "test_passes", "test_undo"),
+    "agent/plimsoll_agent/ledger.py": ("test_ledger",),
     "agent/plimsoll_agent/qosspec.py": ("test_qosspec",),
     "agent/plimsoll_agent/record.py": ("test_record",),
     "agent/plimsoll_agent/write.py": ("test_write",),
@@ -57,7 +57,7 @@ SETTINGS = """\
 source_paths = ["src"]
 only_mutate = [{path}]
 also_copy = ["installer", "script"]
-pytest_add_cli_args = ["-p", "no:cacheprovider", "--hypothesis-seed={seed}"]
+pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"]
 pytest_add_cli_args_test_selection = [{tests}]
 timeout_constant = 2.0
 use_git_change_detection = false

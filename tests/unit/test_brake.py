@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -9,18 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.brake import edition
+from plimsoll_agent.brake import Brake, braked, edition
+from plimsoll_agent.catalogue import Catalogue, VolumeType
+from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
+from plimsoll_agent.decide import Answer, Decision, Remembered, Unmanaged, Wants
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Braked, PassReport, Scope
+from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.passes import Mode
-from plimsoll_agent.reason import Code, because
+from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
 from plimsoll_agent.rules import Match, Rule, Rules
 from tests.fakes import FakeDisk, hangs
+from tests.unit.clouds import a_catalogue
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
-from tests.unit.values import GUEST, NOON, a_situation
+from tests.unit.values import GUEST, NOON, a_disk, a_situation
 
 GOLD, BRONZE = Limits(total_iops_sec=5000), Limits(total_iops_sec=3000)
 SLIP = Limits(total_iops_sec=30)
@@ -624,3 +630,127 @@ def test_a_disk_that_is_right_already_does_not_count(node: Node) -> None:
 
 def bronze_disks(node: Node) -> list[FakeDisk]:
     return [disk for disk in node.disks() if disk.pool == "bronze"]
+
+
+# --- one disk, in values
+
+UNLIMITED, CUT_A_LITTLE, MORE = Limits(), Limits(total_iops_sec=3000), Limits(total_iops_sec=9000)
+HANGS = Unknown(because(Code.UNANSWERED))
+WANTED = Remembered(GOLD, NOON, NOON, GOLD, None, kept=True)
+OBSERVED = replace(WANTED, put=None, kept=False)
+BY_RULE = because(Code.RULE, rule="all")
+
+
+def braked_for(
+    remembered: Remembered | None,
+    wanted: Answer,
+    in_force: Limits | Unknown = GOLD,
+    *,
+    changes: bool = True,
+    observing: bool = False,
+    catalogue: Catalogue | Unknown | None = None,
+) -> str | None:
+    """What the brake stops where it stops all that is grave, None where the change of the disk is not."""
+    disk = a_disk(in_force=in_force)
+    change = Change(disk, GOLD, SLIP, Direction.TIGHTEN, BY_RULE, Code.WANTED_CHANGED) if changes else None
+    outcome = Outcome(disk, Decision(wanted, ()), change, Result(Kind.PLANNED, BY_RULE))  # type: ignore[arg-type]
+    memory = {disk.key: remembered} if remembered else {}
+    situation = replace(a_situation(memory=memory), catalogue=catalogue)
+    stop = braked([outcome], situation, Brake(disks=0, percent=0), observing=observing)
+    if stop is None:
+        return None
+    assert (stop.keys, stop.of) == ({disk.key}, 1)
+    (word,) = (word for word in ("released", "loosened", "cut") if getattr(stop, word))
+    return word
+
+
+@pytest.mark.parametrize(
+    ("remembered", "wanted", "in_force", "stopped"),
+    [
+        (WANTED, UNLIMITED, GOLD, "released"),
+        (WANTED, MORE, GOLD, "loosened"),
+        (WANTED, SLIP, GOLD, "cut"),
+        (WANTED, CUT_A_LITTLE, GOLD, None),
+        (WANTED, GOLD, SLIP, None),
+        (None, SLIP, GOLD, None),
+        # against what was wanted and kept, not against what a reboot left
+        (WANTED, CUT_A_LITTLE, UNLIMITED, None),
+        # against what is in force where nothing was kept
+        (OBSERVED, Limits(total_iops_sec=2000), BRONZE, None),
+        (OBSERVED, Limits(total_iops_sec=4000), BRONZE, "loosened"),
+        (replace(OBSERVED, wanted=None), SLIP, UNLIMITED, "cut"),
+        (replace(OBSERVED, wanted=None), BRONZE, MORE, "cut"),
+        # put by a person, and wanted by no source
+        (replace(WANTED, wanted=None, kept=False), SLIP, GOLD, None),
+        # a disk that does not answer
+        (WANTED, SLIP, HANGS, "cut"),
+        (OBSERVED, SLIP, HANGS, "cut"),
+        (OBSERVED, CUT_A_LITTLE, HANGS, None),
+        (replace(OBSERVED, wanted=None), SLIP, HANGS, "cut"),
+    ],
+)
+def test_a_change_is_grave_by_what_was_wanted_or_is_in_force(
+    remembered: Remembered | None, wanted: Limits, in_force: Limits | Unknown, stopped: str | None
+) -> None:
+    assert braked_for(remembered, Wants(wanted, BY_RULE), in_force) == stopped
+
+
+def test_a_disk_that_needs_no_change_counts_only_where_it_does_not_answer() -> None:
+    slip = Wants(SLIP, BY_RULE)
+    assert braked_for(WANTED, slip, SLIP, changes=False) is None
+    assert braked_for(WANTED, slip, HANGS, changes=False) == "cut"
+
+
+def test_while_observing_only_what_was_kept_counts() -> None:
+    slip = Wants(SLIP, BY_RULE)
+    assert braked_for(OBSERVED, slip, observing=True) is None
+    assert braked_for(OBSERVED, slip) == "cut"
+    assert braked_for(WANTED, slip, observing=True) == "cut"
+
+
+@pytest.mark.parametrize(
+    "wanted", [Unmanaged(BY_RULE), HANGS, *(Wants(SLIP, because(code)) for code in BY_A_PERSON)], ids=repr
+)
+def test_what_a_person_decided_or_nothing_wants_is_never_grave(wanted: Answer) -> None:
+    assert braked_for(WANTED, wanted) is None
+
+
+SLOW = because(Code.QOS_SPEC, spec="slow", type="slow")
+OF_SLOW = replace(WANTED, by_type="slow")
+APPROVED = frozenset({a_catalogue().edition, "000000"})
+
+
+@pytest.mark.parametrize(
+    ("remembered", "reason", "catalogue", "stopped"),
+    [
+        (OF_SLOW, SLOW, a_catalogue(approved=APPROVED), None),
+        (OF_SLOW, SLOW, a_catalogue(approved=frozenset({"000000"})), "cut"),
+        (OF_SLOW, SLOW, a_catalogue(), "cut"),
+        (OF_SLOW, SLOW, HANGS, "cut"),
+        (OF_SLOW, SLOW, None, "cut"),
+        (replace(WANTED, by_type="fast"), SLOW, a_catalogue(approved=APPROVED), "cut"),
+        (WANTED, SLOW, a_catalogue(approved=APPROVED), "cut"),
+        (OF_SLOW, BY_RULE, a_catalogue(approved=APPROVED), "cut"),
+        (WANTED, BY_RULE, a_catalogue(approved=APPROVED), "cut"),
+    ],
+)
+def test_a_regions_approval_is_for_the_spec_of_the_same_type_in_this_very_catalogue(
+    remembered: Remembered, reason: Reason, catalogue: Catalogue | Unknown | None, stopped: str | None
+) -> None:
+    assert braked_for(remembered, Wants(SLIP, reason), catalogue=catalogue) == stopped
+
+
+@pytest.mark.parametrize(
+    ("grave", "of", "stops"), [(5, 5, False), (6, 6, True), (20, 100, False), (21, 100, True), (6, 29, True)]
+)
+def test_more_than_5_disks_and_more_than_a_fifth_of_them_are_too_many(grave: int, of: int, stops: bool) -> None:
+    assert Brake().stops(grave, of) is stops
+
+
+def test_the_edition_is_that_of_the_rules_or_six_digits_of_what_else_counts() -> None:
+    situation = a_situation(rules())
+    assert edition(situation) == "aaaaaa"
+    catalogues = [a_catalogue(), a_catalogue(types=[VolumeType("1", "gold", None)])]
+    others = {edition(replace(situation, catalogue=catalogue)) for catalogue in catalogues}
+    assert len(others) == 2
+    assert all(re.fullmatch("[0-9a-f]{6}", other) for other in others)
