@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from plimsoll_agent.adapters.libvirt import Libvirt
-from tests.lab.cloud import Cloud, Guest, Nova, OpenStack
+from tests.lab.cloud import Cloud, Guest, LabError, Nova, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
 from tests.lab.cloud.etcd import Etcd
 from tests.lab.cloud.fleet import Fleet
+from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.cloud.nagios import Nagios
 from tests.lab.cloud.prometheus import Prometheus
 
-GROUPS = ("hosts", "shared", "quiet", "hurt")
+# In the order in which they run: what measures rates is over before OpenStack and Nova take their share of the
+# machine.
+GROUPS = ("hosts", "quiet", "shared", "hurt")
+# The dearest last; what has none of them needs paused guests at most.
+COSTS = ("booted", "openstack", "nova")
+LANES = ("libvirt", "openstack")
 _spent: dict[str, float] = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--lane",
+        choices=LANES,
+        help="of the group shared, only the tests that need OpenStack, or only the others; tests/lab/run.py runs "
+        "both side by side, with a libvirtd each",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,12 +41,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:::openstack")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The cheapest fixtures first; what hurts comes last."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """By group, and within it the cheapest fixtures first."""
     for item in items:
         if _group(item) is None:
             raise pytest.UsageError(f"{item.nodeid}: a lab test is one of {', '.join(GROUPS)}")
-    items.sort(key=lambda item: GROUPS.index(_group(item) or ""))
+    items.sort(key=lambda item: (GROUPS.index(_group(item) or ""), _cost(item)))
+    if lane := config.getoption("lane"):
+        others = [item for item in items if _group(item) != "shared" or _lane(item) != lane]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """In the lane of OpenStack Nova comes up while the first tests run, which do without it."""
+    wanted = session.config.getoption("lane") and any("nova" in _fixtures(item) for item in session.items)
+    if wanted and not session.config.getoption("collectonly"):
+        words = [sys.executable, "-m", "tests.lab.cloud", "up", "--parts", "nova"]
+        session.config.stash[_NOVA] = subprocess.Popen(
+            words, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if up := config.stash.get(_NOVA, None):
+        up.kill()
+        up.communicate()
+
+
+_NOVA = pytest.StashKey[subprocess.Popen[str]]()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -46,6 +86,20 @@ def _group(item: pytest.Item) -> str | None:
     return next((group for group in GROUPS if item.get_closest_marker(group)), None)
 
 
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    """Those that it asks for, and those that these ask for."""
+    names: Sequence[str] = getattr(item, "fixturenames", ())
+    return names
+
+
+def _cost(item: pytest.Item) -> int:
+    return max((COSTS.index(name) + 1 for name in _fixtures(item) if name in COSTS), default=0)
+
+
+def _lane(item: pytest.Item) -> str:
+    return "openstack" if {"openstack", "nova"} & set(_fixtures(item)) else "libvirt"
+
+
 @pytest.fixture(scope="session")
 def nothing_up(pytestconfig: pytest.Config) -> Iterator[Cloud]:
     """The cloud before its first part is up. ``PLIMSOLL_LAB_KEEP=1`` leaves it up at the end."""
@@ -56,7 +110,7 @@ def nothing_up(pytestconfig: pytest.Config) -> Iterator[Cloud]:
         with capture.global_and_fixture_disabled():
             reporter.write_line(line)
 
-    cloud = Cloud(say=say)
+    cloud = Cloud(say=say, aside=pytestconfig.getoption("lane") == "openstack")
     try:
         yield cloud
     finally:
@@ -108,8 +162,13 @@ def openstack(cloud: Cloud) -> Iterator[OpenStack]:
 
 
 @pytest.fixture(scope="session")
-def nova(openstack: OpenStack, cloud: Cloud) -> Nova:
-    """Nova with one compute node, which takes a minute to come up; its guests are on a libvirtd of their own."""
+def nova(openstack: OpenStack, cloud: Cloud, pytestconfig: pytest.Config) -> Nova:
+    """Nova with one compute node, the dearest of all; its guests are on a libvirtd of their own."""
+    if up := pytestconfig.stash.get(_NOVA, None):
+        said, _ = up.communicate(timeout=240)
+        if up.returncode:
+            # Not begun once more: that would end the whole cloud, which the other lane is using.
+            raise LabError(f"Nova did not come up: {said.strip()}")
     cloud.up(["nova"])
     return cloud.nova
 

@@ -69,7 +69,14 @@ def _name(word: str) -> str:
     return f"{word}-{uuid4().hex[:8]}"
 
 
-@pytest.fixture(params=["credentials on the node", "region file"])
+BOTH_WAYS = ("credentials on the node", "region file")
+# For tests of which the shorter way is enough where time is short.
+CORE_BY_CREDENTIALS = pytest.mark.parametrize(
+    "site", [pytest.param(BOTH_WAYS[0], marks=pytest.mark.core), BOTH_WAYS[1]], indirect=True
+)
+
+
+@pytest.fixture(params=BOTH_WAYS)
 def site(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -104,6 +111,7 @@ def _published_by(home: Path, cloud: Cloud, node: Node) -> Callable[[], None]:
     return publish
 
 
+@CORE_BY_CREDENTIALS
 def test_an_edited_spec_reaches_a_disk_that_is_attached(site: Site) -> None:
     qos = site.qos(total_iops_sec=500)
     attached = site.attach(site.volume(qos))
@@ -130,6 +138,7 @@ def test_a_type_that_is_given_another_spec_takes_its_disks_along(site: Site) -> 
     assert site.qemu(attached) == Limits(read_iops_sec=300, write_iops_sec=200)
 
 
+@CORE_BY_CREDENTIALS
 def test_an_extended_disk_has_its_limits_per_gib_in_the_very_next_pass(site: Site) -> None:
     qos = site.qos(consumer="both", total_iops_sec_per_gb=30, total_iops_sec_per_gb_min=100, total_iops_sec_max=200)
     attached = site.attach(site.volume(qos, size_gib=2))

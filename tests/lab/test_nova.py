@@ -1,4 +1,4 @@
-"""plimsoll on a node of a real Nova: what Nova leaves stale is put right, and flavors reach what they miss."""
+"""A node of a real Nova: what Nova writes into guests, and what plimsoll puts right of what it leaves stale."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.domxml import NOVAS, parse
 from plimsoll_agent.limits import Limits
 from tests.lab.cloud import Cloud, Nova, OpenStack, novaconf
+from tests.lab.cloud.disk import GIB
 from tests.lab.node import Node, Ran
 from tests.looking import in_force
 
@@ -48,26 +49,35 @@ def enforce(node: Node, nova: Nova) -> Callable[..., Ran]:
 def test_an_edit_an_extend_and_a_hard_reboot_are_each_right_after_one_pass(
     openstack: OpenStack, nova: Nova, on_the_node: Libvirt, enforce: Callable[..., Ran]
 ) -> None:
+    """Nova writes limits when it attaches a disk, and the same ones again at a hard reboot; nothing in between."""
     word = uuid4().hex[:8]
     qos = openstack.create_qos(f"gold-{word}", {"total_iops_sec_per_gb": 100})
     volume = openstack.create_volume(openstack.create_volume_type(f"gold-{word}", qos), size_gib=2)
     server = nova.boot(f"web-{word}", nova.create_flavor(f"m1-{word}", QUOTA))
-    nova.attach(server.id, volume.id)
+    assert nova.attach(server.id, volume.id) == "vdb"
+    assert parse(on_the_node.look(server.id).xml)[0].extra_specs == QUOTA
+    assert in_force(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
+    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200)
 
     openstack.update_qos(qos, {"total_iops_sec_per_gb": 300})
+    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200), "as it was attached"
     enforce("--refresh")
     assert in_force(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
     assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=600)
 
     nova.extend(server.id, volume.id, 4)
+    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=600), "Nova tells the guest its size only"
     enforce()
     assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=1200)
 
     nova.hard_reboot(server.id)
     assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200), "as it was attached"
+    assert nova.domain(server.id).blockInfo("vdb")[0] == 4 * GIB
     enforce("--refresh")
     assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=1200)
+
     nova.delete(server.id)
+    openstack.wait_for_volume(volume.id, "available")
 
 
 def test_a_rule_holds_a_guest_that_boots_from_a_volume_to_its_flavor(
@@ -78,6 +88,7 @@ def test_a_rule_holds_a_guest_that_boots_from_a_volume_to_its_flavor(
     root, data = openstack.create_volume(plain, bootable=True), openstack.create_volume(plain)
     server = nova.boot(f"bfv-{word}", nova.create_flavor(f"m1-{word}", QUOTA), root_volume=root.id)
     nova.attach(server.id, data.id)
+    assert in_force(on_the_node, server.id, "vda") == Limits(), "the flavor's quota misses it"
     enforce("--refresh")
     assert in_force(on_the_node, server.id, "vda") == Limits(), "no rule says so"
     node.write_rules("rules:\n  - {name: bfv, match: {pool: volumes}, boot_volume_by_flavor: true}\n")

@@ -15,8 +15,6 @@ from plimsoll_agent.limits import Limits
 from tests.lab.cloud import Cloud, Guest, Login, OpenStack
 from tests.looking import in_force
 
-pytestmark = pytest.mark.shared
-
 GIB = 1024**3
 
 
@@ -24,6 +22,7 @@ def _name(word: str) -> str:
     return f"{word}-{uuid4().hex[:8]}"
 
 
+@pytest.mark.shared
 def test_a_volume_is_an_image_in_ceph_that_grows_with_it(cloud: Cloud, openstack: OpenStack) -> None:
     volume = openstack.create_volume(openstack.create_volume_type(_name("plain")))
     image = f"volumes/volume-{volume.id}"
@@ -34,6 +33,7 @@ def test_a_volume_is_an_image_in_ceph_that_grows_with_it(cloud: Cloud, openstack
     assert volume.id not in cloud.ceph.rbd("ls", "volumes")
 
 
+@pytest.mark.shared
 def test_an_attached_volume_keeps_the_limits_of_its_attachment_when_the_spec_is_edited(
     cloud: Cloud, openstack: OpenStack, guests: Callable[..., list[Guest]], hypervisor: Libvirt
 ) -> None:
@@ -59,6 +59,7 @@ def test_an_attached_volume_keeps_the_limits_of_its_attachment_when_the_spec_is_
     assert openstack.wait_for_volume(volume.id, "available").size == 4
 
 
+@pytest.mark.shared
 def test_a_reader_may_do_what_the_policy_and_the_access_rules_say_and_no_more(openstack: OpenStack) -> None:
     reader = openstack.create_user(_name("reader"), ["reader"])
     assert _status(openstack, reader, "/qos-specs") == 403
@@ -82,6 +83,7 @@ def _status(openstack: OpenStack, who: Login, path: str) -> int:
     return status
 
 
+@pytest.mark.shared
 def test_what_cinder_was_asked_can_be_counted_and_told_apart_by_client(openstack: OpenStack) -> None:
     mark = openstack.mark()
     volume_type = openstack.create_volume_type(_name("counted"))
@@ -92,6 +94,7 @@ def test_what_cinder_was_asked_can_be_counted_and_told_apart_by_client(openstack
     assert openstack.requests_since(mark, agent="nobody") == []
 
 
+@pytest.mark.shared
 def test_clouds_yaml_is_enough_for_a_client_of_its_own(openstack: OpenStack, tmp_path: Path) -> None:
     import openstack as sdk
 
@@ -101,6 +104,7 @@ def test_clouds_yaml_is_enough_for_a_client_of_its_own(openstack: OpenStack, tmp
         assert list(connection.block_storage.services(binary="cinder-volume"))
 
 
+@pytest.mark.hurt
 def test_cinder_that_was_killed_or_frozen_is_well_again(cloud: Cloud, openstack: OpenStack) -> None:
     openstack.cinder.kill()
     openstack.keystone.stop()

@@ -72,7 +72,9 @@ def copy(kept: Path, to: Path) -> None:
 
 
 def _openstacks() -> str:
-    written = serviceconf.keystone(Path(), Path()) + json.dumps(_accounts())
+    somewhere = Path()
+    confs = serviceconf.keystone(somewhere, somewhere), serviceconf.cinder(*[somewhere] * 4)
+    written = "".join(confs) + json.dumps(_accounts())
     return _prefix("openstack") + _digest(written, __file__, ACCOUNTS)
 
 
@@ -102,7 +104,8 @@ def _make_openstack(cache: Path, build: Path) -> Path:
             (keys / number).write_text(serviceconf.fernet_key())
     keystone, cinder = build / "keystone.conf", build / "cinder.conf"
     keystone.write_text(serviceconf.keystone(out, build))
-    cinder.write_text(serviceconf.text({"database": {"connection": f"sqlite:///{out}/cinder.db"}}))
+    # The whole of it: a migration writes the quotas that are set there.
+    cinder.write_text(serviceconf.cinder(out, build, cache / servicesenv.key(), build / "ceph.conf"))
     with ThreadPoolExecutor() as pool:
         of_cinder = pool.submit(servicesenv.manage, cache, "cinder", cinder, "db", "sync")
         servicesenv.manage(cache, "keystone", keystone, "db_sync")
