@@ -24,6 +24,7 @@ from typing import Any
 from bench.lab import in_lab, say
 from tests import collection, wheelhouses
 from tests.lab.cloud import Cloud
+from tests.lab.cloud.fleethost import COMPILE_ONCE
 from tests.lab.cloud.layout import CHECKOUT
 
 HOSTS = ("r1-c1", "r1-c2", "r1-c3", "r2-c1", "r2-c2", "r2-c3")
@@ -79,6 +80,8 @@ def _measure(cloud: Cloud, forks: int, region: int) -> None:
         (home / "wheelhouses" / tarball.name).symlink_to(tarball)
         wheelhouses.another(tarball, "0.1.1", home / "wheelhouses")
         cloud.fleet.reset(HOSTS)
+        for host in HOSTS:
+            cloud.fleet.run(host, f"rm {COMPILE_ONCE}")
         controller = Controller(home, forks)
         cloud.fleet.write_inventory(home / "hosts.yml", list(HOSTS), {"agent_wheelhouses": str(home / "wheelhouses")})
         first = wheelhouses_version(tarball)

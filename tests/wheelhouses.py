@@ -17,9 +17,11 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "script"))
@@ -48,11 +50,10 @@ def dependencies() -> Path:
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
             tarball = _make(work)
-            packed = packing.read_tar(tarball)
-            tarball.unlink()
-            for name, (content, _) in packed.items():
+            for name, (content, _) in packing.read_tar(tarball).items():
                 if name.endswith(".whl") and "/plimsoll_agent-" not in name:
                     (work / Path(name).name).write_bytes(content)
+            _keep(tarball)  # what ``built`` would make
             for old in cache().glob("node-wheels-*"):
                 shutil.rmtree(old)
             work.rename(home)
@@ -62,18 +63,33 @@ def dependencies() -> Path:
 def built() -> Path:
     """The tarball of this tree, made anew where the tree has changed."""
     wheels = dependencies()
-    home = cache() / "node-wheelhouses" / _content()
+    home = _kept()
     with _alone():
         if not home.is_dir():
-            work = home.with_name(f".{home.name}.new")
+            work = home.with_name(f".{home.name}.made")
             shutil.rmtree(work, ignore_errors=True)
             work.mkdir(parents=True)
-            _make(work, "--reuse", str(wheels))
-            work.rename(home)
-            others = sorted(home.parent.glob("[0-9a-f]*"), key=lambda path: path.stat().st_mtime)
-            for old in others[:-_KEPT]:
-                shutil.rmtree(old)
+            _keep(_make(work, "--reuse", str(wheels)))
+            work.rmdir()
     return next(home.glob("*.tar.gz"))
+
+
+def _kept() -> Path:
+    return cache() / "node-wheelhouses" / _content()
+
+
+def _keep(tarball: Path) -> None:
+    """Move this tree's to where it is looked for; only those of a few trees stay."""
+    home = _kept()
+    work = home.with_name(f".{home.name}.new")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    tarball.rename(work / tarball.name)
+    shutil.rmtree(home, ignore_errors=True)
+    work.rename(home)
+    others = sorted(home.parent.glob("[0-9a-f]*"), key=lambda path: path.stat().st_mtime)
+    for old in others[:-_KEPT]:
+        shutil.rmtree(old)
 
 
 def unpack(tarball: Path, into: Path) -> Path:
@@ -83,17 +99,19 @@ def unpack(tarball: Path, into: Path) -> Path:
     return into / tarball.name.removesuffix(".tar.gz")
 
 
-def another(tarball: Path, version: str, into: Path, changes: Changes | None = None) -> Path:
-    """The tarball of the same wheelhouse as another version; ``changes`` as in ``revise``."""
+def another(
+    tarball: Path, version: str, into: Path, changes: Changes | None = None, extras: Container[str] | None = None
+) -> Path:
+    """The tarball of the same wheelhouse as another version; ``changes`` and ``extras`` as in ``revise``."""
     into.mkdir(parents=True, exist_ok=True)
-    house = revise(unpack(tarball, into / "unpacked"), version, changes)
+    house = revise(unpack(tarball, into / "unpacked"), version, changes, extras)
     made = packing.pack(house, into, packing.epoch(ROOT))
     shutil.rmtree(into / "unpacked")
     return made
 
 
-def revise(house: Path, version: str, changes: Changes | None = None) -> Path:
-    """Make an unpacked wheelhouse one of another version; where it is then.
+def revise(house: Path, version: str, changes: Changes | None = None, extras: Container[str] | None = None) -> Path:
+    """Make an unpacked wheelhouse one of another version, or one of fewer ``extras``; where it is then.
 
     Files of plimsoll's wheel are replaced, added, or (None) left out. They are named as in the wheel, for example
     ``plimsoll_agent/decide.py``; ``data/`` stands for the wheel's data files, as in
@@ -106,8 +124,20 @@ def revise(house: Path, version: str, changes: Changes | None = None) -> Path:
     _rewrite(old, new, was, version, changes or {})
     if old != new:
         old.unlink()
-    packing.describe(named, described | {"version": version})
+    described["version"] = version
+    if extras is not None:
+        _leave_out(named, described, extras)
+    packing.describe(named, described)
     return named
+
+
+def _leave_out(house: Path, described: dict[str, Any], extras: Container[str]) -> None:
+    """The wheels that none of ``extras`` needs; hosts are brought a third of the bytes."""
+    every = described["wheels"]
+    kept = {name: wheels for name, wheels in every.items() if name not in described["extras"] or name in extras}
+    for wheel in {*chain(*every.values())} - {*chain(*kept.values())}:
+        (house / wheel).unlink()
+    described |= {"extras": [name for name in described["extras"] if name in kept], "wheels": kept}
 
 
 def _rewrite(old: Path, new: Path, was: str, version: str, changes: Changes) -> None:

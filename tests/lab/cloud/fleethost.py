@@ -89,6 +89,31 @@ HostKey /etc/ssh/ssh_host_ed25519_key
 Subsystem sftp internal-sftp
 MaxStartups 64
 """
+# Ansible sends the source of a module and of some fifty others in an archive, and Python would compile all of it for
+# each task again, which is half of what a task costs here. pip runs from its wheel, likewise. Where costs are
+# measured, this file is to be removed first. /usr/lib/python3.11/sitecustomize.py is a link to it.
+COMPILE_ONCE = "/etc/python3.11/sitecustomize.py"
+_COMPILE_ONCE = """\
+import marshal, os, zipimport
+from _imp import source_hash
+compile_source = zipimport._compile_source
+def compile_once(path, source):
+    kept = f"/run/lab-compiled/{os.path.basename(path)}-{source_hash(0, source).hex()}"
+    try:
+        with open(kept, "rb") as file:
+            return marshal.load(file)
+    except OSError:
+        code = compile_source(path, source)
+    try:
+        os.makedirs(os.path.dirname(kept), exist_ok=True)
+        with open(f"{kept}.{os.getpid()}", "wb") as file:
+            marshal.dump(code, file)
+        os.rename(file.name, kept)
+    except OSError:
+        pass  # of a user, or of a unit that may write nowhere
+    return code
+zipimport._compile_source = compile_once
+"""
 _MASKED = (
     *("systemd-logind.service", "getty.target", "console-getty.service", "systemd-firstboot.service"),
     *("systemd-pcrphase.service", "systemd-pcrphase-sysinit.service", "systemd-journal-catalog-update.service"),
@@ -187,6 +212,7 @@ def _files(host: Host, identity: Identity) -> dict[str, tuple[int, str]]:
         "etc/ssh/ssh_host_ed25519_key": (0o600, identity.host_key),
         "root/.ssh/authorized_keys": (0o600, identity.authorized),
         NODE_XML.lstrip("/"): (0o644, node),
+        COMPILE_ONCE.lstrip("/"): (0o644, _COMPILE_ONCE),
         # As node_exporter's package leaves it.
         "var/lib/prometheus/node-exporter/lab.prom": (0o644, ""),
     }
