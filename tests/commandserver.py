@@ -18,6 +18,7 @@ import importlib
 import io
 import json
 import os
+import posix
 import runpy
 import selectors
 import signal
@@ -205,13 +206,28 @@ def _stream(old: io.TextIOWrapper, mode: str, descriptor: int) -> io.TextIOWrapp
     return io.TextIOWrapper(raw, old.encoding, old.errors, **again)
 
 
+def keep_coverage_of_imports() -> bool:
+    """Whether coverage is measured. If so, that of the imports is written once, and not by every command again."""
+    coverage = sys.modules.get("coverage")  # which .pth files import where COVERAGE_PROCESS_START is set
+    if coverage is None:
+        return False
+    imports = coverage.Coverage.current()
+    imports.stop()
+    imports.save()
+    os._exit = posix._exit
+    return True
+
+
 def main() -> None:
     channel, script = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then close the channel
     read_early = preload(script)
+    measured = keep_coverage_of_imports()
     gc.freeze()  # else the first collection of each command copies every page
     request = Server(channel).serve()
     become(request, script, read_early)
+    if measured:
+        sys.modules["coverage"].process_startup(force=True)
     runpy.run_path(str(script), run_name="__main__")
 
 

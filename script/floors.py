@@ -1,0 +1,109 @@
+"""How much of each package the tests executed, and whether that is enough: python script/floors.py DIRECTORY
+
+DIRECTORY has the parts that ``coverage`` wrote for each process of every group of tests. What a killed process left
+unfinished is left out. Prints one table, and of a package below its floor the lines that no test executed; then the
+exit status is 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from coverage import Coverage, CoverageData
+from coverage.exceptions import CoverageException
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """At least this percentage of the lines and branches below ``folder``, without those of another floor."""
+
+    name: str
+    folder: str
+    percent: float
+
+
+# The longest folder first: a file belongs to the first that it lies in.
+FLOORS = (
+    Floor("plimsoll_agent.cli", "agent/plimsoll_agent/cli", 0),
+    Floor("plimsoll_agent.adapters", "agent/plimsoll_agent/adapters", 0),
+    Floor("plimsoll_agent, the rest", "agent/plimsoll_agent", 95),
+    Floor("plimsoll_probes.cli", "probes/plimsoll_probes/cli", 0),
+    Floor("plimsoll_probes, the rest", "probes/plimsoll_probes", 95),
+    Floor("plimsoll_installer", "installer/plimsoll_installer", 0),
+    Floor("Ansible plugins", "ansible/plugins", 0),
+)
+
+
+def combined(directory: Path) -> tuple[Coverage, int]:
+    """All parts in one, and how many were unusable. A source file that no process imported counts too, as nothing."""
+    unusable = 0
+    for part in directory.glob("part.*"):
+        try:
+            CoverageData(str(part)).read()
+        except (CoverageException, sqlite3.Error):
+            part.unlink()
+            unusable += 1
+    coverage = Coverage(data_file=str(directory / "part"), config_file=str(ROOT / "setup.cfg"))
+    coverage.combine([str(directory)], strict=True, keep=True)
+    sources = [path for floor in FLOORS for path in (ROOT / floor.folder).rglob("*.py")]
+    coverage.get_data().touch_files([str(source) for source in sources])
+    return coverage, unusable
+
+
+def summaries(coverage: Coverage, directory: Path) -> dict[str, list[dict[str, Any]]]:
+    """By the name of the floor: what coverage tells of each file, as in its JSON report."""
+    report = directory / "report.json"
+    coverage.json_report(outfile=str(report), include=[f"{ROOT / floor.folder}/*" for floor in FLOORS])
+    found: dict[str, list[dict[str, Any]]] = {floor.name: [] for floor in FLOORS}
+    for name, told in json.loads(report.read_text())["files"].items():
+        path = (ROOT / name).relative_to(ROOT)
+        floor = next(floor for floor in FLOORS if path.is_relative_to(floor.folder))
+        found[floor.name].append({"path": path, **told})
+    return found
+
+
+def percentage(files: list[dict[str, Any]]) -> float:
+    def total(*counts: str) -> int:
+        return sum(file["summary"][count] for file in files for count in counts)
+
+    return 100 * total("covered_lines", "covered_branches") / total("num_statements", "num_branches")
+
+
+def ranges(lines: list[int]) -> str:
+    """1-3, 7"""
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(lines), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def main(directory: Path) -> int:
+    coverage, unusable = combined(directory)
+    found = summaries(coverage, directory)
+    below = []
+    print(f"{'':26}lines  executed  at least")
+    for floor in FLOORS:
+        files = found[floor.name]
+        percent = percentage(files)
+        lines = sum(file["summary"]["num_statements"] for file in files)
+        print(f"{floor.name:26}{lines:5}   {percent:5.1f} %   {floor.percent:5.1f} %")
+        if percent < floor.percent:
+            below.append(floor)
+    if unusable:
+        print(f"{unusable} parts of killed processes were unfinished, and are left out.")
+    for floor in below:
+        print(f"{floor.name} is below its floor. No test executes:")
+        for file in found[floor.name]:
+            if file["missing_lines"]:
+                print(f"  {file['path']}: {ranges(file['missing_lines'])}")
+    return 1 if below else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
