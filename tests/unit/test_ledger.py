@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -11,15 +12,19 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent import history
 from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Decision, Remembered, Unmanaged, Wants
 from plimsoll_agent.direction import direction
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.entries import Conclusion, RecordedChange, Verdict
+from plimsoll_agent.entries import Conclusion, Happening, RecordedChange, RecordedEvent, Verdict
+from plimsoll_agent.history import Selection
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.ledger import Ledger, Sight, remembering, settled, yields
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.record import Record
+from plimsoll_agent.sightings import Sightings, sight
 from plimsoll_agent.state import Approval, Memory, State, StateError
 from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation
 
@@ -139,7 +144,8 @@ def test_the_way_back_stays_known_until_it_was_seen_to_its_end() -> None:
     held = replace(OLD, wanted=None, put=OTHERS, returns=LIMITS, theirs=True)
     back = took(an_open(before=OTHERS, reason=ENDED), held)
     assert back == replace(held, seen=NOON, put=LIMITS)
-    assert took(an_open(before=OTHERS), held).returns is None, "a source has spoken"
+    spoken = took(an_open(before=OTHERS), held)
+    assert (spoken.returns, spoken.theirs) == (None, False), "a source has spoken"
 
 
 def test_limits_by_hand_that_took_are_ours_and_not_what_the_sources_wanted() -> None:
@@ -158,6 +164,49 @@ def test_a_round_that_took_counts_like_one_that_was_answered() -> None:
     fought = replace(OLD, fought=1, fought_at=BEFORE, seen=BEFORE - timedelta(minutes=5))
     assert took(an_open(before=OTHERS, cause=Code.CHANGED_BY_ANOTHER), fought).fought == 2
     assert took(an_open(before=OTHERS, cause=Code.WANTED_CHANGED), fought).fought == 0
+
+
+def test_what_took_is_wanted_since_then_also_where_its_pass_did_not_come_to_remember_it() -> None:
+    earlier = BEFORE - timedelta(minutes=5)
+    met = replace(OLD, since=earlier, seen=earlier)
+    assert took(an_open(), met) == replace(met, seen=NOON)
+
+
+def test_what_its_pass_had_remembered_already_is_not_counted_again() -> None:
+    fought = replace(OLD, fought=1, fought_at=BEFORE)
+    change = an_open(before=OTHERS, cause=Code.CHANGED_BY_ANOTHER)
+    assert took(change, fought) == replace(fought, seen=NOON)
+    assert took(replace(change, result=Verdict.UNANSWERED), fought).fought == 2, "its pass knew that it was open"
+
+
+def test_a_change_tells_how_the_one_before_it_ended_and_starts_from_it() -> None:
+    """In force now is what the second put; the first, of another pass, took too, for the second met it."""
+    third = Limits(total_iops_sec=3)
+    first, second = an_open(), an_open(id_=8, before=LIMITS, after=OTHERS, reason=because(Code.COMMAND_LINE))
+    disk = replace(DISK, in_force=OTHERS, defined=OTHERS)
+    conclusions, ours = settled([first, second], [disk], a_situation(), everything=True)
+    assert [conclusion.verdict for conclusion in conclusions] == [Verdict.TOOK] * 2
+    assert ours == {DISK.key: replace(OURS, put=OTHERS)}
+    late = an_open(id_=9, before=third, after=UNLIMITED)
+    conclusions, _ = settled([first, second, late], [disk], a_situation(), everything=True)
+    assert [conclusion.verdict for conclusion in conclusions] == [Verdict.TOOK, Verdict.TOOK, Verdict.DID_NOT_TAKE]
+
+
+def test_what_is_put_back_while_the_brake_holds_stays_the_word_of_whose_it_was() -> None:
+    before = replace(OLD, seen=BEFORE - timedelta(minutes=5), put=OTHERS, by_type="gold")
+    assert took(an_open(before=OTHERS, reason=because(Code.WANTED_BEFORE)), before).by_type == "gold"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "theirs", "put", "kept"),
+    [(LIMITS, False, LIMITS, True), (OTHERS, False, LIMITS, False), (OTHERS, True, None, False)],
+)
+def test_what_an_undo_put_back_is_ours_unless_it_was_somebody_elses(
+    wanted: Limits, theirs: bool, put: Limits | None, kept: bool
+) -> None:
+    undone = an_open(before=OTHERS, reason=because(Code.UNDONE, theirs=theirs))
+    old = replace(OLD, wanted=wanted, put=OTHERS, kept=not kept)
+    assert took(undone, old) == replace(old, seen=NOON, put=put, kept=kept)
 
 
 # --- a ledger on real files
@@ -199,6 +248,106 @@ def test_a_change_that_cannot_be_told_yet_stays_open_for_a_later_pass(ledger: Le
     assert ledger.settle([DISK], a_situation(), everything=True) == {DISK.key: OURS}
 
 
+def test_a_change_of_a_disk_that_is_gone_is_settled_where_everything_was_seen(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.intend([a_change()], BEFORE, "aaaaaa")
+    assert ledger.settle([], a_situation(), everything=True) == {}
+    ledger.conclude([], NOON)
+    assert results(tmp_path) == [("root (ann)", "gone", NOON.isoformat())]
+
+
+def test_an_intent_names_the_edition_that_it_was_decided_by(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.intend([a_change()], BEFORE, "aaaaaa")
+    assert [change.edition for change in Record(State(tmp_path).record).unsettled()] == ["aaaaaa"]
+
+
+NEIGHBOUR = a_disk(volume_id=None, image="another")
+ENDED_HOLD, OTHER_HOLD = replace(STANDING, until=NOON), replace(STANDING, disk=NEIGHBOUR.named)
+
+
+def test_a_hold_that_ended_goes_once_the_record_says_so(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.remember({DISK.key: OURS}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}, NOON)
+    state = State(tmp_path)
+    assert state.load_memory() == Memory({DISK.key: OURS}, {NEIGHBOUR.key: OTHER_HOLD})
+    _, ended = history.entries(Record(state.record), Selection())
+    assert ended == RecordedEvent(2, NOON, "root (ann)", Happening.HOLD_ENDED, DISK.named, ENDED_HOLD.reason)
+
+
+def test_a_hold_that_ended_stays_while_the_record_cannot_say_so(ledger: Ledger, tmp_path: Path) -> None:
+    state = State(tmp_path)
+    state.record.mkdir()
+    ledger.remember({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}, NOON)
+    assert state.load_memory() == Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD})
+    (note,) = ledger.notes
+    assert note.code is Code.NO_RECORD
+    assert str(state.record) in str(note.facts["detail"])
+
+
+@pytest.mark.parametrize("name", ["memory", "approval", "record"])
+def test_a_corrupt_file_is_set_aside_and_the_note_says_what_was_wrong(
+    ledger: Ledger, tmp_path: Path, name: str
+) -> None:
+    state = State(tmp_path)
+    path: Path = getattr(state, name)
+    path.write_bytes(b"{" * 1000)
+    uses: dict[str, Callable[[], object]] = {
+        "memory": lambda: ledger.recall(NOON, look_only=False),
+        "approval": lambda: ledger.approved(look_only=False),
+        "record": lambda: ledger.settle([DISK], a_situation(), everything=True),
+    }
+    uses[name]()
+    (note,) = ledger.notes
+    assert str(note.facts["detail"]).startswith(f"{path}: ")
+    assert [file.read_bytes() for file in tmp_path.glob(f"{path.name}.corrupt*")] == [b"{" * 1000]
+    if name == "record":
+        (started,) = history.entries(Record(path), Selection())
+        assert isinstance(started, RecordedEvent)
+        assert (started.at, started.by, started.what) == (NOON, "root (ann)", Happening.RECORD_STARTED)
+
+
+def test_a_corrupt_memory_that_cannot_be_set_aside_does_not_keep_a_pass_from_its_record(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> None:
+        raise StateError(f"{path}: read-only")
+
+    put_on_record(ledger, a_change())
+    State(tmp_path).memory.write_text("{")
+    monkeypatch.setattr("plimsoll_agent.ledger.set_aside", refused)
+    assert list(ledger.recall(NOON, look_only=False).disks) == [DISK.key]
+
+
+VOLUME_DISK = a_disk(in_force=LIMITS, defined=LIMITS)
+
+
+def test_attachments_are_met_only_where_a_catalogue_is_to_know_of_them(ledger: Ledger) -> None:
+    assert ledger.sight([VOLUME_DISK], a_situation(), ()) == Sightings()
+
+
+def test_attachments_are_known_by_the_boot_and_by_what_plimsoll_put_there(tmp_path: Path) -> None:
+    """What plimsoll put is nobody else's; what others put makes another mark, and the type is asked for again."""
+    ledger = Ledger(State(tmp_path, boot="b1"), "root (ann)")
+    unknown = replace(a_situation(), catalogue=Unknown(because(Code.NO_CATALOGUE)))
+    as_met = ledger.sight([a_disk()], unknown, ())
+    assert as_met == sight([a_disk()], Sightings(), {}, NOON, boot="b1")
+    later = replace(unknown, sightings=as_met, now=NOON + timedelta(minutes=5))
+    ours = Remembered(LIMITS, NOON, NOON, LIMITS, VOLUME_DISK.attachment)
+    assert ledger.sight([VOLUME_DISK], replace(later, memory={DISK.key: ours}), ()) == as_met
+    for memory in ({}, {DISK.key: replace(ours, put=None)}):
+        others = ledger.sight([VOLUME_DISK], replace(later, memory=memory), ())
+        assert others == sight([VOLUME_DISK], as_met, {}, later.now, boot="b1")
+        assert others.volumes[DISK.key].stirred == 1
+    assert ledger.sight([], later, (GUEST,)) == as_met, "its guest was not looked at"
+
+
+def test_only_sightings_that_are_news_are_told(ledger: Ledger, tmp_path: Path) -> None:
+    state = State(tmp_path)
+    met = sight([VOLUME_DISK], Sightings(), {}, NOON, boot="")
+    ledger.tell_sightings(met, met)
+    assert list(tmp_path.iterdir()) == []
+    ledger.tell_sightings(met, Sightings())
+    assert state.load_sightings() == met
+
+
 def test_what_is_remembered_is_in_the_state(ledger: Ledger, tmp_path: Path) -> None:
     ledger.remember({DISK.key: OURS}, {DISK.key: STANDING}, NOON)
     assert State(tmp_path).load_memory() == Memory({DISK.key: OURS}, {DISK.key: STANDING})
@@ -230,6 +379,15 @@ def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_in_force(
         DISK.key: Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True)
     }
     assert ledger.notes == []
+
+
+def test_limits_by_hand_and_a_specs_word_are_told_from_others_in_the_record(ledger: Ledger) -> None:
+    put_on_record(ledger, a_change(reason=because(Code.COMMAND_LINE)))
+    by_hand = Remembered(None, BEFORE, NOON, LIMITS, attachment=None)
+    assert ledger.recall(NOON, look_only=False).disks == {DISK.key: by_hand}
+    put_on_record(ledger, a_change(reason=SPEC))
+    by_spec = Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True, by_type="gold")
+    assert ledger.recall(NOON, look_only=False).disks == {DISK.key: by_spec}
 
 
 @pytest.mark.parametrize("reason", [HOLD, ENDED])
@@ -454,7 +612,27 @@ def test_a_change_that_took_says_whose_word_it_was() -> None:
     assert took(an_open(reason=because(Code.RULE, rule="r")), before).by_type is None
 
 
+def test_a_rule_that_ends_management_ends_whose_word_it_was() -> None:
+    ends = Decision(Unmanaged(because(Code.RULE_UNMANAGES, rule="r")), ())
+    assert after(ends, replace(OLD, by_type="gold")) == replace(OLD, seen=NOON)
+
+
 # --- holds, and what was kept
+
+
+@pytest.mark.parametrize(("theirs", "put"), [(True, None), (False, LIMITS)])
+@pytest.mark.parametrize("written", [True, False])
+def test_after_a_hold_the_limits_are_whose_they_were_before_it(
+    theirs: bool, put: Limits | None, written: bool
+) -> None:
+    held = replace(OLD, put=OTHERS, returns=LIMITS, theirs=theirs)
+    disk = a_disk(in_force=OTHERS, defined=LIMITS) if written else DISK
+    back = after(Decision(Wants(LIMITS, ENDED), ()), held, disk=disk, put=LIMITS if written else None)
+    assert back == replace(OLD, seen=NOON, put=put)
+
+
+def test_what_a_source_wants_and_has_leaves_nothing_to_go_back_to() -> None:
+    assert after(WANTS, replace(OLD, returns=OTHERS, theirs=True)) == replace(OLD, seen=NOON)
 
 
 def test_the_way_back_is_what_stood_when_the_hold_came_in_force() -> None:
@@ -470,6 +648,8 @@ def test_the_way_back_is_what_stood_when_the_hold_came_in_force() -> None:
     assert way_back(replace(OLD, returns=UNLIMITED, theirs=True), put=OTHERS) == (UNLIMITED, True), "the first hold's"
     behind = replace(DISK, in_force=Limits(total_iops_sec=9999))
     assert way_back(None, behind, put=OTHERS) == (LIMITS, True), "what was set behind libvirt's back is no promise"
+    unread = replace(DISK, in_force=OTHERS, defined=SILENT)
+    assert way_back(None, unread) == (OTHERS, True), "where the definition cannot be read"
     assert way_back(None) == (None, False), "not of one that waits"
     assert way_back(None, as_held, enforcing=False) == (None, False), "nor of one that is only observed"
 
@@ -511,6 +691,7 @@ def test_somebody_elses_hand_is_counted_while_the_same_is_wanted() -> None:
     ("remembered", "left"),
     [
         (replace(OLD, fought=3, fought_at=NOON - timedelta(hours=23)), True),
+        (replace(OLD, fought=3, fought_at=NOON), True),
         (replace(OLD, fought=2, fought_at=BEFORE), False),
         (replace(OLD, fought=3, fought_at=NOON - timedelta(days=1)), False),
         (replace(OLD, fought=3, fought_at=NOON + timedelta(minutes=1)), False),  # of a clock that was wrong
