@@ -349,6 +349,24 @@ def test_a_file_that_is_no_record_is_corrupt_and_named_and_kept(path: Path, cont
     assert path.read_bytes() == content, "it may be all that is left of the record"
 
 
+def test_a_file_of_another_program_is_told_to_be_no_record(record: Record, path: Path) -> None:
+    do(path, "CREATE TABLE change (id INTEGER)")
+    with pytest.raises(CorruptRecord, match=f"^{path}: is no record of plimsoll$"):
+        record.unsettled()
+
+
+def test_a_record_that_a_killed_pass_left_half_written_names_the_pass(record: Record) -> None:
+    """What SQLite answers to one who may only read: functional/test_history has it from SQLite itself."""
+    ended(record, None)
+    half_written = sqlite3.OperationalError("attempt to write a readonly database")
+    half_written.sqlite_errorcode = sqlite3.SQLITE_READONLY_ROLLBACK
+    with (
+        pytest.raises(StateError, match=r"a pass was killed while it wrote; .* the next pass mends it"),
+        record.look(),
+    ):
+        raise half_written
+
+
 @pytest.mark.parametrize("use", [*WRITERS, *READERS])
 def test_a_directory_in_the_place_of_the_file_is_a_state_error(path: Path, use: Use) -> None:
     path.mkdir()
