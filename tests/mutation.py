@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("modules", metavar="MODULE", nargs="*", help="a path, or the end of one; all by default")
     today = int(datetime.now(UTC).strftime("%Y%m%d"))
     parser.add_argument("--seed", type=int, default=today, help="draws the share (default: the date, %(default)s)")
-    share = depth.count(quick=10, landing=25, soak=60)
+    share = depth.count(quick=10, landing=25, soak=150)
     parser.add_argument("--number", type=int, default=share, help="mutants of each module (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="at a time (default: %(default)s)")
     given = parser.parse_args(arguments)
@@ -265,6 +265,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for module in modules:
             try:
                 done = run(module, MODULES[module], given.number, given.seed, given.processes, lock.fileno())
+            except KeyboardInterrupt:
+                print(f"{module}: interrupted", file=sys.stderr)
+                return 130
             except Failed as failed:
                 print(f"{module}: {failed}", file=sys.stderr)
                 return 2
