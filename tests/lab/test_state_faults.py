@@ -1,10 +1,11 @@
-"""The state directory in trouble: nothing loosened, no wrong limit, and the next pass is clean."""
+"""The state directory full, read-only or gone: nothing loosened, no wrong limit, and the next pass is clean.
+
+Damaged files are tests/unit/test_state_faults.py.
+"""
 
 from __future__ import annotations
 
-import json
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,14 +61,6 @@ def enforce(node: Node, guest: Guest) -> tuple[int, str]:
     return ran.status, ran.out + ran.err
 
 
-def clean(node: Node, guest: Guest) -> None:
-    """The next pass does as it always did, and knows our limits for ours."""
-    status, said = enforce(node, guest)
-    assert status == 0, said
-    assert "left alone" not in said.replace(" 0 left alone", ""), said
-    assert node.run("record", "--verify").status == 0
-
-
 def fill(place: Path) -> None:
     with (place / "ballast").open("wb", buffering=0) as file:
         try:
@@ -75,88 +68,6 @@ def fill(place: Path) -> None:
                 file.write(b"\0" * 4096)
         except OSError:
             pass
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"\0" * 4096, b"[]", b'{"version": 2}', b"\xff\xfe{}"])
-def test_a_corrupt_memory_is_set_aside_and_made_anew_from_the_record(
-    node: Node, guest: Guest, hypervisor: Libvirt, content: bytes
-) -> None:
-    node.state.memory.write_bytes(content)
-    node.write_rules(rules(TIGHTER))
-    status, said = enforce(node, guest)
-    assert status == 3, said
-    assert "set aside" in said
-    assert limits_of(hypervisor, guest) == {TIGHTER}, "limits of ours are known as ours"
-    assert node.state.memory.with_name("memory.json.corrupt").read_bytes() == content
-    clean(node, guest)
-
-
-def test_a_corrupt_record_is_set_aside_and_begun_anew(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
-    content = bytearray(node.state.record.read_bytes())
-    content[: len(content) // 2] = b"\x5a" * (len(content) // 2)
-    node.state.record.write_bytes(bytes(content))
-    node.write_rules(rules(LOOSER))
-    status, said = enforce(node, guest)
-    assert status == 3, said
-    assert limits_of(hypervisor, guest) <= {LIMIT, LOOSER}
-    assert node.state.record.with_name("record.sqlite.corrupt").read_bytes() == bytes(content)
-    clean(node, guest)
-    assert limits_of(hypervisor, guest) == {LOOSER}
-
-
-def test_a_corrupt_approval_approves_of_nothing(node: Node, guest: Guest) -> None:
-    node.state.approval.write_text("{{{")
-    noted = node.run("enforce", "--guest", guest.uuid)
-    assert noted.status == 3, noted.out + noted.err
-    assert "nothing is approved" in noted.out
-    clean(node, guest)
-
-
-def test_rules_that_are_broken_leave_the_last_good_ones_in_force(
-    node: Node, guest: Guest, hypervisor: Libvirt
-) -> None:
-    node.write_rules("default: {limits: {total_iops: 1}}\n")
-    status, said = enforce(node, guest)
-    assert status == 1, said
-    assert "did you mean total_iops_sec?" in said
-    assert limits_of(hypervisor, guest) == {LIMIT}
-    node.write_rules(rules(LIMIT))
-    clean(node, guest)
-
-
-def test_with_corrupt_last_good_rules_too_nothing_is_done(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
-    node.write_rules("default: {limits: {total_iops: 1}}\n")
-    node.state.last_rules.write_bytes(b"\xff\xff: [")
-    status, said = enforce(node, guest)
-    assert status == 1, said
-    assert limits_of(hypervisor, guest) == {LIMIT}
-    node.write_rules(rules(LIMIT))
-    clean(node, guest)
-
-
-def test_files_of_a_newer_plimsoll_are_refused_and_kept(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
-    newer = json.dumps(json.loads(node.state.memory.read_text()) | {"version": 99})
-    node.state.memory.write_text(newer)
-    node.write_rules(rules(TIGHTER))
-    status, said = enforce(node, guest)
-    assert status == 1, said
-    assert "newer plimsoll" in said
-    assert (limits_of(hypervisor, guest), node.state.memory.read_text()) == ({LIMIT}, newer)
-
-
-def test_a_record_of_a_newer_plimsoll_is_kept_and_only_tightened_without(
-    node: Node, guest: Guest, hypervisor: Libvirt
-) -> None:
-    with sqlite3.connect(node.state.record) as database:
-        database.execute("PRAGMA user_version = 99")
-    node.write_rules(rules(LOOSER))
-    status, said = enforce(node, guest)
-    assert status in (1, 3), said
-    assert limits_of(hypervisor, guest) == {LIMIT}, "without a record nothing is loosened"
-    node.write_rules(rules(TIGHTER))
-    status, said = enforce(node, guest)
-    assert status == 3, said
-    assert limits_of(hypervisor, guest) == {TIGHTER}
 
 
 def test_a_deleted_state_directory_makes_a_new_node_of_it(node: Node, guest: Guest, hypervisor: Libvirt) -> None:

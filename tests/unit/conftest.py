@@ -1,9 +1,51 @@
-"""Unit tests touch no network and start no program: whoever tries is told so loudly."""
+"""Unit tests touch no network and start no program, and what they make the program say has words."""
 
+import functools
 import socket
 import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 
 import pytest
+
+from plimsoll_agent import report
+from plimsoll_agent.reason import Reason, because
+
+_spoken: set[tuple[str, frozenset[str]]] = set()
+_wordless: list[str] = []
+_made = Reason.__init__
+
+
+@functools.wraps(_made)
+def _making(self: Reason, code: str, facts: Mapping[str, object] | None = None) -> None:
+    _made(self, code, {} if facts is None else facts)  # type: ignore[arg-type]
+    known = code, frozenset(self.facts)
+    if known not in _spoken and _by_the_program():
+        _spoken.add(known)
+        try:
+            report.words(self)
+        except (KeyError, TypeError, ValueError) as error:
+            _wordless.append(f"{code} with {', '.join(self.facts) or 'no fact'}: {error!r}")
+
+
+def _by_the_program() -> bool:
+    """Whether the reason that is being made is the program's own: no test's, and not read from a file."""
+    frame = sys._getframe(2)
+    if frame.f_code is because.__code__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals["__name__"].startswith("plimsoll_") and frame.f_code.co_name != "from_record"
+
+
+Reason.__init__ = _making  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def _every_reason_has_words() -> Iterator[None]:
+    """A code that is given without a fact that its sentence has would end in a traceback before the operator."""
+    yield
+    wordless = _wordless.copy()
+    _wordless.clear()
+    assert wordless == []
 
 
 @pytest.fixture(autouse=True)

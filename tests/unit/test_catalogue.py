@@ -234,6 +234,7 @@ def test_parts_replaced(directory: Path, whole: Mapping[str, Any], data: st.Data
     judge(directory, replaced(whole, data.draw(st.sampled_from([*places(whole)])), text))
 
 
+@pytest.mark.slow  # some of each are tried above
 @pytest.mark.parametrize("text", RAW, ids=lambda text: text[:12])
 def test_each_part_replaced_by_each_oddity(directory: Path, whole: Mapping[str, Any], text: str) -> None:
     for place in places(whole):

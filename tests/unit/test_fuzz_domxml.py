@@ -19,6 +19,7 @@ from plimsoll_agent.disk import Disk, Guest
 from plimsoll_agent.domxml import UnreadableXML, parse
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Unknown
+from tests import depth
 from tests.fakes import FakeDisk, FakeGuest, domain_xml
 from tests.unit.values import GUEST, NINETEEN, VOLUME, examples, possible_limits
 
@@ -388,27 +389,31 @@ def _domain(devices: str = "", metadata: str = "") -> str:
     return f"<domain><name>n</name><uuid>u</uuid><metadata>{metadata}</metadata><devices>{devices}</devices></domain>"
 
 
-MIB = 2**20
+SIZE = depth.count(quick=8, landing=1, soak=1)
+"""How often the huge definitions are smaller than a mebibyte."""
+LARGE = 2**20 // SIZE
 HUGE = {
-    "disks": _domain(DISK * 8000),
-    "a comment": _domain(f"<!--{'x' * MIB}-->"),
-    "comments in a number": _domain(DISK.replace("5", "5" + "<!-- -->" * 100_000)),
-    "an attribute": _domain(DISK.replace("'vda'", f"'{'x' * MIB}'")),
-    "attributes": _domain("<disk " + " ".join(f"a{n}=''" for n in range(80_000)) + "/>"),
-    "a number": _domain(DISK.replace("5", "5" * MIB)),
-    "a tag": _domain(DISK.replace("total_iops_sec", "x" * (MIB // 2))),
+    "disks": _domain(DISK * (8000 // SIZE)),
+    "a comment": _domain(f"<!--{'x' * LARGE}-->"),
+    "comments in a number": _domain(DISK.replace("5", "5" + "<!-- -->" * (100_000 // SIZE))),
+    "an attribute": _domain(DISK.replace("'vda'", f"'{'x' * LARGE}'")),
+    "attributes": _domain("<disk " + " ".join(f"a{n}=''" for n in range(80_000 // SIZE)) + "/>"),
+    "a number": _domain(DISK.replace("5", "5" * LARGE)),
+    "a tag": _domain(DISK.replace("total_iops_sec", "x" * (LARGE // 2))),
     "unknown limits": _domain(
-        DISK.replace("<iotune>", "<iotune>" + "".join(f"<x{n}>1</x{n}>" for n in range(50_000)))
+        DISK.replace("<iotune>", "<iotune>" + "".join(f"<x{n}>1</x{n}>" for n in range(50_000 // SIZE)))
     ),
-    "a serial": _domain(DISK.replace("</disk>", f"<serial>{'a-' * (MIB // 2)}</serial></disk>")),
-    "slashes": _domain(DISK.replace("p/i", "/" * MIB)),
-    "monitors": _domain(DISK.replace("/><target", ">" + "<host name='::1'/>" * 50_000 + "</source><target")),
-    "a namespace": _domain(metadata=f"<x:a xmlns:x='{'u' * MIB}'>{'<x:a/>' * 100_000}</x:a>"),
-    "namespaces": _domain(metadata="<a " + " ".join(f"xmlns:a{n}='u'" for n in range(50_000)) + "/>"),
-    "depth": _domain("<a>" * 100_000 + "</a>" * 100_000),
-    "openings": "<a>" * 200_000,
-    "entities": _domain("&amp;" * 200_000),
-    "a document type": f"<!DOCTYPE {'d' * MIB}>{_domain()}",
+    "a serial": _domain(DISK.replace("</disk>", f"<serial>{'a-' * (LARGE // 2)}</serial></disk>")),
+    "slashes": _domain(DISK.replace("p/i", "/" * LARGE)),
+    "monitors": _domain(
+        DISK.replace("/><target", ">" + "<host name='::1'/>" * (50_000 // SIZE) + "</source><target")
+    ),
+    "a namespace": _domain(metadata=f"<x:a xmlns:x='{'u' * LARGE}'>{'<x:a/>' * (100_000 // SIZE)}</x:a>"),
+    "namespaces": _domain(metadata="<a " + " ".join(f"xmlns:a{n}='u'" for n in range(50_000 // SIZE)) + "/>"),
+    "depth": _domain("<a>" * (100_000 // SIZE) + "</a>" * (100_000 // SIZE)),
+    "openings": "<a>" * (200_000 // SIZE),
+    "entities": _domain("&amp;" * (200_000 // SIZE)),
+    "a document type": f"<!DOCTYPE {'d' * LARGE}>{_domain()}",
     "laughter": (
         "<!DOCTYPE d [<!ENTITY a0 'x'>"
         + "".join(f"<!ENTITY a{n + 1} '{f'&a{n};' * 10}'>" for n in range(12))

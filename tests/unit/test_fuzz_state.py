@@ -213,6 +213,7 @@ def test_parts_replaced(state: State, whole: Mapping[str, Any], kind: str, data:
     judge(content, read(state, content, approval=kind == "approval"))
 
 
+@pytest.mark.slow  # some of each are tried above
 @pytest.mark.parametrize("text", RAW, ids=lambda text: text[:12])
 @KINDS
 def test_each_part_replaced_by_each_oddity(state: State, whole: Mapping[str, Any], kind: str, text: str) -> None:
@@ -221,7 +222,10 @@ def test_each_part_replaced_by_each_oddity(state: State, whole: Mapping[str, Any
         judge(content, read(state, content, approval=kind == "approval"))
 
 
-@pytest.mark.parametrize("part", ["since", "attachment", "fought", "wanted", "theirs"])
+@pytest.mark.parametrize(
+    "part",
+    ["wanted", *(pytest.param(name, marks=pytest.mark.slow) for name in ("since", "attachment", "fought", "theirs"))],
+)
 def test_what_json_can_just_read_is_not_too_deep_to_complain_about(
     state: State, whole: Mapping[str, Any], part: str
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_probes.histogram import BUCKETS, LAST, Histogram, bucket_of, edges, midpoint
+from tests import depth
 from tests.unit.values import examples
 
 SECOND = 10**9
@@ -93,13 +94,14 @@ def test_merging_equals_the_histogram_of_all_samples(runs: list[list[int]]) -> N
 
 def test_merging_a_thousand_is_exact_and_takes_less_than_a_second() -> None:
     random = Random(1)  # a region's worth of nodes, each with another kind of disk
-    runs = [[int(random.lognormvariate(random.uniform(11, 17), 2)) for _ in range(300)] for _ in range(1000)]
+    nodes = depth.count(quick=100, landing=1000, soak=1000)
+    runs = [[int(random.lognormvariate(random.uniform(11, 17), 2)) for _ in range(300)] for _ in range(nodes)]
     histograms = [Histogram.of(run) for run in runs]
     begun = process_time()
     merged = Histogram.merged(histograms)
     assert process_time() - begun < 1
     assert merged == Histogram.of(chain.from_iterable(runs))
-    assert merged.count == 300_000
+    assert merged.count == 300 * nodes
 
 
 @examples

@@ -274,6 +274,7 @@ def test_parts_replaced(state: State, whole: dict[str, Any], data: st.DataObject
     judge(content, read(state, content))
 
 
+@pytest.mark.slow  # some of each are tried above
 @pytest.mark.parametrize("text", RAW, ids=lambda text: text[:12])
 def test_each_part_replaced_by_each_oddity(state: State, whole: dict[str, Any], text: str) -> None:
     for place in places(whole):

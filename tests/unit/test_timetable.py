@@ -53,7 +53,7 @@ def test_a_targets_times_depend_on_nothing_but_node_guest_directory_and_period()
     assert at not in [previous(other, NOON) for other in others]
 
 
-@pytest.mark.parametrize("guests", [1, 20], ids=["one-guest-each", "twenty-guests-each"])
+@pytest.mark.parametrize("guests", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_nodes_of_a_region_are_spread_evenly_over_the_period(guests: int) -> None:
     nodes = 750
     targets = [a_target(node * guests + n, node=f"compute-{node:04}") for node in range(nodes) for n in range(guests)]
