@@ -43,7 +43,8 @@ def _wheels(cache: Path, say: Say) -> object:
 KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] = {
     "image": (image.cached, _image),
     "openstack": (servicesenv.cached, _openstack),
-    "databases": (databases.cached, databases.ensure),
+    "databases": (databases.openstacks_cached, databases.ensure_openstack),
+    "nova-databases": (databases.novas_cached, databases.ensure_nova),
     "release": (fleetrelease.cached, _release),
     "wheels": (lambda cache: wheelhouses.fetched(), _wheels),
 }
