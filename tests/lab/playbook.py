@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.collection import link
@@ -34,9 +41,15 @@ class Played:
                     yield task["task"]["name"], host, result
 
     @property
+    def own_results(self) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+        """The same without their role's name."""
+        for task, host, result in self.results:
+            yield task.partition(" : ")[2] or task, host, result
+
+    @property
     def changed(self) -> list[tuple[str, str]]:
         """Tasks and handlers, without their role's name, and the hosts on which they changed something."""
-        return [(_own(task), host) for task, host, result in self.results if result.get("changed")]
+        return [(task, host) for task, host, result in self.own_results if result.get("changed")]
 
     @property
     def failures(self) -> dict[str, str]:
@@ -97,19 +110,76 @@ def play(
     argv: Sequence[str | Path], environment: Mapping[str, str], timeout: float, cwd: Path | None = None
 ) -> Played:
     """``ansible-playbook`` with these words."""
-    done = subprocess.run(
-        ["ansible-playbook", *argv],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=cwd,
-        timeout=timeout,
-    )
-    begin = done.stdout.find("{\n")
-    if begin < 0:
-        raise AssertionError(done.stdout + done.stderr)
-    return Played(done.returncode, json.loads(done.stdout[begin:]), done.stdout + done.stderr)
+    with TemporaryDirectory() as written:
+        output = Path(written, "output")
+        status = _server_for(environment).run([str(word) for word in argv], cwd or Path.cwd(), output, timeout)
+        said, complaints = output.read_text(), Path(f"{output}.err").read_text()
+    # Behind all that -v has it say.
+    report = re.search(r"^\{\n", said, re.MULTILINE)
+    if report is None:
+        raise AssertionError(said + complaints)
+    return Played(status, json.loads(said[report.start() :]), said + complaints)
+
+
+class _Server:
+    """A process that has imported Ansible: see ansibleserver.py."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
+        program = [sys.executable, str(Path(__file__).with_name("ansibleserver.py"))]
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
+        )
+
+    def run(self, argv: list[str], cwd: Path, output: Path, timeout: float) -> int:
+        """The exit status. Raises ``TimeoutError`` when it was not done in time, and so killed."""
+        assert self._process.stdin is not None
+        request = {"argv": argv, "cwd": str(cwd), "output": str(output)}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        running = int(self._answer())
+        late = threading.Timer(timeout, _kill, [running])
+        late.start()
+        try:
+            status = int(self._answer())
+        except BaseException:  # Ctrl-C, say
+            _kill(running)
+            self._answer()
+            raise
+        finally:
+            late.cancel()
+        if status == -signal.SIGKILL:
+            raise TimeoutError(f"ansible-playbook {shlex.join(argv)}: not done after {timeout:g} s")
+        return status
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+_servers: list[_Server] = []
+
+
+def _server_for(environment: Mapping[str, str]) -> _Server:
+    """One at a time, since each keeps Ansible in memory."""
+    if not _servers or _servers[0].environment != dict(environment):
+        _end_servers()
+        _servers.append(_Server(environment))
+    return _servers[0]
+
+
+@atexit.register
+def _end_servers() -> None:
+    while _servers:
+        _servers.pop().end()
 
 
 def write_localhost(file: Path) -> Path:
@@ -118,7 +188,3 @@ def write_localhost(file: Path) -> Path:
     file.parent.mkdir()
     file.write_text(f"---\nall: {{hosts: {{localhost: {its_own}}}}}\n")
     return file
-
-
-def _own(task: str) -> str:
-    return task.partition(" : ")[2] or task
