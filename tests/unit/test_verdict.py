@@ -106,6 +106,10 @@ def test_unknown_limits_prove_nothing_of_the_pace(missing: str) -> None:
         assert finding.facts == {"detail": missing}
 
 
+def test_all_limits_that_are_not_known_are_told() -> None:
+    assert judged(FAR_TOO_MUCH, Circumstances()).facts == {"detail": "promised, before, after"}
+
+
 def test_a_missed_objective_is_told_also_where_limits_are_not_known() -> None:
     assert said(judged(measured(flow(90, 60 * MS)), Circumstances(), objective=P99)) == (
         Verdict.SLOW,
@@ -120,7 +124,9 @@ def test_a_guest_without_processor_time_does_not_measure_the_cluster(busy: float
 
 def test_a_busy_guest_is_not_slow_and_its_kept_promise_is_kept() -> None:
     busy = measured(flow(7500, 60 * MS), cpu_busy=0.97)
-    assert said(judged(busy, objective=P99)) == (Verdict.DISCARDED, Why.GUEST_BUSY)
+    finding = judged(busy, objective=P99)
+    assert said(finding) == (Verdict.DISCARDED, Why.GUEST_BUSY)
+    assert finding.facts == {"busy": 0.97}
     assert judged(busy).verdict is KEPT
     assert judged(busy, Limits()).verdict is Verdict.NO_LIMIT
     assert judged(replace(FAR_TOO_MUCH, cpu_busy=0.97)).verdict is OVER
@@ -155,7 +161,9 @@ def test_a_job_that_cannot_reach_its_limit_may_still_be_slow() -> None:
 def test_a_limit_shared_with_other_disks_does_not_blame_the_cluster() -> None:
     shared = Limits(total_iops_sec=250, group_name="pair")
     around = in_force(LIMIT, promised=shared)  # QEMU's own word has no groups
-    assert said(judged(measured(flow(3000)), around)) == (Verdict.DISCARDED, Why.LIMITS_NOT_KNOWN)
+    finding = judged(measured(flow(3000)), around)
+    assert said(finding) == (Verdict.DISCARDED, Why.LIMITS_NOT_KNOWN)
+    assert finding.facts == {"detail": "group_name pair"}
     assert judged(measured(flow(7500)), around).verdict is KEPT
     assert judged(FAR_TOO_MUCH, around).verdict is OVER
 
@@ -176,8 +184,18 @@ def test_a_limit_shared_with_other_disks_does_not_blame_the_cluster() -> None:
 )
 def test_the_verdict_turns_where_the_tolerance_ends(done: int, verdict: Verdict, allowed: float) -> None:
     finding = judged(measured(flow(done)))
-    assert finding.verdict is verdict
+    why = {SHORT: Why.CLUSTER_SHORT, KEPT: Why.WITHIN, OVER: Why.TOO_MUCH}[verdict]
+    assert said(finding) == (verdict, why)
     assert finding.facts == {"parameter": "total_iops_sec", "allowed": allowed, "done": done}
+
+
+@pytest.mark.parametrize(("done", "verdict"), [(6321, KEPT), (6322, OVER)])
+@pytest.mark.parametrize("name", ["total_iops_sec", "total_bytes_sec"])
+@pytest.mark.parametrize("job", [READ, WRITE], ids=["read", "write"])
+def test_what_is_over_by_just_the_tolerance_is_kept(job: Job, name: str, done: int, verdict: Verdict) -> None:
+    one_way = flow(done)  # 105 % of 6020 is 6321
+    run = measured(one_way) if job is READ else measured(None, one_way)
+    assert judged(run, limit_of(name, 200), job=job).verdict is verdict
 
 
 def limit_of(name: str, rate: int = 100) -> Limits:
@@ -225,6 +243,12 @@ def test_the_limit_that_binds_is_the_one_told() -> None:
     assert judged(measured(flow(2000)), both).facts["parameter"] == "total_bytes_sec"
 
 
+def test_two_limits_that_are_used_alike_are_judged_as_one() -> None:
+    both = Limits(total_iops_sec=250, total_bytes_sec=250 * BLOCK)
+    assert said(judged(measured(flow(7500)), both)) == (KEPT, Why.WITHIN)
+    assert said(judged(measured(flow(8500)), both)) == (OVER, Why.TOO_MUCH)
+
+
 @pytest.mark.parametrize(("done", "verdict"), [(3200, OVER), (3000, KEPT), (2800, SHORT)])
 def test_a_request_above_size_iops_sec_counts_as_several(done: int, verdict: Verdict) -> None:
     limits = Limits(total_iops_sec=400, size_iops_sec=4096)
@@ -244,6 +268,7 @@ def test_bytes_that_the_host_counts_beyond_the_limit_are_over_it_too() -> None:
 def test_requests_that_the_host_counts_may_be_neighbours_that_went_through_the_throttle_as_one() -> None:
     """A tenant who copies a large file beside the probe is not said to have broken the limit."""
     assert judged(measured(flow(7500)), seen=counted(30000)).verdict is KEPT
+    assert judged(measured(None, flow(7500)), job=WRITE, seen=counted(0, 30000)).verdict is KEPT
 
 
 @pytest.mark.parametrize("done", [7500, 4000])
@@ -325,13 +350,17 @@ LONG = Limits(total_iops_sec=100, total_iops_sec_max=400, total_iops_sec_max_len
         (2849, None, SHORT),
         (2850, None, KEPT),  # 95 % of the base
         (3000, 100.0, KEPT),  # it was used up before
+        (3150, 105.0, KEPT),  # in the end at the base, within the tolerance
         (3200, 104.0, KEPT),
+        (3780, 120.0, SHORT),  # as fast in the end as before, within the tolerance
         (4500, 100.0, KEPT),  # some of it was left
         (4500, 105.0, KEPT),
         (4500, 150.0, SHORT),  # above the base to the end, so there was some left, and it did not come
         (4500, None, KEPT),  # nobody knows
         (6000, 120.0, KEPT),  # the burst ended within the last part
         (6000, 200.0, SHORT),
+        (6649, 300.0, SHORT),
+        (6650, 300.0, KEPT),  # 95 % of base and burst
     ],
 )
 def test_a_burst_that_was_left_and_did_not_come_is_short(done: int, last: float | None, verdict: Verdict) -> None:
@@ -397,6 +426,11 @@ def test_the_objective_told_is_the_first_that_was_missed_and_the_direction_that_
     assert facts == {"direction": "write", "quantile": 0.9, "objective": 0.03, "wait": 0.032}
 
 
+def test_an_objective_that_is_just_the_wait_that_the_limit_makes_cannot_be_met() -> None:
+    finding = judged(measured(flow(7500, 50 * MS)), objective=Objective(quantiles=((0.9, 0.032),)))
+    assert finding.facts["wait"] == 0.032
+
+
 def test_an_objective_above_the_wait_that_the_limit_makes_is_the_clusters_to_meet() -> None:
     objective = Objective(quantiles=((0.9, 0.04),))
     finding = judged(measured(flow(7500, 50 * MS)), objective=objective)
@@ -443,6 +477,11 @@ def test_what_hung_is_never_hidden(around: Circumstances, verdict: Verdict) -> N
     finding = judged(stalled, around)
     assert finding.verdict is verdict
     assert (finding.facts["saturated"], finding.facts["unfinished"]) == (7, 3)
+
+
+def test_requests_of_which_no_latency_is_known_miss_no_objective() -> None:
+    run = measured(Flow(4000, 4000 * BLOCK, Histogram(()), 0))
+    assert judged(run, Limits(), objective=replace(P99, slowest=0.2)).verdict is Verdict.NO_LIMIT
 
 
 def test_a_quantile_beyond_fios_last_bucket_misses_any_objective_below_it() -> None:
