@@ -29,14 +29,12 @@ OTHERS = Limits(total_iops_sec=7)
 class Bench:
     """Guests of three unlimited volumes each, as they were seen, and a writer for them."""
 
-    def __init__(self, guests: int = 1, *, hung: Collection[str] = (), hung_guests: int = 2) -> None:
+    def __init__(self, guests: int = 1, *, hung: Collection[str] = ()) -> None:
         several = (guest(n, *(a_volume(10 * n + disk) for disk in range(3))) for n in range(1, guests + 1))
         self.hypervisor = FakeHypervisor(*several)
         self.see()
         self.stopped: Reason | None = None
-        self.writer = Writer(
-            self.hypervisor, Bounds(hung_guests=hung_guests), hung=hung, stopped=lambda: self.stopped
-        )
+        self.writer = Writer(self.hypervisor, Bounds(), hung=hung, stopped=lambda: self.stopped)
 
     def see(self) -> None:
         self._seen = observe(self.hypervisor, Scope(), clusters=Clusters()).disks
@@ -163,8 +161,8 @@ def test_a_guest_that_hung_in_any_call_is_not_asked_again(bench: Bench, call: st
     assert bench.hypervisor.calls == []
 
 
-def test_after_so_many_hung_guests_no_other_is_touched() -> None:
-    bench = Bench(3, hung=[UUIDS[2]], hung_guests=2)
+def test_after_two_hung_guests_no_other_is_touched() -> None:
+    bench = Bench(3, hung=[UUIDS[2]])
     assert came_to(bench.write(2)) == [("failed", Code.TOO_MANY_HUNG)] * 3, "it hung when it was looked at"
     assert came_to(bench.write(3)) == [CHANGED] * 3
     bench.hypervisor.before["look"] = raising(hangs())
