@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -30,19 +31,21 @@ class Floor:
     percent: float
 
 
-# The longest folder first: a file belongs to the first that it lies in.
+# The longest folder first: a file belongs to the first that it lies in. Each stands a point or two below what is so.
 FLOORS = (
-    Floor("plimsoll_agent.cli", "agent/plimsoll_agent/cli", 0),
-    Floor("plimsoll_agent.adapters", "agent/plimsoll_agent/adapters", 0),
-    Floor("plimsoll_agent, the rest", "agent/plimsoll_agent", 95),
-    Floor("plimsoll_probes.cli", "probes/plimsoll_probes/cli", 0),
-    Floor("plimsoll_probes, the rest", "probes/plimsoll_probes", 95),
-    Floor("plimsoll_installer", "installer/plimsoll_installer", 0),
-    Floor("Ansible plugins", "ansible/plugins", 0),
+    Floor("plimsoll_agent.cli", "agent/plimsoll_agent/cli", 94),
+    Floor("plimsoll_agent.adapters", "agent/plimsoll_agent/adapters", 92),
+    Floor("plimsoll_agent, the rest", "agent/plimsoll_agent", 98),
+    Floor("plimsoll_probes.cli", "probes/plimsoll_probes/cli", 97),
+    Floor("plimsoll_probes, the rest", "probes/plimsoll_probes", 97.5),
+    Floor("plimsoll_installer", "installer/plimsoll_installer", 93),
+    # They run on hosts too, with a Python that measures nothing: this is what unit tests alone execute.
+    Floor("Ansible modules", "ansible/plugins/modules", 25),
+    Floor("Ansible, other plugins", "ansible/plugins", 95),
 )
 
 
-def combined(directory: Path) -> tuple[Coverage, int]:
+def combined(directory: Path, root: Path, floors: Sequence[Floor]) -> tuple[Coverage, int]:
     """All parts in one, and how many were unusable. A source file that no process imported counts too, as nothing."""
     unusable = 0
     for part in directory.glob("part.*"):
@@ -51,22 +54,24 @@ def combined(directory: Path) -> tuple[Coverage, int]:
         except (CoverageException, sqlite3.Error):
             part.unlink()
             unusable += 1
-    coverage = Coverage(data_file=str(directory / "part"), config_file=str(ROOT / "setup.cfg"))
+    whole = directory / "part"
+    whole.unlink(missing_ok=True)
+    coverage = Coverage(data_file=str(whole), config_file=str(ROOT / "setup.cfg"))
     coverage.combine([str(directory)], strict=True, keep=True)
-    sources = [path for floor in FLOORS for path in (ROOT / floor.folder).rglob("*.py")]
+    sources = [path for floor in floors for path in (root / floor.folder).rglob("*.py")]
     coverage.get_data().touch_files([str(source) for source in sources])
     return coverage, unusable
 
 
-def summaries(coverage: Coverage, directory: Path) -> dict[str, list[dict[str, Any]]]:
-    """By the name of the floor: what coverage tells of each file, as in its JSON report."""
-    report = directory / "report.json"
-    coverage.json_report(outfile=str(report), include=[f"{ROOT / floor.folder}/*" for floor in FLOORS])
-    found: dict[str, list[dict[str, Any]]] = {floor.name: [] for floor in FLOORS}
+def by_floor(coverage: Coverage, root: Path, floors: Sequence[Floor]) -> dict[Floor, list[dict[str, Any]]]:
+    """What coverage tells of each file, as in its JSON report."""
+    report = Path(coverage.get_data().data_filename()).with_name("report.json")
+    coverage.json_report(outfile=str(report), include=[f"{root / floor.folder}/*" for floor in floors])
+    found: dict[Floor, list[dict[str, Any]]] = {floor: [] for floor in floors}
     for name, told in json.loads(report.read_text())["files"].items():
-        path = (ROOT / name).relative_to(ROOT)
-        floor = next(floor for floor in FLOORS if path.is_relative_to(floor.folder))
-        found[floor.name].append({"path": path, **told})
+        path = Path(name).absolute().relative_to(root)
+        floor = next(floor for floor in floors if path.is_relative_to(floor.folder))
+        found[floor].append({"path": path, **told})
     return found
 
 
@@ -83,23 +88,22 @@ def ranges(lines: list[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
-def main(directory: Path) -> int:
-    coverage, unusable = combined(directory)
-    found = summaries(coverage, directory)
+def main(directory: Path, root: Path = ROOT, floors: Sequence[Floor] = FLOORS) -> int:
+    coverage, unusable = combined(directory, root, floors)
+    found = by_floor(coverage, root, floors)
     below = []
     print(f"{'':26}lines  executed  at least")
-    for floor in FLOORS:
-        files = found[floor.name]
+    for floor, files in found.items():
         percent = percentage(files)
         lines = sum(file["summary"]["num_statements"] for file in files)
         print(f"{floor.name:26}{lines:5}   {percent:5.1f} %   {floor.percent:5.1f} %")
         if percent < floor.percent:
             below.append(floor)
     if unusable:
-        print(f"{unusable} parts of killed processes were unfinished, and are left out.")
+        print(f"Left out, since a killed process wrote only a part of them: {unusable} files.")
     for floor in below:
         print(f"{floor.name} is below its floor. No test executes:")
-        for file in found[floor.name]:
+        for file in found[floor]:
             if file["missing_lines"]:
                 print(f"  {file['path']}: {ranges(file['missing_lines'])}")
     return 1 if below else 0
