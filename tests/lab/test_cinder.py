@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +16,7 @@ from plimsoll_agent import domxml
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.refresh import SKEW
+from tests.lab import luks
 from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.node import Node, Ran
 
@@ -149,6 +150,22 @@ def test_an_extended_disk_has_its_limits_per_gib_in_the_very_next_pass(site: Sit
         ran = site.node.run("enforce", "--yes")
         assert ran.status == 0, ran.err
         assert site.qemu(attached) == Limits(total_iops_sec=iops), "nobody has to be asked: the size is libvirt's"
+
+
+@pytest.mark.parametrize("site", BOTH_WAYS[:1], indirect=True)
+def test_a_luks_header_takes_nothing_from_limits_per_gib(site: Site) -> None:
+    volume = site.volume(site.qos(total_iops_sec_per_gb=300), size_gib=2)
+    attachment = site.openstack.attach(volume.id, site.guest.uuid, "vda")
+    attached = attachment.disk()
+    luks.remove(site.cloud, attached)
+    behind_the_header = replace(attached, size=attached.size - 16 * 2**20)  # LUKS2's
+    with luks.encrypted(site.cloud, behind_the_header, "vda") as written:
+        site.guest.domain().attachDevice(written)
+        site.openstack.complete(attachment)
+        enforced = site.enforce()
+        assert enforced.status == 0, enforced.out + enforced.err
+        assert site.guest.domain().blockInfo("vda")[0] == 2 * 2**30 - 16 * 2**20
+        assert site.qemu(attachment) == Limits(total_iops_sec=600), "Cinder and Nova count 2 GiB"
 
 
 def test_old_limits_that_a_hard_reboot_brings_back_go_in_one_pass(site: Site) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
+from tests.lab import luks
 from tests.lab.cloud import Cloud, Guest, Image, Server, ports
 from tests.lab.cloud.disk import belonging_to, ephemeral, volume, xml
 from tests.lab.node import Node
@@ -141,33 +141,10 @@ def test_what_nova_wrote_about_a_guest_is_shown(cloud: Cloud, node: Node) -> Non
 
 @pytest.fixture
 def encrypted_disk(cloud: Cloud) -> Iterator[str]:
-    """The XML of a LUKS volume as Nova attaches one: libvirt has the passphrase, QEMU decrypts."""
-    passphrase, secret_uuid, disk = b"correct horse", str(uuid4()), volume(2**26)
-    image = f"rbd:{disk.image.pool}/{disk.image.image}:conf={cloud.ceph.conf}:id=admin"
-    luks = [
-        "-f",
-        "luks",
-        "--object",
-        f"secret,id=key,data={passphrase.decode()}",
-        "-o",
-        "key-secret=key,iter-time=10",
-    ]
-    create = ["qemu-img", "create", "-q", *luks, image, str(disk.size)]
-    # On a busy machine QEMU's own measure of a passphrase's cost gives up now and then.
-    while "accurate CPU usage" in (made := subprocess.run(create, capture_output=True, text=True, timeout=60)).stderr:
-        cloud.ceph.batch([{"remove": [disk.image.pool, disk.image.image]}])
-    assert made.returncode == 0, made.stderr
-    connection = cloud.connect()
-    secret = connection.secretDefineXML(
-        f"<secret ephemeral='yes' private='yes'><uuid>{secret_uuid}</uuid>"
-        f"<usage type='volume'><volume>{disk.image.volume_id}</volume></usage></secret>"
-    )
-    secret.setValue(passphrase, 0)
-    encryption = f"<encryption format='luks'><secret type='passphrase' uuid='{secret_uuid}'/></encryption>"
-    yield xml(disk, "vda").replace("</disk>", f"{encryption}</disk>")
-    secret.undefine()
-    connection.close()
-    cloud.ceph.batch([{"remove": [disk.image.pool, disk.image.image]}])
+    disk = volume(2**26)
+    with luks.encrypted(cloud, disk, "vda") as written:
+        yield written
+    luks.remove(cloud, disk)
 
 
 def test_an_encrypted_volume_is_limited_like_any_other(
