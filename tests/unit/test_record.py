@@ -110,6 +110,11 @@ def test_an_intent_says_who_changes_what_from_what_into_what_and_why(record: Rec
     ]
 
 
+def test_an_intent_of_no_edition_has_none(record: Record) -> None:
+    ended(record, None)
+    assert [change.edition for change in record.unsettled()] == [None]
+
+
 def test_an_intent_stands_in_the_file_for_others_when_its_id_is_known(record: Record, path: Path) -> None:
     ids = record.intend([a_change(), a_change()], NOON, "tests")
     assert rows(path, "id, result") == [(id_, None) for id_ in ids]
