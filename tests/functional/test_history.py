@@ -19,6 +19,7 @@ from plimsoll_agent.state import StateError
 from plimsoll_probes.finding import Verdict
 from plimsoll_probes.history import SCHEMA_VERSION, History
 from plimsoll_probes.job import JobName
+from tests import depth
 from tests.functional.test_record import in_child
 from tests.unit.probes import a_probe
 from tests.unit.test_history import VERSION_1, postponed
@@ -104,7 +105,8 @@ def test_of_eight_processes_that_write_at_once_none_loses_a_result(path: Path) -
 def test_a_killed_writer_leaves_a_sound_file_with_every_result_that_was_promised(path: Path) -> None:
     promised: set[int] = set()
     chance, counted = random.Random(20261122), 0
-    for _ in range(25):
+    kills = depth.count(quick=5, landing=25, soak=200)
+    for _ in range(kills):
         promised.update(killed_writer(path, chance.uniform(0, 0.15)))
         history = History(path)
         kept = {run.id for run in history.runs()}
@@ -113,13 +115,13 @@ def test_a_killed_writer_leaves_a_sound_file_with_every_result_that_was_promised
         assert counted <= runs >= len(kept), "what is counted is never taken back, nor a result left out"
         counted = runs
         assert not path.exists() or sound(path)
-    assert len(promised) > 25
+    assert len(promised) > kills
     assert not list(path.parent.glob("*.corrupt*")), "nothing was taken for damaged"
 
 
 def test_a_migration_that_is_killed_leaves_the_old_file_or_the_new_one(path: Path) -> None:
     chance, versions = random.Random(20261123), set()
-    for _ in range(10):
+    for _ in range(depth.count(quick=3, landing=10, soak=100)):
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(VERSION_1)
@@ -136,7 +138,7 @@ def test_a_migration_that_is_killed_leaves_the_old_file_or_the_new_one(path: Pat
 
 
 def test_processes_that_meet_a_damaged_file_at_once_set_it_aside_once_and_lose_nothing(path: Path) -> None:
-    for _ in range(10):
+    for _ in range(depth.count(quick=3, landing=10, soak=100)):
         for file in path.parent.iterdir():
             file.unlink()
         path.write_bytes(b"no database\n" * 1000)
@@ -175,6 +177,7 @@ def test_what_a_killed_probe_left_half_written_is_taken_back_by_who_may_write() 
         assert History(path).add(a_probe()) == 2
 
 
+@pytest.mark.slow  # tests/unit/test_history.py asks SQLite for the plan of each of these questions
 def test_three_months_of_fifty_guests_are_searched_in_moments_and_pruned_in_short_parts(path: Path) -> None:
     history = History(path)
     for job in JobName:

@@ -20,6 +20,7 @@ from plimsoll_agent import history
 from plimsoll_agent.entries import Conclusion, Event, Happening, Verdict
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import Record
+from tests import depth
 from tests.command import PLIMSOLL, Forked
 from tests.functional.conftest import Ran
 from tests.unit.test_record import VERSION_1, a_change
@@ -73,7 +74,8 @@ def in_child(work: Callable[[], None]) -> int:
 
 def test_a_killed_writer_leaves_no_gap_and_no_intent_that_was_promised_is_lost(tmp_path: Path) -> None:
     path, promised, chance = tmp_path / "record.sqlite", 0, random.Random(20261120)
-    for _ in range(25):
+    kills = depth.count(quick=5, landing=25, soak=200)
+    for _ in range(kills):
         ids = killed_writer(path, chance.uniform(0, 0.15))
         record = Record(path)
         if not path.exists():
@@ -85,13 +87,13 @@ def test_a_killed_writer_leaves_no_gap_and_no_intent_that_was_promised_is_lost(t
         assert verified.changes >= promised
         if promised:
             assert record.intend([a_change()], NOON, "tests") == [verified.changes + 1]
-    assert promised > 25
+    assert promised > kills
 
 
 def test_a_migration_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
     path, chance = tmp_path / "record.sqlite", random.Random(20261121)
     versions = set()
-    for _ in range(10):
+    for _ in range(depth.count(quick=3, landing=10, soak=100)):
         path.unlink(missing_ok=True)
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(VERSION_1)

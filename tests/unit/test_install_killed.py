@@ -19,6 +19,8 @@ from tests import depth
 from .installing import UNITS, Host, make_wheelhouse
 
 NEWER = {**UNITS, "plimsoll-enforce.timer": b"[Timer]\n# newer\n", "plimsoll-new.timer": b"[Timer]\n"}
+STRIDE = depth.count(quick=7, landing=1, soak=1)
+"""From one step before which it is killed to the next."""
 OLDER = {**UNITS, "plimsoll-old.timer": b"[Timer]\n"}
 
 
@@ -119,7 +121,7 @@ def houses() -> Iterator[dict[str, Path]]:
 
 def tried(steps: int, begin: int = 0) -> list[int]:
     """Of so many steps those before which it is killed: at quick depth some, always with the first and the last."""
-    return sorted({*range(begin, steps, depth.count(quick=7, landing=1, soak=1)), steps - 1})
+    return sorted({*range(begin, steps, STRIDE), steps - 1})
 
 
 def _install_first(host: Host, houses: dict[str, Path]) -> None:
