@@ -137,8 +137,10 @@ def test_a_limit_that_is_lifted_while_writes_hang_is_told_truthfully_and_settled
             cloud.ceph.daemon(name).cont()
     assert lifted.status in (1, 3), lifted.out + lifted.err
     assert "no answer from QEMU within 2 s: not known" in lifted.out
-    assert tightened.status in (0, 1, 3), "it goes on, or says that nobody knows"
-    assert tightened.status == 0 or "no answer" in tightened.out
+    # QEMU answers nothing while it drains, so the guest cannot even be looked at.
+    assert tightened.status == 1, tightened.out + tightened.err
+    assert "no answer from QEMU within 2 s" in tightened.out
+    assert "0 changed" in tightened.out
     cloud.ceph.wait_healthy(120)
     booted.exec(["sh", "-c", "kill $(cat /run/w.pid)"])
     settled = node.run("enforce", "--total-iops-sec", "100", *scope)
