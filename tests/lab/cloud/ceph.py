@@ -90,6 +90,7 @@ class Ceph:
         healthy_since: float | None = None
         missing = "not asked"
         while time.monotonic() < deadline:
+            self._namespace.check_wanted()
             try:
                 missing = _missing(self.status())
             except LabError as error:

@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,7 @@ class Cloud:
         """
         preflight.check_root()
         self.layout.check()
+        self.namespace.given_up.clear()
         chosen = progress.with_what_they_need(self._own(part) for part in parts)
         if self._own("libvirt") != "libvirt" and "libvirt" in chosen:
             raise LabError(f"of {', '.join(parts)} some have to do with the first libvirtd")
@@ -215,13 +216,18 @@ class Cloud:
             jobs: dict[str, Future[None]] = {}
             for part in parts:
                 jobs[part] = pool.submit(self._bring_up_one, part, jobs)
+            try:
+                wait(jobs.values())
+            except BaseException:
+                self.namespace.given_up.set()
+                raise
         for job in jobs.values():
             job.result()
 
     def _bring_up_one(self, part: str, jobs: Mapping[str, Future[None]]) -> None:
         """``jobs`` has those of the parts that this one stands on."""
 
-        def wait(*needs: str) -> None:
+        def stand_on(*needs: str) -> None:
             for need in needs:
                 jobs[need].result()
 
@@ -230,7 +236,7 @@ class Cloud:
             "libvirt": (self._make_libvirt, self.libvirt.daemon.heal),
             "libvirt2": (self._make_libvirt, self.libvirt.daemon.heal),
             "guest": (self._booted.make, self._booted.heal),
-            "openstack": (lambda: self._make_openstack(wait), self.openstack.heal),
+            "openstack": (lambda: self._make_openstack(stand_on), self.openstack.heal),
             "nova": (lambda: self._make_nova(jobs), self.nova.heal),
             "etcd": (self._make_etcd, self.etcd.daemon.heal),
             "prometheus": (self._make_prometheus, self.prometheus.heal),
@@ -239,10 +245,10 @@ class Cloud:
         }
         make, heal = makers[part]
         if part not in ("openstack", "nova"):  # these wait when they get there
-            wait(*progress.NEEDS[part])
+            stand_on(*progress.NEEDS[part])
         with progress.locked(self.layout, part):
             if progress.state(self.layout, part) == "up":
-                wait(*progress.NEEDS[part])
+                stand_on(*progress.NEEDS[part])
                 heal()
                 return
             started = time.monotonic()
@@ -260,9 +266,9 @@ class Cloud:
         self.libvirt.make(self.ceph.key("client.cinder"))
         return "libvirtd up"
 
-    def _make_openstack(self, wait: Callable[..., None]) -> str:
+    def _make_openstack(self, stand_on: Callable[..., None]) -> str:
         preflight.check_ports(openstack.PORTS)
-        self.openstack.make(self.say, lambda: wait("ceph"))
+        self.openstack.make(self.say, lambda: stand_on("ceph"))
         return "Keystone and Cinder up"
 
     def _make_nova(self, jobs: Mapping[str, Future[None]]) -> str:

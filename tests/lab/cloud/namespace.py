@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,12 @@ class Namespace:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._process: subprocess.Popen[bytes] | None = None  # when started by this very program
+        self.given_up = threading.Event()
+
+    def check_wanted(self) -> None:
+        """For loops that wait for something in it. Raises LabError when whoever brings it up was interrupted."""
+        if self.given_up.is_set():
+            raise LabError("interrupted")
 
     def supervisor_pid(self) -> int | None:
         """Pid on this host, or None when there is no supervisor."""

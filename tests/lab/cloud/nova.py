@@ -213,6 +213,10 @@ class Nova:
         compute = self.openstack.connection.compute
         deadline = time.monotonic() + timeout
         while not any(node.state == "up" for node in compute.hypervisors(details=True)):
+            self._namespace.check_wanted()
+            alive = self._namespace.daemons()
+            if ended := [daemon.name for daemon in self._daemons if daemon.name not in alive]:
+                raise LabError(f"{', '.join(ended)} ended: see {self._logs}")
             if time.monotonic() > deadline:
                 raise LabError(
                     f"the compute node is not there after {timeout:g} s: see {self._logs}/nova-compute.log"

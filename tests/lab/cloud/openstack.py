@@ -319,6 +319,7 @@ class OpenStack:
         """Until it knows of the pool that volumes go to."""
         deadline = time.monotonic() + timeout
         while not list(self.connection.block_storage.backend_pools()):
+            self._namespace.check_wanted()
             if time.monotonic() > deadline:
                 raise LabError(f"Cinder knows of no pool after {timeout:g} s: see {self._logs}/cinder.log")
             time.sleep(0.2)
