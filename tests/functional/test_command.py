@@ -135,6 +135,7 @@ def test_a_killed_one_is_told_by_its_signal_and_keeps_its_number_until_then(tmp_
         os.kill(process.pid, signal.SIGKILL)
         select.select([watched], [], [])
         os.close(watched)
+        Forked("--version", stdout=subprocess.DEVNULL).wait(60)  # by then the server knows of the first one's end
         assert Path("/proc", str(process.pid), "stat").read_text().split()[2] == "Z"
         assert process.wait(60) == -signal.SIGKILL
         process.kill()  # and no other that may have its number now
@@ -181,12 +182,13 @@ def test_what_the_interpreter_itself_reads_makes_it_the_installed_program(tmp_pa
 def test_all_goes_when_the_test_process_is_killed(tmp_path: Path) -> None:
     place = home(tmp_path, "a")
     script = f"""
-import os, time
+import subprocess, time
 from pathlib import Path
-from tests.functional.test_command import Forked, following
-with following(Forked, Path({str(place)!r})) as process:
-    print(process.pid, Path(f"/proc/{{process.pid}}/stat").read_text().split()[3], flush=True)
-    time.sleep(600)
+from tests.command import Forked
+words = ["--config-file", {str(place / "plimsoll.conf")!r}, "record", "--follow"]
+process = Forked(*words, stdout=subprocess.DEVNULL)  # with a reader it would end as soon as that is gone
+print(process.pid, Path(f"/proc/{{process.pid}}/stat").read_text().split()[3], flush=True)
+time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=PIPE, text=True) as tests:
         assert tests.stdout is not None
