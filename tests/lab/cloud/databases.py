@@ -59,7 +59,7 @@ def ensure_openstack(cache: Path, say: Say) -> Path:
 def ensure_nova(cache: Path, say: Say) -> Path:
     """Where MariaDB's data directory is, with the databases of Nova, Placement and Glance; likewise."""
     preflight.check_these({name: preflight.FOR_NOVA[name] for name in ("mariadb-client-core", "mariadb-server-core")})
-    servicesenv.ensure(cache, say)
+    servicesenv.ensure(cache, say, "nova")
     return keep.ensure(
         cache,
         _novas(),
@@ -78,12 +78,12 @@ def _openstacks() -> str:
     somewhere = Path()
     confs = serviceconf.keystone(somewhere, somewhere), serviceconf.cinder(*[somewhere] * 4)
     written = "".join(confs) + json.dumps(_accounts())
-    return _prefix("openstack") + _digest(written, __file__, ACCOUNTS)
+    return _prefix("openstack") + _digest("openstack", written, __file__, ACCOUNTS)
 
 
 def _novas() -> str:
     written = novaconf.create_databases() + json.dumps(_cells()) + mariadb.version()
-    return _prefix("nova") + _digest(written, __file__, mariadb.__file__)
+    return _prefix("nova") + _digest("nova", written, __file__, mariadb.__file__)
 
 
 def _prefix(whose: str) -> str:
@@ -91,8 +91,8 @@ def _prefix(whose: str) -> str:
     return f"databases-{whose}-{ports.OFFSET}-"
 
 
-def _digest(written: str, *makers: str | Path) -> str:
-    text = servicesenv.key() + written + "".join(Path(maker).read_text() for maker in makers)
+def _digest(whose: servicesenv.Of, written: str, *makers: str | Path) -> str:
+    text = servicesenv.key(whose) + written + "".join(Path(maker).read_text() for maker in makers)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

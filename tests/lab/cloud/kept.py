@@ -31,6 +31,10 @@ def _openstack(cache: Path, say: Say) -> object:
     return servicesenv.ensure(cache, say)
 
 
+def _nova(cache: Path, say: Say) -> object:
+    return servicesenv.ensure(cache, say, "nova")
+
+
 def _release(cache: Path, say: Say) -> object:
     preflight.check_these(preflight.FOR_THE_IMAGE)
     return fleetrelease.ensure(cache, say)
@@ -44,6 +48,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] 
     "image": (image.cached, _image),
     "openstack": (servicesenv.cached, _openstack),
     "databases": (databases.openstacks_cached, databases.ensure_openstack),
+    "nova": (lambda cache: servicesenv.cached(cache, "nova"), _nova),
     "nova-databases": (databases.novas_cached, databases.ensure_nova),
     "release": (fleetrelease.cached, _release),
     "wheels": (lambda cache: wheelhouses.fetched(), _wheels),

@@ -16,7 +16,7 @@ from .disk import GIB
 from .layout import Layout
 from .libvirtd import Libvirt
 from .namespace import Namespace
-from .openstack import OpenStack
+from .openstack import PATH, OpenStack
 
 PORTS = (
     *(ports.NOVA, ports.PLACEMENT, ports.GLANCE, ports.NEUTRON),
@@ -39,6 +39,7 @@ class Nova:
         self._namespace = namespace
         self._home = layout.root / "nova"
         self._logs = layout.logs / "openstack"
+        self._environment = layout.cache_inside / servicesenv.key("nova")
         serve = mariadb.argv(self._home, "--bind-address=127.0.0.1", f"--port={ports.MARIADB}")
         self.mariadb = Daemon(
             namespace, "mariadb", serve, self._logs / "mariadb.out", lambda: _listens(ports.MARIADB)
@@ -186,7 +187,7 @@ class Nova:
     def _write_files(self) -> None:
         for directory in ("glance/images", "glance/staging", "state/instances", "rabbitmq"):
             (self._home / directory).mkdir(parents=True, exist_ok=True)
-        inside = self.openstack.environment_inside
+        inside = self._environment
         for name, text in {
             "rabbitmq.conf": novaconf.rabbitmq(),
             "enabled_plugins": "[].\n",
@@ -196,7 +197,7 @@ class Nova:
         }.items():
             (self._home / name).write_text(text)
         # Nova's API looks for it beside nova.conf, whatever that says.
-        pipelines = self._layout.cache / servicesenv.key() / "etc/nova/api-paste.ini"
+        pipelines = self._layout.cache / servicesenv.key("nova") / "etc/nova/api-paste.ini"
         (self._home / pipelines.name).write_text(pipelines.read_text())
         # Erlang takes none that others could read.
         cookie = self._home / "rabbitmq/.erlang.cookie"
@@ -224,17 +225,23 @@ class Nova:
             time.sleep(0.5)
 
     def _api(self, name: str, module: str, port: int) -> Daemon:
-        script = [f"{self.openstack.environment_inside}/bin/python", f"{self.openstack.services}/serve.py"]
+        script = [f"{self._environment}/bin/python", f"{self.openstack.services}/serve.py"]
         argv = [*script, name, module, str(port), str(self.openstack.access_log)]
         variable = f"OS_{name.upper()}_CONFIG_DIR"
         return self.openstack.daemon(
-            name if name != "nova" else "nova-api", argv, f"http://127.0.0.1:{port}/", {variable: str(self._home)}
+            name if name != "nova" else "nova-api",
+            argv,
+            f"http://127.0.0.1:{port}/",
+            {variable: str(self._home), **self._path()},
         )
 
     def _service(self, name: str) -> Daemon:
-        bin_ = self.openstack.environment_inside / "bin"
+        bin_ = self._environment / "bin"
         argv = [f"{bin_}/python", f"{bin_}/nova-{name}", "--config-file", str(self._home / "nova.conf")]
-        return self.openstack.daemon(f"nova-{name}", argv)
+        return self.openstack.daemon(f"nova-{name}", argv, environ=self._path())
+
+    def _path(self) -> dict[str, str]:
+        return {"PATH": f"{self._environment}/bin:{PATH}"}
 
     def _rabbitmq(self) -> list[str]:
         home = self._home / "rabbitmq"
