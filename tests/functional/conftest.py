@@ -44,22 +44,12 @@ class Ran:
 @pytest.fixture
 def plimsoll(tmp_path: Path) -> Callable[..., Ran]:
     """Runs the command as a person would, with settings of its own."""
-    return _with_settings(tmp_path, Forked)
-
-
-@pytest.fixture
-def installed_plimsoll(tmp_path: Path) -> Callable[..., Ran]:
-    """The same, but the installed program itself, with a start of its own."""
-    return _with_settings(tmp_path, Installed)
-
-
-def _with_settings(home: Path, kind: type[Forked | Installed]) -> Callable[..., Ran]:
-    settings = home / "plimsoll.conf"
-    settings.write_text(f"[DEFAULT]\nstate_dir = {home}/state\nrules_file = {home}/rules.yaml\n")
-    (home / "rules.yaml").write_text("{}\n")
+    settings = tmp_path / "plimsoll.conf"
+    settings.write_text(f"[DEFAULT]\nstate_dir = {tmp_path}/state\nrules_file = {tmp_path}/rules.yaml\n")
+    (tmp_path / "rules.yaml").write_text("{}\n")
 
     def run(*words: str, stdout: IO[str] | None = None, stderr: IO[str] | None = None, **environment: str) -> Ran:
-        with kind(
+        with Forked(
             "--config-file",
             settings,
             *words,

@@ -4,8 +4,7 @@ What measures rates comes first and alone, while there is neither OpenStack nor 
 follows in two lanes, side by side; Nova comes up meanwhile. What hurts the cloud is last. The cloud is taken down at
 the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
 
-The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt. Measured with
-``--cov``, each process writes a file of its own, for ``coverage combine``.
+The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -46,12 +45,10 @@ class Run:
 
     @classmethod
     def start(cls, name: str, words: Sequence[str], log: Path | None) -> Run:
-        coverage = f"{os.environ.get('COVERAGE_FILE', '.coverage')}.lab-{name}"
-        environ = os.environ | {"PLIMSOLL_LAB_KEEP": "1", "COVERAGE_FILE": coverage}
         with (log or Path(os.devnull)).open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *words],
-                env=environ,
+                env=os.environ | {"PLIMSOLL_LAB_KEEP": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=file if log else None,
                 stderr=file if log else None,
