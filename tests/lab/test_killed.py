@@ -49,10 +49,12 @@ def test_killed_at_any_moment_the_next_pass_is_clean_and_the_record_tells_the_tr
         iops = 8998 - number  # tighter each time: whatever is looser than before was never meant
         node.write_rules(rules(iops))
         before = len(rows(node))
-        process = node.start("enforce", *scope)
-        if number % 4 != 3:  # the others fall before the first change as well
+        process = node.start("enforce", *scope, installed=number % 4 == 3)
+        if number % 4 == 3:  # at any moment from the start on
+            time.sleep(moments.uniform(0, 2 * writing))
+        else:
             wait_for_an_intent(process, node)
-        time.sleep(moments.uniform(0, writing))
+            time.sleep(moments.uniform(0, writing / 2))  # the rest is for the results and the memory
         process.kill()
         process.communicate()
         meanwhile = {limit(hypervisor, guest, target) for guest in made for target in ("vda", "vdb")}
