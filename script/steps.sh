@@ -58,10 +58,17 @@ begin_step() {
     STEP_OF[$!]=$1
 }
 
-# End what runs, and wait for that.
+# End what runs, and all that it has started; returns when that is gone.
 end_steps() {
-    local leader
+    local leader tries
     for leader in "${!STEP_OF[@]}"; do kill -TERM -- -"$leader" 2> /dev/null || true; done
-    wait "${!STEP_OF[@]}" 2> /dev/null || true
+    for leader in "${!STEP_OF[@]}"; do
+        wait "$leader" 2> /dev/null || true
+        for tries in {1..100}; do
+            kill -0 -- -"$leader" 2> /dev/null || continue 2
+            sleep 0.1
+        done
+        kill -KILL -- -"$leader" 2> /dev/null || true
+    done
     STEP_OF=()
 }
