@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from plimsoll_agent.limits import Limits
@@ -45,6 +46,12 @@ def a_flow(latencies: Sequence[int], slowest: int | None = None) -> Flow:
     return Flow(len(latencies), 16384 * len(latencies), Histogram.of(latencies), exact)
 
 
+@cache
+def _alike(latency: int, number: int) -> Flow:
+    """Thousands of requests, counted once for all tests."""
+    return a_flow([latency] * number)
+
+
 def a_measurement(
     reads: Flow | None = None, writes: Flow | None = None, seconds: float = 30.0, unfinished: int = 0
 ) -> Measured:
@@ -69,9 +76,7 @@ def a_probe(
     job = job if isinstance(job, Job) else Job(job)
     reads = round(30 * iops * job.shares.get("read", 0))
     writes = 30 * iops - reads
-    measured = a_measurement(
-        a_flow([latency] * reads) if reads else None, a_flow([latency] * writes) if writes else None
-    )
+    measured = a_measurement(_alike(latency, reads) if reads else None, _alike(latency, writes) if writes else None)
     return ProbeResult(
         **{
             "node": "node1",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,13 +39,34 @@ def rules(bronze: Limits = BRONZE, gold: Limits = GOLD, of: str = "aaaaaa") -> R
     return Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=bronze),), default=gold, edition=of)
 
 
-def a_node(directory: Path, bronze: int, of: int, start: Rules | None = None) -> Node:
-    """A node of so many disks, the first of which are bronze, after its first pass."""
+def a_fresh_node(directory: Path, bronze: int, of: int, start: Rules | None = None) -> Node:
+    """A node of so many disks, the first of which are bronze, before its first pass."""
     pools = ["bronze"] * bronze + ["gold"] * (of - bronze)
-    node = Node(
+    return Node(
         directory, *(guest(n, a_volume(n, pool=pool)) for n, pool in enumerate(pools)), rules=start or rules()
     )
+
+
+@cache
+def _after_its_first_pass(directory: Path, bronze: int, of: int) -> Node:
+    directory.mkdir()
+    node = a_fresh_node(directory, bronze, of)
     node.run()
+    return node
+
+
+def a_node(directory: Path, bronze: int, of: int, start: Rules | None = None) -> Node:
+    """The same after its first pass, which by the usual rules is made once for all tests."""
+    node = a_fresh_node(directory, bronze, of, start)
+    if start is not None:
+        node.run()
+        return node
+    first = _after_its_first_pass(directory.parent / f"{bronze} of {of} are bronze", bronze, of)
+    shutil.copytree(first.state.directory, directory, dirs_exist_ok=True)
+    for disk, its_own in zip(first.disks(), node.disks(), strict=True):
+        its_own.in_force, its_own.defined = disk.in_force, disk.defined
+    node.hypervisor.writes.extend(first.hypervisor.writes)
+    node.now = first.now
     return node
 
 
