@@ -683,6 +683,8 @@ def braked_for(
     if stop is None:
         return None
     assert (stop.keys, stop.of) == ({disk.key}, 1)
+    assert stop.edition == edition(situation)
+    assert stop.catalogue == (catalogue.edition if isinstance(catalogue, Catalogue) else None)
     (word,) = (word for word in ("released", "loosened", "cut") if getattr(stop, word))
     return word
 
