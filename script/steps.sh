@@ -1,7 +1,7 @@
 # Steps that run side by side, each once those are done that it waits for. For the scripts beside it; needs bash 5.1.
 
 declare -a STEPS=()
-declare -A STEP_AFTER STEP_WORDS STEP_COMMAND STEP_STATE STEP_NUMBER STEP_BEGAN STEP_OF
+declare -A STEP_AFTER=() STEP_WORDS=() STEP_COMMAND=() STEP_STATE=() STEP_NUMBER=() STEP_BEGAN=() STEP_OF=()
 
 # add_step NAME "NAMES THAT IT WAITS FOR" "words" FUNCTION: names that were not added are not waited for.
 add_step() {

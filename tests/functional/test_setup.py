@@ -66,6 +66,10 @@ def test_steps_run_side_by_side_and_wait_for_those_that_they_need(tmp_path: Path
     assert lines[-1] == "end"
 
 
+def test_a_setup_that_is_complete_has_nothing_to_do(tmp_path: Path) -> None:
+    assert bash(tmp_path, ":").communicate(timeout=60) == ("end\n", "")
+
+
 def test_a_step_that_fails_ends_the_others_and_shows_what_it_said(tmp_path: Path) -> None:
     running = bash(
         tmp_path,

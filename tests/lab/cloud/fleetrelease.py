@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from . import keep, recipe
-from .command import LabError, run
+from . import debian, keep
+from .command import LabError
 
 SUITE = "trixie"
 PACKAGES = ("dbus", "iproute2", "openssh-server", "python3", "python3-venv", "systemd-sysv")
@@ -31,14 +30,8 @@ def tree(cache: Path) -> Path:
 
 def ensure(cache: Path, say: Callable[[str], None]) -> Path:
     def make(build: Path) -> Path:
-        made, include = build / "tree", ",".join(PACKAGES)
-        mirror = os.environ.get("PLIMSOLL_LAB_MIRROR", recipe.MIRROR)
-        run(
-            ["debootstrap", "--variant=minbase", f"--include={include}", SUITE, made, mirror],
-            timeout=1200,
-            boxed=True,
-            log=build / "log",
-        )
+        made = build / "tree"
+        debian.make(made, SUITE, PACKAGES, build / "log")
         for name in DROPPED:
             shutil.rmtree(made / name)
             (made / name).mkdir()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import keep, recipe
+from . import debian, keep, recipe
 from .command import LabError, run
 
 BUILD_SPACE = 4 * 1024**3
@@ -40,7 +39,7 @@ def ensure(cache: Path, say: Callable[[str], None]) -> GuestImage:
         make,
         outdated=lambda: (root.parent for root in cache.glob("*/root.raw")),
         space=BUILD_SPACE,
-        before=lambda: say("image: building the guest image with debootstrap, once, in about 2 minutes"),
+        before=lambda: say("image: building the guest image with debootstrap, once, in about a minute"),
     )
     return _image(home)
 
@@ -50,14 +49,7 @@ def _image(home: Path) -> GuestImage:
 
 
 def _make(tree: Path, out: Path, log: Path) -> None:
-    mirror = os.environ.get("PLIMSOLL_LAB_MIRROR", recipe.MIRROR)
-    include = ",".join(recipe.PACKAGES)
-    run(
-        ["debootstrap", "--variant=minbase", f"--include={include}", recipe.SUITE, tree, mirror],
-        timeout=1200,
-        boxed=True,
-        log=log,
-    )
+    debian.make(tree, recipe.SUITE, recipe.PACKAGES, log)
     _configure(tree)
     run(["chroot", tree, "update-initramfs", "-u", "-k", "all"], timeout=300, boxed=True, log=log)
     kernel = _only(tree, "boot/vmlinuz-*")

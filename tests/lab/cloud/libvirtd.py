@@ -61,6 +61,7 @@ class Libvirt:
     """
 
     def __init__(self, layout: Layout, namespace: Namespace, beside: str | None = None) -> None:
+        self._root = layout.root
         self.home = layout.root / beside if beside else layout.root
         self._shared: Any = None
         name = f"libvirtd-{beside}" if beside else "libvirtd"
@@ -82,7 +83,8 @@ class Libvirt:
     def make(self, cinder_key: str) -> None:
         """The cinder key becomes the secret that disks name in <auth>."""
         for directory in DIRECTORIES:
-            (self.home / directory).mkdir(parents=True, exist_ok=True)
+            for above in (self._root, self.home):  # the first one's are where the others' are mounted
+                (above / directory).mkdir(parents=True, exist_ok=True)
         etc = self.home / "etc/libvirt"
         # Guests migrate only to a host with another id.
         host = f'host_uuid = "{uuid.uuid4()}"\n'

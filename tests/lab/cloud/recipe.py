@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 SUITE = "bookworm"
-MIRROR = "http://deb.debian.org/debian"
 SIZE = 2 * 1024**3
 
 PACKAGES = (
