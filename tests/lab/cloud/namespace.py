@@ -22,6 +22,10 @@ from .layout import CHECKOUT, COVERED, COVERED_FILES, Layout
 # Of which systemd-sysusers takes the highest that is free.
 SYSTEM_USERS = range(900, 1000)
 
+# A supervisor outlives the program that started it, where its cloud is to stay up. Python warns of a process that runs
+# when its object goes, so the object stays.
+_started: list[subprocess.Popen[bytes]] = []
+
 
 class Namespace:
     def __init__(self, layout: Layout) -> None:
@@ -76,6 +80,7 @@ class Namespace:
                 )
         finally:
             os.close(descriptor)
+        _started.append(self._process)
         deadline = time.monotonic() + 10
         while self.supervisor_pid() is None:
             if self._process.poll() is not None or time.monotonic() > deadline:
