@@ -22,8 +22,8 @@ from .layout import CHECKOUT, COVERED, COVERED_FILES, Layout
 # Of which systemd-sysusers takes the highest that is free.
 SYSTEM_USERS = range(900, 1000)
 
-# A supervisor outlives the program that started it, where its cloud is to stay up. Python warns of a process that runs
-# when its object goes, so the object stays.
+# A supervisor outlives the program that started it, where its cloud is to stay up. Python warns of a process that
+# still runs when its object goes, so the object stays.
 _started: list[subprocess.Popen[bytes]] = []
 
 
