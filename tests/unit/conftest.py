@@ -1,6 +1,7 @@
 """Unit tests touch no network and start no program, and what they make the program say has words."""
 
 import functools
+import gc
 import socket
 import subprocess
 import sys
@@ -48,10 +49,21 @@ def _every_reason_has_words() -> Iterator[None]:
     assert wordless == []
 
 
-@pytest.fixture(autouse=True)
-def _no_outside_world(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _no_outside_world() -> Iterator[None]:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a unit test reached for a socket or a program")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(subprocess.Popen, "__init__", refuse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", refuse)
+        patch.setattr(subprocess.Popen, "__init__", refuse)
+        yield
+
+
+def pytest_collection() -> None:
+    """Thousands of tests are collected and stay to the end: garbage is not looked for among them again and again."""
+    gc.set_threshold(200_000, 50, 1000)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
