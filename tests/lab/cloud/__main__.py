@@ -1,4 +1,4 @@
-"""`python -m tests.lab.cloud up|status|down|image|environment|databases|release`"""
+"""`python -m tests.lab.cloud up|status|down`"""
 
 from __future__ import annotations
 
@@ -23,14 +23,6 @@ def main() -> int:
             _say_how_to_reach(cloud)
         elif arguments.command == "down":
             cloud.down()
-        elif arguments.command == "image":
-            cloud.make_image()
-        elif arguments.command == "environment":
-            cloud.make_environment()
-        elif arguments.command == "databases":
-            cloud.make_databases()
-        elif arguments.command == "release":
-            cloud.make_release()
         else:
             _show(cloud, arguments.format)
     except LabError as error:
@@ -50,10 +42,6 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--parts", nargs="+", choices=PARTS, default=usual, help=f"default: {' '.join(usual)}")
     status = commands.add_parser("status", help="what is up")
     status.add_argument("-f", "--format", choices=("text", "json"), default="text")
-    commands.add_parser("image", help="make the booted guest's image, unless it is cached")
-    commands.add_parser("environment", help="install OpenStack's services for the lab, unless they are cached")
-    commands.add_parser("databases", help="migrate OpenStack's databases for the lab, unless they are cached")
-    commands.add_parser("release", help="fetch another release of Debian for a host, unless it is cached")
     commands.add_parser("down", help="end and remove all of it; what is cached stays")
     return parser
 

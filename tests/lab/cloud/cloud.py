@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from . import (
-    databases,
     disk,
     domain,
     etcd,
     fleet,
-    fleetrelease,
     image,
     keep,
     nagios,
@@ -27,7 +25,6 @@ from . import (
     preflight,
     progress,
     prometheus,
-    servicesenv,
 )
 from .attachment import Attachment
 from .booted import BootedGuest
@@ -118,30 +115,6 @@ class Cloud:
 
     def _is_sound(self, parts: Sequence[str]) -> bool:
         return self.namespace.supervisor_pid() is not None and not progress.half_made(self.layout, parts)
-
-    def make_image(self) -> None:
-        """The booted guest's image, made once and kept; `up` makes it too where it is missing."""
-        preflight.check_root()
-        preflight.check_packages(*self._packages(["guest"]))
-        image.ensure(self.layout.cache, self.say)
-
-    def make_environment(self) -> None:
-        """The Python environment of OpenStack's services, likewise."""
-        preflight.check_root()
-        preflight.check_packages(*self._packages(["openstack"]))
-        servicesenv.ensure(self.layout.cache, self.say)
-
-    def make_databases(self) -> None:
-        """OpenStack's migrated databases, likewise."""
-        preflight.check_root()
-        preflight.check_packages(*self._packages(["openstack", "nova"]))
-        databases.ensure(self.layout.cache, self.say)
-
-    def make_release(self) -> None:
-        """The tree of the fleet's host with another release of Debian, likewise."""
-        preflight.check_root()
-        preflight.check_packages(preflight.FOR_THE_IMAGE)
-        fleetrelease.ensure(self.layout.cache, self.say)
 
     def _packages(self, parts: Sequence[str]) -> list[dict[str, str]]:
         """What these parts need beside Ceph, libvirt and QEMU."""
