@@ -24,14 +24,6 @@ SPACE = 1024**3
 OF_NOVAS_PART = ("nova", "placement", "glance", "neutron")
 
 
-def ensure(cache: Path, say: Say) -> None:
-    """All of them."""
-    with ThreadPoolExecutor() as pool:
-        of_nova = pool.submit(ensure_nova, cache, say)
-        ensure_openstack(cache, say)
-        of_nova.result()
-
-
 def openstacks_cached(cache: Path) -> bool:
     return (cache / _openstacks()).is_dir()
 
