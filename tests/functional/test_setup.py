@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.interrupted import heeds_ctrl_c
 from tests.lab.cloud.kept import KEPT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +21,12 @@ def bash(directory: Path, text: str) -> subprocess.Popen[str]:
         f"set -euo pipefail\ncd {directory}\n. {ROOT}/script/steps.sh\n{text}\nrun_steps logs\necho end\n"
     )
     return subprocess.Popen(
-        ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ["bash", str(script)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heeds_ctrl_c,
     )
 
 
