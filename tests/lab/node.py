@@ -13,7 +13,7 @@ from typing import Any
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import State
 from tests.command import PLIMSOLL, Forked, Installed
-from tests.lab.cloud import Cloud
+from tests.lab.cloud import Cloud, Guest
 
 
 @dataclass(frozen=True)
@@ -109,3 +109,8 @@ class Node:
             process.kill()
             raise
         return Ran(process.returncode, out, err)
+
+
+def only(*guests: Guest) -> list[str]:
+    """The words that limit a command to these guests."""
+    return [word for guest in guests for word in ("--guest", guest.uuid)]

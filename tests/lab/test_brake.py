@@ -11,7 +11,7 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.node import Node
+from tests.lab.node import Node, only
 from tests.looking import in_force
 
 pytestmark = pytest.mark.shared
@@ -34,10 +34,6 @@ def node(tmp_path: Path, cloud: Cloud) -> Node:
     return Node(tmp_path, cloud, RULES)
 
 
-def only(guests: list[Guest]) -> list[str]:
-    return [word for guest in guests for word in ("--guest", guest.uuid)]
-
-
 def everything_in_force(hypervisor: Libvirt, guests: list[Guest]) -> list[Limits]:
     return [in_force(hypervisor, guest.uuid, target) for guest in guests for target in ("vda", "vdb")]
 
@@ -53,7 +49,7 @@ def rules_for(volumes: list[str], iops: int) -> str:
 def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
     tmp_path: Path, cloud: Cloud, hundred: list[Guest], hypervisor: Libvirt
 ) -> None:
-    node, scope = Node(tmp_path, cloud, RULES, mode="observe"), only(hundred)
+    node, scope = Node(tmp_path, cloud, RULES, mode="observe"), only(*hundred)
 
     # A new node observes, and is then switched to enforce: it does what its plan said.
     assert node.run("enforce", *scope).status == 0

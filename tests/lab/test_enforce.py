@@ -13,7 +13,7 @@ from plimsoll_agent.limits import Limits
 from tests.lab import behind
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.node import Node
+from tests.lab.node import Node, only
 from tests.looking import in_force, put
 
 pytestmark = pytest.mark.shared
@@ -27,10 +27,6 @@ Guests = Callable[..., list[Guest]]
 @pytest.fixture
 def node(tmp_path: Path, cloud: Cloud) -> Node:
     return Node(tmp_path, cloud, RULES)
-
-
-def only(*guests: Guest) -> list[str]:
-    return [word for guest in guests for word in ("--guest", guest.uuid)]
 
 
 def all_in_force(hypervisor: Libvirt, guest: Guest) -> dict[str, Limits]:

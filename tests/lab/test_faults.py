@@ -18,7 +18,7 @@ from plimsoll_agent.reason import Code
 from tests import depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import volume
-from tests.lab.node import Node
+from tests.lab.node import Node, only
 from tests.lab.passes import LIMIT, ChangesUnderTheHand, pass_over
 from tests.looking import in_force, put
 
@@ -42,10 +42,6 @@ def _whole_again(cloud: Cloud) -> Iterator[None]:
 @pytest.fixture
 def node(tmp_path: Path, cloud: Cloud) -> Node:
     return Node(tmp_path, cloud, RULES, deadline=DEADLINE)
-
-
-def only(*guests: Guest) -> list[str]:
-    return [word for guest in guests for word in ("--guest", guest.uuid)]
 
 
 @pytest.mark.core

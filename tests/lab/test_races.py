@@ -15,7 +15,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind
 from plimsoll_agent.reason import Code
 from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
+from tests.lab.node import Node, only
 from tests.lab.passes import LIMIT, ChangesUnderTheHand, pass_over
 from tests.looking import in_force
 
@@ -30,10 +30,6 @@ Guests = Callable[..., list[Guest]]
 @pytest.fixture
 def node(tmp_path: Path, cloud: Cloud) -> Node:
     return Node(tmp_path, cloud, RULES, deadline=DEADLINE)
-
-
-def only(*guests: Guest) -> list[str]:
-    return [word for guest in guests for word in ("--guest", guest.uuid)]
 
 
 def test_a_guest_destroyed_between_plan_and_write_is_left_alone(node: Node, guests: Guests, cloud: Cloud) -> None:
@@ -62,7 +58,7 @@ def test_a_restarted_guest_gets_its_limits_back(node: Node, guests: Guests, hype
     definition = guest.domain().XMLDesc(2)  # VIR_DOMAIN_XML_INACTIVE
     assert node.run("enforce", *only(guest)).status == 0
     guest.domain().destroy()
-    guest.domain()._conn.defineXML(definition)  # as Nova does it: written anew, without our limits
+    guest.domain()._conn.defineXML(definition)  # as Nova does it: written again, without our limits
     guest.domain().createWithFlags(1)  # VIR_DOMAIN_START_PAUSED
     assert in_force(hypervisor, guest.uuid, "vdb") == Limits()
     assert node.run("enforce", *only(guest)).status == 0

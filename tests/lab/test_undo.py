@@ -19,7 +19,7 @@ from tests import depth
 from tests.lab import behind
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.node import Node
+from tests.lab.node import Node, only
 from tests.looking import in_force, put
 
 OLD, NEW, OTHERS = Limits(total_iops_sec=300), Limits(total_iops_sec=120), Limits(total_iops_sec=77)
@@ -33,10 +33,6 @@ Guests = Callable[..., list[Guest]]
 @pytest.fixture
 def node(tmp_path: Path, cloud: Cloud) -> Node:
     return Node(tmp_path, cloud)
-
-
-def only(*guests: Guest) -> list[str]:
-    return [word for guest in guests for word in ("--guest", guest.uuid)]
 
 
 def with_a_volume(guests: Guests, number: int) -> list[Guest]:
