@@ -184,7 +184,8 @@ def test_killed_at_any_moment_the_next_run_completes_it_and_what_is_remembered_i
         process = node.start("undo", "--since", moment, "--yes", *only(*made))
         while process.poll() is None and not node.record.unsettled():
             time.sleep(0.003)
-        time.sleep(moments.uniform(0, 0.1))  # its writes, the memory, the results
+        # At its first intent, or later: among its writes, the memory, the results. A fast machine is done by then.
+        time.sleep(moments.uniform(0, 0.1) if number % 3 == 2 else 0)
         process.kill()
         process.communicate()
         in_the_middle += bool(node.record.unsettled())
