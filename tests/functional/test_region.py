@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent import regionfile
-from plimsoll_agent.adapters.ed25519 import read_private, read_public
+from plimsoll_agent.adapters.ed25519 import read_private, read_public, unsealed
 from plimsoll_agent.regionfile import Region
 from tests.functional import cloudserver
 from tests.functional.cloudserver import Cloud, cloud_server
@@ -66,7 +66,7 @@ class RegionalNode(Node):
         return ran
 
     def write(self, region: Region, key: Path | None = None) -> None:
-        """A file that no plimsoll made, signed."""
+        """A file that no plimsoll of today made: its signature stands beside it."""
         self.sign(regionfile.encode(region), key)
 
     def sign(self, content: bytes, key: Path | None = None) -> None:
@@ -90,7 +90,7 @@ def region(generation: int, **changes: Any) -> Region:
 # --- made -----------------------------------------------------------------------------------------------
 
 
-def test_the_file_holds_all_pages_of_volumes_and_guests_and_its_signature_is_good(node: RegionalNode) -> None:
+def test_the_file_holds_all_pages_of_volumes_and_guests_and_its_signatures_are_good(node: RegionalNode) -> None:
     node.cloud.most = 3
     ran = node.make()
     assert (ran.status, ran.err) == (0, "")
@@ -102,6 +102,10 @@ def test_the_file_holds_all_pages_of_volumes_and_guests_and_its_signature_is_goo
     made = node.region()
     assert dict(made.volumes) == {uuid(number): "t-gold" for number in range(1, 8)}
     assert made.servers == {uuid(50): {"quota:disk_total_iops_sec": "9"}}
+    content, signature = unsealed(node.file.read_bytes())
+    assert signature is not None
+    read_public(node.public).verify(content, signature, "it")
+    # That of nodes of before.
     signature = node.file.with_name("region.json.sig").read_bytes()
     read_public(node.public).verify(node.file.read_bytes(), signature, "it")
 
@@ -265,7 +269,7 @@ def test_a_byte_that_was_changed_is_found_out_before_anything_is_parsed(node: Re
     ],
 )
 def test_a_signature_that_is_none_is_refused(node: RegionalNode, signature: bytes | None, words: str) -> None:
-    node.make()
+    node.write(region(1))
     path = node.file.with_name("region.json.sig")
     path.unlink()
     if signature is not None:
@@ -335,11 +339,41 @@ def test_a_file_whose_time_is_over_or_still_to_come_is_refused(node: RegionalNod
     assert "look at the clocks" in ran.err
 
 
-def test_a_reader_between_the_writing_of_file_and_signature_reads_again(node: RegionalNode) -> None:
+@pytest.mark.parametrize("written", ["region.json", "region.json.sig"])
+def test_a_crash_between_the_file_and_the_signature_beside_it_loses_nothing(node: RegionalNode, written: str) -> None:
+    said = node.make().out
+    edition = re.search(r"edition ([0-9a-f]{6})", said)
+    assert edition
+    node.make("--approve", edition[1])
+    other = node.file.with_name({"region.json": "region.json.sig"}.get(written, "region.json"))
+    before = other.read_bytes()
     node.make()
+    other.write_bytes(before)
+    node.sees(1)
+    ran = node.refresh()
+    assert (ran.status, ran.err) == (0, "")
+    assert node.catalogue.approved == {edition[1]}
+    crashed = node.region().generation
+    ran = node.make()
+    assert (ran.status, ran.err) == (0, "")
+    assert node.region().approved == {edition[1]}
+    assert node.region().generation > crashed
+    assert node.refresh("--now").status == 0
+
+
+def test_a_seal_of_another_key_is_refused_though_the_signature_beside_it_is_good(node: RegionalNode) -> None:
+    other, _ = key_pair(node.home, "other")
+    node.sign(read_private(other).seal(regionfile.encode(region(1))))
+    ran = node.refresh()
+    assert ran.status == 1
+    assert "signed with another key" in ran.err
+
+
+def test_a_reader_between_the_writing_of_file_and_signature_reads_again(node: RegionalNode) -> None:
+    node.write(region(1))
     signature = node.file.with_name("region.json.sig")
     old = node.file.read_bytes(), signature.read_bytes()
-    node.make()
+    node.write(region(2))
     new = signature.read_bytes()
     assert new != old[1]
     signature.write_bytes(old[1])
@@ -426,6 +460,7 @@ def test_a_server_in_trouble_changes_nothing(
 
 
 def test_a_file_that_has_no_end_is_not_read_to_it(remote: RegionalNode, web: Web) -> None:
+    remote.write(region(1))
     web.faults = {"/region.json.sig": [cloudserver.huge, ...]}
     ran = remote.refresh(REQUESTS_CA_BUNDLE=str(web.ca))
     assert ran.status == 1
@@ -433,6 +468,7 @@ def test_a_file_that_has_no_end_is_not_read_to_it(remote: RegionalNode, web: Web
 
 
 def test_a_redirect_to_https_is_followed(remote: RegionalNode, web: Web) -> None:
+    remote.write(region(1))  # its signature is fetched too
     web.faults = {"/old.json": [cloudserver.redirect("/region.json"), ...]}
     web.faults["/old.json.sig"] = [cloudserver.redirect("/region.json.sig"), ...]
     remote.settings["region_file"] = f"{web.url}/old.json"

@@ -1,10 +1,11 @@
-"""Signatures over files: ed25519, keys in PEM, a signature as base64 beside what it is for."""
+"""Signatures over files: ed25519, keys in PEM, a signature as base64 in what it is for, or beside it."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from plimsoll_agent import files
 from plimsoll_agent.errors import ConfigError, PlimsollError
 
 _LONGEST_KEY = 2**16
+_SEAL = re.compile(rb'\{"signature": "([A-Za-z0-9+/=]*)",\n')
 
 
 class BadSignature(PlimsollError):
@@ -55,9 +57,21 @@ class PrivateKey:
         """A line of text."""
         return base64.b64encode(self.key.sign(content)) + b"\n"
 
+    def seal(self, content: bytes) -> bytes:
+        """A JSON object with its signature as the first entry, on a line of its own: file and signature are one, so
+        that no crash comes between them. ``content`` begins with the brace of an object that is not empty.
+        """
+        return b'{"signature": "' + self.sign(content).strip() + b'",\n' + content[1:]
+
     @property
     def public(self) -> PublicKey:
         return PublicKey(self.key.public_key(), self.path)
+
+
+def unsealed(content: bytes) -> tuple[bytes, bytes | None]:
+    """What was signed, and the signature; None where the content is not sealed: it stands beside it."""
+    seal = _SEAL.match(content)
+    return (content, None) if seal is None else (b"{" + content[seal.end() :], seal[1])
 
 
 def read_public(path: Path) -> PublicKey:

@@ -24,8 +24,8 @@ from plimsoll_agent.state import State
 
 LOG = logging.getLogger(__name__)
 SIGNATURE = ".sig"
-_LONGEST_SIGNATURE = 1024
-# The file and its signature are two: a reader may come between the writing of the one and of the other.
+LONGEST_SIGNATURE = 1024
+# The file and its signature may be two: a reader may come between the writing of the one and of the other.
 _TRIES = 4
 _BETWEEN = 0.5
 
@@ -104,11 +104,13 @@ def _from_cloud(
 
 @dataclass(frozen=True, slots=True)
 class _Signed:
-    """A region's file as it came, its signature checked."""
+    """A region's file whose signature was checked, over just the ``content``."""
 
     content: bytes
-    etag: str | None = None
-    modified: str | None = None
+    digest: str
+    """SHA-256 of the file as it came."""
+    etag: str | None
+    modified: str | None
 
 
 def _from_region(
@@ -139,13 +141,12 @@ def _from_region(
         kept = LastRegion(shown, last.generation, last.digest, last.etag, last.modified, now)
         return Fetched(before, catalogue_words.taken_line(None, before), region=kept)
     region = regionfile.decode(signed.content, shown)
-    digest = hashlib.sha256(signed.content).hexdigest()
     known = (last.generation, last.digest) if last else (0, None)
     if before is not None and before.source == shown and before.generation > known[0]:
         known = before.generation, None
-    regionfile.check_fit(region, digest, known, now, shown)
+    regionfile.check_fit(region, signed.digest, known, now, shown)
     found = sliced(before, region, met, source=shown)
-    taken = LastRegion(shown, region.generation, digest, signed.etag, signed.modified, now)
+    taken = LastRegion(shown, region.generation, signed.digest, signed.etag, signed.modified, now)
     remark = catalogue_words.hidden_words(found)
     return Fetched(found, catalogue_words.taken_line(region, found), (remark,) if remark else (), region=taken)
 
@@ -153,7 +154,7 @@ def _from_region(
 def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) -> _Signed | None:
     """The file with a good signature, None when it is the last one still. Raises ``PlimsollError``."""
     # Here: what only nodes without a region's file run needs neither of them.
-    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public
+    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public, unsealed
 
     key = read_public(settings.region_key)
     read = _Remote(where, settings.deadline) if _is_address(where) else _Local(Path(where))
@@ -162,10 +163,11 @@ def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) ->
         if bad is not None:
             time.sleep(_BETWEEN)
         try:
-            signed = read.file(last)
-            if signed is None:
+            page = read.file(last)
+            if page is None:
                 return None
-            key.verify(signed.content, read.signature(), _shown(where))
+            content, signature = unsealed(page.content)
+            key.verify(content, read.signature() if signature is None else signature, _shown(where))
         except BadSignature as error:
             bad = error
         except Unanswered:
@@ -173,19 +175,28 @@ def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) ->
                 raise
             break  # the time is over with trying
         else:
-            return signed
+            return _Signed(content, hashlib.sha256(page.content).hexdigest(), page.etag, page.modified)
     raise bad or AssertionError
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A region's file as it came."""
+
+    content: bytes
+    etag: str | None = None
+    modified: str | None = None
 
 
 class _Local:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def file(self, last: LastRegion | None) -> _Signed | None:
-        return _Signed(self._read(self._path, regionfile.MOST_BYTES))
+    def file(self, last: LastRegion | None) -> _Page | None:
+        return _Page(self._read(self._path, regionfile.MOST_BYTES))
 
     def signature(self) -> bytes:
-        return self._read(self._path.with_name(self._path.name + SIGNATURE), _LONGEST_SIGNATURE)
+        return self._read(self._path.with_name(self._path.name + SIGNATURE), LONGEST_SIGNATURE)
 
     @staticmethod
     def _read(path: Path, most: int) -> bytes:
@@ -206,14 +217,14 @@ class _Remote:
         self._url = url
         self._web = Web(deadline)
 
-    def file(self, last: LastRegion | None) -> _Signed | None:
+    def file(self, last: LastRegion | None) -> _Page | None:
         etag, modified = (last.etag, last.modified) if last is not None else (None, None)
         page = self._web.fetch(self._url, regionfile.MOST_BYTES, etag=etag, modified=modified)
-        return None if page is None else _Signed(page.content, page.etag, page.modified)
+        return None if page is None else _Page(page.content, page.etag, page.modified)
 
     def signature(self) -> bytes:
         path, mark, query = self._url.partition("?")
-        page = self._web.fetch(f"{path}{SIGNATURE}{mark}{query}", _LONGEST_SIGNATURE)
+        page = self._web.fetch(f"{path}{SIGNATURE}{mark}{query}", LONGEST_SIGNATURE)
         return page.content if page is not None else b""
 
 

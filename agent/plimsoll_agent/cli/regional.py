@@ -14,7 +14,7 @@ from typing import TextIO
 from plimsoll_agent import catalogue, catalogue_words, files, regionfile
 from plimsoll_agent.catalogue import Catalogue, CatalogueError, Server, Volume
 from plimsoll_agent.cli.cloud import connected
-from plimsoll_agent.cli.refreshing import SIGNATURE
+from plimsoll_agent.cli.refreshing import LONGEST_SIGNATURE, SIGNATURE
 from plimsoll_agent.config import CatalogueSettings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.gather import VolumeReader, lists, server_pages
@@ -34,17 +34,19 @@ def write_region(
     valid_for: int | None,
     stderr: TextIO,
 ) -> str:
-    """Read the whole cloud, and replace the file and its signature; returns the line that tells it.
+    """Read the whole cloud, and replace the file, which has its signature in it; returns the line that tells it.
 
     Each call may take the deadline of the settings. Raises ``PlimsollError``, and the old file stays.
     """
-    from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private
+    from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private, unsealed
 
     def last(key: PrivateKey) -> Region | None:
         """What was published before. What we did not sign could bring a generation or an approval from others."""
         try:
-            content = files.read_whole(out, regionfile.MOST_BYTES)
-            key.public.verify(content, files.read_whole(_signature(out)), str(out))
+            content, signature = unsealed(files.read_whole(out, regionfile.MOST_BYTES))
+            if signature is None:
+                signature = files.read_whole(_signature(out), LONGEST_SIGNATURE)
+            key.public.verify(content, signature, str(out))
             return regionfile.decode(content, str(out))
         except FileNotFoundError:
             return None
@@ -90,7 +92,9 @@ def write_region(
             approved=frozenset(approved & {edition}),
             valid_until=None if valid_for is None else issued + timedelta(seconds=valid_for),
         )
-        content = regionfile.encode(region)
+        content = key.seal(regionfile.encode(region))
+        # For nodes of before, which know it only there. A crash between the two leaves these without a file until the
+        # next one is made.
         _replace(_signature(out), key.sign(content))
         _replace(out, content)
     return catalogue_words.written_line(region, edition, sum(api.calls.values()), time.monotonic() - started, out)
