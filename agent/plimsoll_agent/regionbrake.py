@@ -1,0 +1,216 @@
+"""The brake of a region: what another state of QoS specs and types would do to its attached volumes. Pure.
+
+A node stops an edit that reaches more than a few of its disks. Five disks on each of 700 nodes are 3,500: so the
+machine that makes the region's file counts too, before it publishes another state of specs and types.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from plimsoll_agent.catalogue import VolumeType
+from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
+from plimsoll_agent.limits import SCOPES, UNITS, Limits
+from plimsoll_agent.qosspec import QosSpec, evaluate
+from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.refresh import Lists
+
+SIZES = (1, 10, 100, 1000)
+"""GiB to judge a per-GB spec by where the size of a volume is not known; the gravest effect counts."""
+
+_NONE = float("inf")
+
+
+class Effect(StrEnum):
+    """What an edit does to the limits of a volume, the gravest first; all else is not counted.
+
+    A first limit, one in the place of "unlimited", a cut to half or more, and a spec that can no longer be read
+    (nodes then leave the volumes as they are) are no slip that a guest would notice at once.
+    """
+
+    REMOVED = "removed"
+    """It has limits, and would have none by its type; whether a node's rules give it some is not known here."""
+    TENFOLD = "tenfold"
+    """One of them would be cut to a tenth or less (``factor``)."""
+    CUT = "cut"
+    """One would be cut to less than half."""
+    RAISED = "raised"
+    NOT_COMPARABLE = "not-comparable"
+    """What there was cannot be read; now there are limits."""
+
+
+GRAVEST = (Effect.REMOVED, Effect.TENFOLD)
+"""Never published without an approval if one attached volume is affected."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionBrake:
+    """The bounds. ``factor``: a cut to one part in so many counts as ``TENFOLD``."""
+
+    volumes: int = 50
+    percent: int = 1
+    factor: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ReadVolume:
+    """A volume as the reading of the region met it; its size in GiB, None where that was not told."""
+
+    type: str | None
+    gib: int | None = None
+    attached: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One difference between two states: a key of a spec, its consumer, or the spec of a type. None is "not set"."""
+
+    of: str
+    """The name of the spec, or of the type where another spec was associated with it."""
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The attached volumes of one type that get other limits by the same edits."""
+
+    type: VolumeType
+    edits: tuple[Edit, ...]
+    counts: Mapping[Effect, int]
+
+    @property
+    def number(self) -> int:
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a new state of specs and types would do; ``of`` is the number of attached volumes in the region."""
+
+    rows: tuple[Row, ...] = ()
+    of: int = 0
+    brake: RegionBrake = field(default_factory=RegionBrake)
+
+    @property
+    def number(self) -> int:
+        return sum(row.number for row in self.rows)
+
+    @property
+    def removals(self) -> frozenset[str]:
+        """Ids of the types whose volumes would lose their limits."""
+        return frozenset(row.type.id for row in self.rows if row.counts.get(Effect.REMOVED))
+
+    @property
+    def stops(self) -> bool:
+        """Whether the new state needs an approval."""
+        if any(row.counts.get(effect) for row in self.rows for effect in GRAVEST):
+            return True
+        return self.number > max(self.brake.volumes, self.of * self.brake.percent / 100)
+
+
+def judge(before: Lists, after: Lists, volumes: Mapping[str, ReadVolume], brake: RegionBrake) -> Judgement:
+    """Compare two states for the volumes as they are now: by their present type and size under both.
+
+    So a volume that was given another type, or extended, is no part of an edit, nor is one of a type that is new.
+    The limits are those that Cinder and Nova would make of the specs (``qosspec.evaluate``).
+    """
+    if before == after:
+        return Judgement(brake=brake)
+
+    @cache
+    def effect_of(type: str, gib: int | None) -> Effect | None:
+        sizes = SIZES if gib is None else (gib,)
+        met = {_effect(_limits(before, type, size), _limits(after, type, size), brake.factor) for size in sizes}
+        return next((effect for effect in Effect if effect in met), None)
+
+    attached = [volume for volume in volumes.values() if volume.attached]
+    counts: dict[str, Counter[Effect]] = {}
+    for volume in attached:
+        if volume.type is None or volume.type not in before.types or volume.type not in after.types:
+            continue
+        effect = effect_of(volume.type, volume.gib)
+        if effect is not None:
+            counts.setdefault(volume.type, Counter())[effect] += 1
+    rows = [Row(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
+    rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
+    return Judgement(tuple(rows), len(attached), brake)
+
+
+def edits(before: Lists, after: Lists, type: str) -> tuple[Edit, ...]:
+    """What is different for the volumes of a type that both states have."""
+    old, new = _spec(before, type), _spec(after, type)
+    if old is None or new is None or old.id != new.id:
+        of = after.types[type].name
+        names = [None if spec is None else spec.name for spec in (old, new)]
+        return (Edit(of, "QoS spec", *names),)
+    parts = [("consumer", old.consumer, new.consumer)] if old.consumer != new.consumer else []
+    keys = sorted(old.keys.keys() | new.keys.keys())
+    return tuple(
+        Edit(new.name, key, one, other)
+        for key, one, other in [*parts, *((key, old.keys.get(key), new.keys.get(key)) for key in keys)]
+        if one != other
+    )
+
+
+def _spec(lists: Lists, type: str) -> QosSpec | None:
+    return lists.specs.get(lists.types[type].qos_spec or "")
+
+
+def _limits(lists: Lists, type: str, gib: int) -> Limits | Unknown | None:
+    """As ``sources.cinder`` on a node has it; None where the type has nothing to say, Unknown also where hidden."""
+    known = lists.types[type]
+    spec = _spec(lists, type)
+    if known.hidden or (known.qos_spec is not None and spec is None):
+        return Unknown(because(Code.SPEC_HIDDEN, type=known.name))
+    if spec is None or not spec.for_nova:
+        return None
+    evaluated = evaluate(spec, gib)
+    if isinstance(evaluated, Unknown):
+        return evaluated
+    return evaluated.limits if evaluated.said else None
+
+
+def _effect(before: Limits | Unknown | None, after: Limits | Unknown | None, factor: int) -> Effect | None:
+    if isinstance(after, Unknown):
+        return None
+    if isinstance(before, Unknown):
+        return None if after is None or after.unlimited else Effect.NOT_COMPARABLE
+    if before is None or before.unlimited:
+        return None
+    if after is None or after.unlimited:
+        return Effect.REMOVED
+    if _cut_to_a_part(before, after, factor):
+        return Effect.TENFOLD
+    if cut_by_more_than_half(before, after):
+        return Effect.CUT
+    return Effect.RAISED if direction(before, after) is Direction.LOOSEN else None
+
+
+def _cut_to_a_part(before: Limits, after: Limits, factor: int) -> bool:
+    """Whether a guest may do a tenth or less of something that was bounded before; no cut is unlimited → N."""
+    return any(
+        old != _NONE and new <= old / factor for new, old in zip(_allowed(after), _allowed(before), strict=True)
+    )
+
+
+def _allowed(limits: Limits) -> Iterator[float]:
+    """What a guest may do, for ever and at once: in all, reading, and writing, whichever parameter says it.
+
+    3000 in all and then 30 each for reading and writing is a cut, though no parameter was lowered.
+    """
+    for unit in UNITS:
+        for ending in ("", "_max"):
+            total, read, write = (_bound(limits, f"{scope}_{unit}_sec", ending) for scope in SCOPES)
+            yield from (min(total, read + write), min(total, read), min(total, write))
+    yield limits.size_iops_sec or _NONE
+
+
+def _bound(limits: Limits, base: str, ending: str) -> float:
+    """A rate, or the burst above it; where there is no burst the rate is what may be done at once."""
+    return getattr(limits, base + ending) or getattr(limits, base) or _NONE
