@@ -268,3 +268,10 @@ def test_a_plan_that_failed_and_an_answer_that_is_no_edition_are_nothing_to_appr
     failed = {"agent_mode": "enforce", "__rollout_plan": {"failed": True, "msg": "no libvirt"}}
     odd = {"agent_mode": "enforce", "__rollout_plan": {"edition": "--yes "}}
     assert verdicts.editions([failed, odd]) == []
+
+
+def test_where_prometheus_stops_a_last_batch_that_is_well_its_own_hosts_are_to_go_on_with() -> None:
+    """An empty limit would be a limit to no host, or to all of them."""
+    said = judged(number=2, left="f", monitoring="alerts fire")
+    assert said.stop
+    assert said.go_on == ["f"]

@@ -54,6 +54,7 @@ def test_a_new_pass_without_faults_is_well() -> None:
 def test_a_pass_from_before_the_rollout_proves_nothing() -> None:
     (said,) = wrong(status(started=(BEGUN - timedelta(seconds=1)).isoformat()))
     assert "before this was begun" in said
+    assert wrong(status(started=BEGUN.isoformat())) == [], "a pass that began at that very moment is none from before"
 
 
 def test_a_pass_by_another_version_proves_nothing() -> None:
