@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -61,7 +61,11 @@ class Conclusion:
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """A row of changes; ``result`` is None while it is under way, ``edition`` where no rules are known."""
+    """A row of changes; ``result`` is None while it is under way, ``edition`` where no rules are known.
+
+    The same change that failed again in the same way is counted: ``at`` is the first attempt's time, ``last_at`` the
+    last one's, and ``result_at`` the time of the last result.
+    """
 
     id: int
     at: datetime
@@ -77,10 +81,33 @@ class RecordedChange:
     result: Verdict | None
     result_at: datetime | None
     detail: str | None
+    times: int = 1
+    last_at: datetime | None = None
+    """None while there was one attempt only."""
+    retried_at: datetime | None = None
+    """When the attempt began that may be under way; ``result`` is that of the attempts before."""
+    retried_result: Verdict | None = None
+    """``UNANSWERED``, or None while it is under way."""
 
     @property
     def open(self) -> bool:
-        return self.result in (None, Verdict.UNANSWERED)
+        return self.result in (None, Verdict.UNANSWERED) or self.retried_at is not None
+
+    @property
+    def attempts(self) -> tuple[RecordedChange, ...]:
+        """What is known, and what is open: apart, where the change is being tried again."""
+        if self.retried_at is None:
+            return (self,)
+        known = replace(self, retried_at=None, retried_result=None)
+        return known, replace(
+            known,
+            at=self.retried_at,
+            result=self.retried_result,
+            result_at=None,
+            detail=None,
+            times=1,
+            last_at=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +136,11 @@ def change_of(row: sqlite3.Row) -> RecordedChange:
     disk = _disk(row)
     if disk is None:
         raise ValueError("names no disk")
+    values = dict(row)
+    times = values.get("times", 1)
+    if type(times) is not int or times < 1:
+        raise ValueError(f"{times!r} is no number of attempts")
+    retried = text_or_none(values.get("retried_result"))
     return RecordedChange(
         id=row["id"],
         at=time_of(row["intended_at"]),
@@ -120,10 +152,14 @@ def change_of(row: sqlite3.Row) -> RecordedChange:
         direction=Direction(row["direction"]),
         reason=_reason(row["reason"]),
         cause=Code(row["cause"]),
-        edition=text_or_none(row["edition"]) if "edition" in row.keys() else None,  # noqa: SIM118 - no mapping
+        edition=text_or_none(values.get("edition")),
         result=None if result is None else Verdict(result),
         result_at=result_at,
         detail=text_or_none(row["detail"]),
+        times=times,
+        last_at=_time_or_none(values.get("last_at")),
+        retried_at=_time_or_none(values.get("retried_at")),
+        retried_result=None if retried is None else Verdict(retried),
     )
 
 
@@ -141,6 +177,10 @@ def event_of(row: sqlite3.Row) -> RecordedEvent:
 def _disk(row: sqlite3.Row) -> DiskName | None:
     values = dict(row)
     return None if values["disk"] is None else DiskName.read({**values, "key": values["disk"]})
+
+
+def _time_or_none(value: object) -> datetime | None:
+    return None if value is None else time_of(value)
 
 
 def _limits(value: Any) -> Limits:

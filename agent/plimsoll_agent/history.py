@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from plimsoll_agent.database import NONSENSE, stamp, version_of
 from plimsoll_agent.entries import Entry, Happening, RecordedChange, change_of, event_of
-from plimsoll_agent.record import CorruptRecord, Record
+from plimsoll_agent.record import WITH_REPEATS, CorruptRecord, Record
 
 UNDER_WAY = "under-way"
 """What a selection calls a change without a verdict."""
@@ -116,7 +116,7 @@ _CHANGE = _Table(
     AND (:disk IS NULL OR :disk IN (target, volume_id, disk))
     AND (:guest IS NULL OR :guest = guest_name OR lower(:guest) = guest_uuid)
     AND (:project IS NULL OR :project = replace(project, '-', ''))
-    AND (:since IS NULL OR intended_at >= :since) AND (:until IS NULL OR intended_at < :until)
+    AND (:since IS NULL OR {last} >= :since) AND (:until IS NULL OR intended_at < :until)
     AND (:result IS NULL OR :result = coalesce(result, 'under-way'))
     AND (:reason IS NULL OR CASE WHEN json_valid(reason)
          THEN :reason IN (cause, json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
@@ -187,7 +187,8 @@ def changes(record: Record, ids: Collection[int], selection: Selection) -> list[
         if database is None:
             return []
         edges = ({**chosen, "low": id_, "high": id_} for id_ in sorted(ids))
-        rows = [row for edge in edges for row in database.execute(_CHANGE.page, edge)]
+        page = _page_of(_CHANGE, database)
+        rows = [row for edge in edges for row in database.execute(page, edge)]
         return [change_of(row) for row in rows]
 
 
@@ -211,12 +212,18 @@ def _pages(
             if edge is None:
                 return
             edges["low" if downward else "high"] = edge
-            page = database.execute(table.page, {**chosen, **edges}).fetchall()
+            page = database.execute(_page_of(table, database), {**chosen, **edges}).fetchall()
         yield page
         if downward:
             high = edge - 1
         else:
             low = edge + 1
+
+
+def _page_of(table: _Table, database: sqlite3.Connection) -> str:
+    """A change that was counted belongs to the time of its last attempt too."""
+    counts = version_of(database) >= WITH_REPEATS
+    return table.page.replace("{last}", "coalesce(retried_at, last_at, intended_at)" if counts else "intended_at")
 
 
 def _parsed(record: Record, table: _Table, row: sqlite3.Row) -> Entry:

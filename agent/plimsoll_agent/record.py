@@ -1,7 +1,7 @@
 """The record: every change of a limit, its intent before the call and its result after, and what operators did.
 
-Rows are never deleted. Whoever reads holds the file for a moment only, however long the list: a pass that cannot
-write its intents loosens nothing.
+A change that fails again as it failed before is counted in its row. Old rows are removed by ``retention``. Whoever
+reads holds the file for a moment only, however long the list: a pass that cannot write its intents loosens nothing.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from plimsoll_agent.changes import Change
-from plimsoll_agent.database import Database, Fill, stamp
-from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, change_of
+from plimsoll_agent.database import Database, Fill, stamp, version_of
+from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict, change_of
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.state import CorruptState, StateError
 
@@ -63,13 +63,45 @@ CREATE TABLE event (
     reason TEXT
 );
 """
-_STEPS = (_SCHEMA, _EVENTS)
+_REPEATS = """
+ALTER TABLE change ADD COLUMN times INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE change ADD COLUMN last_at TEXT;
+ALTER TABLE change ADD COLUMN retried_at TEXT;
+ALTER TABLE change ADD COLUMN retried_result TEXT;
+DROP INDEX change_open;
+CREATE INDEX change_open ON change (id) WHERE result IS NULL OR result = 'unanswered' OR retried_at IS NOT NULL;
+CREATE TABLE retention (
+    change INTEGER NOT NULL,
+    event INTEGER NOT NULL,
+    since TEXT NOT NULL
+);
+"""
+_STEPS = (_SCHEMA, _EVENTS, _REPEATS)
 SCHEMA_VERSION = len(_STEPS)
+WITH_REPEATS = 3
+"""The first version that counts repeated changes."""
+
+# What makes a change another one, with its time aside.
+_CONTENT = (
+    "disk, guest_uuid, guest_name, project, target, pool, image, volume_id, attachment, by, before, after, direction,"
+    " reason, cause, edition"
+)
+_INSERT = f"INSERT INTO change (intended_at, {_CONTENT}) VALUES (?{16 * ',?'})"  # noqa: S608  # names only
+_LAST_OF_DISK = f"SELECT id, result, retried_at, {_CONTENT} FROM change WHERE disk = ? ORDER BY id DESC LIMIT 3"  # noqa: S608
+_ANOTHER_END = f"""
+INSERT INTO change (intended_at, {_CONTENT}, result, result_at, detail)
+SELECT retried_at, {_CONTENT}, ?, ?, ? FROM change WHERE id = ?
+"""  # noqa: S608  # names only
+_COUNTED = (Verdict.REFUSED, Verdict.NOT_SENT, Verdict.DID_NOT_TAKE)
+"""How a change ends without an effect: the same end of the same change again is no news."""
 
 _INSERT_EVENT = (
     "INSERT INTO event (disk, guest_uuid, guest_name, project, target, pool, image, volume_id, at, by, what, reason)"
     " VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 )
+
+
+_Column = str | None
 
 
 class CorruptRecord(CorruptState):
@@ -93,13 +125,13 @@ class Record:
     def intend(self, changes: Sequence[Change], now: datetime, by: str, edition: str = "") -> list[int]:
         """Write the intents, durably, before any of the calls is made; returns an id for each.
 
+        A change that failed when it was last tried gets the id that it had: its row says that it is tried again.
         ``edition`` stands for the rules that they were decided by.
         """
         rows = [
             (
                 *astuple(change.disk.named),
                 change.disk.attachment,
-                stamp(now),
                 by,
                 json.dumps(change.before.in_effect()),
                 json.dumps(change.after.in_effect()),
@@ -110,23 +142,23 @@ class Record:
             )
             for change in changes
         ]
-        insert = (
-            "INSERT INTO change (disk, guest_uuid, guest_name, project, target, pool, image, volume_id, attachment,"
-            " intended_at, by, before, after, direction, reason, cause, edition)"
-            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-        )
         self._database.begin(_started(now, by))
         with self._write() as database:
-            return [int(database.execute(insert, row).lastrowid or 0) for row in rows]
+            return [_retried(database, row, now) or _inserted(database, row, now) for row in rows]
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Write how the changes ended, all or none: a record that does not know one of them is another one."""
         with self._write() as database:
             for ended in conclusions:
-                result = (ended.verdict.value, stamp(now), ended.detail, ended.id)
-                update = "UPDATE change SET result = ?, result_at = ?, detail = ? WHERE id = ?"
-                if database.execute(update, result).rowcount != 1:
+                query = "SELECT result, detail, retried_at FROM change WHERE id = ?"
+                row = database.execute(query, (ended.id,)).fetchone()
+                if row is None:
                     raise StateError(f"{self.path}: has no change {ended.id}")
+                if row["retried_at"] is None:
+                    result = (ended.verdict.value, stamp(now), ended.detail, ended.id)
+                    database.execute("UPDATE change SET result = ?, result_at = ?, detail = ? WHERE id = ?", result)
+                else:
+                    _conclude_retried(database, row, ended, now)
 
     def note(self, events: Sequence[Event]) -> None:
         """Write what happened, durably."""
@@ -148,7 +180,14 @@ class Record:
 
     def unsettled(self) -> list[RecordedChange]:
         """The changes whose outcome is not known, oldest first."""
-        return self._changes("SELECT * FROM change WHERE result IS NULL OR result = 'unanswered' ORDER BY id")
+        open_ones = "result IS NULL OR result = 'unanswered'"
+        with self.look() as database:
+            if database is None:
+                return []
+            if version_of(database) >= WITH_REPEATS:
+                open_ones += " OR retried_at IS NOT NULL"
+            rows = database.execute(f"SELECT * FROM change WHERE {open_ones} ORDER BY id")  # noqa: S608
+            return [change_of(row).attempts[-1] for row in rows]
 
     def last_in_force(self, disk: str) -> RecordedChange | None:
         """The last change of a disk (``Disk.key``) that is known to have taken."""
@@ -167,9 +206,42 @@ class Record:
             return [change_of(row) for row in database.execute(query, parameters)] if database else []
 
 
-# --- values into rows
+# --- the same change again
 
-_Column = str | None
+
+def _inserted(database: sqlite3.Connection, row: tuple[_Column, ...], now: datetime) -> int:
+    return int(database.execute(_INSERT, (stamp(now), *row)).lastrowid or 0)
+
+
+def _retried(database: sqlite3.Connection, row: tuple[_Column, ...], now: datetime) -> int | None:
+    """The id of the same change of before, if nothing else was done to the disk since, and it failed.
+
+    One whose outcome is not known yet stays as it is, and the one before it is tried again.
+    """
+    for before in database.execute(_LAST_OF_DISK, (row[0],)).fetchall():
+        if tuple(before)[3:] != row:
+            return None
+        if before["retried_at"] is None and before["result"] in _COUNTED:
+            retried = "UPDATE change SET retried_at = ?, retried_result = NULL WHERE id = ?"
+            database.execute(retried, (stamp(now), before["id"]))
+            return int(before["id"])
+    return None
+
+
+def _conclude_retried(database: sqlite3.Connection, row: sqlite3.Row, ended: Conclusion, now: datetime) -> None:
+    """Count the attempt where it ended as those before; else it gets a row of its own."""
+    if ended.verdict is Verdict.UNANSWERED:
+        database.execute("UPDATE change SET retried_result = ? WHERE id = ?", (ended.verdict.value, ended.id))
+        return
+    if (ended.verdict, ended.detail) == (row["result"], row["detail"]):
+        counted = "UPDATE change SET times = times + 1, last_at = retried_at, result_at = ? WHERE id = ?"
+        database.execute(counted, (stamp(now), ended.id))
+    else:
+        database.execute(_ANOTHER_END, (ended.verdict.value, stamp(now), ended.detail, ended.id))
+    database.execute("UPDATE change SET retried_at = NULL, retried_result = NULL WHERE id = ?", (ended.id,))
+
+
+# --- values into rows
 
 
 def _started(now: datetime, by: str) -> Fill:

@@ -72,7 +72,9 @@ def reason_words(reason: Reason) -> str:
 
 def _result_words(change: RecordedChange) -> str:
     detail = f" ({printable(change.detail)})" if change.detail else ""
-    return _RESULTS[change.result] + detail
+    counted = "" if change.last_at is None else f", {change.times} times until {time_words(change.last_at)}"
+    again = "" if change.retried_at is None else f"; again at {time_words(change.retried_at)}: "
+    return _RESULTS[change.result] + detail + counted + (again and again + _RESULTS[change.retried_result])
 
 
 def entry_data(entry: Entry) -> dict[str, object]:
@@ -96,6 +98,10 @@ def entry_data(entry: Entry) -> dict[str, object]:
             "result": entry.result and entry.result.value,
             "result_at": None if entry.result_at is None else entry.result_at.isoformat(),
             "detail": entry.detail,
+            "times": entry.times,
+            "last_at": entry.last_at and entry.last_at.isoformat(),
+            "retried_at": entry.retried_at and entry.retried_at.isoformat(),
+            "retried_result": entry.retried_result and entry.retried_result.value,
         }
     )
 

@@ -78,7 +78,7 @@ LAST_RULES = StateFile(
 RECORD = StateFile(
     "record.sqlite",
     owner="passes, ``disk hold``, ``approve``, ``pause``",
-    version=2,
+    version=3,
     what="every change of a limit",
     corrupt="set aside as ``record.sqlite.corrupt``, and begun anew; where that cannot be, limits are tightened with"
     " the journal alone, and never loosened",

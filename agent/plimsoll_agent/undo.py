@@ -24,11 +24,12 @@ from plimsoll_agent.observe import MOVING, Observation, observe
 from plimsoll_agent.outcome import Kind, Outcome, Result, Scope
 from plimsoll_agent.passes import noting, typed
 from plimsoll_agent.reason import Code, Reason, Unknown, because
-from plimsoll_agent.record import Record
+from plimsoll_agent.record import WITH_REPEATS, Record
 from plimsoll_agent.write import Bounds
 
 _TAKEN = (Verdict.DONE, Verdict.TOOK)
 _OF_DISKS = "SELECT * FROM change WHERE disk IN (SELECT disk FROM change WHERE intended_at >= ?) ORDER BY id"
+_OF_DISKS_TRIED = _OF_DISKS.replace("intended_at >=", "coalesce(retried_at, intended_at) >=")
 _DISKS = "SELECT DISTINCT disk FROM change"
 _BEGUN = "SELECT * FROM event WHERE what = 'record-started' ORDER BY id LIMIT 1"
 # A hold that another one took the place of ends in the same instant: the disk stays held.
@@ -142,8 +143,9 @@ def _rows_since(record: Record, since: datetime) -> list[RecordedChange]:
     with record.look() as database:
         if database is None:
             return []
-        rows = database.execute(_OF_DISKS, (stamp(since),)).fetchall()
-        return [change_of(row) for row in rows]
+        query = _OF_DISKS_TRIED if version_of(database) >= WITH_REPEATS else _OF_DISKS
+        rows = database.execute(query, (stamp(since),)).fetchall()
+        return [attempt for row in rows for attempt in change_of(row).attempts]
 
 
 def _events(record: Record, query: str, *parameters: str) -> list[RecordedEvent]:
@@ -384,7 +386,7 @@ def _concluded(rows: Iterable[RecordedChange], conclusions: Collection[Conclusio
     """The rows with what was found out of those that were open."""
     verdicts = {conclusion.id: conclusion.verdict for conclusion in conclusions}
     for row in rows:
-        yield replace(row, result=verdicts.get(row.id, row.result))
+        yield replace(row, result=verdicts.get(row.id, row.result)) if row.open else row
 
 
 class _Doing:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.state import RECORD
 from tests.command import Forked, Installed
 from tests.functional.conftest import Ran
 
@@ -151,9 +152,9 @@ def test_a_node_that_was_in_use_is_read_by_the_plimsoll_that_used_it(
     }
     assert found["record.sqlite"] == {
         "file": str(tmp_path / "state/record.sqlite"),
-        "version": 2,
+        "version": RECORD.version,
         "reads_from": 1,
-        "reads_to": 2,
+        "reads_to": RECORD.version,
         "condition": "ok",
         "detail": None,
     }

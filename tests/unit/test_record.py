@@ -106,6 +106,10 @@ def test_an_intent_says_who_changes_what_from_what_into_what_and_why(record: Rec
             None,
             None,
             "04d2ab",
+            1,
+            None,
+            None,
+            None,
         )
     ]
 
@@ -389,10 +393,10 @@ def test_a_missing_directory_is_a_state_error_and_is_not_made(tmp_path: Path, us
 @pytest.mark.parametrize("use", [*WRITERS, *READERS])
 def test_a_record_of_a_newer_plimsoll_is_refused_and_kept(record: Record, path: Path, use: Use) -> None:
     ended(record, None)
-    do(path, "PRAGMA user_version = 3")
+    do(path, "PRAGMA user_version = 99")
     before = path.read_bytes()
     with pytest.raises(
-        StateError, match=rf"{path}: written by a newer plimsoll \(version 3, known up to 2\)"
+        StateError, match=rf"{path}: written by a newer plimsoll \(version 99, known up to 3\)"
     ) as error:
         use(record)
     assert not isinstance(error.value, CorruptRecord), "it must not be set aside"
@@ -527,10 +531,10 @@ def test_a_file_of_the_first_version_is_read_as_it_stands_and_not_touched(old: P
 
 
 @pytest.mark.parametrize("use", [_intend, _conclude, _note])
-def test_a_file_of_the_first_version_becomes_one_of_the_second_when_it_is_written(old: Path, use: Use) -> None:
+def test_a_file_of_the_first_version_becomes_one_of_the_present_when_it_is_written(old: Path, use: Use) -> None:
     use(Record(old))
     with closing(sqlite3.connect(old)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
     first = next(entry for entry in history.entries(Record(old), Selection()) if isinstance(entry, RecordedChange))
     assert (first.id, first.edition, first.after) == (1, None, Limits(total_iops_sec=7))
     assert history.verify(Record(old)).faults == ()
@@ -557,6 +561,102 @@ def test_a_migration_that_fails_leaves_the_first_version_whole(old: Path) -> Non
         Record(old).intend([impossible], NOON, "tests")
     assert old.read_bytes() == before
     assert len(Record(old).unsettled()) == 1
+
+
+# --- the same change again
+
+
+def test_a_change_that_is_refused_again_and_again_takes_one_row(record: Record, path: Path) -> None:
+    for number in range(300):
+        at = NOON + number * timedelta(minutes=5)
+        (id_,) = record.intend([a_change()], at, "tests", "04d2ab")
+        assert rows(path, "retried_at IS NULL, result IS NULL") == [(number == 0, number == 0)], "no call without it"
+        assert [(change.id, change.at, change.result) for change in record.unsettled()] == [(id_, at, None)]
+        record.conclude([Conclusion(id_, Verdict.REFUSED, "no such option")], at + timedelta(seconds=1))
+    last = NOON + 299 * timedelta(minutes=5)
+    (change,) = (entry for entry in history.entries(record, Selection()) if isinstance(entry, RecordedChange))
+    assert (change.at, change.times, change.last_at) == (NOON, 300, last)
+    assert (change.result, change.result_at) == (Verdict.REFUSED, last + timedelta(seconds=1))
+    assert (change.detail, change.open, record.unsettled()) == ("no such option", False, [])
+    assert history.verify(record).faults == ()
+
+
+@pytest.mark.parametrize("verdict", [Verdict.REFUSED, Verdict.NOT_SENT, Verdict.DID_NOT_TAKE])
+def test_every_end_without_an_effect_is_counted(record: Record, path: Path, verdict: Verdict) -> None:
+    assert [ended(record, verdict) for _ in range(3)] == [1, 1, 1]
+    assert rows(path, "times, result") == [(3, verdict.value)]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DONE, Verdict.TOOK, Verdict.GONE])
+def test_an_end_that_changed_something_or_is_another_attachments_is_never_counted(
+    record: Record, verdict: Verdict
+) -> None:
+    assert [ended(record, verdict) for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        a_change(replace(DISK, guest=replace(DISK.guest, run="7"))),  # another attachment
+        a_change(after=Limits(total_iops_sec=1)),
+        a_change(before=Limits(total_iops_sec=1)),
+        a_change(reason=because(Code.RULE, rule="silver")),
+        a_change(cause=Code.CHANGED_BY_ANOTHER),
+        a_change(replace(DISK, guest=replace(DISK.guest, name="renamed"))),
+    ],
+)
+def test_another_change_is_a_row_of_its_own_and_so_is_the_first_one_after_it(record: Record, other: Change) -> None:
+    assert [ended(record, Verdict.REFUSED, change) for change in (a_change(), other, a_change())] == [1, 2, 3]
+
+
+def test_another_person_or_other_rules_make_a_row_of_their_own(record: Record) -> None:
+    ids = []
+    for by, edition in (("ann", "04d2ab"), ("bob", "04d2ab"), ("bob", "5d1f0c")):
+        ids += record.intend([a_change()], NOON, by, edition)
+        record.conclude([Conclusion(ids[-1], Verdict.REFUSED)], NOON)
+    assert ids == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "detail"), [(Verdict.DONE, None), (Verdict.REFUSED, "another"), (Verdict.NOT_SENT, "no")]
+)
+def test_an_attempt_that_ends_otherwise_is_a_row_of_its_own(
+    record: Record, verdict: Verdict, detail: str | None
+) -> None:
+    for at in (NOON, LATER):
+        (id_,) = record.intend([a_change()], at, "tests")
+        record.conclude([Conclusion(id_, Verdict.REFUSED, "no")], at)
+    at = LATER + timedelta(minutes=5)
+    (id_,) = record.intend([a_change()], at, "tests", "")
+    record.conclude([Conclusion(id_, verdict, detail)], at)
+    _, refused, last = history.entries(record, Selection())
+    assert isinstance(refused, RecordedChange)
+    assert isinstance(last, RecordedChange)
+    assert (refused.times, refused.last_at, refused.detail) == (2, LATER, "no")
+    assert (last.id, last.at, last.result, last.result_at, last.detail, last.times) == (2, at, verdict, at, detail, 1)
+    assert last == replace(refused, id=2, at=at, result=verdict, result_at=at, detail=detail, times=1, last_at=None)
+    assert record.unsettled() == []
+
+
+def test_an_attempt_that_is_not_answered_stays_open_until_it_is_known_and_another_is_begun_beside_it(
+    record: Record, path: Path
+) -> None:
+    ended(record, Verdict.DID_NOT_TAKE)
+    opened = [ended(record, Verdict.UNANSWERED), ended(record, Verdict.UNANSWERED)]
+    assert opened == [1, 2]
+    assert [(c.id, c.result) for c in record.unsettled()] == [(1, Verdict.UNANSWERED), (2, Verdict.UNANSWERED)]
+    record.conclude([Conclusion(id_, Verdict.DID_NOT_TAKE) for id_ in opened], LATER)
+    assert rows(path, "times, result, retried_at") == [(2, "did-not-take", None), (1, "did-not-take", None)]
+    assert record.unsettled() == []
+
+
+def test_a_change_that_was_counted_is_found_by_the_time_of_its_last_attempt(record: Record) -> None:
+    for at in (NOON, LATER):
+        (id_,) = record.intend([a_change()], at, "tests")
+        record.conclude([Conclusion(id_, Verdict.REFUSED)], at)
+    found = [entry.id for entry in history.entries(record, Selection(since=LATER)) if entry.at == NOON]
+    assert found == [1]
+    assert list(history.entries(record, Selection(since=LATER + timedelta(seconds=1)))) == []
 
 
 # --- events, and how a record begins

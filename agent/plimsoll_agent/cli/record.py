@@ -202,7 +202,7 @@ class Following:
 
     def _concluded(self) -> Iterator[tuple[Entry, bool]]:
         for change in history.changes(self._record, self._open, self._whatever):
-            if change.result is self._open[change.id]:
+            if change.open and change.result is self._open[change.id]:
                 continue
             if change.open:
                 self._open[change.id] = change.result
