@@ -13,7 +13,7 @@ from oslo_config import cfg, iniparser, types
 
 from plimsoll_agent.brake import Brake
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.gate import BLOCKING_CHECKS
+from plimsoll_agent.gate import BLOCKING_CHECKS, BlockingCheck
 from plimsoll_agent.measures import MEASURES, Measure, Thresholds, checked_range
 from plimsoll_agent.probesettings import ProbeSettings
 from plimsoll_agent.rules import directory_of
@@ -30,6 +30,13 @@ class _Range(types.String):
 
     def __call__(self, value: str) -> str:
         return checked_range(super().__call__(value))
+
+
+class _Check(types.String):
+    """A blocking check, in the one way to write it."""
+
+    def __call__(self, value: str) -> str:
+        return str(BlockingCheck.read(super().__call__(value)))
 
 
 def _threshold(measure: Measure, level: str) -> Any:
@@ -100,10 +107,11 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.FloatOpt("deadline", default=10.0, min=1.0, max=120.0, help="Seconds that Ceph has to answer in."),
         cfg.ListOpt(
             "blocking_checks",
-            item_type=types.String(regex=r"^[A-Z][A-Z0-9_*?]+$"),
-            default=list(BLOCKING_CHECKS),
-            help="While one of these health checks is raised on a disk's cluster, nothing is loosened or lifted"
-            " there. Patterns. When empty, Ceph is never asked and nothing waits for it.",
+            item_type=_Check(),
+            default=[str(check) for check in BLOCKING_CHECKS],
+            help="While one of these health checks is raised on a disk's cluster, no limit is raised or removed"
+            " there. A name or a pattern (PG_*_FULL), with a number above which it blocks (SLOW_OPS > 20), for"
+            " OSD_DOWN in percent of all OSDs too (OSD_DOWN > 1%). When empty, Ceph is never asked.",
         ),
     ),
     "catalogue": (
@@ -350,7 +358,7 @@ class CephSettings:
     conf_files: tuple[Path, ...]
     id: str
     deadline: float
-    blocking_checks: tuple[str, ...]
+    blocking_checks: tuple[BlockingCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +471,7 @@ def _settings(conf: Any) -> Settings:
             tuple(Path(file) for file in conf.ceph.conf_files),
             conf.ceph.id,
             conf.ceph.deadline,
-            tuple(conf.ceph.blocking_checks),
+            tuple(map(BlockingCheck.read, conf.ceph.blocking_checks)),
         ),
         catalogue=CatalogueSettings(
             source=conf.catalogue.source,

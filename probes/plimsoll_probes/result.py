@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from plimsoll_agent.limits import Limits
@@ -120,6 +120,8 @@ class Health:
     raised: tuple[str, ...] | None
     detail: str = ""
     """The cluster's own words on them (``1 osds down``), or why it did not say."""
+    blocking: tuple[str, ...] = field(default=(), compare=False)
+    """Those that no probe begins under, when the cluster was asked; they are not stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,11 +105,15 @@ def _circumstances_data(circumstances: Circumstances) -> dict[str, object]:
         "promised": circumstances.promised,
         "before": circumstances.before,
         "after": circumstances.after,
-        "health_before": None if circumstances.health_before is None else astuple(circumstances.health_before),
-        "health_after": None if circumstances.health_after is None else astuple(circumstances.health_after),
+        "health_before": _health_data(circumstances.health_before),
+        "health_after": _health_data(circumstances.health_after),
         "frozen": circumstances.frozen,
         "moved": circumstances.moved,
     }
+
+
+def _health_data(health: Health | None) -> tuple[object, str] | None:
+    return None if health is None else (health.raised, health.detail)
 
 
 def row_of_tally(tally: Tally) -> dict[str, object]:

@@ -98,7 +98,7 @@ class Witness:
             said = self.gate.health(cluster)
         except PlimsollError as error:
             return Health(None, str(error))
-        return Health(said.raised, "; ".join(said.words))
+        return Health(said.raised, "; ".join(said.words), self.gate.blocks(said))
 
     def healths(self, disks: Sequence[Disk]) -> dict[Cluster | None, Health]:
         """The same of every cluster that these disks are on."""
@@ -110,8 +110,8 @@ class Witness:
         for health in healths if self.gate.blocking else ():
             if health.raised is None:
                 return f"the cluster's health is not known: {health.detail}"
-            if blocking := self.gate.blocks(health.raised):
-                return ", ".join(blocking)
+            if health.blocking:
+                return ", ".join(health.blocking)
         return None
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent import clusters
+from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.gate import BlockingCheck, Gate
 from plimsoll_agent.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import volume
@@ -20,6 +23,13 @@ pytestmark = pytest.mark.hurt
 
 Guests = Callable[..., list[Guest]]
 OSDS = ("osd.0", "osd.1", "osd.2")
+THRESHOLDS = {
+    "OSD_DOWN > 1": (),
+    "OSD_DOWN > 50%": (),
+    "OSD_DOWN > 33%": ("OSD_DOWN (1 of 3 OSDs)",),
+    "OSD_DOWN > 1%": ("OSD_DOWN (1 of 3 OSDs)",),
+}
+"""What keeps a change back while one OSD of three is down, by ``blocking_checks``."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +59,13 @@ def pair(tmp_path: Path, cloud: Cloud, guests: Guests) -> tuple[Node, Guest, lis
 
 
 @contextmanager
-def all_osds_killed(cloud: Cloud) -> Iterator[None]:
+def one_osd_killed(cloud: Cloud) -> Iterator[Callable[[], None]]:
+    """The monitor knows of it; what is yielded kills the others."""
+
+    def kill_the_others() -> None:
+        for name in OSDS[1:]:
+            cloud.ceph.daemon(name).kill()
+
     cloud.ceph.daemon(OSDS[0]).kill()
     try:
         # The monitor learns it from the others: with all gone at once it would believe for a quarter of an hour
@@ -58,12 +74,11 @@ def all_osds_killed(cloud: Cloud) -> Iterator[None]:
         while "OSD_DOWN" not in cloud.ceph.status()["health"]["checks"]:
             assert time.monotonic() < end, "the monitor does not notice that the OSDs are down"
             time.sleep(0.5)
-        for name in OSDS[1:]:
-            cloud.ceph.daemon(name).kill()
-        yield
+        yield kill_the_others
     finally:
-        for name in OSDS:
-            cloud.ceph.daemon(name).start()
+        for daemon in map(cloud.ceph.daemon, OSDS):
+            if not daemon.running:
+                daemon.start()
         cloud.ceph.wait_healthy(120)
 
 
@@ -71,7 +86,13 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
     pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt
 ) -> None:
     node, guest, scope = pair
-    with all_osds_killed(cloud):
+    with one_osd_killed(cloud) as kill_the_others:
+        known = clusters.read([cloud.ceph.conf])
+        health = Ceph("plimsoll", 5).health(known.known[0])
+        for entry, blocks in THRESHOLDS.items():
+            gate = Gate(known, lambda _: health, [BlockingCheck.read(entry)])
+            assert gate.blocks(health) == blocks, entry
+        kill_the_others()
         enforced = node.run("enforce", "--yes", *scope)
         assert enforced.status == 3, enforced.out + enforced.err
         assert "waits until Ceph is well again: OSD_DOWN" in enforced.out

@@ -75,7 +75,7 @@ class FakeCeph:
         self.asked += 1
         if self.silent is not None:
             raise self.silent
-        return ClusterHealth(FSID, self.raised)
+        return ClusterHealth(FSID, self.raised, (), dict.fromkeys(self.raised, 1), 3)
 
 
 class Node:

@@ -39,7 +39,7 @@ SETTINGS = replace(config.load([], []).probe, seconds=10, file_size=64 * MIB, di
 TARGET = Target(Guest(UUID, "instance-0000002a", "1", display_name="canary"), "/mnt", "canaries")
 CONF = Path("/etc/ceph/ceph.conf")
 WELL = ClusterHealth("4b5c8c0a-ff60-454b-a1b4-9747aa737d19", ())
-UNWELL = ClusterHealth(WELL.fsid, ("OSD_DOWN",), ("1 osds down",))
+UNWELL = ClusterHealth(WELL.fsid, ("OSD_DOWN",), ("1 osds down",), {"OSD_DOWN": 1}, 3)
 
 
 def fio_says(operations: int, seconds: float, job: str = "read") -> bytes:

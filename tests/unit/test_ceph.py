@@ -37,18 +37,45 @@ LUMINOUS = """
 
 
 def test_a_cluster_that_is_well_raises_nothing() -> None:
-    assert parse(WELL.encode()) == ClusterHealth(FSID, ())
+    assert parse(WELL.encode()) == ClusterHealth(FSID, (), osds=3)
 
 
 def test_checks_that_are_raised_are_named_muted_ones_too() -> None:
     """A mute says that somebody knows, not that it is well."""
     words = ("1 osds down", "12 slow ops, oldest one blocked for 41 sec, osd.1 has slow ops")
-    assert parse(UNWELL.encode()) == ClusterHealth(FSID, ("OSD_DOWN", "SLOW_OPS"), words)
+    assert parse(UNWELL.encode()) == ClusterHealth(
+        FSID, ("OSD_DOWN", "SLOW_OPS"), words, {"OSD_DOWN": 1, "SLOW_OPS": 12}
+    )
 
 
 def test_luminous_is_read_as_well() -> None:
     words = ("Reduced data availability: 3 pgs inactive",)
     assert parse(LUMINOUS.encode()) == ClusterHealth(FSID, ("PG_AVAILABILITY",), words)
+
+
+@pytest.mark.parametrize(
+    ("osdmap", "osds"),
+    [
+        ({"epoch": 42, "num_osds": 700, "num_up_osds": 699, "num_in_osds": 700}, 700),
+        ({"osdmap": {"epoch": 42, "num_osds": 700}}, 700),  # up to Nautilus
+        ({"num_osds": "700"}, None),
+        ({"num_osds": -1}, None),
+        ({"num_osds": True}, None),
+        ({"num_osds": 7e2}, None),
+        ({"osdmap": []}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_number_of_osds_is_a_number_or_unknown(osdmap: object, osds: int | None) -> None:
+    status = {"fsid": FSID, "health": {"checks": {}}, "osdmap": osdmap}
+    assert parse(json.dumps(status).encode()).osds == osds
+
+
+@pytest.mark.parametrize("count", ["1", -1, 1.0, None, True, {}])
+def test_a_count_that_is_no_number_is_unknown(count: object) -> None:
+    status = {"fsid": FSID, "health": {"checks": {"OSD_DOWN": {"summary": {"message": "x", "count": count}}}}}
+    assert parse(json.dumps(status).encode()) == ClusterHealth(FSID, ("OSD_DOWN",), ("x",))
 
 
 def test_checks_that_nobody_knows_yet_are_named() -> None:

@@ -24,6 +24,7 @@ import pytest
 from plimsoll_agent import config
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.gate import BlockingCheck
 from plimsoll_probes import guestexec, runner
 from plimsoll_probes.cli.run import LOCK, ProbeRun
 from plimsoll_probes.finding import Verdict, Why
@@ -41,7 +42,8 @@ DAY = 86400
 RULES = f"rules: [{{name: canaries, match: {{project: [{PROJECT}]}}, probe: {{every: 24h, jobs: [read]}}}}]"
 HOSTILE = "a\x9b2J\u202eb[red]c[/]:bomb:\nd"
 PATIENT = 10.0
-HEALTHY: tuple[str, ...] = ()
+HEALTHY: tuple[BlockingCheck, ...] = ()
+DOWN = (BlockingCheck("OSD_DOWN"),)
 """No check blocks: no cluster is asked for leave."""
 
 
@@ -401,7 +403,7 @@ def test_what_cannot_be_meant_is_64_and_nothing_is_touched(shell: Shell, words: 
 
 
 def test_a_cluster_that_nobody_knows_to_be_well_is_left_alone_unless_a_person_says_otherwise(shell: Shell) -> None:
-    shell.blocking = ("OSD_DOWN",)
+    shell.blocking = DOWN
     assert shell.run() == 3
     assert "postponed: Ceph is not well" in shell.out
     assert shell.guest.asked == []
@@ -555,7 +557,7 @@ def test_a_state_directory_that_has_become_read_only_costs_the_history_and_no_re
 
 
 def test_who_was_put_off_and_cannot_be_noted_is_said_all_the_same(shell: Shell) -> None:
-    shell.blocking = ("OSD_DOWN",)
+    shell.blocking = DOWN
     (shell.state / "probes.sqlite").mkdir(parents=True)
     assert shell.run() == 3
     assert "postponed: Ceph is not well" in shell.out
@@ -724,7 +726,7 @@ def test_json_is_one_document_of_results_and_what_was_put_off(shell: Shell) -> N
         (f"instance-0000000{number}", job) for number in (1, 2) for job in ("write", "read")
     ]
     assert [one["id"] for one in told["results"]] == [1, 2, 3, 4]
-    shell.blocking = ("OSD_DOWN",)
+    shell.blocking = DOWN
     assert [one["why"] for one in shell.told()["postponed"]] == ["unhealthy", "unhealthy"]
 
 
@@ -733,8 +735,10 @@ def hostile(**other: Any) -> QuickGuest:
 
 
 @pytest.mark.parametrize("words", [[], ["--dry-run"]])
-@pytest.mark.parametrize("blocking", [HEALTHY, ("OSD_DOWN",)])
-def test_no_name_reaches_the_terminal_as_it_is(shell: Shell, words: list[str], blocking: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("blocking", [HEALTHY, DOWN])
+def test_no_name_reaches_the_terminal_as_it_is(
+    shell: Shell, words: list[str], blocking: tuple[BlockingCheck, ...]
+) -> None:
     shell.has(hostile())
     shell.blocking = blocking
     shell.run(*words)

@@ -14,6 +14,7 @@ from oslo_config import types
 from plimsoll_agent import config
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.gate import BlockingCheck
 from plimsoll_agent.measures import SHIPPED, Thresholds
 
 Write = Callable[[str], Path]
@@ -56,7 +57,8 @@ def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
     assert 0 < settings.deadline <= 60
     assert (settings.brake.disks, settings.brake.percent, settings.brake.approved) == (5, 20, None)
     assert settings.ceph.blocking_checks, "the gate is shut while one of these is raised, not open for all"
-    assert "HEALTH_WARN" not in settings.ceph.blocking_checks, "large clusters are never well"
+    shipped = ", ".join(map(str, settings.ceph.blocking_checks))
+    assert shipped == "PG_AVAILABILITY, SLOW_OPS, OSD_FULL, POOL_FULL, PG_*_FULL, OSD_DOWN > 1%"
     assert settings.pause_file == Path("/etc/plimsoll/paused")
 
 
@@ -83,15 +85,21 @@ hung_guests = 1
 
 @pytest.mark.parametrize(
     ("written", "checks"),
-    [("PG_*, OSD_SLOW_PING_TIME_?ACK, X2", ("PG_*", "OSD_SLOW_PING_TIME_?ACK", "X2")), ("", ())],
+    [
+        ("PG_*, OSD_SLOW_PING_TIME_?ACK, X2", ("PG_*", "OSD_SLOW_PING_TIME_?ACK", "X2")),
+        ("OSD_DOWN>2%,SLOW_OPS > 20", ("OSD_DOWN > 2%", "SLOW_OPS > 20")),
+        ("", ()),
+    ],
 )
 def test_blocking_checks_are_patterns_or_none_at_all(file: Write, written: str, checks: tuple[str, ...]) -> None:
-    assert load(file(f"[ceph]\nblocking_checks = {written}\n")).ceph.blocking_checks == checks
+    assert load(file(f"[ceph]\nblocking_checks = {written}\n")).ceph.blocking_checks == tuple(
+        map(BlockingCheck.read, checks)
+    )
 
 
 def test_the_checks_that_are_shipped_may_be_written_down(file: Write) -> None:
     shipped = config.load([], []).ceph.blocking_checks
-    assert load(file(f"[ceph]\nblocking_checks = {','.join(shipped)}\n")).ceph.blocking_checks == shipped
+    assert load(file(f"[ceph]\nblocking_checks = {','.join(map(str, shipped))}\n")).ceph.blocking_checks == shipped
 
 
 def test_a_mode_that_was_said_is_chosen_even_where_it_is_the_default(file: Write) -> None:
@@ -155,9 +163,13 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         # It would block nothing: Ceph writes its checks in capitals.
         (
             "[ceph]\nid = p\nblocking_checks = OSD_DOWN, pg_degraded\n",
-            "plimsoll.conf:3: [ceph] blocking_checks: Value 'pg_degraded'",
+            "plimsoll.conf:3: [ceph] blocking_checks: 'pg_degraded' is no health check (write ",
         ),
-        ("[ceph]\nblocking_checks = OSD DOWN\n", "plimsoll.conf:2: [ceph] blocking_checks: Value 'OSD DOWN'"),
+        ("[ceph]\nblocking_checks = OSD DOWN\n", "plimsoll.conf:2: [ceph] blocking_checks: 'OSD DOWN' is no health"),
+        (
+            "[ceph]\nblocking_checks = SLOW_OPS > 1%\n",
+            "plimsoll.conf:2: [ceph] blocking_checks: 'SLOW_OPS > 1%': only OSD_DOWN can have a percentage",
+        ),
         # The same key twice: it is the second that is wrong.
         ("[DEFAULT]\nmode = observe\nmode = x\n", "plimsoll.conf:3: [DEFAULT] mode: Valid values"),
         # A value of several lines has the line where it begins.

@@ -12,7 +12,7 @@ from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.direction import Direction
 from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Unreachable
-from plimsoll_agent.gate import BLOCKING_CHECKS, Ask, ClusterHealth, Gate
+from plimsoll_agent.gate import BLOCKING_CHECKS, Ask, BlockingCheck, ClusterHealth, Gate
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, because
 from tests.unit.values import a_disk
@@ -102,8 +102,8 @@ def test_two_clusters_are_asked_at_the_same_time() -> None:
 @EASING
 def test_a_cluster_in_trouble_keeps_what_loosens_and_not_what_tightens(change: Change) -> None:
     tighter = a_change(Direction.TIGHTEN, image="tighter")
-    reasons = Gate(NODE, Ceph(first=("OSD_DOWN", "TOO_FEW_PGS", "SLOW_OPS"))).keeps([tighter, change])
-    expected = because(Code.CLUSTER_UNWELL, cluster=FSID, checks="OSD_DOWN, SLOW_OPS")
+    reasons = Gate(NODE, Ceph(first=("PG_AVAILABILITY", "TOO_FEW_PGS", "SLOW_OPS"))).keeps([tighter, change])
+    expected = because(Code.CLUSTER_UNWELL, cluster=FSID, checks="PG_AVAILABILITY, SLOW_OPS")
     assert reasons == {change.disk.key: expected}
 
 
@@ -138,10 +138,10 @@ def test_the_health_of_another_cluster_is_not_taken_for_this_ones() -> None:
 
 def test_a_cluster_whose_fsid_is_in_no_file_is_taken_at_its_word() -> None:
     def ask(cluster: Cluster) -> ClusterHealth:
-        return ClusterHealth(FSID, ("MON_DOWN",))
+        return ClusterHealth(FSID, ("POOL_FULL",))
 
     reasons = Gate(Clusters((a_cluster(1, None),)), ask).keeps([LOOSEN])
-    assert reasons == {LOOSEN.disk.key: because(Code.CLUSTER_UNWELL, cluster=FSID, checks="MON_DOWN")}
+    assert reasons == {LOOSEN.disk.key: because(Code.CLUSTER_UNWELL, cluster=FSID, checks="POOL_FULL")}
 
 
 @EASING
@@ -165,7 +165,7 @@ def test_what_nobody_foresaw_is_not_taken_for_health() -> None:
 # --- which checks
 
 
-def raised(check: str, blocking: tuple[str, ...] = BLOCKING_CHECKS) -> bool:
+def raised(check: str, blocking: tuple[BlockingCheck, ...] = BLOCKING_CHECKS) -> bool:
     return bool(Gate(NODE, Ceph(first=(check,)), blocking).keeps([LIFT]))
 
 
@@ -175,8 +175,6 @@ def raised(check: str, blocking: tuple[str, ...] = BLOCKING_CHECKS) -> bool:
     [
         "PG_AVAILABILITY",
         "SLOW_OPS",
-        "OSD_DOWN",
-        "MON_DOWN",
         "OSD_FULL",
         "POOL_FULL",
         "PG_BACKFILL_FULL",
@@ -202,6 +200,7 @@ def test_checks_under_which_requests_hang_block(check: str) -> None:
         "PG_NOT_SCRUBBED",
         "OSDMAP_FLAGS",
         "MON_CLOCK_SKEW",
+        "MON_DOWN",
         "MGR_DOWN",
         "RECENT_CRASH",
         "HEALTH_WARN",
@@ -223,4 +222,114 @@ def test_what_a_large_cluster_always_has_does_not_block(check: str) -> None:
     ],
 )
 def test_patterns_fit_whole_names_in_their_case(pattern: str, check: str, blocks: bool) -> None:
-    assert raised(check, (pattern,)) is blocks
+    assert raised(check, (BlockingCheck(pattern),)) is blocks
+
+
+# --- above which number
+
+
+def unwell(check: str, count: int | None, osds: int | None) -> ClusterHealth:
+    return ClusterHealth(FSID, (check,), (), {} if count is None else {check: count}, osds)
+
+
+def why(text: str, check: str, count: int | None, osds: int | None = None) -> str | None:
+    """What keeps a change waiting where this entry stands alone."""
+    gate = Gate(NODE, Ceph(first=unwell(check, count, osds)), (BlockingCheck.read(text),))
+    return next((str(reason.facts["checks"]) for reason in gate.keeps([LIFT]).values()), None)
+
+
+@pytest.mark.parametrize(
+    ("down", "osds", "said"),
+    [
+        (1, 3, "OSD_DOWN (1 of 3 OSDs)"),
+        (1, 99, "OSD_DOWN (1 of 99 OSDs)"),
+        (1, 100, None),
+        (2, 100, "OSD_DOWN (2 of 100 OSDs)"),
+        (12, 1200, None),
+        (13, 1200, "OSD_DOWN (13 of 1200 OSDs)"),
+        (0, 100, None),
+    ],
+)
+def test_a_rolling_upgrade_of_a_large_cluster_does_not_block(down: int, osds: int, said: str | None) -> None:
+    reasons = Gate(NODE, Ceph(first=unwell("OSD_DOWN", down, osds))).keeps([LIFT])
+    assert [reason.facts["checks"] for reason in reasons.values()] == ([] if said is None else [said])
+
+
+@pytest.mark.parametrize(
+    ("down", "osds", "said"),
+    [
+        (None, 1000, "OSD_DOWN (number unknown)"),
+        (1, None, "OSD_DOWN (1 of an unknown number of OSDs)"),
+        (1, 0, "OSD_DOWN (1 of an unknown number of OSDs)"),
+    ],
+)
+def test_an_unknown_number_blocks(down: int | None, osds: int | None, said: str) -> None:
+    assert why("OSD_DOWN > 1%", "OSD_DOWN", down, osds) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "check", "count", "said"),
+    [
+        ("OSD_DOWN > 3", "OSD_DOWN", 3, None),
+        ("OSD_DOWN > 3", "OSD_DOWN", 4, "OSD_DOWN (4)"),
+        ("SLOW_OPS > 20", "SLOW_OPS", None, "SLOW_OPS (number unknown)"),
+        ("PG_*_FULL > 1", "PG_BACKFILL_FULL", 2, "PG_BACKFILL_FULL (2)"),
+        ("PG_*_FULL > 1", "PG_BACKFILL_FULL", 1, None),
+        ("SLOW_OPS > 0", "SLOW_OPS", None, "SLOW_OPS"),
+        ("OSD_DOWN > 0.5%", "SLOW_OPS", 1, None),
+    ],
+)
+def test_a_check_blocks_above_its_number(text: str, check: str, count: int | None, said: str | None) -> None:
+    assert why(text, check, count) == said
+
+
+@pytest.mark.parametrize(("down", "blocks"), [(5, False), (6, True)])
+def test_a_share_is_taken_exactly(down: int, blocks: bool) -> None:
+    assert bool(why("OSD_DOWN > 0.1%", "OSD_DOWN", down, 5000)) is blocks
+
+
+def test_of_two_entries_for_one_check_either_blocks_and_it_is_named_once() -> None:
+    both = tuple(map(BlockingCheck.read, ("OSD_DOWN > 10%", "OSD_DOWN > 3", "OSD_*")))
+    for entries in (both, both[::-1]):
+        (said,) = Gate(NODE, nobody, entries).blocks(unwell("OSD_DOWN", 2, 1000))
+        assert said == "OSD_DOWN"
+    assert Gate(NODE, nobody, both[:2]).blocks(unwell("OSD_DOWN", 4, 1000)) == ("OSD_DOWN (4)",)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("OSD_DOWN>1%", "OSD_DOWN > 1%"),
+        ("  OSD_DOWN  >  0.50 % ", "OSD_DOWN > 0.5%"),
+        ("SLOW_OPS >20", "SLOW_OPS > 20"),
+        ("SLOW_OPS > 0", "SLOW_OPS"),
+        ("PG_*_FULL", "PG_*_FULL"),
+        ("SLOW_OPS > 999999999", "SLOW_OPS > 999999999"),
+    ],
+)
+def test_an_entry_may_be_written_in_several_ways_and_is_written_in_one(written: str, read: str) -> None:
+    assert str(BlockingCheck.read(written)) == read
+    assert BlockingCheck.read(read) == BlockingCheck.read(written)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("osd_down > 1%", "is no health check (write SLOW_OPS, "),
+        ("OSD_DOWN >", "is no health check (write "),
+        ("OSD_DOWN > -1", "is no health check (write "),
+        ("OSD_DOWN > 1.5", "is no health check (write "),
+        ("OSD_DOWN >= 3", "is no health check (write "),
+        ("OSD_DOWN < 3", "is no health check (write "),
+        ("OSD_DOWN > nan", "is no health check (write "),
+        ("OSD_DOWN 1%", "is no health check (write "),
+        ("", "is no health check (write "),
+        ("SLOW_OPS > 1%", "only OSD_DOWN can have a percentage (write a number: SLOW_OPS > 1)"),
+        ("OSD_* > 1%", "only OSD_DOWN can have a percentage"),
+        ("OSD_DOWN > 100%", "never blocks (write a percentage below 100)"),
+    ],
+)
+def test_what_is_no_entry_is_refused_in_one_line(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+        BlockingCheck.read(text)
+    assert complaint in str(caught.value)

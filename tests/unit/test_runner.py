@@ -162,7 +162,7 @@ def test_nothing_is_asked_of_a_guest_whose_cluster_is_unwell(world: World) -> No
     world.health = lambda: UNWELL
     postponed = world.probe()
     assert postponed is not None
-    assert (postponed.why, postponed.facts) == (Why.UNHEALTHY, {"detail": "OSD_DOWN"})
+    assert (postponed.why, postponed.facts) == (Why.UNHEALTHY, {"detail": "OSD_DOWN (1 of 3 OSDs)"})
     assert (world.kept, world.guest.asked) == ([], [])
 
 

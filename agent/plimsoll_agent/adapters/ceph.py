@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from plimsoll_agent.adapters import program
 from plimsoll_agent.clusters import Cluster
@@ -54,6 +54,28 @@ def _words(checks: dict[str, Any]) -> Iterator[str]:
             yield message[:200]
 
 
+def _counts(checks: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """What each check counts; Ceph gives it since Octopus."""
+    for name, check in checks.items():
+        summary = check.get("summary") if isinstance(check, dict) else None
+        count = summary.get("count") if isinstance(summary, dict) else None
+        if _is_number(count):
+            yield name, count
+
+
+def _osds(status: dict[str, Any]) -> int | None:
+    """How many OSDs the cluster has. Before Octopus the map of OSDs lay within another one of its name."""
+    osdmap = status.get("osdmap")
+    if isinstance(osdmap, dict) and isinstance(osdmap.get("osdmap"), dict):
+        osdmap = osdmap["osdmap"]
+    number = osdmap.get("num_osds") if isinstance(osdmap, dict) else None
+    return number if _is_number(number) else None
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
+
+
 def parse(answer: bytes) -> ClusterHealth:
     """``ceph status --format json``. Raises ``Rejected`` for what is none."""
     try:
@@ -61,7 +83,9 @@ def parse(answer: bytes) -> ClusterHealth:
         checks = status["health"]["checks"]
         if not isinstance(checks, dict) or not isinstance(status["fsid"], str):
             raise ValueError("checks or fsid are something else")
-        return ClusterHealth(status["fsid"], tuple(sorted(checks)), tuple(_words(checks)))
+        return ClusterHealth(
+            status["fsid"], tuple(sorted(checks)), tuple(_words(checks)), dict(_counts(checks)), _osds(status)
+        )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # Not repr(): that of a UnicodeDecodeError has the whole answer in it.
         raise Rejected(f"ceph status cannot be read: {type(error).__name__}: {error}") from error
