@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from plimsoll_agent import domxml
 from plimsoll_agent.errors import Rejected, Vanished
 from plimsoll_agent.hypervisor import Hypervisor, Movement
 from plimsoll_agent.limits import PARAMETERS, Limits
+from plimsoll_agent.marks import Mark, MarkedHold, Marks
 from tests.looking import disk_of, in_force, nobodys, put
 
+NOON = datetime(2026, 11, 20, 12, 0, 0, 250, tzinfo=UTC)
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
@@ -106,12 +110,37 @@ class HypervisorContract:
     ) -> None:
         assert set(hypervisor.block_stats(uuid, ["vdb", "vdz"])) == {"vdb"}
 
+    def test_marks_replace_those_that_were_there(self, hypervisor: Hypervisor, uuid: str) -> None:
+        hold = MarkedHold(Limits(), NOON, NOON + timedelta(hours=2), "root (ann)", 'import <4711> & "more"')
+        first = Mark(Limits(total_iops_sec=250), NOON, Limits(total_iops_sec=100), hold=hold, by_type="gold & silver")
+        second = Mark(None, NOON, Limits(total_bytes_sec=10**15), kept=True, returns=Limits(), theirs=True)
+        for marks in (Marks({"volumes/a": first, "b": second}), Marks({"b": first})):
+            hypervisor.set_marks(uuid, marks)
+            guest, disks = domxml.parse(hypervisor.look(uuid).xml)
+            assert guest.marks == marks
+            assert all(disk.guest.marks == marks for disk in disks)
+
+    def test_marks_can_be_taken_away(self, hypervisor: Hypervisor, uuid: str) -> None:
+        before = domxml.parse(hypervisor.look(uuid).xml)[0]
+        hypervisor.set_marks(uuid, Marks({"b": Mark(Limits(), NOON, None)}))
+        hypervisor.set_marks(uuid, Marks())
+        hypervisor.set_marks(uuid, Marks())
+        guest = domxml.parse(hypervisor.look(uuid).xml)[0]
+        assert guest.marks is None
+        assert guest == before, "what others wrote into the metadata is as it was"
+
+    def test_a_guest_that_runs_is_known(self, hypervisor: Hypervisor, uuid: str) -> None:
+        assert hypervisor.knows(uuid)
+        assert not hypervisor.knows(NOBODY)
+
     def test_a_guest_that_is_gone_has_vanished(self, hypervisor: Hypervisor, uuid: str) -> None:
         disk = nobodys(disk_of(hypervisor, uuid, "vda"), uuid=NOBODY)
         with pytest.raises(Vanished):
             hypervisor.look(NOBODY)
         with pytest.raises(Vanished):
             hypervisor.survey(NOBODY)
+        with pytest.raises(Vanished):
+            hypervisor.set_marks(NOBODY, Marks({"b": Mark(Limits(), NOON, None)}))
         with pytest.raises(Vanished):
             hypervisor.in_force(disk)
         with pytest.raises(Vanished):

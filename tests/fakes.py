@@ -12,6 +12,7 @@ from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Vanished
 from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
 from plimsoll_agent.limits import Limits, LimitsError
+from plimsoll_agent.marks import NAMESPACE, PREFIX, Marks
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
 UNLIMITED = Limits()
@@ -52,6 +53,8 @@ class FakeGuest:
     movement: Movement = Movement.STAYS
     trouble: PlimsollError | None = None
     xml: str | None = None
+    marks: str | None = None
+    """plimsoll's element in the metadata of the running guest; the persistent definition never has it."""
 
 
 class FakeHypervisor:
@@ -63,6 +66,9 @@ class FakeHypervisor:
         self.calls: list[str] = []
         self.before: dict[str, Callable[[], None]] = {}
         """By the name of a call: what happens in the world just before it is answered; once."""
+        self.off: dict[str, FakeGuest] = {}
+        """Guests that are defined here and do not run."""
+        self.runs = count(max((guest.run for guest in guests), default=0) + 1)
         self._nodes = count(100)
 
     # --- what the world does
@@ -74,8 +80,32 @@ class FakeHypervisor:
     def restart(self, guest: FakeGuest, defined: Limits = UNLIMITED) -> None:
         """A hard reboot: Nova writes the definition anew, and the limits come from it."""
         guest.run += 1
+        guest.marks = None
         for disk in guest.disks.values():
             disk.in_force = disk.defined = defined
+
+    def migrate(self, guest: FakeGuest, to: FakeHypervisor, fresh: Mapping[str, Limits] | None = None) -> None:
+        """A live migration by Nova: all of the running guest moves, and its definition goes from here.
+
+        ``fresh`` are limits, by target, that volumes get of their new attachment in the place of those in force.
+        """
+        to.by_uuid[guest.uuid] = self.by_uuid.pop(guest.uuid)
+        guest.run = next(to.runs)
+        for target, limits in (fresh or {}).items():
+            disk = guest.disks[target]
+            disk.in_force = disk.defined = limits
+        for disk in guest.disks.values():
+            disk.persistent = disk.defined
+
+    def suspend(self, guest: FakeGuest) -> Callable[[], None]:
+        """Its state goes to a file, all of it, and the definition stays; returns what resumes it."""
+        self.off[guest.uuid] = self.by_uuid.pop(guest.uuid)
+
+        def resume() -> None:
+            self.by_uuid[guest.uuid] = self.off.pop(guest.uuid)
+            guest.run = next(self.runs)
+
+        return resume
 
     # --- what plimsoll asks
 
@@ -130,6 +160,14 @@ class FakeHypervisor:
         self._happens("define_limits")
         self._disk(disk).persistent = limits
 
+    def set_marks(self, uuid: str, marks: Marks) -> None:
+        self._happens("set_marks")
+        self._guest(uuid).marks = marks.xml if marks.by_disk else None
+
+    def knows(self, uuid: str) -> bool:
+        self._happens("knows")
+        return uuid in self.by_uuid or uuid in self.off
+
     def _sharing(self, group: str | None) -> list[FakeDisk]:
         if group is None:
             return []
@@ -171,7 +209,16 @@ def domain_xml(guest: FakeGuest) -> str:
     disks = "".join(_disk_xml(target, disk) for target, disk in guest.disks.items())
     return (
         f"<domain type='kvm' id='{guest.run}'><name>{escape(guest.name)}</name><uuid>{guest.uuid}</uuid>"
-        f"<metadata>{nova}</metadata><devices>{disks}</devices></domain>"
+        f"<metadata>{nova}{_in_namespace(guest.marks)}</metadata><devices>{disks}</devices></domain>"
+    )
+
+
+def _in_namespace(marks: str | None) -> str:
+    """As libvirt shows what it was given: the element itself is in the namespace, what is below it is not."""
+    if marks is None:
+        return ""
+    return marks.replace("<marks", f'<{PREFIX}:marks xmlns:{PREFIX}="{NAMESPACE}"', 1).replace(
+        "</marks>", f"</{PREFIX}:marks>"
     )
 
 

@@ -44,6 +44,8 @@ class Remembered:
     """An enforcing pass had it in force: to want something else is to change it for the guest."""
     by_type: str | None = None
     """The volume type whose QoS spec wanted it, which no rule bounded; None for another's word."""
+    mark: str | None = None
+    """The digest of the mark that the disk had in its guest's metadata when this was remembered."""
 
 
 @dataclass(frozen=True, slots=True)

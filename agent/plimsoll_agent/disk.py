@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.marks import Mark, Marks
 from plimsoll_agent.reason import Unknown
 
 # libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
@@ -29,6 +30,8 @@ class Guest:
     """Its flavor's; None where the definition does not have them (Nova before 2025.2)."""
     image: str | None = None
     boots_from_volume: bool = False
+    marks: Marks | Unknown | None = field(default=None, compare=False)
+    """What plimsoll wrote there, on this node or on the one that the guest came from; None without any."""
 
     @property
     def by_nova(self) -> bool:
@@ -114,7 +117,18 @@ class Disk:
     @property
     def key(self) -> str:
         """Identity across passes and letters: the guest, and the volume or image."""
-        return f"{self.guest.uuid}/{self.volume_id or self.path}"
+        return f"{self.guest.uuid}/{self.within_guest}"
+
+    @property
+    def within_guest(self) -> str:
+        """Identity among the disks of its guest, on whatever node: the volume or the image."""
+        return self.volume_id or self.path
+
+    @property
+    def mark(self) -> Mark | None:
+        """What plimsoll wrote about it into its guest's metadata."""
+        marks = self.guest.marks
+        return marks.by_disk.get(self.within_guest) if isinstance(marks, Marks) else None
 
     @property
     def attachment(self) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
+from plimsoll_agent import marks
 from plimsoll_agent.disk import MONITOR_PORT, Disk, Guest
 from plimsoll_agent.limits import Limits, LimitsError, shared_group
+from plimsoll_agent.marks import Marks
 from plimsoll_agent.reason import Code, Unknown, because
 
 # 1.0 until Nova 22; a guest keeps what was written at its last cold start.
@@ -57,12 +60,21 @@ def _guest(domain: ET.Element) -> Guest:
     uuid, name = _text(_only(domain, "uuid")), _text(_only(domain, "name"))
     if domain.tag != "domain" or not uuid or not name:
         raise UnreadableXML("no domain, or its name or uuid is missing")
-    run = domain.get("id")
+    run, marked = domain.get("id"), _marks(domain)
     for namespace in NOVAS:
         nova = _only(domain, f"./metadata/{namespace}instance")
         if nova is not None:
-            return _nova_guest(uuid, name, run, nova, namespace)
-    return Guest(uuid, name, run)
+            return replace(_nova_guest(uuid, name, run, nova, namespace), marks=marked)
+    return Guest(uuid, name, run, marks=marked)
+
+
+def _marks(domain: ET.Element) -> Marks | Unknown | None:
+    """plimsoll's own; what it would not have written costs the guest no more than these."""
+    try:
+        element = _only(domain, f"./metadata/{{{marks.NAMESPACE}}}marks")
+        return None if element is None else marks.read(element)
+    except (marks.UnreadableMark, UnreadableXML) as error:
+        return Unknown(because(Code.MARK_UNREADABLE, detail=str(error)[:_MOST]))
 
 
 def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str) -> Guest:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, because
+
+LONGEST = timedelta(days=366)
+"""What is to last longer belongs in a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class Hold:
     until: datetime
     by: str
     why: str
+    missing: datetime | None = None
+    """Since when libvirt knows nothing of the guest, running or not."""
 
     @property
     def reason(self) -> Reason:

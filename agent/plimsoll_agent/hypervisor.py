@@ -10,6 +10,7 @@ from typing import Protocol
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.limits import Limits, LimitsError
+from plimsoll_agent.marks import Marks
 
 
 class Movement(StrEnum):
@@ -107,4 +108,15 @@ class Hypervisor(Protocol):
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         """Write them into the persistent definition (CONFIG), if there is one and the disk stands in it."""
+        ...
+
+    def set_marks(self, uuid: str, marks: Marks) -> None:
+        """Put these in the place of those in the running guest's metadata (LIVE); empty ones leave none there.
+
+        They go with the guest in a live migration and through a suspend, and with its end.
+        """
+        ...
+
+    def knows(self, uuid: str) -> bool:
+        """Whether there is such a guest on this node, running or not."""
         ...

@@ -64,6 +64,8 @@ class Code(StrEnum):
     VANISHED = "vanished"
     IMPOSSIBLE = "impossible"
     UNREADABLE_XML = "unreadable-xml"
+    MARK_UNREADABLE = "mark-unreadable"
+    HOLD_NOT_ADOPTED = "hold-not-adopted"
     NOT_LOOKED_AT = "not-looked-at"
     # why a change waits
     PAUSED = "paused"

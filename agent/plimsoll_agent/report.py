@@ -79,6 +79,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.VANISHED: "{detail}",
     Code.IMPOSSIBLE: "has limits that QEMU would not accept: {detail}",
     Code.UNREADABLE_XML: "its definition cannot be read: {detail}",
+    Code.MARK_UNREADABLE: "plimsoll's mark in a guest's metadata cannot be read and is ignored",
+    Code.HOLD_NOT_ADOPTED: "a hold did not follow its guest: the disk has other limits now, and the hold raises them",
     Code.NOT_LOOKED_AT: "could not be looked at: {detail}",
     Code.PAUSED: lambda facts: f"paused by {facts['file']}{': ' + str(facts['why']) if facts['why'] else ''}",
     Code.BRAKED: "waits for plimsoll approve {edition}: {disks} of {of} disks would change so much",

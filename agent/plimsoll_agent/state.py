@@ -405,6 +405,7 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         "theirs": remembered.theirs,
         "kept": remembered.kept,
         "by_type": remembered.by_type,
+        **({} if remembered.mark is None else {"mark": remembered.mark}),
         "fought": remembered.fought,
         "fought_at": None if remembered.fought_at is None else remembered.fought_at.isoformat(),
     }
@@ -427,6 +428,7 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         theirs=theirs,
         kept=kept,
         by_type=None if by_type is None else _text(by_type),
+        mark=None if value.get("mark") is None else _text(value["mark"]),
         fought=fought,
         fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )
@@ -440,6 +442,7 @@ def _hold_data(hold: Hold) -> dict[str, object]:
         "until": hold.until.isoformat(),
         "by": hold.by,
         "why": hold.why,
+        **({} if hold.missing is None else {"missing": hold.missing.isoformat()}),
     }
 
 
@@ -454,6 +457,7 @@ def _hold(key: str, value: Any) -> Hold:
         until=_time(value["until"]),
         by=_text(value["by"]),
         why=_text(value["why"]),
+        missing=None if value.get("missing") is None else _time(value["missing"]),
     )
 
 

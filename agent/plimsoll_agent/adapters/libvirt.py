@@ -31,6 +31,7 @@ from plimsoll_agent.errors import (
 )
 from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
 from plimsoll_agent.limits import Limits, LimitsError, group_alone, shared_group
+from plimsoll_agent.marks import NAMESPACE, PREFIX, Marks
 
 Answer = TypeVar("Answer")
 
@@ -181,6 +182,23 @@ class Libvirt:
                     raise
 
         self._ask("libvirt", disk.guest.uuid, define)
+
+    def set_marks(self, uuid: str, marks: Marks) -> None:
+        element, live = libvirt.VIR_DOMAIN_METADATA_ELEMENT, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        text, prefix = (marks.xml, PREFIX) if marks.by_disk else (None, None)
+        self._ask("libvirt", uuid, lambda domain: domain.setMetadata(element, text, prefix, NAMESPACE, live))
+
+    def knows(self, uuid: str) -> bool:
+        def ask(link: _Link) -> bool:
+            try:
+                link.connection.lookupByUUIDString(uuid)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return False
+                raise
+            return True
+
+        return self._call("libvirt", ask)
 
     def qemu_says(self, uuid: str) -> Mapping[str, Limits]:
         """Limits by ``pool/image`` from QEMU's own ``query-block``; libvirt marks the guest as tainted for it."""

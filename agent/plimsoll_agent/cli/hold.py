@@ -20,7 +20,7 @@ from plimsoll_agent.decide import Unmanaged
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Event, Happening
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.holds import Hold, standing_holds
+from plimsoll_agent.holds import LONGEST, Hold, standing_holds
 from plimsoll_agent.ledger import Ledger, hold_event
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, PassReport, Scope
@@ -28,8 +28,6 @@ from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import Memory, State
-
-_LONGEST = timedelta(days=366)
 
 
 class HoldAdd(OneDisk):
@@ -223,6 +221,6 @@ def _span(text: str) -> timedelta:
         span = spans.parse(text)
     except ValueError as error:
         raise UsageError(f"--for: {error}") from error
-    if span > _LONGEST:
+    if span > LONGEST:
         raise UsageError(f"--for: {text} is more than a year; what is to last belongs into a rule")
     return span

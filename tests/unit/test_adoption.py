@@ -1,0 +1,287 @@
+"""What follows a guest from node to node: marks into memory and holds, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.adoption import LEFT_FOR_GOOD, adopted, mark_for, marks_to_write, without_guests
+from plimsoll_agent.decide import Remembered
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.holds import LONGEST, Hold
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.marks import Mark, MarkedHold, Marks
+from plimsoll_agent.reason import Code, Unknown, because
+from tests.unit.values import NOON, VOLUME, a_disk, a_guest
+
+HOUR = timedelta(hours=1)
+DEFAULT, SPEC = Limits(total_iops_sec=250), Limits(total_iops_sec=3000)
+LOWER, HIGHER = Limits(total_iops_sec=100), Limits(total_iops_sec=9000)
+HELD = MarkedHold(LOWER, NOON - HOUR, NOON + HOUR, "ann", "noisy")
+MARK = Mark(DEFAULT, NOON - HOUR, DEFAULT, kept=True)
+UNKNOWN = Unknown(because(Code.UNANSWERED, detail="x"))
+
+
+def marked(mark: Mark, in_force: Any = DEFAULT, **other: Any) -> Disk:
+    defined = in_force if isinstance(in_force, Limits) else Limits()
+    return a_disk(a_guest(marks=Marks({VOLUME: mark})), **{"in_force": in_force, "defined": defined} | other)
+
+
+def held_here(limits: Limits | None = LOWER, **other: Any) -> Hold:
+    return Hold(
+        **{"disk": a_disk().named, "limits": limits, "since": NOON - 2 * HOUR, "until": NOON + HOUR} | WHO | other
+    )
+
+
+WHO: Mapping[str, Any] = {"by": "bob", "why": "of before"}
+OF_BEFORE = Remembered(SPEC, NOON - 9 * HOUR, NOON - HOUR, SPEC, "1:1:elsewhere")
+
+
+# --- limits
+
+
+def test_limits_that_plimsoll_put_on_the_other_node_are_its_own_here() -> None:
+    mark = replace(MARK, by_type="gold", returns=SPEC, theirs=True)
+    disk = marked(mark)
+    taken = adopted([disk], {}, {}, NOON).memory
+    assert taken == {
+        disk.key: Remembered(
+            DEFAULT,
+            NOON - HOUR,
+            NOON,
+            DEFAULT,
+            disk.attachment,
+            returns=SPEC,
+            theirs=True,
+            kept=True,
+            by_type="gold",
+            mark=mark.digest,
+        )
+    }
+
+
+def test_limits_that_are_not_in_force_are_not_its_own() -> None:
+    """Nova gives a volume the limits of its spec again; what the sources wanted of it is known even so."""
+    disk = marked(replace(MARK, returns=SPEC, theirs=True), SPEC)
+    (taken,) = adopted([disk], {}, {}, NOON).memory.values()
+    assert (taken.put, taken.returns, taken.theirs) == (None, None, False)
+    assert (taken.wanted, taken.kept) == (DEFAULT, True)
+
+
+def test_a_disk_that_was_right_already_is_adopted_as_one_that_nobody_wrote_to() -> None:
+    (taken,) = adopted([marked(replace(MARK, put=None))], {}, {}, NOON).memory.values()
+    assert (taken.put, taken.wanted) == (None, DEFAULT)
+
+
+@pytest.mark.parametrize(
+    "disk",
+    [
+        pytest.param(a_disk(), id="no mark"),
+        pytest.param(marked(MARK, UNKNOWN), id="not known what is in force"),
+        pytest.param(marked(MARK, None), id="not asked"),
+        pytest.param(marked(MARK, volume_id="another"), id="another disk's mark"),
+        pytest.param(a_disk(a_guest(marks=UNKNOWN)), id="an unreadable mark"),
+    ],
+)
+def test_without_a_mark_or_without_qemus_word_nothing_is_adopted(disk: Disk) -> None:
+    taken = adopted([disk], {}, {disk.key: held_here()}, NOON)
+    assert (taken.memory, taken.holds) == ({}, {disk.key: held_here()})
+
+
+def test_this_stay_is_known_better_than_any_mark() -> None:
+    disk = marked(replace(MARK, hold=HELD))
+    known = {disk.key: replace(OF_BEFORE, attachment=disk.attachment)}
+    assert adopted([disk], known, {}, NOON).memory == {}
+    assert adopted([disk], known, {}, NOON).holds == {}
+
+
+@pytest.mark.parametrize("attachment", [None, "1:1:elsewhere"])
+def test_what_another_node_wrote_since_is_newer_than_an_earlier_stay(attachment: str | None) -> None:
+    disk = marked(MARK)
+    known = {disk.key: replace(OF_BEFORE, attachment=attachment, mark=replace(MARK, put=SPEC).digest)}
+    (taken,) = adopted([disk], known, {}, NOON).memory.values()
+    assert (taken.put, taken.wanted) == (DEFAULT, DEFAULT)
+
+
+def test_a_mark_of_this_node_is_no_news() -> None:
+    """After a suspend, say: what the memory has learned meanwhile counts."""
+    disk = marked(replace(MARK, hold=HELD))
+    assert disk.mark is not None
+    known = {disk.key: replace(OF_BEFORE, attachment=None, mark=disk.mark.digest)}
+    assert adopted([disk], known, {}, NOON) == adopted([a_disk()], {}, {}, NOON)
+
+
+def test_a_clock_that_is_behind_the_other_nodes_dates_nothing_into_the_future() -> None:
+    disk = marked(replace(MARK, since=NOON + HOUR, hold=replace(HELD, since=NOON + HOUR, until=NOON + 2 * HOUR)))
+    taken = adopted([disk], {}, {}, NOON)
+    assert taken.memory[disk.key].since == NOON
+    assert taken.holds[disk.key].since == NOON
+
+
+# --- holds
+
+
+@pytest.mark.parametrize(
+    ("hold", "put", "in_force", "follows"),
+    [
+        pytest.param(LOWER, LOWER, LOWER, True, id="in force"),
+        pytest.param(HIGHER, HIGHER, HIGHER, True, id="higher, in force"),
+        pytest.param(HIGHER, DEFAULT, DEFAULT, True, id="higher, and deferred"),
+        pytest.param(None, DEFAULT, DEFAULT, True, id="as it is"),
+        pytest.param(None, None, DEFAULT, True, id="as it is, never written"),
+        pytest.param(LOWER, LOWER, SPEC, True, id="lower than Nova's limits"),
+        pytest.param(SPEC, LOWER, SPEC, True, id="the same as Nova's limits"),
+        pytest.param(HIGHER, HIGHER, SPEC, False, id="higher than Nova's limits, which no source wanted"),
+        pytest.param(None, DEFAULT, SPEC, False, id="as it is, which it is not"),
+        pytest.param(HIGHER, HIGHER, DEFAULT, True, id="higher than Nova's limits, which the sources wanted"),
+    ],
+)
+def test_a_hold_follows_where_the_disk_is_as_the_mark_says_or_it_only_lowers(
+    hold: Limits | None, put: Limits | None, in_force: Limits, follows: bool
+) -> None:
+    disk = marked(replace(MARK, put=put, hold=replace(HELD, limits=hold)), in_force)
+    taken = adopted([disk], {}, {}, NOON)
+    came = Hold(disk.named, hold, NOON - HOUR, NOON + HOUR, "ann", "noisy")
+    assert taken.came == ((came,) if follows else ())
+    assert taken.holds == ({disk.key: came} if follows else {})
+    assert [note.code for note in taken.notes] == ([] if follows else [Code.HOLD_NOT_ADOPTED])
+
+
+def test_a_hold_that_does_not_follow_is_told_of() -> None:
+    (note,) = adopted([marked(replace(MARK, hold=replace(HELD, limits=None)), SPEC)], {}, {}, NOON).notes
+    assert note.facts["detail"] == "instance-00000001 vdb, until 2026-11-20T13:00+00:00 by ann: noisy"
+
+
+def test_a_hold_longer_than_any_that_can_be_added_does_not_follow() -> None:
+    for until, follows in ((NOON + LONGEST, True), (NOON + LONGEST + timedelta(seconds=1), False)):
+        taken = adopted([marked(replace(MARK, hold=replace(HELD, until=until)))], {}, {}, NOON)
+        assert (bool(taken.holds), bool(taken.came), bool(taken.notes)) == (follows, follows, not follows)
+
+
+def test_a_hold_that_has_ended_on_the_way_leaves_what_to_go_back_to() -> None:
+    disk = marked(Mark(None, NOON, LOWER, returns=SPEC, hold=replace(HELD, until=NOON)), LOWER)
+    taken = adopted([disk], {}, {}, NOON)
+    assert (taken.holds, taken.came, taken.notes) == ({}, (), ())
+    assert taken.memory[disk.key].returns == SPEC
+
+
+def test_a_guest_that_comes_back_without_its_hold_has_none() -> None:
+    disk, old = marked(MARK), held_here()
+    taken = adopted([disk], {disk.key: OF_BEFORE}, {disk.key: old, "other/disk": old}, NOON)
+    assert (taken.holds, taken.went) == ({"other/disk": old}, (old,))
+
+
+def test_a_guest_that_comes_back_with_another_hold_has_that_one() -> None:
+    disk, old = marked(replace(MARK, hold=HELD)), held_here()
+    taken = adopted([disk], {disk.key: OF_BEFORE}, {disk.key: old}, NOON)
+    assert (taken.went, [hold.by for hold in taken.came], taken.holds[disk.key].by) == ((old,), ["ann"], "ann")
+
+
+def test_a_guest_that_comes_back_with_the_hold_that_it_left_with_is_not_told_of() -> None:
+    disk = marked(replace(MARK, hold=HELD))
+    here = Hold(disk.named, LOWER, HELD.since, HELD.until, HELD.by, HELD.why)
+    taken = adopted([disk], {disk.key: OF_BEFORE}, {disk.key: here}, NOON)
+    assert (taken.holds, taken.came, taken.went) == ({disk.key: here}, (), ())
+
+
+@pytest.mark.parametrize("known", [None, OF_BEFORE])
+@pytest.mark.parametrize("brought", [None, HELD])
+def test_a_hold_that_was_added_here_since_the_guest_came_stands(
+    known: Remembered | None, brought: MarkedHold | None
+) -> None:
+    disk, new = marked(replace(MARK, hold=brought)), held_here(since=NOON - timedelta(seconds=1))
+    memory = {} if known is None else {disk.key: known}
+    taken = adopted([disk], memory, {disk.key: new}, NOON)
+    assert (taken.holds, taken.came, taken.went) == ({disk.key: new}, (), ())
+
+
+# --- what is written
+
+
+def test_what_was_adopted_is_written_as_it_was() -> None:
+    mark = replace(MARK, by_type="gold", returns=SPEC, theirs=True, hold=HELD)
+    disk = marked(mark)
+    taken = adopted([disk], {}, {}, NOON)
+    assert mark_for(taken.memory[disk.key], taken.holds[disk.key]) == mark
+    assert marks_to_write([disk], taken.memory, taken.holds) == {}, "nothing to write"
+
+
+def test_a_disk_of_which_nothing_is_wanted_or_put_has_no_mark() -> None:
+    nothing = Remembered(None, NOON, NOON, None, "a")
+    assert mark_for(None, None) is None
+    assert mark_for(nothing, None) is None
+    assert marks_to_write([a_disk()], {a_disk().key: nothing}, {}) == {}
+
+
+@pytest.mark.parametrize("what", [{"wanted": DEFAULT}, {"put": DEFAULT}, {"returns": Limits()}])
+def test_whatever_is_known_of_a_disk_is_told(what: Mapping[str, Any]) -> None:
+    remembered = Remembered(**{"wanted": None, "since": NOON, "seen": NOON, "put": None, "attachment": "a"} | what)
+    mark = mark_for(remembered, None)
+    assert mark == Mark(**{"wanted": None, "since": NOON, "put": None} | what)
+
+
+def test_a_hold_follows_a_disk_of_which_nothing_else_is_known() -> None:
+    hold = held_here()
+    told = MarkedHold(hold.limits, hold.since, hold.until, hold.by, hold.why)
+    assert mark_for(None, hold) == Mark(None, hold.since, None, hold=told)
+
+
+def test_a_guests_marks_are_written_together_and_only_where_they_differ() -> None:
+    ours = Remembered(DEFAULT, NOON, NOON, DEFAULT, "a")
+    mine = a_disk(volume_id=None, image="x_disk", pool="vms")
+    disks = [a_disk(), mine]
+    both = Marks({VOLUME: Mark(DEFAULT, NOON, DEFAULT), "vms/x_disk": Mark(DEFAULT, NOON, DEFAULT)})
+    memory = {disk.key: ours for disk in disks}
+    assert marks_to_write(disks, memory, {}) == {mine.guest.uuid: both}
+    written = [replace(disk, guest=a_guest(marks=both)) for disk in disks]
+    assert marks_to_write(written, memory, {}) == {}
+    assert marks_to_write(written[:1], memory, {}) == {mine.guest.uuid: Marks({VOLUME: both.by_disk[VOLUME]})}
+    assert marks_to_write(written, {}, {}) == {mine.guest.uuid: Marks()}
+    unreadable = [replace(disk, guest=a_guest(marks=UNKNOWN)) for disk in disks]
+    assert marks_to_write(unreadable, {}, {}) == {mine.guest.uuid: Marks()}
+
+
+def test_a_guest_that_does_not_answer_or_is_on_the_move_keeps_its_marks() -> None:
+    ours = Remembered(DEFAULT, NOON, NOON, DEFAULT, "a")
+    disks = [a_disk(), a_disk(volume_id=None, in_force=UNKNOWN)]
+    assert marks_to_write(disks, {disk.key: ours for disk in disks}, {}) == {}
+
+
+# --- what stays behind
+
+
+def test_a_hold_is_void_when_its_guest_has_been_gone_for_a_while() -> None:
+    holds = {a_disk().key: held_here()}
+    at_first = without_guests(holds, lambda _: False, NOON)
+    assert (at_first.went, at_first.holds) == ((), {a_disk().key: held_here(missing=NOON)})
+    soon = without_guests(at_first.holds, lambda _: False, NOON + LEFT_FOR_GOOD - timedelta(seconds=1))
+    assert (soon.went, soon.holds) == ((), at_first.holds)
+    later = without_guests(soon.holds, lambda _: False, NOON + LEFT_FOR_GOOD)
+    assert (later.went, later.holds) == ((held_here(missing=NOON),), {})
+
+
+def test_a_guest_that_is_off_keeps_its_hold_and_so_does_one_whose_definition_comes_back() -> None:
+    holds = {a_disk().key: held_here(missing=NOON - HOUR)}
+    left = without_guests(holds, lambda uuid: uuid == a_guest().uuid, NOON)
+    assert (left.went, left.holds) == ((), {a_disk().key: held_here()})
+
+
+def test_a_clock_that_went_back_does_not_keep_a_hold_for_ever() -> None:
+    holds = {a_disk().key: held_here(missing=NOON + HOUR)}
+    left = without_guests(holds, lambda _: False, NOON)
+    assert left.holds == {a_disk().key: held_here(missing=NOON)}
+
+
+def test_each_guest_is_asked_for_once() -> None:
+    asked: list[str] = []
+
+    def knows(uuid: str) -> bool:
+        asked.append(uuid)
+        return True
+
+    without_guests({"a": held_here(), "b": held_here()}, knows, NOON)
+    assert asked == [a_guest().uuid]
