@@ -110,7 +110,7 @@ class Gate:
         waiting = {
             change.disk.key: self.clusters.of(change.disk)
             for change in changes
-            if change.direction is not Direction.TIGHTEN
+            if change.direction is not Direction.TIGHTEN and not _ignores_health(change)
         }
         meant = list({cluster for cluster in waiting.values() if cluster is not None})
         shut = dict(side_by_side(self._shut, meant, at_once=4))
@@ -143,6 +143,11 @@ class Gate:
             return because(Code.CLUSTER_SILENT, cluster=cluster.fsid or str(cluster.conf), detail=str(error))
         raised = self.blocks(health)
         return because(Code.CLUSTER_UNWELL, cluster=health.fsid, checks=", ".join(raised)) if raised else None
+
+
+def _ignores_health(change: Change) -> bool:
+    """The operator who made the hold knows how the cluster is. What comes after the hold is asked about as ever."""
+    return change.reason.code is Code.HOLD and change.reason.facts.get("ignore_health") is True
 
 
 def _nobody_to_ask(change: Change) -> Reason:

@@ -27,10 +27,13 @@ class Hold:
     why: str
     missing: datetime | None = None
     """Since when libvirt knows nothing of the guest, running or not."""
+    ignore_health: bool = False
+    """Its limits are raised or removed also while the cluster is not well."""
 
     @property
     def reason(self) -> Reason:
-        return because(Code.HOLD, why=self.why, by=self.by, until=self.until.isoformat(timespec="seconds"))
+        ignored = {"ignore_health": True} if self.ignore_health else {}
+        return because(Code.HOLD, why=self.why, by=self.by, until=self.until.isoformat(timespec="seconds"), **ignored)
 
     def ended(self, now: datetime) -> bool:
         return now >= self.until

@@ -24,7 +24,10 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.RULE: 'rule "{rule}"',
     Code.NODE_DEFAULT: "node default",
     Code.RULE_RELEASES: 'rule "{rule}" releases what no source limits',
-    Code.HOLD: lambda facts: f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
+    Code.HOLD: lambda facts: (
+        f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}"
+        + (" (ignores the health gate)" if facts.get("ignore_health") else "")
+    ),
     Code.HOLD_ENDED: "the hold has ended: back to what it had before",
     Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition}",
     Code.UNDONE: lambda facts: f"as it was before the changes since {_second(facts['since'])}",

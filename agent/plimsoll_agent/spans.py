@@ -12,6 +12,8 @@ _LONGEST = timedelta(days=36525)  # a century: what is added to or taken from no
 
 def parse(text: str) -> timedelta:
     """Raises ``ValueError`` with a sentence for what is no span, or none at all."""
+    if _SPAN.fullmatch(text.removeprefix("-")) and text.startswith("-"):
+        raise ValueError(f"must be positive, like {text[1:]}")
     if not _SPAN.fullmatch(text):
         raise ValueError(f"{text!r} is no span of time; write it like 2h, 90m or 1d12h")
     seconds = sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))

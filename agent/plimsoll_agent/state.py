@@ -443,11 +443,14 @@ def _hold_data(hold: Hold) -> dict[str, object]:
         "by": hold.by,
         "why": hold.why,
         **({} if hold.missing is None else {"missing": hold.missing.isoformat()}),
+        "ignore_health": hold.ignore_health,
     }
 
 
 def _hold(key: str, value: Any) -> Hold:
-    disk = DiskName.read(value["disk"])
+    disk, ignore_health = DiskName.read(value["disk"]), value.get("ignore_health", False)
+    if not isinstance(ignore_health, bool):
+        raise ValueError("whether a hold ignores the health gate is not said")
     if disk.key != key:
         raise ValueError(f"a hold for {disk.key!r}")
     return Hold(
@@ -458,6 +461,7 @@ def _hold(key: str, value: Any) -> Hold:
         by=_text(value["by"]),
         why=_text(value["why"]),
         missing=None if value.get("missing") is None else _time(value["missing"]),
+        ignore_health=ignore_health,
     )
 
 

@@ -146,9 +146,17 @@ class Node:
     def approve(self, edition: str) -> None:
         self.state.save_approval(Approval(edition, "ann", self.now))
 
-    def hold(self, number: int, target: str, limits: Limits | None, span: timedelta = timedelta(hours=2)) -> None:
+    def hold(
+        self,
+        number: int,
+        target: str,
+        limits: Limits | None,
+        span: timedelta = timedelta(hours=2),
+        *,
+        ignore_health: bool = False,
+    ) -> None:
         disk = self.seen(number, target)
-        hold = Hold(disk.named, limits, self.now, self.now + span, "ann", "a test")
+        hold = Hold(disk.named, limits, self.now, self.now + span, "ann", "a test", ignore_health=ignore_health)
         memory = Ledger(self.state, "ann").recall(self.now, look_only=False)
         self.state.save_memory(Memory(memory.disks, {**memory.holds, disk.key: hold}))
 

@@ -59,7 +59,13 @@ class Shell:
 
             def settings(self, parsed_args: argparse.Namespace) -> Settings:
                 rules = shell.directory / "rules.yaml"
-                return replace(config.load([], []), state_dir=shell.directory, rules_file=rules, mode=shell.mode)
+                return replace(
+                    config.load([], []),
+                    state_dir=shell.directory,
+                    rules_file=rules,
+                    mode=shell.mode,
+                    pause_file=shell.directory / "paused",
+                )
 
             @contextmanager
             def libvirt(self, settings: Settings) -> Iterator[FakeHypervisor]:
@@ -149,6 +155,54 @@ def test_broken_rules_do_not_make_a_hold_that_stands_look_like_none(shell: Shell
     (shell.directory / "rules.yaml").write_text("broken")
     assert shell.add(target="vdb", limits="total_iops_sec=100") == 0
     assert shell.err.count("ran on the last good rules") == 1
+
+
+# --- the words around it
+
+
+@pytest.mark.parametrize("span", ["-2h", "-1d12h", "-90m"])
+def test_a_hold_for_less_than_no_time_is_refused_for_what_is_wrong(
+    shell: Shell, span: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert shell.run(HoldAdd, GUEST, "vda", "--for", span, "--reason", "x") == 64
+    assert caplog.messages == [f"--for: must be positive, like {span[1:]}"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "paused", "next_line"),
+    [
+        ("enforce", False, "the next pass applies what is desired"),
+        ("observe", False, "mode is observe: nothing will be written"),
+        ("enforce", True, "the node is paused: nothing will be written until plimsoll resume"),
+    ],
+)
+def test_the_end_of_a_hold_says_what_becomes_of_its_limits(
+    shell: Shell, mode: str, paused: bool, next_line: str
+) -> None:
+    shell.add()
+    shell.mode = mode
+    if paused:
+        (shell.directory / "paused").touch()
+    assert shell.run(HoldEnd, GUEST) == 0
+    assert shell.out == f"{GUEST} vda  no longer held; {next_line}\n"
+
+
+# --- the health of Ceph
+
+
+def test_a_hold_that_ignores_the_health_gate_raises_a_limit_and_the_record_says_so(shell: Shell) -> None:
+    """No ceph.conf names the disk's cluster here, so its health is unknown."""
+    shell.add(limits="total_iops_sec=700")
+    assert shell.add() == 3
+    assert shell.guest.disks["vda"].in_force == Limits(total_iops_sec=700)
+    assert shell.add("--ignore-health") == 0
+    assert shell.guest.disks["vda"].in_force == HELD
+    *_, last = shell.events()
+    assert last.reason is not None
+    assert last.reason.facts["ignore_health"] is True
+    assert "why not (ignores the health gate)" in entry_line(last)
+    shell.run(HoldList)
+    assert "why not (ignores the health gate)" in shell.out
 
 
 # --- memory and record

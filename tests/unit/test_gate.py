@@ -107,6 +107,17 @@ def test_a_cluster_in_trouble_keeps_what_loosens_and_not_what_tightens(change: C
     assert reasons == {change.disk.key: expected}
 
 
+@EASING
+def test_a_hold_that_ignores_health_is_let_through_and_what_comes_after_it_is_not(change: Change) -> None:
+    def held(code: Code, *, ignore: bool) -> Change:
+        return replace(change, reason=because(code, **({"ignore_health": True} if ignore else {})))
+
+    gate = Gate(NODE, Ceph(first=("SLOW_OPS",)))
+    assert gate.keeps([held(Code.HOLD, ignore=True)]) == {}
+    assert gate.keeps([held(Code.HOLD, ignore=False)])
+    assert gate.keeps([held(Code.HOLD_ENDED, ignore=True)])
+
+
 def test_trouble_of_another_cluster_keeps_nothing() -> None:
     ceph = Ceph(first=(), second=("PG_AVAILABILITY",))
     other = a_change(Direction.LOOSEN, cluster=2, image="other")

@@ -341,6 +341,22 @@ def test_a_hold_whose_end_comes_while_ceph_is_unwell_goes_back_when_it_is_well(t
     assert codes(node.run()) == [Code.NO_LIMIT if GOLD.unlimited else Code.FOREIGN_LIMIT]
 
 
+def test_a_hold_may_ignore_the_health_gate_for_as_long_as_it_stands_and_its_end_does_not(tmp_path: Path) -> None:
+    node = a_node(tmp_path, GOLD)
+    node.ceph.raised = ("OSD_DOWN",)
+    node.hold(1, "vda", Limits(), ignore_health=True)
+    node.run()
+    assert in_force(node) == Limits()
+    set_by_hand(node.disk(1), TIGHTER)
+    node.run()
+    assert in_force(node) == Limits(), "each pass, not the first one alone"
+    node.hold(1, "vda", TIGHTER, ignore_health=True)
+    node.run()
+    node.now += AFTER
+    assert codes(node.run()) == [Code.CLUSTER_UNWELL]
+    assert in_force(node) == TIGHTER
+
+
 def test_a_hold_that_loosens_waits_for_ceph_and_one_that_tightens_does_not(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1), own_disk(1)))
     node.run()

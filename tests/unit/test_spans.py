@@ -26,11 +26,16 @@ def test_a_span_is_the_sum_of_its_parts(text: str, span: timedelta) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2", "h", "2 h", " 2h", "2h\n", "-2h", "+2h", "1.5h", "2H", "2w", "2h30", "٢h", "2h,", "1e3s"]
+    "text", ["", "2", "h", "2 h", " 2h", "2h\n", "-2w", "+2h", "1.5h", "2H", "2w", "2h30", "٢h", "2h,", "1e3s"]
 )
 def test_what_is_no_span_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="is no span of time; write it like 2h"):
         spans.parse(text)
+
+
+def test_a_span_back_in_time_is_refused_for_its_sign() -> None:
+    with pytest.raises(ValueError, match=r"^must be positive, like 1d12h$"):
+        spans.parse("-1d12h")
 
 
 @pytest.mark.parametrize("text", ["0s", "0d0h0m0s", "000000m"])

@@ -130,7 +130,7 @@ def test_what_is_remembered_is_read_back(state: State) -> None:
             f"{GUEST}/vms/never": replace(OLD, put=Limits(), wanted=None),
             f"{GUEST}/vms/näme\n\ud83d": replace(OLD, attachment=None),
         },
-        {DISK.key: HOLD, left_alone.key: replace(HOLD, disk=left_alone.named, limits=None)},
+        {DISK.key: HOLD, left_alone.key: replace(HOLD, disk=left_alone.named, limits=None, ignore_health=True)},
     )
     state.save_memory(memory)
     assert state.load_memory() == memory
@@ -309,6 +309,8 @@ def test_a_disk_whose_memory_is_damaged_is_forgotten_and_the_rest_is_not(
         {"since": 0},
         {"by": None},
         {"why": 7},
+        {"ignore_health": None},
+        {"ignore_health": 1},
         {"disk": None},
         {"disk": {}},
         {"disk": replace(DISK, volume_id=None).named.key},
@@ -321,6 +323,12 @@ def test_with_a_hold_that_is_damaged_the_memory_is_corrupt(state: State, damage:
     envelope["holds"][DISK.key] |= damage
     with pytest.raises(CorruptState):
         loaded(state, json.dumps(envelope))
+
+
+def test_a_hold_from_before_holds_could_ignore_the_health_gate_heeds_it(state: State) -> None:
+    envelope = saved(state)
+    del envelope["holds"][DISK.key]["ignore_health"]
+    assert loaded(state, json.dumps(envelope)).holds == MEMORY.holds
 
 
 def test_a_hold_is_not_taken_for_one_of_another_disk(state: State) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +32,13 @@ class OneLineErrors(command.Command):
 
     def __init__(self, app: Plimsoll, app_args: argparse.Namespace | None, cmd_name: str | None = None) -> None:
         super().__init__(app, app_args)  # with a name cliff looks for hooks in the metadata of every package
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        # To argparse -2h is an option unless it looks like a negative number: --for -2h would end with "expected one
+        # argument", not with what is wrong.
+        parser._negative_number_matcher = re.compile(r"-\d\w*$", re.ASCII)
+        return parser
 
     def get_epilog(self) -> str:
         return self._epilog or ""  # cliff's own looks for the distribution in every package's list of files

@@ -25,17 +25,21 @@ from plimsoll_agent.ledger import Ledger, hold_event
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, PassReport, Scope
 from plimsoll_agent.passes import Mode
+from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import Memory, State
+
+_IGNORES = " (ignores the health gate)"
 
 
 class HoldAdd(OneDisk):
     """Hold one disk: as it is, or at other limits, until an end; it comes before all rules and sources.
 
     A rule that says manage: false stands even so. In mode enforce a pass over the guest follows at once; as ever
-    nothing is loosened while the cluster is not well. When the hold ends, the disk goes back to what rules and
-    sources want, and where they want nothing, to what it had before. A second hold on a disk replaces the first.
+    no limit is raised or removed while the cluster is not well, unless --ignore-health is given. When the hold ends,
+    the disk goes back to what rules and sources want, and where they want nothing, to what it had before. A second
+    hold on a disk replaces the first.
 
     A hold is kept on this node, across restarts of the guest and of the node. It is lost when the guest
     migrates, and the guest takes the held limits along: end the hold first, and let a pass go by.
@@ -54,6 +58,11 @@ class HoldAdd(OneDisk):
             " without it the disk is left as it is",
         )
         parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown wherever the disk is")
+        parser.add_argument(
+            "--ignore-health",
+            action="store_true",
+            help="raise or remove limits for this hold also while the cluster is not well; the call may hang then",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -67,7 +76,7 @@ class HoldAdd(OneDisk):
             ledger = Ledger(state, who())
             memory = ledger.recall(now, look_only=False)
             _tell_notes(ledger, self.app.stderr)
-            hold = Hold(disk.named, limits, now, now + span, who(), why)
+            hold = Hold(disk.named, limits, now, now + span, who(), why, ignore_health=parsed_args.ignore_health)
             events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
             if disk.key in memory.holds:
                 events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
@@ -86,12 +95,12 @@ class HoldAdd(OneDisk):
 
     def _apply(self, settings: Settings, disk: Disk, hold: Hold) -> int:
         if Mode(settings.mode) is Mode.OBSERVE:
-            self.app.stdout.write("The mode is observe: nothing was changed, and the hold shows in what is wanted.\n")
+            self.app.stdout.write("Mode is observe: no limit was written; the hold shows as desired limits.\n")
             return 0
         try:
             passed = self._pass(settings, disk)
         except PlimsollError as error:
-            self.app.stderr.write(f"{error}\nThe hold stands, and the next pass sees to it.\n")
+            self.app.stderr.write(f"{error}\nThe hold stands; the next pass tries again.\n")
             return 3
         outcome = next((outcome for outcome in passed.outcomes if outcome.disk.key == disk.key), None)
         if outcome is None:
@@ -116,7 +125,7 @@ class HoldAdd(OneDisk):
 
 
 class HoldEnd(LocalCommand):
-    """End a hold before its time; the next pass puts the disk right.
+    """End a hold before its time; the next pass in mode enforce applies what is desired then.
 
     Exit status: 0 ended, 1 not ended, 64 when there is no such hold.
     """
@@ -131,7 +140,8 @@ class HoldEnd(LocalCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        state = state_of(self.settings(parsed_args))
+        settings = self.settings(parsed_args)
+        state = state_of(settings)
         state.prepare()
         with state.locked(patience=PATIENCE):
             now, ledger = datetime.now(UTC), Ledger(state, who())
@@ -152,7 +162,7 @@ class HoldEnd(LocalCommand):
                 event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
             others = {key: hold for key, hold in memory.holds.items() if key != meant[0]}
             _keep(state, replace(memory, holds=others), [event])
-            self.app.stdout.write(f"{_name(ended)}  no longer held; the next pass puts it right\n")
+            self.app.stdout.write(f"{_name(ended)}  no longer held; {_next(settings)}\n")
         return 0
 
 
@@ -181,7 +191,7 @@ class HoldList(LocalCommand, lister.Lister):
                 Shown(hold.until.isoformat(timespec="seconds"), report.minute(hold.until)),
                 Shown(int((hold.until - now).total_seconds()), spans.words(hold.until - now)),
                 Shown(hold.by, report.printable(hold.by)),
-                Shown(hold.why, report.printable(hold.why)),
+                Shown(hold.why, report.printable(hold.why) + (_IGNORES if hold.ignore_health else "")),
             )
             for hold in holds
         ]
@@ -210,6 +220,15 @@ def _tell_notes(ledger: Ledger, stderr: TextIO) -> None:
 
 def _name(hold: Hold) -> str:
     return f"{report.printable(hold.disk.guest_name)} {report.printable(hold.disk.target)}"
+
+
+def _next(settings: Settings) -> str:
+    """What becomes of the limits of a hold that was ended."""
+    if Pause(settings.pause_file).reason() is not None:
+        return "the node is paused: nothing will be written until plimsoll resume"
+    if Mode(settings.mode) is Mode.OBSERVE:
+        return "mode is observe: nothing will be written"
+    return "the next pass applies what is desired"
 
 
 def _held_at(limits: Limits | None) -> str:
