@@ -61,7 +61,7 @@ class Writer:
         if any(result.kind is Kind.CHANGED for result in results):
             results = self._looked_at_again(uuid, changes, results)
         for change, result in zip(changes, results, strict=True):
-            if result.kind is Kind.CHANGED:
+            if result.kind is Kind.CHANGED and self._stopped() is None:
                 self._define(change)
         return results
 

@@ -286,7 +286,7 @@ def test_a_stop_is_heard_before_every_write_and_what_was_written_is_looked_at_ag
 
     bench.hypervisor.before["in_force"] = pause
     assert came_to(bench.write()) == [CHANGED] + [("waits", Code.PAUSED)] * 2
-    assert bench.hypervisor.calls == ["look", "set_limits", "in_force", "look", "define_limits"]
+    assert bench.hypervisor.calls == ["look", "set_limits", "in_force", "look"], "nor is the definition written"
 
 
 def test_a_disk_that_leaves_its_group_is_taken_out_of_it(bench: Bench) -> None:
