@@ -16,6 +16,7 @@ from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.gate import BLOCKING_CHECKS, BlockingCheck
 from plimsoll_agent.measures import MEASURES, Measure, Thresholds, checked_range
 from plimsoll_agent.probesettings import ProbeSettings
+from plimsoll_agent.retention import Retention
 from plimsoll_agent.rules import directory_of
 from plimsoll_agent.write import Bounds
 
@@ -77,6 +78,22 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             min=1,
             help="So often in a row, a day at the most from one to the next, a limit that somebody else changes is"
             " put back. Then it is left as they have it, which every pass reports.",
+        ),
+    ),
+    "record": (
+        cfg.IntOpt(
+            "keep_days",
+            default=Retention().keep_days,
+            min=31,
+            max=36600,
+            help="Days that entries of the record are kept. The newest change of each disk stays, and so do changes"
+            " whose result is not known yet.",
+        ),
+        cfg.IntOpt(
+            "keep_mib",
+            default=Retention().keep_mib,
+            min=1,
+            help="MiB that the record may take; the oldest entries go first.",
         ),
     ),
     "brake": (
@@ -407,6 +424,7 @@ class Settings:
     state_dir: Path
     pause_file: Path
     rounds: int
+    record: Retention
     brake: Brake
     ceph: CephSettings
     catalogue: CatalogueSettings
@@ -466,6 +484,7 @@ def _settings(conf: Any) -> Settings:
         state_dir=Path(conf.state_dir),
         pause_file=Path(conf.pause_file),
         rounds=conf.rounds,
+        record=Retention(conf.record.keep_days, conf.record.keep_mib),
         brake=Brake(conf.brake.disks, conf.brake.percent),
         ceph=CephSettings(
             tuple(Path(file) for file in conf.ceph.conf_files),

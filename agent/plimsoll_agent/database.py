@@ -23,6 +23,10 @@ _PATIENCE = 10.0
 """Seconds that we wait for whoever has the file."""
 _SETTLE = 0.2
 """Seconds after which who had opened a file that was then set aside is done with it."""
+_WORTH_IT = 2**20
+"""Free bytes below which a file is left as it is: what is written next takes them."""
+_MOST_TO_REWRITE = 2**25
+"""Bytes that are written anew in one go: other writers wait for that."""
 # The queries are ours and right: where SQLite finds an error in one (no such column), the tables are wrong.
 BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
@@ -132,6 +136,24 @@ class Database:
             for statement in step.split(";"):
                 database.execute(statement)
         database.execute(f"PRAGMA user_version = {len(self._steps)}")
+
+    def give_back(self, pages: int) -> None:
+        """Shrink, where that is worth a transaction. A file that was not made to shrink, and has little in it, is
+        written once as one that is: that takes a second at the most."""
+        with self.look() as database:
+            if database is None:
+                return
+            names = ("page_count", "freelist_count", "page_size", "auto_vacuum")
+            count, free, size, shrinks = (database.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        if free * size < _WORTH_IT:
+            return
+        if shrinks:
+            self.shrink(pages)
+        elif (count - free) * size <= _MOST_TO_REWRITE:
+            with self.plainly(), closing(self._connect("rw")) as database:
+                _synchronise(database)
+                database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                database.execute("VACUUM")
 
     def shrink(self, pages: int) -> int:
         """Give up to so many free pages back, of a file that ``shrinks``; returns how many are left."""

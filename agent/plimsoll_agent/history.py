@@ -15,6 +15,7 @@ from enum import StrEnum
 from plimsoll_agent.database import NONSENSE, stamp, version_of
 from plimsoll_agent.entries import Entry, Happening, RecordedChange, change_of, event_of
 from plimsoll_agent.record import WITH_REPEATS, CorruptRecord, Record
+from plimsoll_agent.retention import WITH_RETENTION, kept
 
 UNDER_WAY = "under-way"
 """What a selection calls a change without a verdict."""
@@ -88,6 +89,8 @@ class Verified:
     instead_of: str | None
     """The file whose place this one took, damaged and set aside."""
     faults: tuple[Fault, ...]
+    since: datetime | None = None
+    """From which moment on all entries are there; older ones were removed after their time. None for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +248,7 @@ def verify(record: Record) -> Verified:
             if database is not None:
                 words = [row[0] for row in database.execute("PRAGMA integrity_check")]
                 walk.faults += [Fault(Flaw.BROKEN, detail=str(word)) for word in words if word != "ok"]
+        walk.since = record.since()
         for table in (_CHANGE, _EVENT):
             _walk(record, table, walk)
     except CorruptRecord as error:
@@ -257,6 +261,7 @@ def verify(record: Record) -> Verified:
         walk.last,
         walk.instead_of,
         tuple(walk.faults),
+        walk.since,
     )
 
 
@@ -266,6 +271,7 @@ def _walk(record: Record, table: _Table, walk: _Walk) -> None:
             return
         # One statement sees one state of the file; what is added later is not looked at.
         row = database.execute(table.ends).fetchone()
+        removed = getattr(kept(database), table.name) if version_of(database) >= WITH_RETENTION else 0
     given, last = (value if isinstance(value, int) else 0 for value in row)
     expected = 1
     for page in _pages(record, table, Selection(), -_LAST_ID, last):
@@ -273,10 +279,12 @@ def _walk(record: Record, table: _Table, walk: _Walk) -> None:
             if row["id"] < 1:
                 walk.unreadable(table.name, row["id"], "an id that is none")
                 continue
-            if row["id"] > expected:
-                walk.faults.append(Fault(Flaw.MISSING, table.name, expected, row["id"] - 1))
+            gap = max(expected, removed + 1)
+            if row["id"] > gap:
+                walk.faults.append(Fault(Flaw.MISSING, table.name, gap, row["id"] - 1))
             expected = row["id"] + 1
             walk.take(table, row)
+    expected = max(expected, removed + 1)
     if given >= expected:
         walk.faults.append(Fault(Flaw.MISSING, table.name, expected, given))
     elif given < last:
@@ -293,6 +301,7 @@ class _Walk:
         self.first: datetime | None = None
         self.last: datetime | None = None
         self.instead_of: str | None = None
+        self.since: datetime | None = None
 
     def take(self, table: _Table, row: sqlite3.Row) -> None:
         self.counted[table.name] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,11 @@ from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
 from plimsoll_agent.record import CorruptRecord, Record
+from plimsoll_agent.retention import Retention
 from plimsoll_agent.sightings import Sightings, sight
 from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
+
+LOG = logging.getLogger(__name__)
 
 # A guest that is off keeps its place in the memory: it brings our limits along when it is started again.
 KEPT_FOR = timedelta(days=30)
@@ -29,10 +33,12 @@ _HOLDS = (Code.HOLD, Code.HOLD_ENDED)
 class Ledger:
     """Record and memory of one node. All of it raises ``StateError``; ``notes`` is what was wrong with the files."""
 
-    def __init__(self, state: State, by: str) -> None:
+    def __init__(self, state: State, by: str, retention: Retention | None = None) -> None:
+        """Without ``retention`` nothing is removed from the record."""
         self._state = state
         self._record = Record(state.record)
         self._by = by
+        self._retention = retention
         self._settled: list[Conclusion] = []
         self.notes: list[Reason] = []
 
@@ -119,6 +125,11 @@ class Ledger:
         ended, self._settled = [*self._settled, *conclusions], []
         if ended:
             self._record.conclude(ended, now)
+        if self._retention is not None:
+            try:
+                self._record.retain(self._retention, now)
+            except StateError as error:  # what is too old can go another time
+                LOG.warning("%s; older entries of the record were not removed", error)
 
     def use_up_approval(self) -> None:
         """A pass over the whole node went through with what was approved: another one is another decision."""

@@ -14,9 +14,10 @@ from datetime import datetime
 from pathlib import Path
 
 from plimsoll_agent.changes import Change
-from plimsoll_agent.database import Database, Fill, stamp, version_of
+from plimsoll_agent.database import Database, Fill, stamp, time_of, version_of
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict, change_of
 from plimsoll_agent.reason import Code, because
+from plimsoll_agent.retention import WITH_RETENTION, Retention, is_due, kept, prune
 from plimsoll_agent.state import CorruptState, StateError
 
 _SCHEMA = """
@@ -104,6 +105,10 @@ _INSERT_EVENT = (
 _Column = str | None
 
 
+_PAGES = 2048
+"""Free pages that a pass gives back to the file system: 8 MiB."""
+
+
 class CorruptRecord(CorruptState):
     """What is in the file is no record, or not a whole one: ``Record.set_aside`` makes room for a new one."""
 
@@ -115,7 +120,7 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._database = Database(path, _STEPS, what="record", writer="pass", corrupt=CorruptRecord)
+        self._database = Database(path, _STEPS, what="record", writer="pass", corrupt=CorruptRecord, shrinks=True)
         self._write = self._database.write
         # Whoever follows the record, or reads it at length, asks these.
         self.look, self.exists, self.identity = self._database.look, self._database.exists, self._database.identity
@@ -168,6 +173,25 @@ class Record:
         self._database.begin(_started(events[0].at, events[0].by))
         with self._write() as database:
             database.executemany(_INSERT_EVENT, rows)
+
+    def retain(self, retention: Retention, now: datetime) -> None:
+        """Remove what is no longer kept, and give a part of the space back: one step, which takes a moment."""
+        with self.look() as database:
+            if database is None or version_of(database) < WITH_RETENTION:
+                return
+            due = is_due(database, retention, now)
+        if due:
+            with self._write() as database:
+                prune(database, retention, now)
+        self._database.give_back(_PAGES)
+
+    def since(self) -> datetime | None:
+        """The moment from which on every entry is there; None for all that were ever written."""
+        with self.look() as database:
+            if database is None or version_of(database) < WITH_RETENTION:
+                return None
+            moment = kept(database).since
+            return time_of(moment) if moment else None
 
     def set_aside(self, now: datetime, by: str) -> Path:
         """Begin a new record in the place of a corrupt one, which is kept; returns what it is called now.

@@ -131,6 +131,8 @@ def verified_lines(verified: Verified) -> Iterator[str]:
         else ""
     )
     yield f"{counted}, ids without a gap{span}"
+    if verified.since:
+        yield f"all entries since {time_words(verified.since)} UTC; of older ones the newest change of each disk"
     if verified.open:
         yield f"{_number(verified.open, 'change')} without a result yet: the next pass finds it out"
     if verified.instead_of:
@@ -145,6 +147,7 @@ def verified_data(verified: Verified) -> dict[str, object]:
         "first": verified.first and verified.first.isoformat(),
         "last": verified.last and verified.last.isoformat(),
         "instead_of": verified.instead_of,
+        "since": verified.since and verified.since.isoformat(),
         "faults": [
             {
                 "flaw": fault.flaw.value,

@@ -26,6 +26,8 @@ from plimsoll_agent.config import Settings
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Result
 from plimsoll_agent.reason import Code, because
+from plimsoll_agent.record import Record
+from plimsoll_agent.retention import Retention
 from plimsoll_agent.undo import Undone
 from plimsoll_agent.undo_words import undone_line
 from tests.fakes import FakeHypervisor, hangs
@@ -336,3 +338,11 @@ def test_a_name_that_speaks_to_the_terminal_is_not_heard() -> None:
     for kind in Kind:
         line = undone_line(Undone(named, NEW, OLD, None, Result(kind, because(Code.NOT_HERE))))
         assert line is None or (line.isprintable() and "in?[31mstance" in line)
+
+
+def test_what_the_record_does_not_keep_any_more_is_64_and_says_since_when_it_answers(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    Record(shell.node.state.record).retain(Retention(keep_days=1), datetime.now(UTC) + timedelta(days=2))
+    assert shell.undo("--dry-run", since="2020-01-01") == 64
+    assert "were removed from the record; give a later moment" in caplog.text

@@ -68,7 +68,7 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     if by_hand is not None:
         in_force = in_force.with_command_line(by_hand)
     known, doubt = catalogue_in_force(settings.catalogue, now)
-    ledger = Ledger(state, who())
+    ledger = Ledger(state, who(), settings.record)
     if doubt is not None:
         ledger.notes.append(doubt)
     memory = ledger.recall(now, look_only=look_only)

@@ -18,6 +18,7 @@ from plimsoll_agent.outcome import Kind
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.pause import Pause
 from plimsoll_agent.record import Record
+from plimsoll_agent.record_words import time_words
 from plimsoll_agent.report import words
 from plimsoll_agent.sources import SOURCES
 from plimsoll_agent.undo import Undone, UndoReport, Wish, run_undo
@@ -81,6 +82,12 @@ class Undo(NodeCommand):
         if asks and (parsed_args.format == "json" or not self.app.stdin.isatty()):
             raise UsageError("there is nobody to ask; say --yes, or look first with --dry-run")
         settings = self.settings(parsed_args)
+        answers = Record(state_of(settings).record).since()
+        if answers is not None and since < answers:
+            raise UsageError(
+                f"--since {parsed_args.since}: entries from before {time_words(answers)} UTC were removed from the"
+                " record; give a later moment"
+            )
         wish = Wish(since, frozenset(parsed_args.guest))
         if parsed_args.dry_run:
             return self._told(self._run(parsed_args, settings, wish, look_only=True), parsed_args, settings)
