@@ -22,8 +22,9 @@ KIND = "plimsoll-catalogue"
 VERSION = 1
 NAME = "catalogue.json"
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-# A node's slice is some 100 KiB; whoever makes it larger than this means harm.
-MOST_BYTES = 16 * 2**20
+# A node's slice is some 100 KiB; whoever makes it larger than this means harm. Python takes up to 34 times as much
+# memory as the JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
+MOST_BYTES = 4 * 2**20
 
 
 class CatalogueError(PlimsollError):
@@ -117,10 +118,10 @@ def load(directory: Path) -> Catalogue | None:
     return read(directory / NAME)
 
 
-def read(path: Path) -> Catalogue | None:
-    """The catalogue in that file; else as ``load``."""
+def read(path: Path, *, follow: bool = False) -> Catalogue | None:
+    """The catalogue in that file, or with ``follow`` in the one that a link leads to; else as ``load``."""
     try:
-        text = files.read_whole(path, MOST_BYTES + 1)
+        text = files.read_whole(path, MOST_BYTES + 1, follow=follow)
     except FileNotFoundError:
         return None
     except OSError as error:

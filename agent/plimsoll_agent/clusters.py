@@ -12,6 +12,7 @@ from plimsoll_agent import files
 from plimsoll_agent.disk import Disk
 
 _ADDRESS = re.compile(r"(?:v[12]:)?(\[[0-9a-fA-F:.]+\](?::\d+)?|[^\s,;/\[\]]+)(?:/\d+)?", re.ASCII)
+_MOST_BYTES = 2**20
 _CEPHS_PORTS = ("3300", "6789")
 # As Ceph reads a value (src/common/ConfUtils.cc): in quotes, or up to a comment.
 _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^#;]*))""")
@@ -61,7 +62,7 @@ def read(files: Sequence[Path]) -> Clusters:
 
 def _read(file: Path) -> Cluster | None:
     try:
-        return parse(files.read_whole(file).decode("utf-8"), file)
+        return parse(files.read_whole(file, _MOST_BYTES, follow=True).decode("utf-8"), file)
     except (OSError, ValueError):  # no text, or a path with a null character
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -13,19 +14,35 @@ from pathlib import Path
 _LEFT_BEHIND = 3600.0
 
 
-def read_whole(path: Path, most: int | None = None) -> bytes:
+def read_whole(path: Path, most: int | None = None, *, follow: bool = False) -> bytes:
     """The content of a regular file, or the first ``most`` bytes of it. Raises ``OSError``.
 
-    What is no file (a pipe, a device) is refused: reading it could wait for ever.
+    What is no file (a pipe, a device) is refused: reading it could wait for ever. So is a link, unless the path is
+    the operator's word (``follow``): in directories of plimsoll a link leads where another user wants.
     """
-    with open(path, "rb", opener=_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(22, "is no regular file")
+    with os.fdopen(open_regular(path, os.O_RDONLY, follow=follow), "rb") as file:
         return file.read() if most is None else file.read(most)
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
+def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
+    """A descriptor of a regular file. Raises ``OSError``.
+
+    Nothing else is opened, not even for a look: opening is what some devices (a watchdog, a tape) and the other end
+    of a pipe act upon.
+    """
+    known = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        mode = os.fstat(known).st_mode
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is a link" if stat.S_ISLNK(mode) else "is no regular file", str(path))
+        try:
+            return os.open(f"/proc/self/fd/{known}", flags | os.O_CLOEXEC)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(known)
 
 
 def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
@@ -50,15 +67,14 @@ def write_whole(path: Path, text: str, mode: int = 0o640) -> None:
 
 def append(path: Path, more: bytes, mode: int = 0o640) -> None:
     """Add to the end of a regular file, which is made where it is missing. Raises ``OSError``."""
-    how = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    how = os.O_WRONLY | os.O_APPEND
     try:
-        descriptor = os.open(path, how | os.O_CREAT | os.O_EXCL, mode)
+        # This makes a file, or opens none: through a link to nothing it makes none either.
+        descriptor = os.open(path, how | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         new = True
     except FileExistsError:
-        descriptor, new = os.open(path, how), False
+        descriptor, new = open_regular(path, how), False
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(22, "is no regular file")
         if new:  # an older one may be a link to somebody else's
             give_to_owner(descriptor, path.parent)
         os.write(descriptor, more)

@@ -23,7 +23,7 @@ from plimsoll_agent.state import LAST_PASS, CorruptState, State, StateError
 from plimsoll_agent.usage import Rates, Reading
 
 # A node's thousand disks are some 2 MiB; whoever makes it larger than this means harm.
-_MOST_BYTES = 64 * 2**20
+MOST_BYTES = 8 * 2**20
 # What is wrong may be as long as the file.
 _LONGEST_COMPLAINT = 200
 
@@ -32,7 +32,7 @@ def load(state: State) -> LastPass | None:
     """None where there was no pass yet. Raises ``CorruptState``, ``StateError``."""
     path = state.last_pass
     try:
-        content = files.read_whole(path, _MOST_BYTES)
+        content = files.read_whole(path, MOST_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -31,7 +31,7 @@ class Pause:
     def _why(self) -> str:
         """What stands in the file, as far as it can be read."""
         try:
-            return " ".join(files.read_whole(self.file, 1000).decode("utf-8", "replace").split())
+            return " ".join(files.read_whole(self.file, 1000, follow=True).decode("utf-8", "replace").split())
         except OSError:
             return ""
 

@@ -87,7 +87,7 @@ class QosFile:
 def read(path: Path) -> QosFile:
     """Raises ``ConfigError``, a line for each fault."""
     try:
-        written = files.read_whole(path, LARGEST + 1)
+        written = files.read_whole(path, LARGEST + 1, follow=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     return decoded(written, str(path))

@@ -154,7 +154,7 @@ class RefreshDir:
     def obstructed(self) -> bool:
         """Whether something that is no file is in the place of the catalogue."""
         path = self.directory / catalogue.NAME
-        return path.exists() and not path.is_file()
+        return path.is_symlink() or (path.exists() and not path.is_file())
 
     def set_aside(self, name: str = catalogue.NAME) -> Path:
         """Move a corrupt catalogue out of the way. Raises ``CatalogueError``."""

@@ -60,7 +60,7 @@ class Checked:
 def read(path: Path, *, required: bool) -> str:
     """The text of the rules file; empty when there is none and none is ``required``. Raises ``ConfigError``."""
     try:
-        written = files.read_whole(path, LARGEST + 1)
+        written = files.read_whole(path, LARGEST + 1, follow=True)
     except FileNotFoundError:
         written = b""
     except (OSError, ValueError) as error:  # a path with a null character in it

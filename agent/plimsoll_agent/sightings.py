@@ -21,6 +21,8 @@ from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.limits import Limits
 
 VERSION = 1
+# A thousand attachments are some 250 KiB.
+MOST_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class UnreadableSightings(ValueError):
 def load(path: Path) -> Sightings | None:
     """What the last pass met, None when there was none. Raises ``OSError``, ``UnreadableSightings``."""
     try:
-        content = files.read_whole(path)
+        content = files.read_whole(path, MOST_BYTES)
     except FileNotFoundError:
         return None
     try:

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +23,12 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.sightings import Sightings
 
 LOG = logging.getLogger(__name__)
+
+# Python takes up to 34 times as much memory as JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
+MOST_BYTES = 8 * 2**20
+MOST_REMEMBERED = 6 * 2**20
+"""Bytes of what is remembered of disks, some 8,000 of them: tenants make guests all day."""
+_LARGEST_RULES = 2**20
 
 
 class StateError(PlimsollError):
@@ -245,8 +251,10 @@ class State:
 
     def save_memory(self, memory: Memory) -> None:
         """Replace the file as a whole. Raises ``StateError``."""
-        disks = _lines({key: _remembered_data(remembered) for key, remembered in sorted(memory.disks.items())})
-        holds = _lines({key: _hold_data(hold) for key, hold in sorted(memory.holds.items())})
+        newest_first = sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True)
+        kept = _fitting((key, json.dumps(_remembered_data(remembered))) for key, remembered in newest_first)
+        disks = _lines(sorted(kept))
+        holds = _lines((key, json.dumps(_hold_data(hold))) for key, hold in sorted(memory.holds.items()))
         head = f'"version": {MEMORY.version}, "boot": {json.dumps(self.boot)}'
         _save(self.memory, f'{{{head},\n"disks": {disks},\n"holds": {holds}}}\n')
 
@@ -289,10 +297,14 @@ class State:
         except OSError as error:
             raise StateError(f"{self.approval}: cannot be removed: {error.strerror}") from error
 
+    def read_last_rules(self) -> bytes:
+        """Raises ``OSError``."""
+        return files.read_whole(self.last_rules, _LARGEST_RULES)
+
     def keep_rules(self, text: str) -> None:
         """Keep the text of rules that were found good. Raises ``StateError``."""
         with suppress(OSError, UnicodeDecodeError):
-            if self.last_rules.read_text(encoding="utf-8") == text:
+            if self.read_last_rules() == text.encode():
                 os.utime(self.last_rules)  # its age says when they were last good
                 return
         _save(self.last_rules, text)
@@ -329,11 +341,13 @@ def _read(
 ) -> dict[str, Any] | None:
     """The envelope in the file, brought to the version that we know; None when there is no file."""
     try:
-        content = files.read_whole(path)
+        content = files.read_whole(path, MOST_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(content) > MOST_BYTES:
+        raise StateError(f"{path}: is larger than {MOST_BYTES} bytes; no pass writes so much: move the file away")
     try:
         envelope: dict[str, Any] = {**json.loads(content.decode("utf-8"))}
         version, known = int(envelope["version"]), file.version or 0
@@ -357,6 +371,16 @@ def _corrupt(path: Path, error: Exception) -> CorruptState:
     return CorruptState(f"{path}: is corrupt: {type(error).__name__}: {error}")
 
 
+def _fitting(newest_first: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Keys and their lines, without the last ones where all would be too many."""
+    left = MOST_REMEMBERED
+    for key, line in newest_first:
+        left -= len(key) + len(line)
+        if left < 0:
+            return
+        yield key, line
+
+
 def _save(path: Path, text: str) -> None:
     try:
         files.write_whole(path, text)
@@ -369,9 +393,9 @@ def _save(path: Path, text: str) -> None:
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
-def _lines(values: Mapping[str, object]) -> str:
+def _lines(values: Iterable[tuple[str, str]]) -> str:
     """A JSON object, a line an entry: with an indent of its own json is twenty times as slow."""
-    return "{" + ",".join(f"\n {json.dumps(key)}: {json.dumps(value)}" for key, value in values.items()) + "}"
+    return "{" + ",".join(f"\n {json.dumps(key)}: {value}" for key, value in values) + "}"
 
 
 def _memory_from_1(envelope: dict[str, Any]) -> dict[str, Any]:

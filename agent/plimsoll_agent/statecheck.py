@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 
 from plimsoll_agent import catalogue, files, passfile, refreshdir, rulesfile, sightings, state
@@ -93,22 +92,23 @@ def check(state_dir: Path, catalogue_dir: Path) -> list[CheckedFile]:
 
 
 def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
-    yield _Kind(kept.memory, state.MEMORY.version, _of_json, kept.load_memory)
-    yield _Kind(kept.approval, state.APPROVAL.version, _of_json, kept.load_approval)
+    yield _Kind(kept.memory, state.MEMORY.version, _of_json(state.MOST_BYTES), kept.load_memory)
+    yield _Kind(kept.approval, state.APPROVAL.version, _of_json(state.MOST_BYTES), kept.load_approval)
     yield _Kind(kept.last_rules, None, _of_rules, oldest=None)
     yield _Kind(kept.record, state.RECORD.version, _of_database("SELECT * FROM change LIMIT 1", state.RECORD))
     seen = sightings.VERSION
-    yield _Kind(kept.sightings, seen, _of_json, lambda: sightings.load(kept.sightings), oldest=seen, lasting=False)
+    met = _of_json(sightings.MOST_BYTES)
+    yield _Kind(kept.sightings, seen, met, lambda: sightings.load(kept.sightings), oldest=seen, lasting=False)
     yield _Kind(kept.probes, state.PROBES.version, _of_database("SELECT * FROM run LIMIT 1", state.PROBES))
     last = state.LAST_PASS.version
-    yield _Kind(kept.last_pass, last, _of_json, lambda: passfile.load(kept), oldest=last, lasting=False)
+    of_pass = _of_json(passfile.MOST_BYTES)
+    yield _Kind(kept.last_pass, last, of_pass, lambda: passfile.load(kept), oldest=last, lasting=False)
     yield _Kind(kept.directory / state.BUSY.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
-    # What a user has written who talks to the network is read here by root: no more of it than its own readers take.
-    of_catalogue = partial(_of_json, most=catalogue.MOST_BYTES)
+    of_catalogue = _of_json(catalogue.MOST_BYTES)
     yield _Kind(fetched, catalogue.VERSION, of_catalogue, lambda: catalogue.load(catalogue_dir))
     notes = refreshdir.VERSION
-    of_notes = partial(_of_json, most=refreshdir.MOST_BYTES)
+    of_notes = _of_json(refreshdir.MOST_BYTES)
     yield _Kind(catalogue_dir / refreshdir.NAME, notes, of_notes, oldest=notes, lasting=False, others=True)
 
 
@@ -147,18 +147,23 @@ def _checked(kind: _Kind) -> CheckedFile:
     return found(Condition.OK, version)
 
 
-def _of_json(path: Path, most: int | None = None) -> int:
-    """Raises ``OSError``, ``_Corrupt``."""
-    content = files.read_whole(path, None if most is None else most + 1)
-    if most is not None and len(content) > most:
-        raise _Corrupt(f"is larger than {most} bytes")
-    try:
-        envelope = json.loads(content.decode("utf-8"))
-        version = envelope["version"]
-    except _UNREADABLE as error:
-        raise _Corrupt(f"{type(error).__name__}: {error}") from error
-    if type(version) is not int:
-        raise _Corrupt("says no version")
+def _of_json(most: int) -> Callable[[Path], int]:
+    """Reads the version of a JSON file, of no more bytes than its own readers take."""
+
+    def version(path: Path) -> int:
+        """Raises ``OSError``, ``_Corrupt``."""
+        content = files.read_whole(path, most + 1)
+        if len(content) > most:
+            raise _Corrupt(f"is larger than {most} bytes")
+        try:
+            envelope = json.loads(content.decode("utf-8"))
+            version = envelope["version"]
+        except _UNREADABLE as error:
+            raise _Corrupt(f"{type(error).__name__}: {error}") from error
+        if type(version) is not int:
+            raise _Corrupt("says no version")
+        return version
+
     return version
 
 
@@ -170,7 +175,7 @@ def _of_count(path: Path) -> None:
 def _of_rules(path: Path) -> None:
     """Rules have no version. Raises ``OSError``, ``_OfNoUse``."""
     try:
-        rulesfile.parse(files.read_whole(path).decode("utf-8"), str(path))
+        rulesfile.parse(files.read_whole(path, rulesfile.LARGEST).decode("utf-8"), str(path))
     except (PlimsollError, UnicodeDecodeError) as error:
         raise _OfNoUse("no rules that this plimsoll reads; of no matter while the rules file is good") from error
 

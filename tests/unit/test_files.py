@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent import files
+from tests.unit.nobody import as_nobody
 
 TEMPORARY = ".memory.json.x1y2z3"
 
@@ -52,6 +56,24 @@ def test_a_file_is_read_whole_or_as_far_as_was_asked(tmp_path: Path) -> None:
     assert files.read_whole(tmp_path / "f", 2) == b"a\0"
 
 
+def test_a_link_is_followed_only_where_the_path_is_the_operators_word(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"secret")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    with pytest.raises(OSError, match="is a link"):
+        files.read_whole(tmp_path / "link")
+    assert files.read_whole(tmp_path / "link", follow=True) == b"secret"
+
+
+def test_a_file_that_may_not_be_read_is_named_as_it_was_asked_for() -> None:
+    with tempfile.TemporaryDirectory() as name:  # tmp_path is closed to others
+        path = Path(name) / "f"
+        path.touch(0)
+        path.parent.chmod(0o755)
+        with as_nobody(), pytest.raises(PermissionError) as refused:
+            files.read_whole(path)
+    assert refused.value.filename == str(path)
+
+
 @pytest.mark.parametrize("lead", [False, True], ids=["itself", "a link to it"])
 @pytest.mark.parametrize(
     ("make", "words"),
@@ -67,8 +89,42 @@ def test_what_is_no_file_is_refused_at_once(
     if lead:
         (tmp_path / "link").symlink_to(path)
     with at_once(), pytest.raises(OSError, match=words) as refused:
-        files.read_whole(tmp_path / "link" if lead else path, 1000)
+        files.read_whole(tmp_path / "link" if lead else path, 1000, follow=True)
     assert refused.value.strerror == words, "a message is made of it"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Callable[[], bool]]:
+    """Whether it was opened since, by this process or another one (inotify(7))."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    assert watch >= 0
+    assert libc.inotify_add_watch(watch, os.fsencode(path), 0x20) >= 0  # IN_OPEN
+
+    def seen() -> bool:
+        try:
+            return bool(os.read(watch, 4096))
+        except BlockingIOError:
+            return False
+
+    try:
+        yield seen
+    finally:
+        os.close(watch)
+
+
+@pytest.mark.parametrize("lead", [False, True], ids=["itself", "a link to it"])
+@pytest.mark.parametrize("use", [partial(files.read_whole, follow=True), partial(files.append, more=b".")])
+def test_what_is_no_file_is_not_even_opened(tmp_path: Path, use: Callable[[Path], object], lead: bool) -> None:
+    """Some devices act on that: a watchdog starts, a tape is wound back."""
+    os.mkfifo(tmp_path / "f")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    with opened(tmp_path / "f") as was_opened:
+        with at_once(), pytest.raises(OSError, match=r"is no regular file|is a link"):
+            use(tmp_path / "link" if lead else tmp_path / "f")
+        assert not was_opened()
+        os.close(os.open(tmp_path / "f", os.O_RDONLY | os.O_NONBLOCK))
+        assert was_opened(), "or this would see nothing at all"
 
 
 def test_what_is_refused_leaves_no_descriptor_open(tmp_path: Path) -> None:
@@ -155,6 +211,17 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_nobody_waits_for_its_reade
     os.mkfifo(tmp_path / "busy.count")
     with pytest.raises(OSError):  # noqa: PT011 - the kernel's word, or ours
         files.append(tmp_path / "busy.count", b".")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_nothing_is_added_through_a_link(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "theirs").write_bytes(b"theirs")
+    (tmp_path / "busy.count").symlink_to(tmp_path / "theirs")
+    with pytest.raises(OSError, match="is a link"):
+        files.append(tmp_path / "busy.count", b".")
+    assert names(tmp_path) == ({"busy.count", "theirs"} if there else {"busy.count"})
+    assert not there or (tmp_path / "theirs").read_bytes() == b"theirs"
 
 
 def test_what_is_added_stands_behind_what_was_there(tmp_path: Path) -> None:

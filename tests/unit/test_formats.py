@@ -91,6 +91,16 @@ def test_a_cell_of_csv_is_text_that_a_spreadsheet_can_read() -> None:
     ]
 
 
+@pytest.mark.parametrize("begins", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_cell_of_csv_is_a_formula_to_a_spreadsheet(begins: str) -> None:
+    """Tenants choose the names of guests, of their groups and of what else is shown."""
+    name = f"{begins}HYPERLINK(1)"
+    _, row = cells(("a", "b", "c", "d", "e"), (name, Column(name), [name], {name: 1}, -5))
+    assert all(cell[0] not in "=+-@\t\r" for cell in row[:4])
+    assert all(cell.endswith(("HYPERLINK(1)", "HYPERLINK(1)=1")) for cell in row[:4])
+    assert row[4] == "-5", "a number is none"
+
+
 def test_one_disk_in_csv_is_a_head_and_a_row() -> None:
     out = io.StringIO()
     Csv().emit_one(("guest", "size"), ("a", None), out, NOTHING)

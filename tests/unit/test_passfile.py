@@ -191,7 +191,7 @@ def test_a_damaged_file_is_called_corrupt(state: State) -> None:
 def test_a_file_without_end_is_not_read_to_its_end(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     passfile.save(state, a_last_pass(a_last_disk()))
     assert passfile.load(state) is not None
-    monkeypatch.setattr(passfile, "_MOST_BYTES", state.last_pass.stat().st_size - 5)
+    monkeypatch.setattr(passfile, "MOST_BYTES", state.last_pass.stat().st_size - 5)
     with pytest.raises(CorruptState):
         passfile.load(state)
 

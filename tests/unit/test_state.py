@@ -707,6 +707,26 @@ def test_a_directory_that_cannot_be_made_is_a_state_error(tmp_path: Path, sealed
         State(sealed.memory / "lost").prepare()
 
 
+def test_a_memory_that_is_too_long_is_a_state_error_and_not_set_aside(state: State) -> None:
+    state.memory.write_bytes(b" " * (state_module.MOST_BYTES + 1))
+    with pytest.raises(StateError, match="is larger than") as caught:
+        state.load_memory()
+    assert not isinstance(caught.value, CorruptState)
+
+
+def test_what_was_seen_longest_ago_is_forgotten_where_all_of_it_is_too_long(
+    state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tenants who make guests all day do not fill the memory until no pass can read it."""
+    disks = {f"{minutes}/v": replace(OLD, seen=NOON + timedelta(minutes=minutes)) for minutes in (30, 10, 20)}
+    state.save_memory(Memory(disks, MEMORY.holds))
+    assert state.load_memory() == Memory(disks, MEMORY.holds)
+    line = next(len(line) for line in state.memory.read_text().splitlines() if '"10/v"' in line)
+    monkeypatch.setattr(state_module, "MOST_REMEMBERED", 2 * line)
+    state.save_memory(Memory(disks, MEMORY.holds))
+    assert state.load_memory() == Memory({key: disks[key] for key in ("30/v", "20/v")}, MEMORY.holds)
+
+
 # --- one pass at a time
 
 

@@ -103,6 +103,6 @@ def read_private(path: Path) -> PrivateKey:
 
 def _content(path: Path) -> bytes:
     try:
-        return files.read_whole(path, _LONGEST_KEY)
+        return files.read_whole(path, _LONGEST_KEY, follow=True)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error

@@ -604,7 +604,7 @@ def _check_private(path: Path) -> None:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # before it is opened: a pipe waits for its writer
             raise ConfigError(f"{path}: is no regular file")
-        files.read_whole(path, 0)
+        files.read_whole(path, 0, follow=True)
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: is not there; credentials go into it, or [catalogue] cloud names them") from error
     except OSError as error:

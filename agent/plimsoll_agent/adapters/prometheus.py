@@ -207,7 +207,7 @@ def _credentials(file: Path) -> str:
     """
     where = f"[prometheus] token_file {file}"
     try:
-        words = files.read_whole(file, _MOST_TOKEN).decode("ascii").split()
+        words = files.read_whole(file, _MOST_TOKEN, follow=True).decode("ascii").split()
     except OSError as error:
         raise ConfigError(f"{where}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError:

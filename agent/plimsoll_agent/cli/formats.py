@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from plimsoll_agent.report import printable
 
 _GAP = "  "
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Shown(columns.FormattableColumn[Any]):
@@ -71,7 +72,9 @@ class PlainTable(base.ListFormatter, base.SingleFormatter):
 
 
 class Csv(base.ListFormatter, base.SingleFormatter):
-    """``-f csv``: a cell is text, limits in it are ``name=value`` with spaces between, unknown is empty."""
+    """``-f csv``: a cell is text, limits in it are ``name=value`` with spaces between, unknown is empty. Before text
+    that a spreadsheet would take for a formula stands an apostrophe.
+    """
 
     def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
         """No options of its own."""
@@ -101,7 +104,12 @@ class Csv(base.ListFormatter, base.SingleFormatter):
 def _cell(value: object) -> object:
     plain = value.machine_readable() if isinstance(value, columns.FormattableColumn) else value
     if isinstance(plain, dict):
-        return printable(" ".join(f"{name}={number}" for name, number in plain.items())) or "unlimited"
+        plain = " ".join(f"{name}={number}" for name, number in plain.items()) or "unlimited"
     if isinstance(plain, list):
         plain = " ".join(plain)
-    return printable(plain) if isinstance(plain, str) else plain
+    return _harmless(printable(plain)) if isinstance(plain, str) else plain
+
+
+def _harmless(text: str) -> str:
+    """As a spreadsheet takes it for text: a tenant chooses names, and one that begins so would be a formula."""
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -201,7 +201,7 @@ class _Local:
     @staticmethod
     def _read(path: Path, most: int) -> bytes:
         try:
-            content = files.read_whole(path, most + 1)
+            content = files.read_whole(path, most + 1, follow=True)
         except OSError as error:
             raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
         if len(content) > most:

@@ -148,7 +148,7 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
     Raises ``CatalogueError``.
     """
     try:
-        content = files.read_whole(path, regionfile.MOST_BYTES)
+        content = files.read_whole(path, regionfile.MOST_BYTES, follow=True)
     except OSError as error:
         raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
     try:
@@ -156,7 +156,7 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CatalogueError(f"{path}: is neither a catalogue nor a region file") from error
     if kind != regionfile.KIND:
-        found = catalogue.read(path)
+        found = catalogue.read(path, follow=True)
         if found is None:
             raise CatalogueError(f"{path}: was removed just now")
         return found

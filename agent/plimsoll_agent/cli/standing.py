@@ -154,7 +154,7 @@ class _LastRules:
 
 def _last_rules(state: State) -> _LastRules | None:
     try:
-        text = state.last_rules.read_text(encoding="utf-8", errors="replace")
+        text = state.read_last_rules().decode("utf-8", errors="replace")
         return _LastRules(text, datetime.fromtimestamp(state.last_rules.stat().st_mtime, UTC))
     except OSError:
         return None

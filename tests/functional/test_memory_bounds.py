@@ -1,0 +1,113 @@
+"""Files at their bounds, in whatever shape takes most memory, and the memory that the unit of passes has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import catalogue, passfile, rulesfile, sightings
+from plimsoll_agent import state as state_module
+from tests.command import PLIMSOLL
+
+UNIT = Path(__file__).parents[2] / "systemd" / "plimsoll-enforce.service"
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def _memory_max() -> int:
+    (mebibytes,) = re.findall(r"^MemoryMax=(\d+)M$", UNIT.read_text(), re.MULTILINE)
+    return int(mebibytes) * 2**20
+
+
+@contextmanager
+def _confined(most: int) -> Iterator[Path | None]:
+    """The file that takes a process into a cgroup with so much memory; None where none can be made here."""
+    for top, limit in ((_CGROUPS, "memory.max"), (_CGROUPS / "memory", "memory.limit_in_bytes")):
+        group = top / f"plimsoll-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            if (group / limit).exists():
+                (group / limit).write_text(str(most))
+                yield group / "cgroup.procs"
+                return
+        finally:
+            with suppress(OSError):
+                group.rmdir()
+    yield None
+
+
+def _peak_of(*words: str | Path) -> tuple[int, int, str]:
+    """Exit status (negative: the signal), bytes of memory at the most, and what it said."""
+    with ExitStack() as stack:
+        entry = stack.enter_context(_confined(_memory_max()))
+        enter = [] if entry is None else ["sh", "-c", f'echo $$ > {entry} && exec "$@"', "sh"]
+        process = stack.enter_context(
+            subprocess.Popen([*enter, PLIMSOLL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
+        assert process.stdout is not None
+        said = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_maxrss * 1024, said
+
+
+def _filled(most: int) -> str:
+    """JSON that takes more memory for its length than any other."""
+    entry = '{"":0}'
+    return "[" + ",".join([entry] * ((most - 2) // (len(entry) + 1))) + "]"
+
+
+def _a_catalogue(most: int) -> str:
+    """One that is right, and takes as much as one of that length can."""
+    head = (
+        '{"kind":"plimsoll-catalogue","version":1,"generation":1,"issued":"2026-01-01T00:00:00+00:00","source":"",'
+        '"approved":[],"specs":{},"types":{},"volumes":{},"servers":{"a":{"marks":[],"read":"20260101T00Z",'
+        '"missing":true,"extra_specs":{'
+    )
+    entries = [f'"{number:x}":""' for number in range((most - len(head)) // 12)]
+    return head + ",".join(entries) + "}}}}"
+
+
+@pytest.mark.parametrize("right", [True, False], ids=["a catalogue", "none"])
+def test_a_pass_whose_files_are_all_at_their_bounds_stays_within_the_memory_of_its_unit(
+    tmp_path: Path, test_node: str, right: bool
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    settings = tmp_path / "plimsoll.conf"
+    settings.write_text(
+        f"[DEFAULT]\nstate_dir = {state}\nrules_file = {tmp_path}/rules.yaml\n"
+        f"[libvirt]\nuri = {test_node}\n"
+        f"[catalogue]\nsource = openstack\ndirectory = {tmp_path}\n"
+    )
+    bounds = {
+        state / "memory.json": state_module.MOST_BYTES,
+        state / "approval.json": state_module.MOST_BYTES,
+        state / "sightings.json": sightings.MOST_BYTES,
+        state / "pass.json": passfile.MOST_BYTES,
+        tmp_path / "catalogue.json": catalogue.MOST_BYTES,
+    }
+    for path, most in bounds.items():
+        path.write_text(_filled(most))
+        assert most - 10 < path.stat().st_size <= most
+    if right:
+        text = _a_catalogue(catalogue.MOST_BYTES)
+        assert catalogue.MOST_BYTES * 0.9 < len(text) <= catalogue.MOST_BYTES
+        (tmp_path / "catalogue.json").write_text(text)
+    (tmp_path / "rules.yaml").write_text(f"rules: [{','.join(['1'] * (rulesfile.LARGEST // 2 - 10))}]")
+    (state / "rules.last.yaml").write_text("{}\n")
+    status, peak, said = _peak_of("--config-file", settings, "enforce")
+    assert status == 1, "the rules are none; killed by a signal where there was too little memory"
+    assert "Traceback" not in said
+    assert re.search(r"Plan: .* left alone", said), "or it was not a pass at all"
+    assert (f"{tmp_path}/catalogue.json: is corrupt" in said) is not right
+    assert peak < _memory_max(), f"{peak / 2**20:.0f} MiB"
+    print(f"{peak / 2**20:.0f} MiB of {_memory_max() / 2**20:.0f}")
