@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -83,6 +84,11 @@ class FakeHypervisor:
         guest.marks = None
         for disk in guest.disks.values():
             disk.in_force = disk.defined = defined
+
+    def lose_marks(self) -> None:
+        """As if an older plimsoll had set what is in force."""
+        for guest in self.by_uuid.values():
+            guest.marks = None
 
     def migrate(self, guest: FakeGuest, to: FakeHypervisor, fresh: Mapping[str, Limits] | None = None) -> None:
         """A live migration by Nova: all of the running guest moves, and its definition goes from here.
@@ -214,12 +220,11 @@ def domain_xml(guest: FakeGuest) -> str:
 
 
 def _in_namespace(marks: str | None) -> str:
-    """As libvirt shows what it was given: the element itself is in the namespace, what is below it is not."""
+    """As libvirt shows what it was given: with what is below it in the namespace, too."""
     if marks is None:
         return ""
-    return marks.replace("<marks", f'<{PREFIX}:marks xmlns:{PREFIX}="{NAMESPACE}"', 1).replace(
-        "</marks>", f"</{PREFIX}:marks>"
-    )
+    prefixed = re.sub(r"<(/?)(?=\w)", rf"<\1{PREFIX}:", marks)
+    return prefixed.replace("marks", f'marks xmlns:{PREFIX}="{NAMESPACE}"', 1)
 
 
 def _disk_xml(target: str, disk: FakeDisk) -> str:

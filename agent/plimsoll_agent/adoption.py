@@ -49,11 +49,11 @@ def adopted(
         mark, known, held = disk.mark, memory.get(disk.key), holds.get(disk.key)
         if mark is None or not isinstance(disk.in_force, Limits) or not _is_news(mark, known, disk):
             continue
-        new[disk.key] = _remembered(mark, disk, now)
+        new[disk.key] = _remembered(mark, known, disk, now)
         if held is not None and (known is None or held.since > known.seen):
             continue  # an operator added it here just now, and no pass has met the disk since
         hold, refused = _hold(mark, disk, now)
-        if hold is not None and hold == held:
+        if hold is not None and held is not None and told(hold) == told(held):
             continue
         if held is not None:
             went.append(all_holds.pop(disk.key))
@@ -73,14 +73,20 @@ def _is_news(mark: Mark, known: Remembered | None, disk: Disk) -> bool:
     return known is None or (known.attachment != disk.attachment and known.mark != mark.digest)
 
 
-def _remembered(mark: Mark, disk: Disk, now: datetime) -> Remembered:
+def awaits_adoption(disk: Disk, known: Remembered | None) -> bool:
+    """Whether its mark is for a later pass: the guest is still on the move, or does not answer."""
+    return disk.mark is not None and not isinstance(disk.in_force, Limits) and _is_news(disk.mark, known, disk)
+
+
+def _remembered(mark: Mark, known: Remembered | None, disk: Disk, now: datetime) -> Remembered:
     # Nova gives a volume the limits of its spec again when it migrates; what the sources wanted is known even so.
     ours = mark.put is not None and mark.put == disk.in_force
+    ours_before = known is not None and known.put is not None and known.put == disk.in_force
     return Remembered(
         wanted=mark.wanted,
         since=min(mark.since, now),
         seen=now,
-        put=mark.put if ours else None,
+        put=disk.in_force if isinstance(disk.in_force, Limits) and (ours or ours_before) else None,
         attachment=disk.attachment,
         returns=mark.returns if ours else None,
         theirs=ours and mark.theirs,
@@ -119,12 +125,10 @@ def _borne_out(mark: Mark, held: MarkedHold, in_force: Limits | Unknown | None) 
 
 def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
     """What is to follow a disk; None where there is nothing to tell."""
-    told = None
-    if hold is not None:
-        told = MarkedHold(hold.limits, hold.since, hold.until, hold.by, hold.why)
+    held = None if hold is None else told(hold)
     if remembered is None:
-        return None if hold is None or told is None else Mark(None, hold.since, None, hold=told)
-    if told is None and remembered.wanted is remembered.put is remembered.returns is None:
+        return None if held is None else Mark(None, held.since, None, hold=held)
+    if held is None and remembered.wanted is remembered.put is remembered.returns is None:
         return None
     return Mark(
         remembered.wanted,
@@ -134,8 +138,13 @@ def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
         by_type=remembered.by_type,
         returns=remembered.returns,
         theirs=remembered.theirs,
-        hold=told,
+        hold=held,
     )
+
+
+def told(hold: Hold) -> MarkedHold:
+    """What of a hold follows the guest. Not that it ignores the health gate: that was said for one moment."""
+    return MarkedHold(hold.limits, hold.since, hold.until, hold.by, hold.why)
 
 
 def marks_to_write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -12,7 +12,9 @@ from plimsoll_agent.changes import Change
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.decide import Remembered, Situation
 from plimsoll_agent.direction import Direction
+from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Verdict
+from plimsoll_agent.following import mark
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.outcome import Kind, Outcome, Result
@@ -36,8 +38,11 @@ class Applier:
     ) -> None:
         """``hung`` are the guests that did not answer while they were looked at."""
         self._writer = Writer(hypervisor, bounds, hung=hung, stopped=stopped)
+        self._hypervisor = hypervisor
+        self._stopped = stopped
         self._ledger = ledger
-        self._at_once = bounds.at_once
+        self._bounds = bounds
+        self._situation = situation
         self._edition = edition(situation)
         self._now = situation.now
         self._started = time.monotonic()
@@ -76,7 +81,7 @@ class Applier:
         for outcome, own in pairs:
             if own is None or own.result is not None:
                 tell(outcome if own is None else own.outcome())
-        for done, _ in side_by_side(self._one_guest, list(guests.values()), self._at_once):
+        for done, _ in side_by_side(self._one_guest, list(guests.values()), self._bounds.at_once):
             for errand in done:
                 tell(errand.outcome())
         return [outcome if own is None else own.outcome() for outcome, own in pairs]
@@ -100,6 +105,12 @@ class Applier:
         for errand, id_ in zip(errands, ids, strict=True):
             errand.id = id_
         return True
+
+    def mark(self, disks: Sequence[Disk], memory: Mapping[str, Remembered]) -> dict[str, Remembered]:
+        """Write what is to follow the guests when they migrate. Returns the memory with the marks that they have."""
+        if self._stopped() is not None:
+            return dict(memory)
+        return mark(self._hypervisor, disks, memory, self._situation, self._bounds)
 
     def conclude(self) -> None:
         """Tell the record how the changes ended: only when they are remembered, since what is open is not lost."""

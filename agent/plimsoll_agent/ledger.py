@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 
+from plimsoll_agent.adoption import awaits_adoption
 from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
 from plimsoll_agent.disk import Disk, guest_of
@@ -103,6 +105,11 @@ class Ledger:
         if met != before:
             self._state.save_sightings(met)
 
+    def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
+        """Holds that came or went with their guests, for the record."""
+        if moves:
+            self._record.note([_move_event(hold, move, now, self._by) for hold, move in moves])
+
     def remember(self, disks: Mapping[str, Remembered], holds: Mapping[str, Hold], now: datetime) -> None:
         """Holds that have ended go once the record says so."""
         standing = standing_holds(holds, now)
@@ -143,6 +150,21 @@ def _make_room(corrupt: Path) -> None:
 
 def hold_event(hold: Hold, what: Happening, now: datetime, by: str) -> Event:
     return Event(now, by, what, hold.reason, hold.disk)
+
+
+class Move(StrEnum):
+    """How a hold began or ended on a node because its guest migrated."""
+
+    CAME = "came"
+    LEFT = "left"
+    REPLACED = "replaced"
+    """The guest came back, and brought another one or none along."""
+
+
+def _move_event(hold: Hold, move: Move, now: datetime, by: str) -> Event:
+    what = Happening.HOLD_ADDED if move is Move.CAME else Happening.HOLD_ENDED
+    event = hold_event(hold, what, now, by)
+    return replace(event, reason=replace(hold.reason, facts={**hold.reason.facts, "moved": move.value}))
 
 
 def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
@@ -250,6 +272,10 @@ def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
         elif uuid not in looked_at and now - old.seen < KEPT_FOR:
             kept[key] = replace(old, attachment=None)
     for disk, decision in sight.decided:
+        if awaits_adoption(disk, situation.memory.get(disk.key)):
+            if (old_stay := situation.memory.get(disk.key)) is not None:
+                kept[disk.key] = old_stay
+            continue
         # Of a disk just met that nobody can tell of yet, nothing was wanted: not even that it have no limit.
         if disk.key in situation.memory or not isinstance(decision.wanted, Unknown):
             kept[disk.key] = _remembered(disk, decision, situation, sight)

@@ -127,7 +127,7 @@ def read(marks: ET.Element) -> Marks:
         raise UnreadableMark(f"marks of {len(marks)} disks")
     found: dict[str, Mark] = {}
     for element in marks:
-        if element.tag != "disk":
+        if _word(element) != "disk":
             raise UnreadableMark(f"<{element.tag[:40]}> in it")
         name = _attributes(element, {"name", "since"}, {"kept", "theirs", "type"})["name"]
         if name in found:
@@ -207,8 +207,13 @@ def _attributes(
     return said
 
 
+def _word(element: ET.Element) -> str:
+    # libvirt (9.0) puts what is below an element of metadata into its namespace, too.
+    return element.tag.removeprefix(f"{{{NAMESPACE}}}")
+
+
 def _children(element: ET.Element, known: set[str]) -> dict[str, ET.Element]:
-    children = {child.tag: child for child in element}
+    children = {_word(child): child for child in element}
     if len(children) < len(element) or not children.keys() <= known:
         raise UnreadableMark(f"<{element.tag[:40]}> with other elements than plimsoll writes")
     return children

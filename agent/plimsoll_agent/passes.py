@@ -15,6 +15,7 @@ from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Situation, Source, Unmanaged, Wants, decide
 from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk, guest_of
+from plimsoll_agent.following import with_what_came, without_what_left
 from plimsoll_agent.gate import Gate
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
@@ -84,6 +85,10 @@ def run_pass(
         everything = scope.everything and not seen.overlooked
         ours = ledger.settle(seen.disks, situation, everything=everything, look_only=mode is Mode.PLAN)
         situation = replace(situation, memory={**situation.memory, **ours})
+    situation, of_marks = with_what_came(situation, seen.disks, ledger, look_only=mode is Mode.PLAN)
+    notes += of_marks
+    if scope.everything and mode is not Mode.PLAN:
+        situation = without_what_left(situation, hypervisor, ledger)
     told = situation.sightings
     situation = replace(situation, sightings=ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
     seen = replace(seen, disks=tuple(typed(disk, situation) for disk in seen.disks))
@@ -284,7 +289,10 @@ class _Sight:
         put = applier.put if applier else {}
         sight = Sight(decided, put, unseen, braked_keys, enforcing=applier is not None)
         memory = remembering(situation, sight)
-        ledger.remember(memory | (applier.strays if applier else {}), situation.holds, situation.now)
+        if applier is not None:
+            memory |= applier.strays
+            memory = applier.mark([outcome.disk for outcome in outcomes], memory)
+        ledger.remember(memory, situation.holds, situation.now)
 
 
 @contextmanager

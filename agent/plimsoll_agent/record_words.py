@@ -9,6 +9,7 @@ from plimsoll_agent.changes import BY_OTHERS
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.entries import Entry, Happening, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.history import Fault, Flaw, Verified
+from plimsoll_agent.ledger import Move
 from plimsoll_agent.reason import Reason
 from plimsoll_agent.report import limits_change_words, printable, words
 
@@ -21,6 +22,12 @@ _RESULTS = {
     Verdict.TOOK: "took, as was found later",
     Verdict.DID_NOT_TAKE: "did not take, as was found later",
     Verdict.GONE: "the disk was gone before it could be read back",
+}
+
+_MOVES = {
+    Move.CAME.value: "; it came with its guest from another node",
+    Move.LEFT.value: "; the guest has left this node",
+    Move.REPLACED.value: "; the guest came back, and its hold was ended or replaced on another node",
 }
 
 
@@ -54,6 +61,7 @@ def _event_words(event: RecordedEvent) -> str:
         return what
     early = event.reason.facts.get("ended")
     told = f"; ended early: {printable(str(early))}" if early else ""
+    told += _MOVES.get(str(event.reason.facts.get("moved")), "")
     return f"{what}: {reason_words(event.reason)}{told}"
 
 

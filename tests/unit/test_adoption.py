@@ -183,7 +183,7 @@ def test_a_guest_that_comes_back_with_another_hold_has_that_one() -> None:
 
 def test_a_guest_that_comes_back_with_the_hold_that_it_left_with_is_not_told_of() -> None:
     disk = marked(replace(MARK, hold=HELD))
-    here = Hold(disk.named, LOWER, HELD.since, HELD.until, HELD.by, HELD.why)
+    here = Hold(disk.named, LOWER, HELD.since, HELD.until, HELD.by, HELD.why, ignore_health=True)
     taken = adopted([disk], {disk.key: OF_BEFORE}, {disk.key: here}, NOON)
     assert (taken.holds, taken.came, taken.went) == ({disk.key: here}, (), ())
 
@@ -225,7 +225,7 @@ def test_whatever_is_known_of_a_disk_is_told(what: Mapping[str, Any]) -> None:
 
 
 def test_a_hold_follows_a_disk_of_which_nothing_else_is_known() -> None:
-    hold = held_here()
+    hold = held_here(ignore_health=True)
     told = MarkedHold(hold.limits, hold.since, hold.until, hold.by, hold.why)
     assert mark_for(None, hold) == Mark(None, hold.since, None, hold=told)
 

@@ -18,6 +18,7 @@ from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Entry, Event, Happening, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.history import Fault, Flaw, Selection, Verified
+from plimsoll_agent.ledger import Move
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.record import Record
@@ -127,6 +128,20 @@ def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
         event = RecordedEvent(2, NOON, "ann", what, None, because(Code.OPERATOR, why="x"))
         assert "this node" in entry_line(event)
         assert entry_data(event)["what"] == what.value
+
+
+def test_a_hold_that_moved_with_its_guest_is_told_apart(record: Record) -> None:
+    hold = because(Code.HOLD, why="x", by="ann", until="2026-11-20T13:00:00+00:00")
+    lines = {
+        entry_line(RecordedEvent(2, NOON, "root", Happening.HOLD_ENDED, DISK.named, replace(hold, facts=facts)))
+        for facts in (hold.facts, *({**hold.facts, "moved": move.value} for move in Move))
+    }
+    assert {line.partition("; ")[2].partition("   by ")[0] for line in lines} == {
+        "",
+        "it came with its guest from another node",
+        "the guest has left this node",
+        "the guest came back, and its hold was ended or replaced on another node",
+    }
 
 
 def test_a_disk_has_the_names_that_the_report_of_a_pass_has(record: Record) -> None:

@@ -474,6 +474,7 @@ def test_a_memory_that_is_lost_during_a_hold_loosens_nothing(tmp_path: Path, had
     held = Limits(total_iops_sec=9)
     hold_for_two_hours(node, held)
     node.state.memory.unlink()
+    node.hypervisor.lose_marks()
     assert codes(node.run()) == [Code.FOREIGN_LIMIT], "a limit whose history is lost is left alone"
     assert in_force(node) == held
     end(node)

@@ -928,8 +928,9 @@ def test_limits_that_somebody_changed_since_are_not_claimed_from_the_record(node
     assert node.disk(1).in_force == THEIRS
 
 
-def test_without_memory_and_record_limits_are_left_alone(node: Node) -> None:
+def test_without_memory_and_record_and_marks_limits_are_left_alone(node: Node) -> None:
     node.run()
+    node.hypervisor.lose_marks()
     node.state.memory.unlink()
     node.state.record.write_bytes(b"this is no database" * 100)
     node.rules = Rules(default=TIGHTER)

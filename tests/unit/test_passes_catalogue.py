@@ -402,6 +402,7 @@ def test_a_pass_over_some_guests_keeps_marks_of_guests_that_the_memory_lost(node
     before = node.state.load_sightings()
     node.state.memory.unlink()
     node.state.record.unlink()
+    node.hypervisor.lose_marks()
     node.run(scope=Scope(frozenset({uuid_of(1)})))
     met = node.state.load_sightings()
     seen, unseen = before.volumes

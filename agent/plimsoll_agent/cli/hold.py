@@ -41,8 +41,8 @@ class HoldAdd(OneDisk):
     the disk goes back to what rules and sources want, and where they want nothing, to what it had before. A second
     hold on a disk replaces the first.
 
-    A hold is kept on this node, across restarts of the guest and of the node. It is lost when the guest
-    migrates, and the guest takes the held limits along: end the hold first, and let a pass go by.
+    A hold is kept across restarts of the guest and of the node, and goes along in a live migration. With a cold
+    migration, a resize or an evacuation it does not follow: add it again on the new node.
 
     Exit status: 0 the hold stands and its limits are in force, or the mode is observe; 3 it stands, and its limits
     wait, failed or are not known; 1 there is no hold; 64 usage.

@@ -1,0 +1,371 @@
+"""Guests that migrate between nodes with plimsoll on each: what it knows of their disks, and holds, go with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import history
+from plimsoll_agent.adoption import LEFT_FOR_GOOD
+from plimsoll_agent.entries import RecordedEvent
+from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.history import Selection
+from plimsoll_agent.holds import Hold
+from plimsoll_agent.hypervisor import Movement
+from plimsoll_agent.ledger import Ledger, Move
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Scope
+from plimsoll_agent.passes import Mode
+from plimsoll_agent.reason import Code, because
+from plimsoll_agent.record import Record
+from plimsoll_agent.rules import Match, Rule, Rules
+from plimsoll_agent.state import State, StateError
+from tests.fakes import FakeGuest, hangs
+from tests.unit.node import DEFAULT, TIGHTER, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
+
+NEW = Limits(total_iops_sec=240, total_bytes_sec=104857600)
+SPEC, HELD, LOW = Limits(total_iops_sec=3000), Limits(total_iops_sec=5000), Limits(total_iops_sec=100)
+OVERRIDES = Rules((Rule(name="all", match=Match(), limits=DEFAULT, override=True),))
+
+
+class Nodes:
+    """Three compute nodes whose clocks agree, with these guests on the first."""
+
+    def __init__(self, directory: Path, *guests: FakeGuest, rules: Rules | None = None) -> None:
+        self.all = [Node(directory / "a", *guests, rules=rules), Node(directory / "b"), Node(directory / "c")]
+        for name, node in zip("abc", self.all, strict=True):
+            node.rules = self.all[0].rules
+            node.state = State(directory / name, boot=f"boot of {name}")
+            node.state.prepare()
+
+    def migrate(self, guests: Iterable[FakeGuest], source: Node, to: Node, fresh: Limits | None = None) -> None:
+        """``fresh`` is what Nova gives volumes of the QoS spec that they have."""
+        for each in list(guests):
+            of_nova = {t: fresh for t, d in each.disks.items() if fresh is not None and d.volume_id is not None}
+            source.hypervisor.migrate(each, to.hypervisor, of_nova)
+
+    def passes(self, rules: Rules | None = None) -> None:
+        """One on each node, at the same time."""
+        for node in self.all:
+            node.rules = rules or node.rules
+            node.run()
+
+    def later(self, span: timedelta) -> None:
+        for node in self.all:
+            node.now += span
+
+
+class CannotNote(Ledger):
+    """A record that takes no more events."""
+
+    def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
+        if moves:
+            raise StateError("record.sqlite: database or disk is full")
+
+
+def there(node: Node) -> list[FakeGuest]:
+    return list(node.hypervisor.by_uuid.values())
+
+
+def in_force(node: Node) -> set[Limits]:
+    return {disk.in_force for disk in node.disks()}
+
+
+def held(node: Node) -> list[str]:
+    return [hold.disk.target for hold in node.holds.values()]
+
+
+def events(node: Node) -> list[tuple[str, object]]:
+    """What the record tells of holds, and what became of their guests."""
+    entries = history.entries(Record(node.state.record), Selection(reason="hold"))
+    told = [entry for entry in entries if isinstance(entry, RecordedEvent)]
+    return sorted((event.what.value, event.reason.facts.get("moved")) for event in told if event.reason)
+
+
+def nodes_with_a_hold(directory: Path, limits: Limits | None = LOW, rules: Rules | None = None) -> Nodes:
+    """The hold is on vda of guest 1, on the first node, for two hours; a pass has met it."""
+    nodes = Nodes(directory, guest(1), rules=rules)
+    nodes.passes()
+    nodes.all[0].hold(1, "vda", limits)
+    nodes.passes()
+    return nodes
+
+
+# --- the wave
+
+
+def test_a_changed_default_reaches_40_guests_that_were_migrated_over_three_nodes_and_back(tmp_path: Path) -> None:
+    """Limited by rules only: no other source tells the next node whose limits these are."""
+    nodes = Nodes(tmp_path, *(guest(number) for number in range(40)))
+    a, b, c = nodes.all
+    nodes.passes()
+    for number in range(4):
+        a.hold(number, "vda", LOW)
+    nodes.passes()
+    for source, to in [(a, b), (b, c), (c, a)]:
+        nodes.migrate(there(source), source, to)
+        nodes.passes()
+    assert (len(there(a)), len(held(a))) == (40, 4)
+    assert in_force(a) == {DEFAULT, LOW}
+    before = len(a.hypervisor.calls)
+    nodes.passes()
+    assert "set_marks" not in a.hypervisor.calls[before:], "nothing has changed"
+
+    nodes.passes(Rules(default=NEW))
+    assert in_force(a) == {NEW, LOW}
+    nodes.later(timedelta(hours=2))
+    nodes.passes()
+    assert (in_force(a), held(a)) == ({NEW}, [])
+
+
+# --- holds
+
+
+@pytest.mark.parametrize("fresh", [None, SPEC])
+def test_a_hold_goes_with_its_guest_and_ends_there_on_time(tmp_path: Path, fresh: Limits | None) -> None:
+    """``fresh``: Nova gives the volume the limits of its spec, and the hold lowers them again."""
+    nodes = Nodes(tmp_path, guest(1, a_volume(1, fresh)), rules=OVERRIDES)
+    a, b, _ = nodes.all
+    nodes.passes()
+    a.hold(1, "vda", LOW)
+    nodes.passes()
+    nodes.migrate(there(a), a, b, fresh)
+    nodes.passes()
+    assert (in_force(b), held(b)) == ({LOW}, ["vda"])
+    (hold,) = b.holds.values()
+    assert (hold.by, hold.why, hold.until - hold.since) == ("ann", "a test", timedelta(hours=2))
+    nodes.later(timedelta(hours=2))
+    nodes.passes()
+    assert (in_force(b), held(b)) == ({DEFAULT}, [])
+    assert events(b) == [("hold-added", "came"), ("hold-ended", None)]
+
+
+def test_after_a_hold_the_disk_gets_what_it_had_before_it_on_the_other_node(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, guest(1, a_volume(1, SPEC)), rules=Rules())
+    a, b, _ = nodes.all
+    nodes.passes()
+    a.hold(1, "vda", LOW)
+    nodes.passes()
+    nodes.migrate(there(a), a, b)
+    nodes.later(timedelta(hours=2))
+    nodes.passes()
+    assert (in_force(b), held(b)) == ({SPEC}, [])
+
+
+def test_a_hold_that_would_raise_what_nova_gave_the_disk_does_not_follow_and_the_pass_tells(tmp_path: Path) -> None:
+    nodes = nodes_with_a_hold(tmp_path, HELD, OVERRIDES)
+    a, b, _ = nodes.all
+    nodes.migrate(there(a), a, b)
+    set_by_hand(b.disk(1), SPEC)
+    report = b.run()
+    assert notes(report) == [Code.HOLD_NOT_ADOPTED]
+    assert (in_force(b), held(b)) == ({DEFAULT}, [])
+    assert notes(b.run()) == []
+
+
+def test_a_hold_is_void_on_the_old_node_and_the_record_tells(tmp_path: Path) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a, b, _ = nodes.all
+    nodes.migrate(there(a), a, b)
+    nodes.passes()
+    assert (held(a), held(b)) == (["vda"], ["vda"]), "a definition may come back"
+    nodes.later(LEFT_FOR_GOOD)
+    nodes.passes()
+    assert (held(a), held(b)) == ([], ["vda"])
+    assert events(a) == [("hold-ended", "left")]
+
+
+def test_a_guest_that_is_off_keeps_its_hold(tmp_path: Path) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a = nodes.all[0]
+    start = a.hypervisor.suspend(*there(a))
+    nodes.later(timedelta(hours=1))
+    nodes.passes()
+    nodes.passes()
+    assert held(a) == ["vda"]
+    start()
+    nodes.passes()
+    assert a.disk(1).in_force == LOW
+
+
+@pytest.mark.parametrize("mode", [Mode.PLAN, Mode.ENFORCE])
+def test_no_hold_is_void_by_a_look_or_by_a_pass_over_other_guests_or_without_a_record(
+    tmp_path: Path, mode: Mode
+) -> None:
+    nodes = Nodes(tmp_path, guest(1), guest(2))
+    a, b, _ = nodes.all
+    nodes.passes()
+    a.hold(1, "vda", LOW)
+    nodes.passes()
+    nodes.migrate([a.hypervisor.by_uuid[guest(1).uuid]], a, b)
+    a.run()
+    nodes.later(timedelta(hours=1))
+    scope = Scope() if mode is Mode.PLAN else Scope(frozenset({guest(2).uuid}))
+    a.run(mode, scope)
+    assert held(a) == ["vda"]
+    a.run(ledger=CannotNote(a.state, "tests"))
+    assert held(a) == ["vda"]
+    a.run()
+    assert held(a) == []
+
+
+def test_a_hypervisor_that_cannot_tell_leaves_holds_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a, b, _ = nodes.all
+    nodes.migrate(there(a), a, b)
+    a.run()
+    nodes.later(timedelta(hours=1))
+
+    def knows(_uuid: str) -> bool:
+        raise hangs()
+
+    monkeypatch.setattr(a.hypervisor, "knows", knows)
+    assert kinds(a.run()) == []
+    assert held(a) == ["vda"]
+
+
+# --- and back
+
+
+def test_a_hold_that_was_ended_on_the_other_node_is_none_when_the_guest_comes_back(tmp_path: Path) -> None:
+    """At once, so that the first node never missed it."""
+    nodes = nodes_with_a_hold(tmp_path)
+    a, b, _ = nodes.all
+    nodes.migrate(there(a), a, b)
+    b.run()
+    b.state.save_memory(replace(b.state.load_memory(), holds={}))  # type: ignore[type-var]  # there is one
+    b.run()
+    assert in_force(b) == {DEFAULT}
+    nodes.migrate(there(b), b, a)
+    a.run()
+    assert (in_force(a), held(a)) == ({DEFAULT}, [])
+    assert events(a) == [("hold-ended", "replaced")]
+
+
+def test_limits_that_were_changed_on_the_other_node_are_plimsolls_when_the_guest_comes_back(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, guest(1))
+    a, b, _ = nodes.all
+    nodes.passes()
+    nodes.migrate(there(a), a, b)
+    b.rules = Rules(default=TIGHTER)
+    b.run()
+    nodes.migrate(there(b), b, a)
+    a.rules = Rules(default=NEW)
+    a.run()
+    assert in_force(a) == {NEW}
+
+
+def test_a_hold_that_ended_while_its_guest_was_suspended_does_not_come_back_with_it(tmp_path: Path) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a = nodes.all[0]
+    resume = a.hypervisor.suspend(*there(a))
+    a.run()
+    a.state.save_memory(replace(a.state.load_memory(), holds={}))  # type: ignore[type-var]  # there is one
+    resume()
+    a.run()
+    assert (in_force(a), held(a)) == ({DEFAULT}, [])
+
+
+def test_a_node_that_lost_its_memory_finds_limits_and_holds_in_the_guests(tmp_path: Path) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a = nodes.all[0]
+    a.state.memory.unlink()
+    a.state.record.unlink()
+    a.rules = Rules(default=NEW)
+    a.run()
+    assert (in_force(a), held(a)) == ({NEW, LOW}, ["vda"])
+
+
+# --- what is not trusted, and what is left alone
+
+
+def test_limits_that_are_not_in_force_as_the_mark_says_are_those_of_others(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, guest(1, own_disk(1)))
+    a, b, _ = nodes.all
+    nodes.passes()
+    nodes.migrate(there(a), a, b)
+    set_by_hand(b.disk(1), SPEC)
+    assert codes(b.run()) == [Code.FOREIGN_LIMIT]
+    assert in_force(b) == {SPEC}
+
+
+def test_an_unreadable_mark_is_told_of_and_replaced(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, guest(1))
+    a = nodes.all[0]
+    a.run()
+    (one,) = there(a)
+    good, one.marks = one.marks, '<marks version="7"/>'
+    report = a.run()
+    assert notes(report) == [Code.MARK_UNREADABLE]
+    assert str(report.notes[0].facts["detail"]).startswith("instance-00000001: version '7'")
+    assert one.marks == good
+    assert notes(a.run()) == []
+
+
+@pytest.mark.parametrize("mode", [Mode.PLAN, Mode.OBSERVE])
+def test_no_mark_is_written_by_a_pass_that_does_not_enforce(tmp_path: Path, mode: Mode) -> None:
+    nodes = Nodes(tmp_path, guest(1))
+    a = nodes.all[0]
+    a.run()
+    (one,) = there(a)
+    one.marks = None
+    a.run(mode)
+    assert one.marks is None
+
+
+def test_nothing_is_marked_while_the_node_is_paused(tmp_path: Path) -> None:
+    a = Nodes(tmp_path, guest(1)).all[0]
+    a.run()
+    (one,) = there(a)
+    one.marks = None
+    a.paused = lambda: because(Code.PAUSED, file="/etc/plimsoll/paused", why="")
+    a.run()
+    assert one.marks is None
+
+
+@pytest.mark.parametrize("mode", [Mode.PLAN, Mode.OBSERVE])
+def test_a_look_tells_of_the_guest_what_the_node_will_do(tmp_path: Path, mode: Mode) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a, b, _ = nodes.all
+    nodes.migrate(there(a), a, b)
+    assert Code.HOLD in codes(b.run(mode))
+    assert held(b) == ([] if mode is Mode.PLAN else ["vda"])
+
+
+def test_a_guest_on_the_move_is_neither_marked_nor_adopted(tmp_path: Path) -> None:
+    nodes = nodes_with_a_hold(tmp_path)
+    a, b, _ = nodes.all
+    nodes.migrate(there(a), a, b)
+    (one,) = there(b)
+    one.movement = Movement.ARRIVING
+    b.run()
+    assert (held(b), "set_marks" in b.hypervisor.calls) == ([], False)
+    one.movement = Movement.STAYS
+    b.run()
+    assert held(b) == ["vda"]
+
+
+@pytest.mark.parametrize("error", [hangs(), Unreachable("libvirt is gone")])
+def test_a_guest_that_takes_no_mark_costs_nothing_but_that(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = Nodes(tmp_path, *(guest(number) for number in range(6))).all[0]
+
+    def fails(*_words: object) -> None:
+        tried.append(1)
+        raise error
+
+    tried: list[int] = []
+    monkeypatch.setattr(a.hypervisor, "set_marks", fails)
+    report = a.run()
+    assert set(kinds(report)) == {"changed"}
+    assert len(tried) == (2 if not isinstance(error, Unreachable) else 6), "guests that hang are not asked on and on"
+    monkeypatch.undo()
+    a.run()
+    assert all(each.marks for each in there(a)), "the next pass tries again"
