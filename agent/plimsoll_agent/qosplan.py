@@ -182,6 +182,13 @@ def made(steps: Iterable[Step]) -> tuple[Spec, ...]:
     return tuple(specs.values())
 
 
+def touched(steps: Iterable[Step]) -> tuple[str, ...]:
+    """The names of the QoS specs that volumes may be attached with because of the steps, which they had not been."""
+    steps = tuple(steps)
+    given = (step.spec for step in steps if isinstance(step, Associate))
+    return tuple(sorted({*(spec.name for spec in made(steps)), *given}))
+
+
 def impossible(steps: Iterable[Step]) -> tuple[Unknown, ...]:
     """Why no volume could be attached with what the steps make of a spec: such a plan is not to be taken."""
     found: dict[str, Unknown] = {}

@@ -9,6 +9,7 @@ from plimsoll_agent.qos_words import fault_words
 from plimsoll_agent.qosapply import How, Taken
 from plimsoll_agent.qoseffects import Change, Effect, Given
 from plimsoll_agent.qosfile import NO_SPEC, Declared
+from plimsoll_agent.qoslint import Fault
 from plimsoll_agent.qosplan import (
     Associate,
     ChangeExtraSpecs,
@@ -148,6 +149,51 @@ def _quoted(text: str) -> str:
 
 def _listed(keys: Texts) -> str:
     return ", ".join(f"{printable(key)} {_value(value)}" for key, value in keys.items())
+
+
+def weight_words(steps: Sequence[Step], effects: Sequence[Effect] | None) -> str:
+    """What of a plan an operator is asked about; empty where there is nothing of it."""
+    parts: list[str] = []
+    if effects is None:
+        parts.append("how many attached volumes get other limits is unknown")
+    elif changed := sum(effect.changed for effect in effects):
+        parts.append(f"{_number(changed, 'attached volume')} {_do('get', changed)} other limits")
+    losing = sum(isinstance(step, Disassociate) for step in steps)
+    if losing:
+        parts.append(
+            f"{_number(losing, 'volume type')} {_do('lose', losing)} {'its' if losing == 1 else 'their'} QoS spec"
+        )
+    for kind, noun in ((DeleteType, "volume type"), (DeleteSpec, "QoS spec")):
+        if number := sum(isinstance(step, kind) for step in steps):
+            parts.append(f"{_number(number, noun)} {'is' if number == 1 else 'are'} deleted")
+    return "; ".join(parts)
+
+
+def question(steps: Sequence[Step], weight: str) -> str:
+    return f"{weight[:1].upper()}{weight[1:]}. Apply {_number(len(steps), 'step')}? [y/N] "
+
+
+def refusal_line(impossible: Sequence[Unknown], errors: Sequence[Fault]) -> str | None:
+    """Why a plan is not applied at all; None for one that is."""
+    if impossible:
+        return f"Nothing applied: no volume could be attached with {_number(len(impossible), 'QoS spec')}."
+    if errors:
+        return f"Nothing applied: {_errors(errors)}. {_force(errors)}."
+    return None
+
+
+def will_refuse_line(errors: Sequence[Fault]) -> str:
+    return f"plimsoll qos apply refuses this: {_errors(errors)}. {_force(errors)}."
+
+
+def _errors(errors: Sequence[Fault]) -> str:
+    """``2 errors (unknown key, total and part)``."""
+    codes = dict.fromkeys(fault.code.value.replace("-", " ") for fault in errors)
+    return f"{_number(len(errors), 'error')} ({', '.join(codes)})"
+
+
+def _force(errors: Sequence[Fault]) -> str:
+    return f"--force applies {'it' if len(errors) == 1 else 'them'} anyway"
 
 
 def impossible_line(why: Unknown) -> str:

@@ -183,6 +183,8 @@ def _statuses_of_qos(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
         yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))
         cinder.before = lambda method, path: None
         yield from (status("apply", str(file)), status("plan", str(file)))
+        file.write_text("qos_specs: {}\nvolume_types: {}\n")
+        yield status("apply", "--prune", str(file))
         yield from (status("export"), status("export", "--output", str(directory / "no/such/file")))
         file.write_text("broken")
         yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))

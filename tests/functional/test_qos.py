@@ -102,14 +102,14 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def test_what_was_planned_is_applied_and_then_nothing_is_to_do(site: Site) -> None:
     assert site.run("plan", str(site.file)).status == 2
-    applied = site.run("apply", "-", text=FILE)
+    applied = site.run("apply", "--yes", "-", text=FILE)
     assert (applied.status, applied.err) == (0, "")
     assert site.run("plan", str(site.file)).status == 0
     assert site.run("lint").out.splitlines()[-1] == "Cinder: 1 QoS spec and 3 volume types, no errors, 1 warning"
 
 
 def test_what_cinder_refuses_is_told_in_its_own_words(site: Site) -> None:
-    ran = site.run("apply", "-", text=FILE.replace("gold: {qos", "gold: {extra_specs: {a: b}, qos"))
+    ran = site.run("apply", "--yes", "-", text=FILE.replace("gold: {qos", "gold: {extra_specs: {a: b}, qos"))
     assert ran.status == 3
     (line,) = (line for line in ran.out.splitlines() if "not done" in line)
     assert line.startswith("~ volume type gold  a b added   not done: Cinder (http://")
@@ -142,6 +142,9 @@ def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, n
     out, err = process.communicate(timeout=60)
     assert out.splitlines() == [
         "~ volume type gold  QoS spec gold → other   done",
+        "~ volume type silver  QoS spec gold → other   not tried: interrupted",
+        "Left as they are: 1 volume type (__DEFAULT__) and 1 QoS spec (gold); --prune deletes what the file does not"
+        " declare.",
         "1 of 2 steps done; 1 to do: see plimsoll qos plan.",
     ]
     assert err.startswith("Interrupted: no other step is begun.")

@@ -151,7 +151,7 @@ def test_a_secret_out_of_a_vault_is_nowhere_to_be_read_and_gone_afterwards(
         (None, {}, "Set qos_file, or begin with: plimsoll qos export --output"),
         ("qos_specs: {}\nvolume_types: {gold: {}}\n", {}, "qos.yaml: <stdin>:2: "),
         ("{}", {"qos_plimsoll": "/opt/nowhere/plimsoll"}, "The command /opt/nowhere/plimsoll does not run"),
-        ("{}", {"qos_force": True}, "Set both, or neither."),
+        ("{}", {"qos_prune_in_use": True}, "Set both, or neither."),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

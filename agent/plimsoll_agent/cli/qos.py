@@ -25,6 +25,7 @@ from plimsoll_agent.qosfile import Declared, QosFile
 from plimsoll_agent.qoslint import Fault
 from plimsoll_agent.qosplan import Step
 from plimsoll_agent.qosreview import Finding
+from plimsoll_agent.reason import Unknown
 
 LOG = logging.getLogger(__name__)
 _STDIN = "-"
@@ -85,6 +86,27 @@ class _Planned:
     effects: tuple[Effect, ...] | None
     """None where Cinder does not show all volumes."""
 
+    @property
+    def impossible(self) -> tuple[Unknown, ...]:
+        """Why no volume could be attached with what the steps make."""
+        return qosplan.impossible(self.steps)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the QoS specs that the steps make, change or give to a type."""
+        specs = {name: self.file.declared.specs[name] for name in qosplan.touched(self.steps)}
+        return tuple(finding for finding in qosreview.review(Declared(specs)) if isinstance(finding.what, Fault))
+
+    @property
+    def errors(self) -> tuple[Fault, ...]:
+        faults = (finding.what for finding in self.findings if finding.severity == "error")
+        return tuple(fault for fault in faults if isinstance(fault, Fault))
+
+    @property
+    def weight(self) -> str:
+        """What an operator is asked about before it is done; empty where there is nothing of it."""
+        return words.weight_words(self.steps, self.effects)
+
 
 class _Planning(_CloudCommand):
     """What plan and apply share."""
@@ -98,7 +120,7 @@ class _Planning(_CloudCommand):
             help="delete the volume types and QoS specs that FILE does not declare",
         )
         parser.add_argument(
-            "--force",
+            "--prune-in-use",
             action="store_true",
             help="with --prune: delete a QoS spec even while a volume type has it, which then has none",
         )
@@ -106,7 +128,7 @@ class _Planning(_CloudCommand):
 
     def planned(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> _Planned:
         live = qoscloud.read(api)
-        steps = qosplan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.force)
+        steps = qosplan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
         return _Planned(file, live, steps, self._effects(file.declared, live, steps, api))
 
     def _effects(
@@ -123,22 +145,26 @@ class _Planning(_CloudCommand):
 
     def check(self, parsed_args: argparse.Namespace) -> None:
         """Raises ``UsageError``."""
-        if parsed_args.force and not parsed_args.prune:
-            raise UsageError("--force is about what --prune deletes; give both, or neither")
+        if parsed_args.prune_in_use and not parsed_args.prune:
+            raise UsageError("--prune-in-use is about what --prune deletes; give both, or neither")
 
-    def show(self, parsed_args: argparse.Namespace, planned: _Planned) -> bool:
-        """Say what stands below the steps; False where the plan is not to be taken."""
-        for why in (faults := qosplan.impossible(planned.steps)):
+    def show(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
+        """Say what stands below the steps."""
+        for why in planned.impossible:
             self.complain(words.impossible_line(why))
-        made = {spec.name: spec for spec in qosplan.made(planned.steps)}
-        for finding in qosreview.review(Declared(made)):
-            if isinstance(finding.what, Fault):
-                place = _place(planned.file.origin, planned.file.line_of(finding.path))
-                self.complain(place + _finding(finding))
+        for finding in planned.findings:
+            place = _place(planned.file.origin, planned.file.line_of(finding.path))
+            self.complain(place + _finding(finding))
         if parsed_args.format == "text":
             for line in words.effect_lines(planned.effects or ()):
                 self.say(line)
-        return not faults
+
+    def say_left(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
+        """What Cinder has and the file does not declare."""
+        left = qosplan.undeclared(planned.file.declared, planned.live)
+        line = words.undeclared_line(*left, planned.live.default, prune=parsed_args.prune)
+        if line is not None:
+            self.say(line)
 
 
 class QosPlan(_Planning):
@@ -159,19 +185,22 @@ class QosPlan(_Planning):
         else:
             for step in planned.steps:
                 self.say(words.step_line(step))
-        sound = self.show(parsed_args, planned)
+        self.show(parsed_args, planned)
         if parsed_args.format == "text":
-            line = words.undeclared_line(*left, planned.live.default, prune=parsed_args.prune)
-            if line is not None:
-                self.say(line)
+            self.say_left(parsed_args, planned)
             self.say(words.plan_sum(planned.steps))
-        return 1 if not sound else 2 if planned.steps else 0
+        if planned.impossible:
+            return 1
+        if planned.errors:
+            self.complain(words.will_refuse_line(planned.errors))
+        return 2 if planned.steps else 0
 
 
 class QosApply(_Planning):
     """Do what plan says, a step after the other, and look whether Cinder has it then.
 
-    Nothing is asked. What it does to attached volumes is said before the first step. It can be interrupted, and
+    What plimsoll qos lint calls an error is refused. Where attached volumes get other limits, a volume type loses its
+    QoS spec, or something is deleted, it asks first; without a terminal --yes is needed. It can be interrupted, and
     run again: what was left is done then. Attached volumes follow in the passes of plimsoll on their nodes.
 
     Exit status: 0 Cinder has what FILE declares, 3 some of it, 1 trouble or nothing was done, 64 usage.
@@ -180,6 +209,10 @@ class QosApply(_Planning):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument(
+            "--force", action="store_true", help="apply QoS specs in which plimsoll qos lint finds errors, too"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -187,16 +220,25 @@ class QosApply(_Planning):
         file = _read(parsed_args.file)
         api = self.cinder(parsed_args)
         planned = self.planned(parsed_args, api, file)
-        sound = self.show(parsed_args, planned)
         text = parsed_args.format == "text"
-        if not sound:
-            self.complain("Nothing was done.")
+        refusal = words.refusal_line(planned.impossible, () if parsed_args.force else planned.errors)
+        asks = bool(planned.weight) and refusal is None and not parsed_args.yes and not parsed_args.dry_run
+        if asks and text:
+            for step in planned.steps:
+                self.say(words.step_line(step))
+        self.show(parsed_args, planned)
+        if refusal is not None:
+            self.complain(refusal)
             return 1
         if parsed_args.dry_run:
             return self._dry(planned, text=text)
+        if asks and not self._agrees(parsed_args, planned):
+            self.say("Nothing applied.")
+            return 1
         taken = self._take(planned, api, text=text)
         left = self._left(parsed_args, api, file) if taken else ()
         if text:
+            self.say_left(parsed_args, planned)
             self.say(words.result_line(taken, len(planned.steps), left) if taken else words.plan_sum(()))
         else:
             steps = [qosviews.taken_data(one) for one in taken]
@@ -206,6 +248,17 @@ class QosApply(_Planning):
         if left == ():
             return 0
         return 3 if any(one.how is How.DONE for one in taken) else 1
+
+    def _agrees(self, parsed_args: argparse.Namespace, planned: _Planned) -> bool:
+        """Raises ``UsageError`` where there is no terminal to ask on, or it is taken for something else."""
+        if parsed_args.format == "json" or parsed_args.file == _STDIN or not self.app.stdin.isatty():
+            raise UsageError(
+                f"nothing applied, as there is no terminal to ask on: {planned.weight}. Give --yes, or look first"
+                " with --dry-run"
+            )
+        self.app.stdout.write(words.question(planned.steps, planned.weight))
+        self.app.stdout.flush()
+        return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
     def _dry(self, planned: _Planned, *, text: bool) -> int:
         if text:
@@ -228,12 +281,18 @@ class QosApply(_Planning):
                 if interrupted:
                     self.complain("Interrupted: no other step is begun. Run it again for what is left.")
                     break
+        for step in planned.steps[len(taken) :]:
+            taken.append(Taken(step, How.NOT_TRIED, "interrupted"))
+            if text:
+                self.say(words.taken_line(taken[-1]))
         return taken
 
     def _left(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> tuple[Step, ...] | None:
         """What is still to do, as Cinder says; None where it does not."""
         try:
-            return qosplan.plan(file.declared, qoscloud.read(api), prune=parsed_args.prune, force=parsed_args.force)
+            return qosplan.plan(
+                file.declared, qoscloud.read(api), prune=parsed_args.prune, force=parsed_args.prune_in_use
+            )
         except PlimsollError as error:
             self.complain(f"What Cinder has now is not known: {error}")
             return None
