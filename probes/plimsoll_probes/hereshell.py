@@ -17,6 +17,9 @@ from plimsoll_probes.shell import Ran
 LONGEST_OUTPUT = 16 * 2**20
 """In bytes, of each of the two streams: as much as a guest's agent keeps."""
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are: an inherited path may be empty, which is the present directory, whoever's that is."""
+
 _TELL_EVERY = 1.0
 
 
@@ -42,6 +45,7 @@ class HereShell:
                     stdin=given,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
+                    env={"PATH": PATH, "LC_ALL": "C"},  # nothing else that may bend what root runs
                     start_new_session=True,  # what it starts is killed with it
                 )
             except (OSError, ValueError) as error:

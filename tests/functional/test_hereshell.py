@@ -88,7 +88,22 @@ def test_output_without_end_costs_what_an_agent_would_keep() -> None:
 
 
 def test_a_machine_without_timeout_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(os.environ, "PATH", "/nonexistent")
+    monkeypatch.setattr(hereshell, "PATH", "/nonexistent")
     with pytest.raises(Trouble) as caught:
         HereShell().run(["true"], seconds=9)
     assert caught.value.why is Why.NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("path", ["", ".", None])
+def test_no_program_of_the_present_directory_is_run(
+    path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("timeout", "sh", "id"):
+        (tmp_path / name).write_text("#!/bin/sh\necho planted\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    if path is None:
+        monkeypatch.delenv("PATH")
+    else:
+        monkeypatch.setenv("PATH", path)
+    assert HereShell().run(["sh", "-c", "id -u; echo $HOME"], seconds=9).out == f"{os.geteuid()}\n\n".encode()

@@ -6,11 +6,14 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,12 +24,18 @@ from plimsoll_probes.histogram import bucket_of
 from plimsoll_probes.job import Job, JobName
 from plimsoll_probes.session import SCRIPT, Premises, Session
 from plimsoll_probes.shell import Ran
+from tests import depth
+from tests.hostile import attack
 
 SIZE = 2**24
-SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
+# The RHEL family's sh is bash.
+SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"], "bash": ["bash", "--posix"]}
 # Any disk: its counters are read, and nothing else of it.
 PREMISES = Premises("", ("libaio",), None, min(disk.name for disk in Path("/sys/block").iterdir()), "", 0, "", 0)
 KILLED = -signal.SIGKILL
+NOBODY = 65534
+FILES = ("made-by-plimsoll", "pid", "data", "job.fio", "out.json", "out.json.gz", "err")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, or mounts")
 
 
 class ShellOf:
@@ -82,14 +91,23 @@ def until(true: Callable[[], object], seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
+def with_program(directory: Path, name: str, text: str) -> str:
+    """The script, for which this is the program of that name."""
+    programs = directory / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+    (programs / name).chmod(0o755)
+    return SCRIPT.replace("PATH=/usr", f"PATH={programs}:/usr", 1)
+
+
 def trouble(of: Callable[[], object]) -> Trouble:
     with pytest.raises(Trouble) as caught:
         of()
     return caught.value
 
 
-def script(directory: Path, verb: str, *words: str, **other: object) -> subprocess.Popen[bytes]:
-    argv = ["dash", "-c", SCRIPT, "plimsoll-probe", verb, str(directory), "a", *words]
+def script(directory: Path, verb: str, *words: str, text: str = SCRIPT, **other: object) -> subprocess.Popen[bytes]:
+    argv = ["/bin/dash", "-c", text, "plimsoll-probe", verb, str(directory), "a", *words]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, **other)  # type: ignore[call-overload, no-any-return]
 
 
@@ -233,25 +251,19 @@ def test_a_run_that_is_told_to_end_counts_kills_and_removes(filled: Path, runnin
 
 
 def test_a_removal_that_hangs_does_not_hold_the_answer(
-    tmp_path: Path, filled: Path, running: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory, filled: Path, running: subprocess.Popen[bytes]
 ) -> None:
-    """As while the disk stalls: the agent waits for everybody who has the standard output."""
-    bin_ = tmp_path / "bin"
-    bin_.mkdir()
-    (bin_ / "rm").write_text("#!/bin/sh\nexec sleep 30\n")
-    (bin_ / "rm").chmod(0o755)
+    """As while the disk stalls: the agent waits until no process has the standard output."""
+    text = with_program(tmp_path_factory.mktemp("stalls"), "rm", "exec sleep 30")
     running.kill()
     running.wait()
-    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
-    with script(filled, "clean") as cleaning:
+    with script(filled, "clean", text=text) as cleaning:
         until(lambda: "sleep" in standing_in(own(filled)).values())
         cleaning.terminate()
         out, _ = cleaning.communicate(timeout=5)
     assert out == b"", "not clean, and not held"
     for process in standing_in(own(filled)):
         os.kill(process, signal.SIGKILL)
-    monkeypatch.undo()
-    shutil.rmtree(bin_)
 
 
 # --- what an earlier session left, and what it did not
@@ -278,7 +290,7 @@ def test_a_script_that_still_waits_for_its_fio_is_swept_too(filled: Path, runnin
 
 @pytest.mark.parametrize("files", [(), ("made-by-plimsoll", "data")], ids=["before its mark", "with an empty mark"])
 def test_a_directory_of_a_guest_that_crashed_is_swept(tmp_path: Path, files: tuple[str, ...]) -> None:
-    own(tmp_path, "b").mkdir()
+    own(tmp_path, "b").mkdir(0o700)
     for name in files:
         (own(tmp_path, "b") / name).touch()
     try_look(tmp_path)
@@ -296,10 +308,10 @@ def test_what_others_made_is_left_alone_whatever_it_is_called(tmp_path: Path, sh
     own(place, "link").symlink_to(elsewhere)
     own(place, "file").write_text("precious")
     for name, mark in (("foreign", "data"), ("linked-mark", "err")):
-        own(place, name).mkdir()
+        own(place, name).mkdir(0o700)
         (own(place, name) / mark).write_text("precious")
     (own(place, "linked-mark") / "made-by-plimsoll").symlink_to(elsewhere / "made-by-plimsoll")
-    own(place, "more").mkdir()
+    own(place, "more").mkdir(0o700)
     (own(place, "more") / "made-by-plimsoll").touch()
     (own(place, "more") / "notes").write_text("an administrator's")
     before = snapshot(tmp_path)
@@ -332,8 +344,9 @@ def test_nothing_that_is_there_is_taken_for_our_own_directory(tmp_path: Path, ki
 
 def test_a_number_that_another_process_has_by_now_is_not_killed(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
-        own(tmp_path, "b").mkdir()
-        (own(tmp_path, "b") / "made-by-plimsoll").write_text(f"{other.pid}\n")
+        own(tmp_path, "b").mkdir(0o700)
+        (own(tmp_path, "b") / "made-by-plimsoll").touch()
+        (own(tmp_path, "b") / "pid").write_text(f"{other.pid}\n")
         try_look(tmp_path)
         assert other.poll() is None
         other.kill()
@@ -345,6 +358,198 @@ def test_to_clean_twice_or_before_anything_was_made_is_clean(tmp_path: Path) -> 
     session(tmp_path).fill(SIZE)
     assert session(tmp_path).clean()
     assert session(tmp_path).clean()
+
+
+# --- where another user owns the directory
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_directory_that_others_may_write_in_is_none_of_ours(tmp_path: Path, shell: str) -> None:
+    """Root's own, shared: its users plant what they like, and rename it where they own the directory above."""
+    (tmp_path / "precious").write_text("precious")
+    shared = own(tmp_path)
+    shared.mkdir()
+    shared.chmod(0o777)
+    for name in FILES:
+        (shared / name).symlink_to(tmp_path / "precious")
+    (shared / "made-by-plimsoll").unlink()
+    (shared / "made-by-plimsoll").touch()
+    before = snapshot(tmp_path)
+    one = session(tmp_path, shell=shell)
+    with subprocess.Popen(["timeout", "60", "sleep", "60"], cwd=shared) as standing:
+        until(lambda: "timeout" in standing_in(shared).values())
+        assert trouble(lambda: one.run(job(), PREMISES)).why is Why.FIO_FAILED
+        assert not one.clean()
+        try_look(tmp_path, shell)
+        assert standing.poll() is None, "what stands there is another's"
+        standing.terminate()
+    assert snapshot(tmp_path) == before
+
+
+TRAPS = {
+    "a directory of links": "mv $own away; mkdir $own; for f in $files; do ln -s $outside/precious $own/$f; done",
+    "a directory of FIFOs": "mv $own away; mkdir $own; for f in $files; do mkfifo $own/$f; done",
+    "another's empty directory": "mv $own away; mkdir $own; chown 65534 $own",
+    "a link to a directory elsewhere": "mv $own away; ln -s $outside/empty $own",
+    "a file": "mv $own away; echo precious >$own",
+    "root's own of another name": "mv $own away; mv precious $own",
+    "a mount": "mount -t tmpfs -o mode=0700 none $own",
+    "nothing": "mv $own away",
+}
+
+
+@as_root
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("trap", TRAPS)
+def test_what_takes_the_place_of_a_new_directory_is_not_entered(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, trap: str, shell: str
+) -> None:
+    place, outside = tmp_path / "place", tmp_path / "outside"
+    (place / "precious").mkdir(mode=0o755, parents=True)
+    (place / "precious" / "data").write_text("precious")
+    (outside / "empty").mkdir(mode=0o700, parents=True)
+    (outside / "precious").write_text("precious")
+    words = f"own=.plimsoll-probe-a outside={outside} files='{' '.join(FILES)}' PATH=/bin; mkdir $own; {TRAPS[trap]}"
+    text = with_program(tmp_path_factory.mktemp("made"), "mkdir", words)
+    before = snapshot(outside)
+    fill = [*SHELLS[shell], "-c", text, "plimsoll-probe", "fill", str(place), "a", str(2**20), "9"]
+    try:
+        said = subprocess.run(fill, capture_output=True, timeout=30, check=True).stdout
+        held = {path.name for path in own(place).iterdir()} if own(place).is_dir() else set()
+    finally:
+        if trap == "a mount":
+            subprocess.run(["umount", own(place)], check=True)
+    assert said == b"trouble=not-writable\n"
+    assert snapshot(outside) == before
+    assert (outside / "empty").stat().st_mode & 0o777 == 0o700
+    precious = own(place) if trap == "root's own of another name" else place / "precious"
+    assert snapshot(precious) == {"data": "precious"}
+    assert precious.stat().st_mode & 0o777 == 0o755
+    planted = (
+        {"data"} if trap == "root's own of another name" else set(FILES) if trap.startswith("a directory") else set()
+    )
+    assert held == planted, "nothing was made in it"
+
+
+def test_no_file_is_written_over_that_is_there_after_all(
+    tmp_path_factory: pytest.TempPathFactory, filled: Path
+) -> None:
+    text = with_program(tmp_path_factory.mktemp("keeps"), "rm", "exit 0")
+    for name in FILES[3:]:
+        (own(filled) / name).write_text("precious")
+    before = {name: (own(filled) / name).read_text() for name in FILES if name != "data"}
+    with script(filled, "run", "9", PREMISES.device, text=text, stdin=subprocess.DEVNULL) as run:
+        out, _ = run.communicate(timeout=30)
+    assert out == b"trouble=not-writable\n"
+    assert {name: (own(filled) / name).read_text() for name in before} == before
+
+
+def test_a_directory_whose_files_others_may_enter_by_default_is_kept_from_them(tmp_path: Path) -> None:
+    """A default access list (acl(5)) counts in the place of the umask."""
+    entries = [(1, 7, 2**32 - 1), (2, 7, NOBODY), (4, 7, 2**32 - 1), (16, 7, 2**32 - 1), (32, 7, 2**32 - 1)]
+    os.setxattr(
+        tmp_path,
+        "system.posix_acl_default",
+        struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries),
+    )
+    one = session(tmp_path)
+    one.fill(SIZE)
+    assert own(tmp_path).stat().st_mode & 0o777 == 0o700, "the list's mask is the group's part"
+    assert one.run(job(), PREMISES)[0].operations > 0
+    assert one.clean()
+
+
+def test_a_directory_behind_a_link_is_refused_with_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for written in ("link", "link/deep"):
+        caught = trouble(lambda written=written: session(tmp_path / written).fill(SIZE))  # type: ignore[misc]
+        assert caught.why is Why.NOT_WRITABLE
+        assert str(tmp_path / written.replace("link", "real")) in str(caught.facts["detail"])
+    assert snapshot(tmp_path / "real") == {"deep": ""}
+
+
+@pytest.mark.parametrize("path", ["", ".", None])
+def test_no_program_of_the_directory_is_run(tmp_path: Path, path: str | None) -> None:
+    for name in ("cat", "dd", "df", "fio", "gzip", "ls", "mkdir", "readlink", "rm", "timeout", "tr", "wc"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} >>{tmp_path}/was-run\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {} if path is None else {"PATH": path}
+    text = "[read]\nrw=randread\nfilename=data\nsize=64k\ndirect=1\nthread=1\n"
+    (tmp_path / "given").write_text(text)
+    for verb, *words in (
+        ("look",),
+        ("fill", str(2**20), "9"),
+        ("run", "9", PREMISES.device),
+        ("piece", "0"),
+        ("clean",),
+    ):
+        with (tmp_path / "given").open() as given:
+            process = script(tmp_path, verb, *words, env=environment, stdin=given, cwd=tmp_path)
+            out, _ = process.communicate(timeout=30)
+            assert process.returncode == 0
+    assert out == b"clean=yes\n"
+    assert not (tmp_path / "was-run").exists()
+
+
+class Lying:
+    """A file system in user space that nothing can be believed of: it says yes to all that it is asked."""
+
+    def __init__(self, at: Path) -> None:
+        self._device = os.open("/dev/fuse", os.O_RDWR)
+        options = f"fd={self._device},rootmode=40755,user_id=0,group_id=0,allow_other"
+        subprocess.run(
+            ["mount", "-i", "-t", "fuse.lying", "-o", options, "/dev/vda1", at], check=True, pass_fds=[self._device]
+        )
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def _answer(self) -> None:
+        attributes = struct.pack("<6Q10I", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40700, 2, 0, 0, 0, 512, 0)
+        answers = {
+            26: struct.pack("<4I2HI2H8I", 7, 31, 0, 0, 1, 1, 4096, 1, 0, *[0] * 8),  # INIT
+            3: struct.pack("<QII", 1, 0, 0) + attributes,  # GETATTR
+            27: struct.pack("<QII", 0, 0, 0),  # OPENDIR
+        }
+        with suppress(OSError):
+            while True:
+                _, operation, unique = struct.unpack_from("<IIQ", os.read(self._device, 2**17))
+                body = answers.get(operation)
+                error = 0 if body is not None else -38  # ENOSYS
+                os.write(self._device, struct.pack("<IiQ", 16 + len(body or b""), error, unique) + (body or b""))
+
+    def close(self) -> None:
+        os.close(self._device)
+
+
+@as_root
+@pytest.mark.parametrize("verb", ["look", "fill", "run", "clean"])
+def test_a_file_system_that_a_user_mounted_is_not_written_on(tmp_path: Path, verb: str) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    lying = Lying(place)
+    try:
+        process = script(place, verb, "9", "9", stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        out, words = process.communicate(timeout=30)
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+        lying.close()
+    assert out == b"trouble=not-writable\n"
+    assert b"fuse.lying" in words
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["disk", "small"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_an_owner_who_races_with_the_steps_gets_nothing_of_roots(shell: str, kind: str) -> None:
+    tries = depth.count(quick=2, landing=8, soak=200)
+    with TemporaryDirectory(dir="/var/tmp") as made:  # pytest's own is closed to the owner
+        Path(made).chmod(0o755)
+        text = Path(made, "script")
+        text.write_text(SCRIPT)
+        attacked = attack(text, Path(made, "base"), tries, SHELLS[shell], kind=kind)
+    assert attacked.lost == []
+    assert (attacked.tries, attacked.won, attacked.hung) == (tries, 0, 0)
+    assert attacked.sprung > 0
 
 
 def try_look(directory: Path, shell: str = "dash") -> None:

@@ -12,7 +12,8 @@ from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_probes.finding import Trouble, Why
 from plimsoll_probes.guestshell import GuestShell
 from plimsoll_probes.job import Job, JobName
-from plimsoll_probes.session import Session
+from plimsoll_probes.session import SCRIPT, Session
+from tests import depth, hostile
 from tests.lab.cloud import Cloud, Guest
 
 pytestmark = pytest.mark.shared
@@ -99,3 +100,23 @@ def test_what_a_killed_plimsoll_left_at_work_is_ended_by_the_next(shell: GuestSh
     session(shell, "b").look(SIZE)
     assert told(booted, FIO) == ""
     assert told(booted, f"ls -A {DIRECTORY}") == ""
+
+
+@pytest.mark.parametrize("kind", ["disk", "small"])
+def test_an_owner_who_races_with_the_steps_gets_nothing_of_roots(booted: Guest, kind: str) -> None:
+    """As tests/functional/test_session.py has it, with another kernel and the guest's own programs."""
+    base = f"/mnt/volume/hostile-{kind}"
+    told(booted, f"mkdir {base} {base}/run")
+    tries = depth.count(quick=1, landing=4, soak=500)
+    try:
+        for name, text in (("owner.pl", hostile.PROGRAM.read_text()), ("script", SCRIPT)):
+            assert booted.exec(["sh", "-c", f"cat >{base}/{name}"], input=text).exit_code == 0
+        words = hostile.words(f"{base}/script", f"{base}/run", tries, ["sh"], kind=kind, pause=0.03)
+        ran = booted.exec(["perl", f"{base}/owner.pl", *words], timeout=120 + 60 * tries)
+        assert ran.exit_code == 0, ran.err
+        attacked = hostile.read(ran.out)
+    finally:
+        told(booted, f"rm -rf {base}")
+    assert attacked.lost == []
+    assert (attacked.tries, attacked.won, attacked.hung) == (tries, 0, 0)
+    assert attacked.sprung > 0

@@ -2,10 +2,18 @@
 #
 # Everything happens in DIRECTORY/.plimsoll-probe-NAME, which it makes and removes. It writes no other file and never
 # a device, and removes files by their known names only. The node decides; this tells lines of KEY=VALUE.
-# The guest agent waits until nobody holds the standard output, so whatever may hang in a stalled disk has another.
+# The guest agent waits until no process holds the standard output, so whatever may hang in a stalled disk has another.
+#
+# DIRECTORY may belong to a user who wants root to write elsewhere, and who renames, links and mounts at any moment
+# between two of our commands. So no path is used twice. Each step goes down to its directory by enter(), which asks
+# the kernel where it has arrived and not what the names say now, and goes on only where root alone can write; there
+# names are relative and what they stand for is ours. Nothing climbs back but in a process of its own.
 set -u
 umask 077
-export LC_ALL=C PATH="${PATH:-}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Only what root installed: an inherited path may be empty, which is the present directory.
+export LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+# A file is made by this script, or it is an error.
+set -C
 
 verb=$1 directory=$2 name=$3
 # Its being there says whose the directory is: after a crash a file's content may be gone, its name is not.
@@ -14,27 +22,61 @@ stopped=no
 
 # $1: what the node makes of it, as a code; $2: more about it
 give_up() {
+    [ "$verb" != piece ] || exit 3
     echo "trouble=$1"
     [ -z "${2:-}" ] || printf '%s\n' "$2" >&2
     exit 0
 }
 
-# Into the directory of the session $1 below the present one; fails when it is not one that this script made.
-# From then on names are relative: nobody but root can put anything there, or a link in its place.
-enter() {
-    [ ! -L "$1" ] && [ -d "$1" ] && [ -O "$1" ] || return 1
-    above=${PWD%/}
-    cd -P "./$1" 2>/dev/null || return 1
-    [ "$PWD" = "$above/$1" ] && [ -O . ] && [ ! -L "$mark" ] && [ -f "$mark" ] && return 0
-    cd "${above:-/}" || exit 1
-    return 1
+# Sets $mount to the number of the mount that the present directory lies in. PWD is not asked, nor is it anywhere
+# below: bash resolves a path for it before it changes the directory.
+look_at_mount() {
+    mount=
+    while read -r key value; do
+        [ "$key" != mnt_id: ] || mount=$value
+    done 3<. </proc/self/fdinfo/3
 }
 
-# Kill what still runs in the present directory: an earlier call of this script, whose process id is in the mark, and
-# its fio. A process is known by where it stands, so no number that was given anew is taken for it; to read its
-# command line would hang while its memory is locked.
+# Sets $filesystem, and where it is from: $numbers, $source.
+find_filesystem() {
+    filesystem='' numbers='' source=''
+    while read -r id _ pair _ _ rest; do
+        [ "$id" = "$mount" ] || continue
+        rest=" $rest" rest=${rest#* - } numbers=$pair
+        filesystem=${rest%% *} rest=${rest#* }
+        source=${rest%% *}
+        break
+    done </proc/self/mountinfo
+}
+
+# Whether only its owner can write into the present directory: what an access list gives shows as the group's.
+private() {
+    case $(ls -ldn .) in drwx--[-S]---*) ;; *) false ;; esac
+}
+
+# Into the directory $1 below DIRECTORY, which is the present one and open as 9. Fails where that is not a directory
+# of root's alone, in this very directory, on the same mount: what a user mounted may tell anything of itself.
+# After a failure the present directory may be any.
+enter() {
+    cd -P "./$1" 2>/dev/null && [ .. -ef /proc/self/fd/9 ] && [ -O . ] && look_at_mount && [ "$mount" = "$home" ]
+}
+
+enter_ours() {
+    enter "$1" && private && [ ! -L "$mark" ] && [ -f "$mark" ]
+}
+
+# What mkdir just made. Where DIRECTORY has a default access list, the umask counted for nothing. What is not empty is
+# another directory of root's that was put in its place, and stays as it is.
+enter_new() {
+    enter "$1" && [ -z "$(ls -A)" ] && { private || chmod 700 . && private; } && [ -z "$(ls -A)" ]
+}
+
+# Kill what still runs in the present directory, in which only root can stand: an earlier call of this script, whose
+# process id is in the file, and its fio. A process is known by where it stands, so no number that was given again is
+# taken for it; to read its command line would hang while its memory is locked.
 kill_ours() {
-    read -r ours <"$mark" || ours=
+    ours=
+    [ ! -f pid ] || read -r ours <pid
     for process in /proc/[0-9]*; do
         [ "$process/cwd" -ef . ] && [ "${process#/proc/}" != $$ ] || continue
         read -r comm <"$process/comm" || continue
@@ -46,28 +88,33 @@ kill_ours() {
     done 2>/dev/null
 }
 
-# The known files of the present directory, and the directory: in the background, for while the disk stalls it hangs.
-# The mark goes last: what is cut off here is swept later.
+# The known files of the present directory, and the directory $1 that it is: in the background, for while the disk
+# stalls it hangs. The mark goes last: what is cut off here is swept later. Should another directory have that name by
+# then, rmdir takes it only when it is empty, as the owner of DIRECTORY can.
 remove() {
-    own=${PWD##*/}
     (
         trap '' TERM INT HUP
-        rm -f data job.fio out.json out.json.gz err && rm -f "$mark" && cd .. && rmdir "./$own"
+        rm -f data pid job.fio out.json out.json.gz err && rm -f "$mark" && cd .. && rmdir "./$1"
     ) >/dev/null 2>&1 </dev/null &
     remover=$!
 }
 
 sweep() {
-    home=$PWD
     for left in .plimsoll-probe-*; do
         # Killed before it left its mark: empty, and rmdir takes nothing else.
         [ -L "$left" ] || [ ! -O "$left" ] || [ -f "$left/$mark" ] || rmdir "./$left" 2>/dev/null
-        enter "$left" || continue
-        kill_ours
-        remove
-        wait "$remover"
-        cd "$home" || exit 1
+        (
+            enter_ours "$left" || exit
+            kill_ours
+            remove "$left"
+            wait "$remover"
+        )
     done
+}
+
+# Takes the present directory for this call: whoever sweeps finds it by its number. Files of an earlier job go.
+claim() {
+    rm -f pid job.fio out.json out.json.gz err && echo $$ >pid
 }
 
 # The kernel's counters of the whole disk, where it has been told: completed reads and writes, and what is in flight.
@@ -92,7 +139,7 @@ guarded_fio() {
     look_at_clock
     began=$now
     trap stop TERM INT HUP
-    timeout -k 2 "$limit" fio "$@" --eta=never --output=out.json >err 2>&1 </dev/null &
+    timeout -k 2 "$limit" fio "$@" --eta=never >out.json 2>err </dev/null &
     wait $!
     status=$?
     trap - TERM INT HUP
@@ -106,7 +153,7 @@ stop() {
     stopped=yes status=143
     after
     kill_ours
-    remove
+    remove "$own"
     exit 0
 }
 
@@ -120,37 +167,22 @@ after() {
     [ "$status" = 0 ] || [ "$stopped" = yes ] || dd bs=1000 count=1 <err >&2 2>/dev/null
 }
 
-# Sets $filesystem, and $disk to the whole disk's name below /sys/block, empty where there is none or several.
-find_disk() {
-    filesystem='' source='' numbers='' disk='' longest=-1
-    while read -r _ _ pair _ point _ rest; do
-        case $point in *\\*) point=$(printf '%b' "$point") ;; esac # a blank is \040
-        case $PWD/ in "${point%/}"/*) ;; *) continue ;; esac
-        # The later of two on one point hides the other.
-        [ ${#point} -ge "$longest" ] || continue
-        rest=" $rest" rest=${rest#* - } longest=${#point} numbers=$pair
-        filesystem=${rest%% *} rest=${rest#* }
-        source=${rest%% *}
-    done </proc/self/mountinfo
+# The whole disk's name below /sys/block, nothing where there is none or several. Leaves the present directory.
+whole_disk() {
     device=/sys/dev/block/$numbers
     # The number of a btrfs is no device's.
     [ -d "$device" ] || case $source in
     /dev/*) source=$(readlink -f "$source") && device=/sys/class/block/${source##*/} ;;
     esac
-    here=$PWD
-    if cd -P "$device" 2>/dev/null; then
+    cd -P "$device" 2>/dev/null || return
+    [ ! -f partition ] || cd -P ..
+    # Device mapper, RAID: followed while there is exactly one disk below.
+    while set -- slaves/* && [ -e "$1" ]; do
+        [ $# = 1 ] && cd -P "$1" || return
         [ ! -f partition ] || cd -P ..
-        # Device mapper, RAID: followed while there is exactly one disk below.
-        while set -- slaves/* && [ -e "$1" ]; do
-            [ $# = 1 ] && cd -P "$1" || {
-                cd "$here"
-                return
-            }
-            [ ! -f partition ] || cd -P ..
-        done
-        disk=${PWD##*/}
-    fi
-    cd "$here" || exit 1
+    done
+    device=$(readlink /proc/self/cwd)
+    echo "${device##*/}"
 }
 
 # The serial number of the whole disk; a virtio disk has 20 characters of it.
@@ -184,7 +216,7 @@ look() {
         read -r _
         read -r _ _ _ kilobytes _ && echo "free=$kilobytes"
     }
-    find_disk
+    disk=$(whole_disk)
     echo "filesystem=$filesystem"
     echo "device=$disk"
     [ -z "$disk" ] || {
@@ -193,16 +225,28 @@ look() {
     }
 }
 
-cd -P "$directory" 2>/dev/null || give_up not-writable "no such directory"
+cd -P "$directory" 2>/dev/null && exec 9<. || give_up not-writable "no such directory"
+# A link could lead elsewhere with each step.
+words=$(readlink /proc/self/cwd)
+[ "$words" = "$directory" ] || give_up not-writable "it is a link, or below one, and leads to $words: name that"
+look_at_mount
+home=$mount
+find_filesystem
+# The one kind that a user may mount, on any directory of theirs. Its files are what that user says at each moment.
+case $filesystem in
+'') give_up not-writable "the kernel does not say which file system it lies on" ;;
+fuse | fuse.*) give_up not-writable "it lies on $filesystem, which a user may change at any moment" ;;
+esac
 own=.plimsoll-probe-$name
 
 case $verb in
 look) look ;;
 fill) # BYTES SECONDS
     words=$(mkdir "$own" 2>&1) || give_up not-writable "$words"
-    cd -P "./$own" || exit 1
-    words=$( (echo $$ >"$mark") 2>&1) || {
-        rm -f "$mark" && cd .. && rmdir "./$own"
+    enter_new "$own" || give_up not-writable "$own: another user changed it while it was made"
+    words=$( (true >"$mark" && claim && true >data) 2>&1) || {
+        remove "$own"
+        wait "$remover"
         give_up not-writable "$words"
     }
     # Written once: a run never allocates.
@@ -211,40 +255,39 @@ fill) # BYTES SECONDS
     after
     ;;
 run) # SECONDS DISK, and the job file on standard input
-    enter "$own" || give_up gone
+    enter_ours "$own" || give_up gone
     limit=$4 disk=$5
-    echo $$ >"$mark"
-    cat >job.fio
+    words=$( (claim && cat >job.fio) 2>&1) || give_up not-writable "$words"
     cpu_counters cpu_before
     disk_counters disk_before
     guarded_fio "$limit" --output-format=json+ job.fio
     after
     if [ "$stopped" = yes ]; then
         kill_ours
-        remove
+        remove "$own"
         exit 0
     fi
     if [ "$status" = 0 ]; then
-        gzip -c out.json >out.json.gz
+        gzip <out.json >out.json.gz
         echo "bytes=$(wc -c <out.json.gz)"
     fi
     ;;
 piece) # NUMBER
-    enter "$own" || exit 3
+    enter_ours "$own" || exit 3
     dd bs=262144 skip="$4" count=1 <out.json.gz 2>/dev/null
     ;;
 clean)
-    enter "$own" || {
-        # Nothing there, or nothing of ours.
-        [ -e "$own" ] || echo "clean=yes"
+    [ -e "$own" ] || [ -L "$own" ] || {
+        echo "clean=yes"
         exit 0
     }
+    # Nothing of ours.
+    enter_ours "$own" || exit 0
     trap 'exit 0' TERM
-    here=$PWD
     kill_ours
-    remove
+    remove "$own"
     wait "$remover"
-    [ -d "$here" ] || echo "clean=yes"
+    case $(readlink /proc/self/cwd) in *' (deleted)') echo "clean=yes" ;; esac
     ;;
 *) exit 64 ;;
 esac
