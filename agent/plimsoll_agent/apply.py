@@ -110,7 +110,7 @@ class Applier:
         """Write what is to follow the guests when they migrate. Returns the memory with the marks that they have."""
         if self._stopped() is not None:
             return dict(memory)
-        return mark(self._hypervisor, disks, memory, self._situation, self._bounds)
+        return mark(self._hypervisor, disks, memory, self._situation, self._bounds, stopped=self._stopped)
 
     def conclude(self) -> None:
         """Tell the record how the changes ended: only when they are remembered, since what is open is not lost."""

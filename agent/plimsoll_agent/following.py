@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll_agent.adoption import adopted, marks_to_write, without_guests
@@ -68,16 +68,19 @@ def mark(
     memory: Mapping[str, Remembered],
     situation: Situation,
     bounds: Bounds,
+    *,
+    stopped: Callable[[], Reason | None],
 ) -> dict[str, Remembered]:
     """Write what is to follow the guests, where it is other than what they have; best effort.
 
+    ``stopped`` is asked before each write.
     Returns the memory with the marks that the disks have now.
     """
     wanted = marks_to_write(disks, memory, situation.holds)
     hung: set[str] = set()
 
     def write(uuid: str) -> bool:
-        if len(hung) >= bounds.hung_guests:
+        if len(hung) >= bounds.hung_guests or stopped() is not None:
             return False
         try:
             hypervisor.set_marks(uuid, wanted[uuid])

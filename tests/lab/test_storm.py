@@ -92,13 +92,22 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
         for entry, blocks in THRESHOLDS.items():
             gate = Gate(known, lambda _: health, [BlockingCheck.read(entry)])
             assert gate.blocks(health) == blocks, entry
+        hold = ("--for", "1h", "--reason", "a restore", "--limits", "total_iops_sec=700", "--ignore-health")
+        held = node.run("disk", "hold", "add", guest.uuid, "vda", *hold)
+        assert held.status == 0, held.out + held.err
+        assert node.run("disk", "hold", "end", guest.uuid, "vda").status == 0
+        node.write_rules(
+            "rules:\n"
+            + rule_for(guest, "vda", "{total_iops_sec: 900}")
+            + rule_for(guest, "vdb", "{total_iops_sec: 300}")
+        )
         kill_the_others()
         enforced = node.run("enforce", "--yes", *scope)
         assert enforced.status == 3, enforced.out + enforced.err
         assert "waits until Ceph is well again: OSD_DOWN" in enforced.out
         assert "1 changed" in enforced.out
-        assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
-        assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
+        assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=700), "of the hold"
+        assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=300)
     after = node.run("enforce", "--yes", *scope)
     assert after.status == 0, after.out + after.err
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)

@@ -163,8 +163,15 @@ def test_a_pause_itself_writes_nothing(shell: Shell) -> None:
     assert shell.hypervisor.calls == []
 
 
-@pytest.mark.parametrize("command", [Enforce, Undo], ids=["enforce", "undo"])
-@pytest.mark.parametrize("call", ["guests", "look", "in_force", "set_limits", "define_limits"])
+MOMENTS = [
+    *((Enforce, call) for call in ("guests", "look", "in_force", "set_limits", "define_limits", "set_marks")),
+    *((Undo, call) for call in ("guests", "look", "in_force", "set_limits", "define_limits")),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "call"), MOMENTS, ids=lambda part: part if isinstance(part, str) else part.__name__
+)
 def test_a_pause_in_the_middle_stops_every_later_write(shell: Shell, command: type, call: str) -> None:
     """Whatever is under way when the pause comes; after it nothing begins, in the definition neither."""
     at = 0
