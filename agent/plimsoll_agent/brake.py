@@ -11,7 +11,7 @@ from plimsoll_agent.decide import Remembered, Situation, Wants
 from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Outcome
-from plimsoll_agent.reason import BY_A_PERSON, Reason
+from plimsoll_agent.reason import BY_A_PERSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     remembered = situation.memory.get(outcome.disk.key)
     if remembered is None or not isinstance(wanted, Wants) or wanted.reason.code in BY_A_PERSON:
         return None
-    if remembered.wanted == wanted.limits or _approved_for_the_region(wanted.reason, remembered, situation):
+    if remembered.wanted == wanted.limits or _approved_for_the_region(wanted, remembered, situation):
         return None
     if observing and not remembered.kept:
         return None
@@ -86,15 +86,16 @@ def _grave(outcome: Outcome, situation: Situation, observing: bool) -> Direction
     return None if how is Direction.TIGHTEN and not cut_by_more_than_half(before, wanted.limits) else how
 
 
-def _approved_for_the_region(reason: Reason, remembered: Remembered, situation: Situation) -> bool:
+def _approved_for_the_region(wanted: Wants, remembered: Remembered, situation: Situation) -> bool:
     """Whether a type's QoS spec says something else now, and the region approved of these very specs and types.
 
-    Of what rules make of them, or made until now, it knows nothing, nor of volumes that are given another type.
+    Of what rules make of them, or made until now, it knows nothing, nor of volumes that are given another type; of
+    limits that go only if it names the type.
     """
-    catalogue = situation.catalogue
-    if reason.of_type is None or reason.of_type != remembered.by_type or not isinstance(catalogue, Catalogue):
+    catalogue, type = situation.catalogue, wanted.reason.of_type
+    if type is None or type != remembered.by_type or not isinstance(catalogue, Catalogue):
         return False
-    return bool(catalogue.approved) and catalogue.edition in catalogue.approved
+    return catalogue.approved(situation.now, removing=type if wanted.limits.unlimited else None)
 
 
 def _before(remembered: Remembered, in_force: object) -> Limits:

@@ -16,10 +16,12 @@ from typing import Any
 
 from plimsoll_agent import files
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.limits import Limits
 from plimsoll_agent.qosspec import QosSpec
+from plimsoll_agent.regionorders import Of, Orders, RegionApproval, RegionHold, RegionPause
 
 KIND = "plimsoll-catalogue"
-VERSION = 1
+VERSION = 2
 NAME = "catalogue.json"
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 # A node's slice is some 100 KiB; whoever makes it larger than this means harm. Python takes up to 34 times as much
@@ -93,21 +95,40 @@ class Catalogue:
     """By volume id."""
     servers: Mapping[str, Server] = field(default_factory=dict)
     """By the guest's uuid."""
-    approved: frozenset[str] = frozenset()
-    """Editions of the catalogue that came with a region's approval: the brake lets through what they want."""
+    orders: Orders = field(default_factory=Orders)
+    """What was decided for the whole region, as its file had it last; nothing where there is no such file."""
 
     @cached_property
     def edition(self) -> str:
-        """What tells these specs and types from others; neither an id's order nor the time of reading matters."""
-        content = {
-            "specs": {key: [spec.name, spec.consumer, dict(spec.keys)] for key, spec in self.specs.items()},
-            "types": {key: [type.name, type.qos_spec, type.hidden] for key, type in self.types.items()},
-        }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:6]
+        return self.digest[:6]
+
+    @cached_property
+    def digest(self) -> str:
+        """The whole digest of these specs and types, which an approval of the region names."""
+        return digest_of(self.specs, self.types)
+
+    def approved(self, now: datetime, removing: str | None = None) -> bool:
+        """Whether the region approved of just these specs and types; ``removing`` is the name of a volume type whose
+        volumes would lose their limits by them.
+        """
+        type = None if removing is None else next((id for id, one in self.types.items() if one.name == removing), "")
+        return self.orders.approve(Of.SPECS, self.digest, now, removing=type)
 
     def age(self, now: datetime) -> timedelta:
         """How long ago it was issued; never less than nothing, whatever a clock did."""
         return max(now - self.issued, timedelta())
+
+
+def digest_of(specs: Mapping[str, QosSpec], types: Mapping[str, VolumeType]) -> str:
+    """SHA-256 (64 hex digits) of what tells these specs and types from others; no order and no time is in it.
+
+    Whole: of a part of it, whoever may edit a spec finds another spec with the same one in seconds.
+    """
+    content = {
+        "specs": {key: [spec.name, spec.consumer, dict(spec.keys)] for key, spec in specs.items()},
+        "types": {key: [type.name, type.qos_spec, type.hidden] for key, type in types.items()},
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load(directory: Path) -> Catalogue | None:
@@ -168,8 +189,7 @@ def _lines(catalogue: Catalogue) -> Iterator[str]:
         "generation": catalogue.generation,
         "issued": catalogue.issued.isoformat(),
         "source": catalogue.source,
-        "approved": sorted(catalogue.approved),
-    }
+    } | orders_data(catalogue.orders)
     yield "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items())
     sections: Mapping[str, Mapping[str, object]] = {
         "specs": {key: spec_data(spec) for key, spec in catalogue.specs.items()},
@@ -227,7 +247,79 @@ def _server_data(server: Server) -> dict[str, object]:
     }
 
 
+def orders_data(orders: Orders) -> dict[str, object]:
+    """The keys ``approvals``, ``pause`` and ``holds`` of a published file."""
+    return {
+        "approvals": [
+            {"of": one.of.value, "digest": one.digest, "remove": sorted(one.remove)}
+            | {"disks": one.disks, "percent": one.percent}
+            | _span_data(one)
+            for one in orders.approvals
+        ],
+        "pause": None if orders.pause is None else _span_data(orders.pause),
+        "holds": [
+            {"disk": one.disk, "limits": None if one.limits is None else one.limits.in_effect()} | _span_data(one)
+            for one in orders.holds
+        ],
+    }
+
+
+def _span_data(one: RegionApproval | RegionPause | RegionHold) -> dict[str, object]:
+    until = None if one.until is None else one.until.isoformat()
+    return {"since": one.since.isoformat(), "until": until, "by": one.by, "why": one.why}
+
+
+def read_orders(envelope: Mapping[str, Any]) -> Orders:
+    """The reverse. An approval of a kind that only a newer plimsoll knows is left out: it lets nothing through.
+
+    Raises ``ValueError`` and its like (``UNREADABLE``).
+    """
+    pause = envelope["pause"]
+    return Orders(
+        tuple(
+            RegionApproval(
+                Of(one["of"]),
+                text(one["digest"]),
+                *_span(one),
+                _marks(one["remove"]),
+                whole_number(one["disks"]),
+                whole_number(one["percent"]),
+            )
+            for one in listed(envelope["approvals"])
+            if one["of"] in list(Of)
+        ),
+        None
+        if pause is None
+        else RegionPause(
+            time(pause["since"]),
+            None if pause["until"] is None else time(pause["until"]),
+            text(pause["by"]),
+            text(pause["why"]),
+        ),
+        tuple(
+            RegionHold(
+                text(one["disk"]),
+                None if one["limits"] is None else Limits.from_mapping({**one["limits"]}),
+                *_span(one),
+            )
+            for one in listed(envelope["holds"])
+        ),
+    )
+
+
+def _span(one: Mapping[str, Any]) -> tuple[datetime, datetime, str, str]:
+    return time(one["since"]), time(one["until"]), text(one["by"]), text(one["why"])
+
+
+def listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"a {type(value).__name__} is no list")
+    return value
+
+
 def _catalogue(envelope: dict[str, Any]) -> Catalogue:
+    if envelope["version"] == 1:  # an approval was a part of a digest there, and counts no more
+        envelope = envelope | orders_data(Orders())
     return Catalogue(
         generation=whole_number(envelope["generation"]),
         issued=time(envelope["issued"]),
@@ -242,7 +334,7 @@ def _catalogue(envelope: dict[str, Any]) -> Catalogue:
             key: Server(texts(data["extra_specs"]), _marks(data["marks"]), time(data["read"]), flag(data["missing"]))
             for key, data in envelope["servers"].items()
         },
-        approved=_marks(envelope["approved"]),
+        orders=read_orders(envelope),
     )
 
 
@@ -281,6 +373,4 @@ def time(value: Any) -> datetime:
 
 
 def _marks(value: Any) -> frozenset[str]:
-    if not isinstance(value, list):
-        raise ValueError("no list of marks")
-    return frozenset(map(text, value))
+    return frozenset(map(text, listed(value)))

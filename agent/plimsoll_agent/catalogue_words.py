@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
@@ -9,10 +10,13 @@ from typing import TypeVar
 from plimsoll_agent.catalogue import Catalogue, VolumeType
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.refresh import Agenda, Answers
+from plimsoll_agent.regionbrake import Effect, Judgement, Row
 from plimsoll_agent.regionfile import Region
 from plimsoll_agent.report import minute, printable
 
 Entry = TypeVar("Entry")
+SHOWN = 16
+"""Hex digits of a digest that are shown, and the fewest that are taken for it."""
 
 
 def number(count: int, one: str, many: str | None = None) -> str:
@@ -49,13 +53,63 @@ def taken_line(region: Region | None, catalogue: Catalogue) -> str:
     )
 
 
-def written_line(region: Region, edition: str, calls: int, seconds: float, where: object) -> str:
-    """The last line of what makes the region's file."""
+def written_line(region: Region, digest: str, calls: int, seconds: float, where: object) -> str:
+    """The last line of what makes the region's file; ``digest`` is that of the specs and types in it."""
     return (
         f"{number(calls, 'call')} in {seconds:.1f} s: {number(len(region.specs), 'QoS spec')},"
         f" {number(len(region.types), 'volume type')}, {number(len(region.volumes), 'volume')},"
-        f" {number(len(region.servers), 'guest')}; generation {region.generation}, edition {edition}, in {where}."
+        f" {number(len(region.servers), 'guest')}; generation {region.generation},"
+        f" specs and types {digest[:SHOWN]}, in {where}."
     )
+
+
+def stop_lines(found: Judgement, digest: str, *, compared: bool) -> tuple[str, ...]:
+    """What the region's brake stopped, the edits behind it, and what to type; ``compared``: with the file before."""
+    if not compared:
+        return (
+            "Brake: nothing is published: the file that was published before is not there or cannot be gone by, and"
+            " the QoS specs and types are other ones than it had;"
+            f" look at them, then: plimsoll region approve {digest[:SHOWN]}",
+        )
+    names = {row.type.id: printable(row.type.name) for row in found.rows}
+    removed = sorted(shlex.quote(names[id]) for id in found.removals)
+    remove = f" --remove {' '.join(removed)}" if removed else ""
+    brake = found.brake
+    return (
+        f"Brake: the new QoS specs and types are not published: they would change the limits of"
+        f" {found.number:,} of {found.of:,} attached volumes (bounds: {brake.volumes:,} volumes, {brake.percent} %;"
+        f" no removal, none cut to 1/{found.factor} or less)",
+        *(f"{edit_words(row)}: {_counts_words(row, found.factor)}" for row in found.rows),
+        "Those of before go on being published; if this is meant:"
+        f" plimsoll region approve {digest[:SHOWN]}{remove} --reason TEXT",
+    )
+
+
+def edit_words(row: Row) -> str:
+    """``gold-iops total_iops_sec 3000 → 30``."""
+    of, parts = "", []
+    for edit in row.edits:
+        name = "" if edit.of == of else f"{printable(edit.of)} "
+        of = edit.of
+        values = ("not set" if value is None else printable(value) for value in (edit.before, edit.after))
+        parts.append(f"{name}{printable(edit.key)} {' → '.join(values)}")
+    return ", ".join(parts)
+
+
+def _counts_words(row: Row, factor: int) -> str:
+    words = {
+        Effect.REMOVED: "limits removed",
+        Effect.TENFOLD: f"cut to 1/{factor} or less",
+        Effect.CUT: "cut to less than half",
+        Effect.RAISED: "raised",
+        Effect.NOT_COMPARABLE: "limited, where the spec could not be read before",
+    }
+    several = len(row.counts) > 1
+    parts = [
+        f"{f'{row.counts[effect]:,} ' if several else ''}{words[effect]}" for effect in Effect if effect in row.counts
+    ]
+    volumes = f"{row.number:,} {'volume' if row.number == 1 else 'volumes'}"
+    return f"{volumes} of type {printable(row.type.name)}, {', '.join(parts)}"
 
 
 def hidden_words(catalogue: Catalogue) -> str | None:

@@ -16,6 +16,7 @@ from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.gate import BLOCKING_CHECKS, BlockingCheck
 from plimsoll_agent.measures import MEASURES, Measure, Thresholds, checked_range
 from plimsoll_agent.probesettings import ProbeSettings
+from plimsoll_agent.regionbrake import RegionBrake
 from plimsoll_agent.retention import Retention
 from plimsoll_agent.rules import directory_of
 from plimsoll_agent.write import Bounds
@@ -214,6 +215,30 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="The public ed25519 key (PEM) that the region's file must be signed with.",
         ),
     ),
+    "region": (
+        cfg.StrOpt(
+            "file",
+            default="",
+            help="The region's file that this machine makes: what plimsoll region approve, pause and hold are about."
+            " The same path as in plimsoll catalogue refresh --region-file.",
+        ),
+        cfg.IntOpt(
+            "brake_volumes",
+            default=RegionBrake().volumes,
+            min=0,
+            help="Of so many attached volumes of the region an edit of QoS specs and types may raise the limits, or"
+            " cut them to less than half, without plimsoll region approve. The larger of brake_volumes and"
+            " brake_percent counts. An edit that removes the limits of one of them, or cuts them to a tenth or less,"
+            " needs it always.",
+        ),
+        cfg.IntOpt(
+            "brake_percent",
+            default=RegionBrake().percent,
+            min=0,
+            max=100,
+            help="The same, in percent of the attached volumes of the region.",
+        ),
+    ),
     "probe": (
         cfg.StrOpt(
             "directory",
@@ -397,6 +422,14 @@ class CatalogueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionSettings:
+    """The region's file that this machine makes, None where it makes none, and what its making stops."""
+
+    file: Path | None
+    brake: RegionBrake
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsSettings:
     """Where metrics go, None for nowhere, and how much they tell: ``disk`` or ``aggregate``."""
 
@@ -428,6 +461,7 @@ class Settings:
     brake: Brake
     ceph: CephSettings
     catalogue: CatalogueSettings
+    region: RegionSettings
     probe: ProbeSettings
     metrics: MetricsSettings
     health: Mapping[str, Thresholds]
@@ -472,6 +506,8 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
 
 
 def _settings(conf: Any) -> Settings:
+    if conf.region.file and not Path(conf.region.file).is_absolute():
+        raise ValueError("[region] file: must be an absolute path")
     # Of what the refresher has to find as a pass does, who starts it elsewhere, as another user.
     for group, name in (("DEFAULT", "state_dir"), *(("catalogue", name) for name in _PLACES)):
         if not Path((conf if group == "DEFAULT" else conf[group])[name]).is_absolute():
@@ -505,6 +541,10 @@ def _settings(conf: Any) -> Settings:
             nova=conf.catalogue.nova,
             region_file=conf.catalogue.region_file,
             region_key=Path(conf.catalogue.region_key),
+        ),
+        region=RegionSettings(
+            Path(conf.region.file) if conf.region.file else None,
+            RegionBrake(conf.region.brake_volumes, conf.region.brake_percent),
         ),
         probe=_probe_settings(conf.probe),
         metrics=MetricsSettings(

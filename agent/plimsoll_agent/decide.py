@@ -16,6 +16,7 @@ from plimsoll_agent.disk import Disk
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.regionorders import Orders
 from plimsoll_agent.rules import Rule, Rules
 from plimsoll_agent.shape import at_least, at_most
 from plimsoll_agent.sightings import Sightings
@@ -65,6 +66,9 @@ class Situation:
     asks_nova: bool = True
     """Whether the catalogue is to know flavors that the guests' definitions do not tell."""
 
+    orders: Orders = field(default_factory=Orders)
+    """What was decided for the whole region."""
+
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; one that was made anew without our limits starts afresh.
 
@@ -78,9 +82,9 @@ class Situation:
         return remembered if same or (remembered.put is not None and remembered.put == disk.defined) else None
 
     def hold(self, disk: Disk) -> Hold | None:
-        """The hold that stands on the disk."""
+        """The hold that stands on the disk: this node's own, else one of the region."""
         hold = self.holds.get(disk.key)
-        return None if hold is None or hold.ended(self.now) else hold
+        return self.orders.hold(disk, self.now) if hold is None or hold.ended(self.now) else hold
 
 
 @dataclass(frozen=True, slots=True)

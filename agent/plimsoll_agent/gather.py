@@ -186,7 +186,11 @@ class VolumeReader:
             type = self._ids.get(text(name), name if name in self._ids.values() else None)
             if type is None:
                 return id, None
-        return id, TypeOf(None if type is None else text(type))
+        # "reserved", "attaching", "detaching" and all others count as attached.
+        free = value.get("status") == "available" and not value.get("attachments")
+        size = value.get("size")
+        gib = size if isinstance(size, int) and size > 0 else None
+        return id, TypeOf(None if type is None else text(type), gib=gib, attached=not free)
 
 
 class NotFiltered(Exception):

@@ -16,7 +16,7 @@ LONGEST = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What a person wants for one disk of this node, for a time; it knows nothing of other nodes."""
+    """What a person wants for one disk, for a time: for the disk as it is on this node, or of the whole region."""
 
     disk: DiskName
     limits: Limits | None
@@ -29,11 +29,13 @@ class Hold:
     """Since when libvirt knows nothing of the guest, running or not."""
     ignore_health: bool = False
     """Its limits are raised or removed also while the cluster is not well."""
+    region: bool = False
+    """It came with the region's file: it is no part of this node's memory, and ends with that file."""
 
     @property
     def reason(self) -> Reason:
-        ignored = {"ignore_health": True} if self.ignore_health else {}
-        return because(Code.HOLD, why=self.why, by=self.by, until=self.until.isoformat(timespec="seconds"), **ignored)
+        flags = {name: True for name in ("ignore_health", "region") if getattr(self, name)}
+        return because(Code.HOLD, why=self.why, by=self.by, until=self.until.isoformat(timespec="seconds"), **flags)
 
     def ended(self, now: datetime) -> bool:
         return now >= self.until

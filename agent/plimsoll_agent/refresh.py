@@ -64,6 +64,10 @@ class TypeOf:
 
     type: str | None
     missing: bool = False
+    gib: int | None = None
+    """Its size; None where that was not told."""
+    attached: bool = True
+    """False only where it surely is not: then no edit of a spec reaches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,7 @@ def sliced(before: Catalogue | None, region: Region, sightings: Sightings | None
         region.types,
         volumes,
         servers,
-        region.approved,
+        region.orders,
     )
 
 
@@ -274,5 +278,5 @@ def content(catalogue: Catalogue) -> tuple[object, ...]:
             for uuid, server in catalogue.servers.items()
         },
         catalogue.source,
-        catalogue.approved,
+        catalogue.orders,
     )

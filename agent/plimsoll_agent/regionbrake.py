@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from functools import cache
 
@@ -17,11 +18,13 @@ from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
 from plimsoll_agent.limits import SCOPES, UNITS, Limits
 from plimsoll_agent.qosspec import QosSpec, evaluate
 from plimsoll_agent.reason import Code, Unknown, because
-from plimsoll_agent.refresh import Lists
+from plimsoll_agent.refresh import Lists, TypeOf
+from plimsoll_agent.regionorders import Of, Orders
 
 SIZES = (1, 10, 100, 1000)
 """GiB to judge a per-GB spec by where the size of a volume is not known; the gravest effect counts."""
 
+TENFOLD = 10
 _NONE = float("inf")
 
 
@@ -35,7 +38,7 @@ class Effect(StrEnum):
     REMOVED = "removed"
     """It has limits, and would have none by its type; whether a node's rules give it some is not known here."""
     TENFOLD = "tenfold"
-    """One of them would be cut to a tenth or less (``factor``)."""
+    """One of them would be cut to a tenth or less, or to one part in ``factor``."""
     CUT = "cut"
     """One would be cut to less than half."""
     RAISED = "raised"
@@ -49,20 +52,10 @@ GRAVEST = (Effect.REMOVED, Effect.TENFOLD)
 
 @dataclass(frozen=True, slots=True)
 class RegionBrake:
-    """The bounds. ``factor``: a cut to one part in so many counts as ``TENFOLD``."""
+    """Of how many attached volumes the limits may change (``Effect``) without an approval: the larger counts."""
 
     volumes: int = 50
     percent: int = 1
-    factor: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class ReadVolume:
-    """A volume as the reading of the region met it; its size in GiB, None where that was not told."""
-
-    type: str | None
-    gib: int | None = None
-    attached: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +89,7 @@ class Judgement:
     rows: tuple[Row, ...] = ()
     of: int = 0
     brake: RegionBrake = field(default_factory=RegionBrake)
+    factor: int = TENFOLD
 
     @property
     def number(self) -> int:
@@ -114,19 +108,21 @@ class Judgement:
         return self.number > max(self.brake.volumes, self.of * self.brake.percent / 100)
 
 
-def judge(before: Lists, after: Lists, volumes: Mapping[str, ReadVolume], brake: RegionBrake) -> Judgement:
+def judge(
+    before: Lists, after: Lists, volumes: Mapping[str, TypeOf], brake: RegionBrake, factor: int = TENFOLD
+) -> Judgement:
     """Compare two states for the volumes as they are now: by their present type and size under both.
 
     So a volume that was given another type, or extended, is no part of an edit, nor is one of a type that is new.
     The limits are those that Cinder and Nova would make of the specs (``qosspec.evaluate``).
     """
     if before == after:
-        return Judgement(brake=brake)
+        return Judgement((), 0, brake, factor)
 
     @cache
     def effect_of(type: str, gib: int | None) -> Effect | None:
         sizes = SIZES if gib is None else (gib,)
-        met = {_effect(_limits(before, type, size), _limits(after, type, size), brake.factor) for size in sizes}
+        met = {_effect(_limits(before, type, size), _limits(after, type, size), factor) for size in sizes}
         return next((effect for effect in Effect if effect in met), None)
 
     attached = [volume for volume in volumes.values() if volume.attached]
@@ -139,7 +135,18 @@ def judge(before: Lists, after: Lists, volumes: Mapping[str, ReadVolume], brake:
             counts.setdefault(volume.type, Counter())[effect] += 1
     rows = [Row(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
     rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
-    return Judgement(tuple(rows), len(attached), brake)
+    return Judgement(tuple(rows), len(attached), brake, factor)
+
+
+def stopped(found: Judgement, orders: Orders, digest: str, now: datetime) -> bool:
+    """Whether the state that ``digest`` stands for must not be published, by what is approved now.
+
+    An approval is one of removals only for the types that it names.
+    """
+    if not found.stops:
+        return False
+    asked: list[str | None] = [None, *found.removals]
+    return not all(orders.approve(Of.SPECS, digest, now, removing=type) for type in asked)
 
 
 def edits(before: Lists, after: Lists, type: str) -> tuple[Edit, ...]:

@@ -17,6 +17,9 @@ from plimsoll_agent.catalogue import (
     NewerCatalogue,
     VolumeType,
     check_envelope,
+    listed,
+    orders_data,
+    read_orders,
     read_specs,
     read_types,
     spec_data,
@@ -27,6 +30,7 @@ from plimsoll_agent.catalogue import (
     whole_number,
 )
 from plimsoll_agent.qosspec import QosSpec
+from plimsoll_agent.regionorders import Orders
 
 KIND = "plimsoll-region"
 VERSION = 1
@@ -52,8 +56,8 @@ class Region:
     """By volume id the id of its type, None for a volume without one."""
     servers: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     """By uuid the ``quota:`` extra specs of its flavor, None where Nova does not show any."""
-    approved: frozenset[str] = frozenset()
-    """Editions of specs and types that somebody approved of, for the brakes of all nodes."""
+    orders: Orders = field(default_factory=Orders)
+    """What was decided for the whole region."""
     valid_until: datetime | None = None
 
 
@@ -75,8 +79,9 @@ def encode(region: Region) -> bytes:
         "begun": region.begun.isoformat(),
         "valid_until": None if region.valid_until is None else region.valid_until.isoformat(),
         "source": region.source,
-        "approved": sorted(region.approved),
-    }
+        # Where a plimsoll of before looks for parts of digests, which whoever edits specs can forge.
+        "approved": [],
+    } | orders_data(region.orders)
     types: dict[str | None, list[str]] = {}
     for id, type in region.volumes.items():
         types.setdefault(type, []).append(id)
@@ -148,17 +153,18 @@ def _region(envelope: Mapping[str, Any]) -> Region:
         begun=time(envelope["begun"]),
         valid_until=None if until is None else time(until),
         source=text(envelope["source"]),
-        approved=frozenset(map(text, _list(envelope["approved"]))),
+        # Without them it is the file of a plimsoll that knew none. Its ``approved`` is not looked at any more.
+        orders=read_orders({**orders_data(Orders()), **envelope}),
         specs=read_specs(_by_id(envelope["specs"])),
         types=read_types(_by_id(envelope["types"])),
-        volumes=dict(_volumes(_list(envelope["volumes"]))),
-        servers=dict(_servers(_list(envelope["servers"]))),
+        volumes=dict(_volumes(listed(envelope["volumes"]))),
+        servers=dict(_servers(listed(envelope["servers"]))),
     )
 
 
 def _by_id(entries: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for entry in _list(entries):
+    for entry in listed(entries):
         id = text(entry["id"])
         if id in found:
             raise ValueError(f"{id!r} is there twice")
@@ -171,16 +177,10 @@ def _volumes(groups: list[Any]) -> Iterator[tuple[str, str | None]]:
         type = group["type"]
         if type is not None:
             text(type)
-        yield from dict.fromkeys(map(text, _list(group["volumes"])), type).items()
+        yield from dict.fromkeys(map(text, listed(group["volumes"])), type).items()
 
 
 def _servers(groups: list[Any]) -> Iterator[tuple[str, Mapping[str, str] | None]]:
     for group in groups:
         extra_specs = None if group["extra_specs"] is None else texts(group["extra_specs"])
-        yield from dict.fromkeys(map(text, _list(group["servers"])), extra_specs).items()
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"a {type(value).__name__} is no list")
-    return value
+        yield from dict.fromkeys(map(text, listed(group["servers"])), extra_specs).items()

@@ -25,8 +25,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NODE_DEFAULT: "node default",
     Code.RULE_RELEASES: 'rule "{rule}" releases what no source limits',
     Code.HOLD: lambda facts: (
-        f"held until {_minute(facts['until'])} by {facts['by']}: {facts['why']}"
-        + (" (ignores the health gate)" if facts.get("ignore_health") else "")
+        f"held{' in the whole region' if facts.get('region') else ''} until {_minute(facts['until'])}"
+        f" by {facts['by']}: {facts['why']}" + (" (ignores the health gate)" if facts.get("ignore_health") else "")
     ),
     Code.HOLD_ENDED: "the hold has ended: back to what it had before",
     Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition}",
@@ -85,7 +85,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.MARK_UNREADABLE: "plimsoll's mark in a guest's metadata cannot be read and is ignored",
     Code.HOLD_NOT_ADOPTED: "a hold did not follow its guest: the disk has other limits now, and the hold raises them",
     Code.NOT_LOOKED_AT: "could not be looked at: {detail}",
-    Code.PAUSED: lambda facts: f"paused by {facts['file']}{': ' + str(facts['why']) if facts['why'] else ''}",
+    Code.PAUSED: lambda facts: f"paused by {_whose_pause(facts)}{': ' + str(facts['why']) if facts['why'] else ''}",
     Code.BRAKED: "waits for plimsoll approve {edition}: {disks} of {of} disks would change so much",
     Code.CLUSTER_UNWELL: "waits until Ceph is well again: {checks} on cluster {cluster}",
     Code.CLUSTER_SILENT: "waits until Ceph says that it is well: {detail} (cluster {cluster})",
@@ -171,6 +171,13 @@ def _second(time: object) -> str:
         return f"{datetime.fromisoformat(str(time)).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError):  # as above
         return str(time)
+
+
+def _whose_pause(facts: Mapping[str, Any]) -> str:
+    if not facts.get("region"):
+        return str(facts["file"])
+    until = f" until {_minute(facts['until'])}" if facts.get("until") else ""
+    return f"{facts['by']} in the whole region{until}"
 
 
 def _times(number: object) -> str:

@@ -64,9 +64,12 @@ class Node:
         )
 
     def runs(self, *words: str, **environment: str) -> Ran:
+        return self.command("catalogue", *words, **environment)
+
+    def command(self, *words: str, **environment: str) -> Ran:
         lines = [f"{name} = {value}" for name, value in self.settings.items()]
         (self.home / "catalogue.conf").write_text("\n".join(["[catalogue]", *lines, ""]))
-        return self._plimsoll("--config-file", str(self.home / "catalogue.conf"), "catalogue", *words, **environment)
+        return self._plimsoll("--config-file", str(self.home / "catalogue.conf"), *words, **environment)
 
     def refresh(self, *words: str, **environment: str) -> Ran:
         self.cloud.asked.clear()

@@ -43,6 +43,7 @@ from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
+from tests.functional.webserver import key_pair
 from tests.unit.lastpasses import a_varied_pass
 from tests.unit.probes import KEPT_UNTIL, LIMIT, SINCE, a_probe
 from tests.unit.values import a_disk
@@ -159,6 +160,14 @@ def _statuses_of_the_catalogue(run: Run, directory: Path) -> Iterator[tuple[str,
         (directory / "state").mkdir()
         (directory / "state/sightings.json").write_text("damaged")
         yield status("refresh")
+        key, _ = key_pair(directory)
+        region = ("--region-file", str(directory / "region.json"), "--signing-key", str(key))
+        gold = {"id": "s", "name": "gold", "consumer": "front-end", "specs": {"total_iops_sec": "500"}}
+        cloud.types = [{"id": "t", "name": "gold", "qos_specs_id": "s"}]
+        cloud.volumes = [{"id": "v", "volume_type": "gold", "volume_type_id": "t"}]
+        for specs in ({"total_iops_sec": "500"}, {"total_iops_sec": "5"}):
+            cloud.specs = [gold | {"specs": specs}]
+            yield status("refresh", *region)
         cloud.faults = {"/volume": [cloudserver.status(403), ...]}
         yield from (status("diff"), status("refresh", "--now"))
 
@@ -281,6 +290,13 @@ def _statuses_of_passes(run: Run, directory: Path, test_node: str) -> Iterator[t
 
 
 # Rows of the table, and what tries all of them with these fixtures beside ``plimsoll``.
+def _statuses_of_orders(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+    for file in (directory / "region.json", directory / "none" / "region.json"):
+        for verb in (("pause", "--reason", "x"), ("resume",), ("hold", "list")):
+            ran = run("region", *verb, "--region-file", str(file))
+            yield "region approve, region pause, region resume, region hold", ran.status
+
+
 PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, ...]]] = {
     "any; plan; enforce; disk list, disk show, disk explain": (_statuses_of_passes, ("tmp_path", "test_node")),
     "top; record; disk hold add; disk hold list, disk hold end; rules check; rules test; approve, pause, resume": (
@@ -290,6 +306,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
     "catalogue refresh; catalogue show; catalogue age; catalogue diff": (_statuses_of_the_catalogue, ("tmp_path",)),
     "qos plan; qos lint; qos apply; qos export": (_statuses_of_qos, ("tmp_path",)),
     "status": (_statuses_of_monitoring, ("tmp_path", "test_node")),
+    "region approve, region pause, region resume, region hold": (_statuses_of_orders, ("tmp_path",)),
     "region status; region status, region disks, region probes; region disks, region probes": (
         _statuses_of_the_region,
         ("prometheus",),

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ import pytest
 
 from plimsoll_agent import regionfile
 from plimsoll_agent.adapters.ed25519 import read_private, read_public, unsealed
+from plimsoll_agent.limits import Limits
 from plimsoll_agent.regionfile import Region
+from plimsoll_agent.regionorders import Of, Orders, RegionPause
+from plimsoll_agent.regionstate import RegionState
 from tests.functional import cloudserver
 from tests.functional.cloudserver import Cloud, cloud_server
 from tests.functional.conftest import Ran
@@ -58,12 +62,17 @@ class RegionalNode(Node):
             "deadline": 5,
         }
 
-    def make(self, *words: str) -> Ran:
+    def make(self, *words: str, **environment: str) -> Ran:
         mine, self.settings = self.settings, self._maker
         self.cloud.asked.clear()
-        ran = self.runs("refresh", "--region-file", str(self.file), "--signing-key", str(self.key), *words)
+        made = ("refresh", "--region-file", str(self.file), "--signing-key", str(self.key))
+        ran = self.runs(*made, *words, **environment)
         self.settings = mine
         return ran
+
+    def orders(self, *words: str) -> Ran:
+        """What an operator decides for the region, on the machine that makes the file."""
+        return self.command("region", *words, OS_REGION__FILE=str(self.file))
 
     def write(self, region: Region, key: Path | None = None) -> None:
         """A file that no plimsoll of today made: its signature stands beside it."""
@@ -96,7 +105,7 @@ def test_the_file_holds_all_pages_of_volumes_and_guests_and_its_signatures_are_g
     assert (ran.status, ran.err) == (0, "")
     assert re.fullmatch(
         r"6 calls in \d+\.\d s: 1 QoS spec, 1 volume type, 7 volumes, 1 guest;"
-        rf" generation \d+, edition [0-9a-f]{{6}}, in {node.file}\.\n",
+        rf" generation \d+, specs and types [0-9a-f]{{16}}, in {node.file}\.\n",
         ran.out,
     )
     made = node.region()
@@ -124,13 +133,13 @@ def test_each_file_has_a_higher_generation_and_a_forged_one_does_not_push_it(nod
     second = node.region().generation
     assert second > first
     other, _ = key_pair(node.home, "other")
-    node.write(region(10**15, approved=frozenset({"abc123"})), other)
+    node.write(region(10**15, orders=Orders(pause=RegionPause(LONG_AGO, None, "x", "forged"))), other)
     ran = node.make()
     assert ran.status == 0
     assert "is replaced" in ran.err
     # Where it is not known, the clock gives it; two files of one second had counted on from there.
     assert first <= node.region().generation < 10**12
-    assert node.region().approved == frozenset()
+    assert node.region().orders == Orders()
 
 
 def test_a_link_to_the_next_page_leads_nowhere_else_and_not_in_a_circle(node: RegionalNode) -> None:
@@ -185,24 +194,287 @@ def test_a_cloud_in_trouble_leaves_the_old_file(node: RegionalNode) -> None:
     assert node.file.read_bytes() == before
 
 
-def test_an_approval_is_for_one_edition_and_lasts_as_long_as_that(node: RegionalNode) -> None:
-    said = node.make().out
-    edition = re.search(r"edition ([0-9a-f]{6})", said)
-    assert edition
-    ran = node.make("--approve", "zzzzzz")
-    assert ran.status == 64
-    assert edition[1] in ran.err
-    node.make("--approve", edition[1])
-    assert node.region().approved == {edition[1]}
+# --- what the brake of the region stops
+
+
+def edit(node: RegionalNode, **keys: str) -> None:
+    node.cloud.specs = [GOLD | {"specs": keys}]
+
+
+def digest_in(ran: Ran) -> str:
+    found = re.search(r"plimsoll region approve ([0-9a-f]{16})", ran.err)
+    assert found, ran.err
+    return found[1]
+
+
+def published(node: RegionalNode) -> Any:
+    return dict(node.region().specs["s-gold"].keys)
+
+
+def test_a_slip_in_a_spec_stops_at_the_publisher_and_nothing_of_what_nodes_know_goes_stale(
+    node: RegionalNode,
+) -> None:
+    node.cloud.volumes = [volume(number) for number in range(1, 3413)]
+    node.make()
+    first = node.region()
+    edit(node, total_iops_sec="5")
+    node.cloud.volumes += [volume(5000), volume(5001) | {"status": "available", "attachments": []}]
+    ran = node.make()
+    assert ran.status == 4
+    assert "would change the limits of 3,413 of 3,413 attached volumes (bounds: 50 volumes, 1 %;" in ran.err
+    assert "gold-iops total_iops_sec 500 → 5: 3,413 volumes of type gold, cut to 1/10 or less\n" in ran.err
+    stopped = node.region()
+    assert published(node) == {"total_iops_sec": "500"}
+    assert uuid(5000) in stopped.volumes
+    assert stopped.generation > first.generation
+    assert stopped.begun > first.begun
+    node.sees(1, 5000)
+    assert node.refresh().status == 0
+    assert node.catalogue.specs == first.specs
+    assert node.make().status == 4, "the next run stops it again"
+    edit(node, total_iops_sec="500")
+    ran = node.make()
+    assert (ran.status, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"total_iops_sec": "50"}, "total_iops_sec 500 → 50: 7 volumes of type gold, cut to 1/10 or less"),
+        ({}, "total_iops_sec 500 → not set: 7 volumes of type gold, limits removed"),
+        ({"total_iops_sec": "249"}, None),
+        ({"total_iops_sec": "51"}, None),
+        ({"total_iops_sec": "9999"}, None),
+    ],
+)
+def test_few_volumes_are_stopped_by_a_removal_or_a_cut_to_a_tenth_only(
+    node: RegionalNode, keys: dict[str, str], words: str | None
+) -> None:
+    node.make()
+    edit(node, **keys)
+    ran = node.make()
+    if words is None:
+        assert (ran.status, ran.err, published(node)) == (0, "", keys)
+    else:
+        assert (ran.status, published(node)) == (4, {"total_iops_sec": "500"})
+        assert words in ran.err
+
+
+def test_the_bounds_are_settings(node: RegionalNode) -> None:
+    node.make()
+    edit(node, total_iops_sec="249")
+    bounds = {"OS_REGION__BRAKE_VOLUMES": "6", "OS_REGION__BRAKE_PERCENT": "80"}
+    assert node.make(**bounds).status == 4
+    assert node.make(**bounds | {"OS_REGION__BRAKE_PERCENT": "100"}).status == 0
+
+
+def test_an_approval_lets_just_that_state_through_and_goes_out_with_its_end(node: RegionalNode) -> None:
+    node.make()
+    edit(node, total_iops_sec="5")
+    digest = digest_in(node.make())
+    ran = node.orders("approve", digest, "--reason", "as agreed", "--for", "2h")
+    assert (ran.status, ran.err) == (0, "")
+    assert f"QoS specs and types {digest}" in ran.out
+    edit(node, total_iops_sec="4")
+    assert node.make().status == 4, "edited again since"
+    edit(node, total_iops_sec="5")
+    assert node.make().status == 0
+    assert published(node) == {"total_iops_sec": "5"}
     node.make()  # the timer's
-    assert node.region().approved == {edition[1]}
+    (approval,) = node.region().orders.approvals
+    assert (len(approval.digest), approval.digest[:16], approval.why) == (64, digest, "as agreed")
+    assert approval.until - approval.since == timedelta(hours=2)
     node.sees(1)
     node.refresh()
-    assert node.catalogue.approved == {edition[1]}
-    assert node.catalogue.edition == edition[1]
-    node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "1"}}]
+    assert node.catalogue.orders == node.region().orders
+    assert node.catalogue.approved(datetime.now(UTC))
+    assert not node.catalogue.approved(datetime.now(UTC) + timedelta(hours=2))
+
+
+def test_an_approval_that_has_ended_lets_nothing_through(node: RegionalNode) -> None:
     node.make()
-    assert node.region().approved == frozenset()
+    edit(node, total_iops_sec="5")
+    digest = digest_in(node.make())
+    node.orders("approve", digest, "--reason", "as agreed", "--for", "1s")
+    state = RegionState(node.file)
+    orders = state.orders()
+    assert orders
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    state.save_orders(replace(orders, approvals=(replace(orders.approvals[0], until=past),)))
+    assert node.make().status == 4
+    assert node.region().orders == Orders()
+
+
+def test_a_removal_is_approved_of_by_the_volume_type_only(node: RegionalNode) -> None:
+    node.make()
+    edit(node, total_bytes_sec="0")
+    ran = node.make()
+    digest = digest_in(ran)
+    assert f"plimsoll region approve {digest} --remove gold --reason TEXT" in ran.err
+    ran = node.orders("approve", digest, "--reason", "sold")
+    assert ran.status == 64
+    assert "would remove the limits of volumes of type gold" in ran.err
+    assert node.orders("approve", digest, "--reason", "sold", "--remove", "silver").status == 64
+    assert node.orders("approve", digest, "--reason", "sold", "--remove", "gold").status == 0
+    assert node.make().status == 0
+    assert node.region().orders.approvals[0].remove == {"t-gold"}
+
+
+@pytest.mark.parametrize("typed", ["abcdef", "0" * 15, "0" * 16, "z" * 16, "", "0" * 65])
+def test_what_is_no_digest_of_what_was_read_is_refused(node: RegionalNode, typed: str) -> None:
+    ran = node.orders("approve", typed, "--reason", "x")
+    assert ran.status == 64
+    assert "nothing was read yet" in ran.err
+    node.make()
+    edit(node, total_iops_sec="5")
+    digest = digest_in(node.make())
+    for one in (typed, digest[:15], digest + "z"):
+        ran = node.orders("approve", one, "--reason", "x")
+        assert ran.status == 64
+        assert len(ran.err.splitlines()) == 1
+    assert not RegionState(node.file).orders_file.exists()
+    assert node.make().status == 4
+
+
+def test_rules_and_bounds_are_approved_of_for_all_nodes(node: RegionalNode) -> None:
+    rules = "0a1b" * 16
+    ran = node.orders("approve", "--rules", rules, "--disks", "40", "--reason", "new rules")
+    assert (ran.status, ran.err) == (0, "")
+    assert "bounds of the nodes' brakes: 40 disks, 0 %" in ran.out
+    for wrong in (
+        ["--rules", rules[:16]],
+        ["--percent", "101"],
+        ["--disks", "0"],
+        [],
+        ["--disks", "5", "--remove", "x"],
+    ):
+        assert node.orders("approve", *wrong, "--reason", "x").status == 64
+    node.make()
+    orders = node.region().orders
+    now = datetime.now(UTC)
+    assert orders.approve(Of.RULES, rules, now)
+    assert orders.bounds(now) == (40, 0)
+
+
+def test_a_file_that_got_lost_does_not_take_the_brake_along(node: RegionalNode) -> None:
+    node.make()
+    edit(node, total_iops_sec="5")
+    node.file.unlink()
+    ran = node.make()
+    assert ran.status == 4
+    assert not node.file.exists()
+    assert node.orders("approve", digest_in(ran), "--reason", "looked at").status == 0
+    assert node.make().status == 0
+    node.file.write_text("{}")
+    assert node.make().status == 0, "the same specs as before need nothing to be compared with"
+
+
+# --- pause and holds of the region
+
+
+def test_a_pause_goes_out_with_each_file_until_it_is_resumed(node: RegionalNode) -> None:
+    assert node.orders("resume").status == 64
+    ran = node.orders("pause", "--reason", "Ceph moves")
+    assert (ran.status, ran.err) == (0, "")
+    assert "already" in node.orders("pause", "--reason", "again").err
+    for _ in range(2):
+        node.make()
+        pause = node.region().orders.pause
+        assert pause is not None
+        assert (pause.why, pause.until) == ("Ceph moves", None)
+    node.sees(1)
+    node.refresh()
+    assert node.catalogue.orders.pause == pause
+    assert node.orders("resume").status == 0
+    node.make()
+    assert node.region().orders.pause is None
+    assert node.orders("pause", "--reason", "Ceph moves", "--for", "2h").status == 0
+    node.make()
+    pause = node.region().orders.pause
+    assert pause is not None
+    assert pause.until == pause.since + timedelta(hours=2)
+
+
+def test_holds_go_out_by_the_identity_of_the_disk(node: RegionalNode) -> None:
+    own = f"{uuid(9)}/vms/{uuid(9)}_disk"
+    ran = node.orders(
+        "hold", "add", uuid(1).upper(), own, "--for", "1d", "--limits", "total_iops_sec=50", "--reason", "noisy"
+    )
+    assert (ran.status, ran.err) == (0, "")
+    assert node.orders("hold", "add", f"{uuid(9)}/{uuid(2)}", "--for", "2d", "--reason", "import").status == 0
+    node.make()
+    holds = {hold.disk: hold.limits for hold in node.region().orders.holds}
+    limits = Limits(total_iops_sec=50)
+    assert holds == {uuid(1): limits, own: limits, f"{uuid(9)}/{uuid(2)}": None}
+    listed = json.loads(node.orders("hold", "list", "-f", "json").out)
+    assert [(one["disk"], one["reason"]) for one in listed] == [
+        (uuid(1), "noisy"),
+        (own, "noisy"),
+        (f"{uuid(9)}/{uuid(2)}", "import"),
+    ]
+    assert node.orders("hold", "add", uuid(1), "--for", "1d", "--reason", "as it is").status == 0
+    assert node.orders("hold", "remove", own).status == 0
+    assert node.orders("hold", "remove", own).status == 64
+    node.make()
+    assert {hold.disk: hold.limits for hold in node.region().orders.holds} == {
+        uuid(1): None,
+        f"{uuid(9)}/{uuid(2)}": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "disk", ["vda", "", "instance-1/vda", f"{uuid(9)}/", f"{uuid(9)}/vda", f"{uuid(9)}//x", "a\nb"]
+)
+def test_what_is_no_identity_of_a_disk_is_refused(node: RegionalNode, disk: str) -> None:
+    ran = node.orders("hold", "add", disk, "--for", "1d", "--reason", "x")
+    assert ran.status == 64
+    assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("damage", ["{", '{"kind": "plimsoll-region-orders", "version": 1}', None])
+def test_what_was_decided_outlasts_the_file_that_it_was_in(node: RegionalNode, damage: str | None) -> None:
+    node.orders("pause", "--reason", "Ceph moves")
+    node.orders("hold", "add", uuid(1), "--for", "1d", "--reason", "noisy")
+    node.make()
+    orders = node.region().orders
+    file = RegionState(node.file).orders_file
+    file.unlink()
+    if damage is not None:
+        file.write_text(damage)
+        ran = node.orders("hold", "add", uuid(2), "--for", "1d", "--reason", "x")
+        assert ran.status == 1
+        assert "is corrupt" in ran.err
+        ran = node.make()
+        assert ran.status == 3
+        assert "go on" in ran.err
+        assert node.region().orders == orders
+        file.unlink()
+    assert node.make().status == 0
+    assert node.region().orders == orders
+    assert node.orders("hold", "add", uuid(2), "--for", "1d", "--reason", "x").status == 0
+    node.make()
+    assert node.region().orders.pause == orders.pause
+    assert len(node.region().orders.holds) == 2
+
+
+def test_what_was_read_last_is_written_new_where_it_is_damaged(node: RegionalNode) -> None:
+    node.make()
+    file = RegionState(node.file).last_file
+    file.write_text("{")
+    ran = node.make()
+    assert ran.status == 3
+    assert "is corrupt" in ran.err
+    ran = node.make()
+    assert (ran.status, ran.err) == (0, "")
+
+
+def test_a_machine_that_makes_no_file_is_told_so(node: RegionalNode) -> None:
+    ran = node.command("region", "pause", "--reason", "x")
+    assert ran.status == 1
+    assert "[region] file: is not set" in ran.err
+    ran = node.command("region", "pause", "--reason", "x", "--region-file", "/nowhere/region.json")
+    assert ran.status == 1
+    assert "/nowhere: is no directory" in ran.err
 
 
 def test_a_signing_key_that_others_may_read_signs_nothing(node: RegionalNode) -> None:
@@ -311,7 +583,7 @@ def test_older_files_and_other_files_of_the_same_generation_are_refused(node: Re
     ran = node.refresh("--now")
     assert ran.status == 1
     assert "is older (generation 4) than what is known (5)" in ran.err
-    node.write(region(5, approved=frozenset({"abcdef"})))
+    node.write(region(5, orders=Orders(pause=RegionPause(LONG_AGO, None, "ann", "another"))))
     ran = node.refresh("--now")
     assert ran.status == 1
     assert "and other content" in ran.err
@@ -341,10 +613,10 @@ def test_a_file_whose_time_is_over_or_still_to_come_is_refused(node: RegionalNod
 
 @pytest.mark.parametrize("written", ["region.json", "region.json.sig"])
 def test_a_crash_between_the_file_and_the_signature_beside_it_loses_nothing(node: RegionalNode, written: str) -> None:
-    said = node.make().out
-    edition = re.search(r"edition ([0-9a-f]{6})", said)
-    assert edition
-    node.make("--approve", edition[1])
+    node.orders("pause", "--reason", "Ceph moves")
+    node.make()
+    decided = node.region().orders
+    assert decided.pause is not None
     other = node.file.with_name({"region.json": "region.json.sig"}.get(written, "region.json"))
     before = other.read_bytes()
     node.make()
@@ -352,11 +624,13 @@ def test_a_crash_between_the_file_and_the_signature_beside_it_loses_nothing(node
     node.sees(1)
     ran = node.refresh()
     assert (ran.status, ran.err) == (0, "")
-    assert node.catalogue.approved == {edition[1]}
+    assert node.catalogue.orders == decided
+    for beside in (RegionState(node.file).orders_file, RegionState(node.file).last_file):
+        beside.unlink()  # then the file alone has it
     crashed = node.region().generation
     ran = node.make()
     assert (ran.status, ran.err) == (0, "")
-    assert node.region().approved == {edition[1]}
+    assert node.region().orders == decided
     assert node.region().generation > crashed
     assert node.refresh("--now").status == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import time
 from collections.abc import Callable
@@ -106,7 +108,14 @@ def _published_by(home: Path, cloud: Cloud, node: Node) -> Callable[[], None]:
     (home / "clouds.yaml").unlink()
 
     def publish() -> None:
-        ran = fetcher.run("catalogue", "refresh", "--region-file", str(out), "--signing-key", str(private))
+        make = ("catalogue", "refresh", "--region-file", str(out), "--signing-key", str(private))
+        ran = fetcher.run(*make)
+        if ran.status == 4:  # these edits are meant, removals too
+            typed = re.search(r"plimsoll (region approve .*) --reason TEXT", ran.err)
+            assert typed, ran.err
+            approved = fetcher.run(*shlex.split(typed[1]), "--reason", "meant", "--region-file", str(out))
+            assert approved.status == 0, approved.err
+            ran = fetcher.run(*make)
         assert ran.status == 0, ran.err
 
     return publish

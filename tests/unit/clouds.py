@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from plimsoll_agent.catalogue import Catalogue, Server, Volume, VolumeType
@@ -10,6 +11,7 @@ from plimsoll_agent.decide import Situation
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.reason import Unknown
+from plimsoll_agent.regionorders import Of, Orders, RegionApproval
 from plimsoll_agent.rules import Rule, Rules
 from plimsoll_agent.sightings import Sightings, sight
 from tests.unit.values import NOON
@@ -50,6 +52,14 @@ def a_catalogue(
 
 def met(*disks: Disk) -> Sightings:
     return sight(disks, Sightings(), {}, NOON, boot="b1")
+
+
+def orders_for(
+    known: Catalogue, *remove: VolumeType, of: Of = Of.SPECS, until: datetime = NOON + timedelta(days=7)
+) -> Orders:
+    """The region approved of just the specs and types of this catalogue, and of removals of these types."""
+    removed = frozenset(type.id for type in remove)
+    return Orders((RegionApproval(of, known.digest, NOON, until, "root (ann)", "as agreed", removed),))
 
 
 def a_server(met: Sightings, uuid: str, missing: bool = False, **extra_specs: str) -> Server:

@@ -24,9 +24,10 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
+from plimsoll_agent.regionorders import Of
 from plimsoll_agent.rules import Match, Rule, Rules
 from tests.fakes import FakeDisk, hangs
-from tests.unit.clouds import a_catalogue
+from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.values import GUEST, NOON, a_disk, a_situation
 
@@ -742,27 +743,39 @@ def test_what_a_person_decided_or_nothing_wants_is_never_grave(wanted: Answer) -
 
 SLOW = because(Code.QOS_SPEC, spec="slow", type="slow")
 OF_SLOW = replace(WANTED, by_type="slow")
-APPROVED = frozenset({a_catalogue().edition, "000000"})
+APPROVED = orders_for(a_catalogue())
 
 
 @pytest.mark.parametrize(
     ("remembered", "reason", "catalogue", "stopped"),
     [
-        (OF_SLOW, SLOW, a_catalogue(approved=APPROVED), None),
-        (OF_SLOW, SLOW, a_catalogue(approved=frozenset({"000000"})), "cut"),
+        (OF_SLOW, SLOW, a_catalogue(orders=APPROVED), None),
+        (OF_SLOW, SLOW, a_catalogue(orders=orders_for(a_catalogue(a_spec("gold")))), "cut"),
+        (OF_SLOW, SLOW, a_catalogue(orders=orders_for(a_catalogue(), of=Of.RULES)), "cut"),
+        (OF_SLOW, SLOW, a_catalogue(orders=orders_for(a_catalogue(), until=NOON)), "cut"),
         (OF_SLOW, SLOW, a_catalogue(), "cut"),
         (OF_SLOW, SLOW, HANGS, "cut"),
         (OF_SLOW, SLOW, None, "cut"),
-        (replace(WANTED, by_type="fast"), SLOW, a_catalogue(approved=APPROVED), "cut"),
-        (WANTED, SLOW, a_catalogue(approved=APPROVED), "cut"),
-        (OF_SLOW, BY_RULE, a_catalogue(approved=APPROVED), "cut"),
-        (WANTED, BY_RULE, a_catalogue(approved=APPROVED), "cut"),
+        (replace(WANTED, by_type="fast"), SLOW, a_catalogue(orders=APPROVED), "cut"),
+        (WANTED, SLOW, a_catalogue(orders=APPROVED), "cut"),
+        (OF_SLOW, BY_RULE, a_catalogue(orders=APPROVED), "cut"),
+        (WANTED, BY_RULE, a_catalogue(orders=APPROVED), "cut"),
     ],
 )
-def test_a_regions_approval_is_for_the_spec_of_the_same_type_in_this_very_catalogue(
+def test_a_regions_approval_is_for_the_spec_of_the_same_type_in_this_very_catalogue_and_has_an_end(
     remembered: Remembered, reason: Reason, catalogue: Catalogue | Unknown | None, stopped: str | None
 ) -> None:
     assert braked_for(remembered, Wants(SLIP, reason), catalogue=catalogue) == stopped
+
+
+def test_a_regions_approval_lets_limits_go_only_of_the_types_that_it_names() -> None:
+    slow = a_type("slow", None)
+    for orders, stopped in (
+        (orders_for(known := a_catalogue(types=[slow])), "released"),
+        (orders_for(known, slow), None),
+    ):
+        catalogue = replace(known, orders=orders)
+        assert braked_for(OF_SLOW, Wants(Limits(), SLOW), catalogue=catalogue) == stopped
 
 
 @pytest.mark.parametrize(

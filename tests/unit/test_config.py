@@ -251,6 +251,8 @@ def place_of(group: str, name: str) -> str:
         return f".health.{measure}.{level}"
     if name in ("calls_at_once", "hung_guests"):
         return f".bounds.{name.removeprefix('calls_')}"
+    if group == "region" and name.startswith("brake_"):
+        return f".region.brake.{name.removeprefix('brake_')}"
     return f".{name}" if group in ("DEFAULT", "libvirt") else f".{group}.{name}"
 
 

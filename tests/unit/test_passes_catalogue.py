@@ -19,10 +19,11 @@ from plimsoll_agent.outcome import PassReport, Scope
 from plimsoll_agent.passes import Mode, tell_sightings
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.regionorders import Orders
 from plimsoll_agent.rules import Match, Rule, Rules
 from plimsoll_agent.state import State, StateError
 from tests.fakes import FakeDisk, FakeGuest, hangs
-from tests.unit.clouds import a_catalogue, a_spec, a_type
+from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand, uuid_of
 from tests.unit.values import NOON
 
@@ -44,7 +45,7 @@ class Cloud:
         """By name: the spec's name."""
         self.type_of: dict[str, str] = {}
         """By volume id: the type's name, gold where none is said."""
-        self.approved: frozenset[str] = frozenset()
+        self.orders = Orders()
 
     def refresh(self) -> Catalogue:
         """What the refresher does: it asks for the volumes that the last pass met."""
@@ -56,7 +57,7 @@ class Cloud:
             volumes={id_: types[self.type_of.get(id_, "gold")] for id_ in met.marks_of_volumes()},
             met=met,
             issued=self.node.now,
-            approved=self.approved,
+            orders=self.orders,
         )
         self.node.catalogue = known
         return known
@@ -500,7 +501,7 @@ def test_what_is_braked_is_kept_at_what_was_wanted_before_when_guests_start_agai
 
 
 def approve_for_the_region(cloud: Cloud) -> None:
-    cloud.approved = frozenset({cloud.refresh().edition})
+    cloud.orders = orders_for(cloud.refresh())
     cloud.refresh()
 
 

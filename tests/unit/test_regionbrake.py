@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.catalogue import VolumeType
 from plimsoll_agent.qosspec import QosSpec
-from plimsoll_agent.refresh import Lists
-from plimsoll_agent.regionbrake import Edit, Effect, Judgement, ReadVolume, RegionBrake, judge
+from plimsoll_agent.refresh import Lists, TypeOf
+from plimsoll_agent.regionbrake import Edit, Effect, Judgement, RegionBrake, judge
 
 GOLD, BRONZE = VolumeType("t-gold", "gold", "s-gold"), VolumeType("t-bronze", "bronze", "s-bronze")
 SPECS = {
@@ -26,8 +26,8 @@ def edited(spec: str = "s-gold", consumer: str = "front-end", **keys: str | None
     return replace(BEFORE, specs=SPECS | {spec: replace(SPECS[spec], keys=keys, consumer=consumer)})
 
 
-def volumes(number: int, type: str | None = "t-gold", gib: int | None = 10) -> dict[str, ReadVolume]:
-    return {f"{type}-{one}": ReadVolume(type, gib) for one in range(number)}
+def volumes(number: int, type: str | None = "t-gold", gib: int | None = 10) -> dict[str, TypeOf]:
+    return {f"{type}-{one}": TypeOf(type, gib=gib) for one in range(number)}
 
 
 def judged(after: Lists, number: int = 1, before: Lists = BEFORE, gib: int | None = 10) -> Judgement:
@@ -118,10 +118,10 @@ def test_a_volume_counts_by_its_present_type_and_size_under_both_states() -> Non
 
 
 def test_volumes_that_are_not_attached_are_left_out() -> None:
-    region = volumes(3) | {f"free-{one}": ReadVolume("t-gold", 10, attached=False) for one in range(5000)}
+    region = volumes(3) | {f"free-{one}": TypeOf("t-gold", gib=10, attached=False) for one in range(5000)}
     found = judge(BEFORE, edited(total_iops_sec="1400"), region, RegionBrake())
     assert (found.number, found.of, found.stops) == (3, 3, False)
-    assert not judge(BEFORE, edited(), {"v": ReadVolume("t-gold", 1, attached=False)}, RegionBrake()).stops
+    assert not judge(BEFORE, edited(), {"v": TypeOf("t-gold", gib=1, attached=False)}, RegionBrake()).stops
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_one_attached_volume_is_enough_if_it_is_cut_to_a_tenth_or_loses_its_limi
 
 def test_the_factor_is_a_setting() -> None:
     one = volumes(1)
-    assert judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(factor=3)).stops
-    assert not judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(factor=4)).stops
+    assert judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 3).stops
+    assert not judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 4).stops
 
 
 def test_several_types_come_with_the_most_volumes_first() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from hypothesis import strategies as st
 from plimsoll_agent.catalogue import VolumeType
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.regionfile import Region, UnfitRegion, UnreadableRegion, check_fit, decode, encode
+from plimsoll_agent.regionorders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from tests.unit import oldregion
 
+DATA = Path(__file__).parent / "data"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 REGION = Region(
     generation=5,
@@ -30,7 +34,14 @@ REGION = Region(
         "g3": {},
         "g4": None,
     },
-    approved=frozenset({"abc123"}),
+    orders=Orders(
+        (
+            RegionApproval(Of.SPECS, "0a1b" * 16, NOW, NOW + timedelta(days=7), "ann", "sale", frozenset({"t1"})),
+            RegionApproval(Of.BOUNDS, "", NOW, NOW + timedelta(hours=2), "ann", "move", disks=40, percent=50),
+        ),
+        RegionPause(NOW, NOW + timedelta(hours=1), "root", "Ceph moves"),
+        (RegionHold("v1", None, NOW, NOW + timedelta(hours=1), "ann", "import"),),
+    ),
     valid_until=NOW + timedelta(days=1),
 )
 
@@ -49,6 +60,9 @@ def test_a_flavor_stands_in_it_once_however_many_guests_have_it() -> None:
     assert encode(many).count(b"quota:disk_total_iops_sec") == 1
 
 
+APPROVAL = json.loads(encode(REGION))["approvals"][0]
+
+
 def _without(name: str) -> Any:
     envelope = json.loads(encode(REGION))
     del envelope[name]
@@ -62,7 +76,7 @@ def _with(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     "envelope",
     [
-        *map(_without, json.loads(encode(REGION))),
+        *map(_without, json.loads(encode(REGION)).keys() - {"approved", "approvals", "pause", "holds"}),
         [],
         None,
         5,
@@ -77,8 +91,13 @@ def _with(**changes: Any) -> Any:
         _with(begun="2026-11-21T12:00:00"),  # in which zone?
         _with(begun="0001-01-01T00:00:00+23:59"),
         _with(valid_until=5),
-        _with(approved="abc123"),
-        _with(approved=[5]),
+        _with(approvals=[5]),
+        _with(approvals=[{"of": "specs"}]),
+        _with(approvals=None),
+        _with(pause={}),
+        _with(pause=True),
+        _with(holds={}),
+        _with(holds=[APPROVAL]),
         _with(specs={}),
         _with(specs=[{"id": "s1"}]),
         _with(specs=[{"id": "s", "name": "a", "consumer": "both", "specs": {}}] * 2),
@@ -167,3 +186,26 @@ def test_a_file_has_its_time() -> None:
     fit(REGION, now=NOW - timedelta(minutes=6))
     with pytest.raises(UnfitRegion, match="still to come"):
         fit(REGION, now=NOW - timedelta(days=1))
+
+
+# --- nodes and publishers of different age
+
+
+def test_a_node_of_before_reads_todays_file_and_its_brake_takes_nothing_in_it_for_an_approval() -> None:
+    old = oldregion.read(encode(REGION))
+    assert old["volumes"] == REGION.volumes
+    assert old["servers"] == REGION.servers
+    assert old["types"] == {"t1": ("gold", "s1"), "t2": ("hidden", None)}
+    assert not oldregion.lets_through(old, REGION.orders.approvals[0].digest[:6])
+
+
+def test_a_file_of_before_is_read_and_its_part_of_a_digest_approves_of_nothing() -> None:
+    region = decode((DATA / "region_0ee6323.json").read_bytes(), "it")
+    assert region.volumes == {"v1": "t1"}
+    assert region.orders == Orders()
+
+
+def test_what_a_newer_publisher_adds_is_not_looked_at_and_lets_nothing_through() -> None:
+    newer = _with(moon="full", approvals=[APPROVAL | {"of": "moon"}, APPROVAL | {"colour": "blue"}])
+    region = decode(json.dumps(newer).encode(), "it")
+    assert region.orders.approvals == REGION.orders.approvals[:1]

@@ -54,9 +54,12 @@ class CatalogueRefresh(_CatalogueCommand):
     it keeps. What is not due yet is not asked for. After failures it asks nobody for a while, up to an hour, unless
     --now says so. Whatever goes wrong, what was known before stays.
 
-    With --region-file it makes that file for all nodes of a region instead, and reads and writes no catalogue.
+    With --region-file it makes that file for all nodes of a region instead, and reads and writes no catalogue. If
+    other QoS specs and types than it has would change the limits of more volumes than [region] allows, remove those
+    of any attached volume, or cut them to a tenth or less, the file goes on with those that it has until plimsoll
+    region approve, and the status is 4.
 
-    Exit status: 0 fetched, 3 fetched in part, 1 nothing fetched, 64 usage.
+    Exit status: 0 fetched, 3 fetched in part, 4 the region's brake, 1 nothing fetched, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -69,12 +72,6 @@ class CatalogueRefresh(_CatalogueCommand):
         region.add_argument("--region-file", metavar="OUT", type=Path, help="write it there, and OUT.sig beside it")
         region.add_argument("--signing-key", metavar="KEY", type=Path, help="the private ed25519 key (PEM) for it")
         region.add_argument(
-            "--approve",
-            metavar="EDITION",
-            help="let through on all nodes what these specs and types want, where the brake would stop it; EDITION is"
-            " in the last line of this command",
-        )
-        region.add_argument(
             "--valid-for", metavar="SECONDS", type=int, help="nodes take the file for so long; default: for ever"
         )
         return parser
@@ -84,7 +81,7 @@ class CatalogueRefresh(_CatalogueCommand):
         if not 0 <= parsed_args.jitter <= 86400:
             raise UsageError("--jitter: seconds from 0 to 86400")
         if parsed_args.region_file is None:
-            for name in ("signing_key", "approve", "valid_for"):
+            for name in ("signing_key", "valid_for"):
                 if getattr(parsed_args, name) is not None:
                     raise UsageError(f"--{name.replace('_', '-')} goes with --region-file")
         elif parsed_args.signing_key is None:
@@ -94,17 +91,19 @@ class CatalogueRefresh(_CatalogueCommand):
         if parsed_args.jitter:
             time.sleep(random.uniform(0, parsed_args.jitter))  # noqa: S311  # nobody must not guess it
         if parsed_args.region_file is not None:
-            self.say(
-                write_region(
-                    settings.catalogue,
-                    parsed_args.region_file,
-                    parsed_args.signing_key,
-                    approve=parsed_args.approve,
-                    valid_for=parsed_args.valid_for,
-                    stderr=self.app.stderr,
-                )
+            written = write_region(
+                settings.catalogue,
+                settings.region.brake,
+                parsed_args.region_file,
+                parsed_args.signing_key,
+                valid_for=parsed_args.valid_for,
+                stderr=self.app.stderr,
             )
-            return 0
+            if written.said is not None:
+                self.say(written.said)
+            for complaint in written.complaints:
+                LOG.error("%s", complaint)
+            return written.status
         return self._refresh(settings, at_once=parsed_args.now)
 
     def _refresh(self, settings: Settings, *, at_once: bool) -> int:

@@ -7,36 +7,52 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
 
-from plimsoll_agent import catalogue, catalogue_words, files, regionfile
+from plimsoll_agent import catalogue, catalogue_words, files, regionbrake, regionfile
 from plimsoll_agent.catalogue import Catalogue, CatalogueError, Server, Volume
 from plimsoll_agent.cli.cloud import connected
 from plimsoll_agent.cli.refreshing import LONGEST_SIGNATURE, SIGNATURE
 from plimsoll_agent.config import CatalogueSettings
-from plimsoll_agent.errors import UsageError
 from plimsoll_agent.gather import VolumeReader, lists, server_pages
-from plimsoll_agent.refresh import Lists
+from plimsoll_agent.refresh import Lists, TypeOf
 from plimsoll_agent.refreshdir import locked
+from plimsoll_agent.regionbrake import Judgement, RegionBrake, judge
 from plimsoll_agent.regionfile import Region
+from plimsoll_agent.regionorders import Of, Orders
+from plimsoll_agent.regionstate import LastReading, RegionState
 
 _PAGES_A_LINE = 10
+BRAKED = 4
+"""The exit status where the brake stopped something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of making a region's file: the line that tells it, complaints, and the exit status."""
+
+    said: str | None
+    complaints: tuple[str, ...] = ()
+    status: int = 0
 
 
 def write_region(
     settings: CatalogueSettings,
+    brake: RegionBrake,
     out: Path,
     signing_key: Path,
     *,
-    approve: str | None,
     valid_for: int | None,
     stderr: TextIO,
-) -> str:
-    """Read the whole cloud, and replace the file, which has its signature in it; returns the line that tells it.
+) -> Written:
+    """Read the whole cloud, and replace the file, which has its signature in it.
 
-    Each call may take the deadline of the settings. Raises ``PlimsollError``, and the old file stays.
+    A state of specs and types that the brake stops is not published: the one before goes on, with the volumes and
+    guests as they are now. Each call may take the deadline of the settings. Raises ``PlimsollError``, and the old
+    file stays.
     """
     from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private, unsealed
 
@@ -54,42 +70,62 @@ def write_region(
             stderr.write(f"{error}\nWhat is there cannot be gone by, and is replaced once all is read.\n")
             return None
 
-    key = read_private(signing_key)
+    key, state = read_private(signing_key), RegionState(out)
     with locked(out.parent):
-        files.sweep(out.parent, (out.name, _signature(out).name))
+        files.sweep(out.parent, (out.name, _signature(out).name, state.last_file.name))
         begun, started = datetime.now(UTC), time.monotonic()
         api = connected(settings, deadline=settings.deadline)
         before = last(key)
-        known = lists(api, None if before is None else Lists(before.specs, before.types))
-        volumes: dict[str, str | None] = {}
+        earlier = None if before is None else Lists(before.specs, before.types)
+        known = lists(api, earlier)
+        volumes: dict[str, TypeOf] = {}
         servers: dict[str, dict[str, str] | None] = {}
         with _progress(stderr) as tell:
             for page in VolumeReader(api, {type.name: type.id for type in known.types.values()}).pages():
-                volumes |= {id: told.type for id, told in page.items() if told is not None}
+                volumes |= {id: told for id, told in page.items() if told is not None}
                 tell("volumes", len(volumes))
             if settings.nova:
                 for guests in server_pages(api, None):
                     servers |= dict(guests)
                     tell("guests", len(servers))
-        edition = Catalogue(0, begun, api.name, known.specs, known.types).edition
-        if approve not in (None, edition):
-            raise UsageError(
-                f"--approve: {approve} does not stand for the specs and types there are now, {edition} does;"
-                " nothing was written"
-            )
-        # An approval is for these specs and types, and goes along for as long as they are the same.
-        approved = ({approve} if approve else set()) | (before.approved if before is not None else frozenset())
         issued = datetime.now(UTC)
+        noted, orders, complaints = _beside(state, before)
+        orders = orders.standing(issued)
+        digest = catalogue.digest_of(known.specs, known.types)
+        published, stop = known, None
+        if earlier is not None:
+            found = judge(earlier, known, volumes, brake)
+            if regionbrake.stopped(found, orders, digest, issued):
+                published, stop = earlier, found
+        elif noted is not None and digest != noted.published and not orders.approve(Of.SPECS, digest, issued):
+            # A file that was lost must not take the brake along.
+            stop = Judgement(brake=brake)
+        reading = LastReading(
+            issued,
+            digest,
+            catalogue.digest_of(published.specs, published.types),
+            types={id: type.name for id, type in {**published.types, **known.types}.items()},
+            orders=orders,
+        )
+        if stop is not None:
+            lines = catalogue_words.stop_lines(stop, digest, compared=earlier is not None)
+            same = noted is not None and noted.read == digest
+            since = noted.since if noted is not None and same and noted.since is not None else issued
+            reading = replace(reading, since=since, lines=lines, removals=stop.removals)
+            complaints += lines
+            if earlier is None and noted is not None:
+                state.save_last(replace(reading, published=noted.published, orders=noted.orders))
+                return Written(None, complaints, BRAKED)
         region = Region(
             generation=max(before.generation + 1 if before is not None else 0, int(begun.timestamp())),
             issued=issued,
             begun=begun,
             source=api.name,
-            specs=known.specs,
-            types=known.types,
-            volumes=volumes,
+            specs=published.specs,
+            types=published.types,
+            volumes={id: told.type for id, told in volumes.items()},
             servers=servers,
-            approved=frozenset(approved & {edition}),
+            orders=orders,
             valid_until=None if valid_for is None else issued + timedelta(seconds=valid_for),
         )
         content = key.seal(regionfile.encode(region))
@@ -97,7 +133,35 @@ def write_region(
         # next one is made.
         _replace(_signature(out), key.sign(content))
         _replace(out, content)
-    return catalogue_words.written_line(region, edition, sum(api.calls.values()), time.monotonic() - started, out)
+        state.save_last(reading)
+    said = catalogue_words.written_line(
+        region, reading.published, sum(api.calls.values()), time.monotonic() - started, out
+    )
+    return Written(said, complaints, BRAKED if stop is not None else 3 if complaints else 0)
+
+
+def _beside(state: RegionState, before: Region | None) -> tuple[LastReading | None, Orders, tuple[str, ...]]:
+    """What was read last, what is decided, and what is wrong with that: then what was published before goes on.
+
+    Nothing that was decided ends because a file was lost.
+    """
+    complaints: tuple[str, ...] = ()
+    noted: LastReading | None = None
+    try:
+        noted = state.last()
+    except CatalogueError as error:
+        complaints += (f"{error}; it is written new",)
+    try:
+        orders = state.orders()
+    except CatalogueError as error:
+        orders = None
+        complaints += (
+            f"{error}; the approvals, pause and holds that were published before go on;"
+            " repair the file, or remove it and they stay",
+        )
+    if orders is None:
+        orders = before.orders if before is not None else noted.orders if noted is not None else Orders()
+    return noted, orders, complaints
 
 
 def _signature(out: Path) -> Path:
@@ -175,5 +239,5 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
             uuid: Server(region.servers.get(uuid) or {}, server.marks, region.begun, region.servers.get(uuid) is None)
             for uuid, server in before.servers.items()
         },
-        region.approved,
+        region.orders,
     )
