@@ -1,4 +1,4 @@
-"""A real live migration, to a second libvirtd beside the first: the guest is left alone on both sides."""
+"""Real live migrations: to a libvirtd beside the first, and by Nova from one compute node to another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import libvirt
 import pytest
@@ -14,8 +15,9 @@ import pytest
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.hypervisor import Movement
 from plimsoll_agent.limits import Limits
-from tests.lab.cloud import Cloud, Guest, libvirtd
-from tests.lab.node import Node
+from tests.lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
+from tests.lab.cloud.secondnode import SecondNode
+from tests.lab.node import Node, Ran
 from tests.looking import in_force, put
 
 pytestmark = pytest.mark.hurt
@@ -89,3 +91,86 @@ def test_a_guest_on_the_move_is_left_alone_on_both_sides(
     assert "2 disks left alone: the guest is migrating in" in there.out
 
     assert in_force(hypervisor, migrating.uuid, "vdb") == Limits()
+
+
+@pytest.fixture
+def second(nova: Nova, cloud: Cloud) -> Iterator[SecondNode]:
+    """A second compute node of Nova's."""
+    node = SecondNode(cloud.layout, cloud.namespace, nova)
+    node.make(cloud.ceph.key("client.cinder"))
+    yield node
+    node.end()
+
+
+def test_limits_and_a_hold_follow_a_live_migration_by_nova_and_back(
+    nova: Nova, second: SecondNode, openstack: OpenStack, cloud: Cloud, tmp_path: Path
+) -> None:
+    """Nova gives a volume of a type with a QoS spec the spec's limits again; other disks keep what they have."""
+    word = uuid4().hex[:8]
+    gold = openstack.create_volume_type(f"gold-{word}", openstack.create_qos(f"gold-{word}", {"total_iops_sec": 200}))
+    server = nova.boot(f"moves-{word}", nova.create_flavor(f"m1-{word}"))
+    volume = openstack.create_volume(gold)
+    nova.attach(server.id, volume.id)
+    first = Libvirt(nova.libvirt_uri, deadline=5, at_once=4)
+    other = Libvirt(second.libvirt.uri, deadline=5, at_once=4)
+    by_host = {novaconf.HOST: (nova.libvirt_uri, first, "a"), second.host: (second.libvirt.uri, other, "b")}
+    (start, (uri, on_it, home)) = next(one for one in by_host.items() if one[0] == server_host(nova, server.id))
+    (there, (uri2, on_that, home2)) = next(one for one in by_host.items() if one[0] != start)
+
+    def node(name: str) -> Node:
+        (tmp_path / name).mkdir()
+        return Node(tmp_path / name, cloud, RULES_OF_VOLUMES.format(250))
+
+    a, b = node(home), node(home2)
+    ok(a.run("enforce", "--uri", uri, "--guest", server.id))
+    held = ("--for", "1h", "--limits", "total_iops_sec=100", "--reason", "noisy")
+    ok(a.run("disk", "hold", "add", server.id, "vdb", *held, "--uri", uri))
+    assert limits_of(on_it, server.id) == [250, 100]
+
+    nova.live_migrate(server.id, there)
+    assert limits_of(on_that, server.id) == [250, 200], "as Nova has it"
+    ok(b.run("enforce", "--uri", uri2))
+    assert limits_of(on_that, server.id) == [250, 100]
+    assert [hold["reason"] for hold in b.run("disk", "hold", "list", "-f", "json").data()] == ["noisy"]
+    assert "came with its guest from another node" in b.run("record", "--reason", "hold").out
+
+    b.write_rules(RULES_OF_VOLUMES.format(260))
+    ok(b.run("enforce", "--uri", uri2))
+    assert limits_of(on_that, server.id) == [260, 100], "a changed default reaches it"
+    ok(b.run("disk", "hold", "end", server.id, "vdb"))
+    ok(b.run("enforce", "--uri", uri2))
+    assert limits_of(on_that, server.id) == [260, 300]
+
+    nova.live_migrate(server.id, start)
+    a.write_rules(RULES_OF_VOLUMES.format(270))
+    ok(a.run("enforce", "--uri", uri))
+    assert limits_of(on_it, server.id) == [270, 300], "as it was left on the other node"
+    assert a.run("disk", "hold", "list", "-f", "json").data() == []
+
+    nova.hard_reboot(server.id)
+    assert limits_of(on_it, server.id) == [0, 200], "without its mark, and as it was attached"
+    ok(a.run("enforce", "--uri", uri))
+    assert limits_of(on_it, server.id) == [270, 300], "the node's memory knows it"
+    first.close()
+    other.close()
+    nova.delete(server.id)
+
+
+RULES_OF_VOLUMES = """\
+default: {{limits: {{total_iops_sec: {}}}}}
+rules:
+  - {{name: volumes, match: {{pool: volumes}}, limits: {{total_iops_sec: 300}}, override: true}}
+"""
+
+
+def server_host(nova: Nova, server_id: str) -> str:
+    host: str = nova.openstack.connection.compute.get_server(server_id).compute_host
+    return host
+
+
+def limits_of(hypervisor: Libvirt, uuid: str) -> list[int]:
+    return [in_force(hypervisor, uuid, target).total_iops_sec for target in ("vda", "vdb")]
+
+
+def ok(ran: Ran) -> None:
+    assert ran.status == 0, ran.out + ran.err

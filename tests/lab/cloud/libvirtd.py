@@ -60,7 +60,10 @@ class Libvirt:
     Its directories lie below ``home`` as below the root of a machine of its own.
     """
 
-    def __init__(self, layout: Layout, namespace: Namespace, beside: str | None = None) -> None:
+    def __init__(
+        self, layout: Layout, namespace: Namespace, beside: str | None = None, hostname: str | None = None
+    ) -> None:
+        """With ``hostname`` it takes its host to be called so: Nova tells its nodes apart by that."""
         self._root = layout.root
         self.home = layout.root / beside if beside else layout.root
         self._shared: Any = None
@@ -70,6 +73,8 @@ class Libvirt:
             binds = " && ".join(f"mount --bind {self.home}/{place} /{place}" for place in DIRECTORIES)
             command = f"{binds} && exec /usr/sbin/libvirtd --pid-file {self.home}/libvirtd.pid"
             argv = ["unshare", "--mount", "sh", "-c", command]
+            if hostname:
+                argv = ["unshare", "--mount", "--uts", "sh", "-c", f"hostname {hostname} && {command}"]
         self.daemon = Daemon(namespace, name, argv, self.home / "var/log/libvirt/libvirtd.out", self._serves)
 
     @property

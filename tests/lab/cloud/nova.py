@@ -7,6 +7,7 @@ import socket
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from . import databases, mariadb, novaconf, ports, servicesenv
@@ -117,6 +118,14 @@ class Nova:
         self.openstack.connection.compute.start_server(server_id)
         self.wait_for_server(server_id)
 
+    def live_migrate(self, server_id: str, host: str, timeout: float = 90) -> None:
+        """Returns when it runs on that compute node."""
+        compute = self.openstack.connection.compute
+        compute.live_migrate_server(server_id, host=host, block_migration="auto")
+        server = self.wait_for_server(server_id, timeout=timeout)
+        if server.compute_host != host:
+            raise LabError(f"{server.name} is on {server.compute_host} still, not on {host}: see {self._logs}")
+
     def delete(self, server_id: str) -> None:
         """Its volumes stay and are available again."""
         compute = self.openstack.connection.compute
@@ -136,7 +145,7 @@ class Nova:
             time.sleep(0.2)
 
     def domain(self, server_id: str) -> Any:
-        """The libvirt.virDomain; a server's id is its guest's uuid."""
+        """The libvirt.virDomain on the first node; a server's id is its guest's uuid."""
         return self.libvirt.shared().lookupByUUIDString(server_id)
 
     # --- making it
@@ -170,6 +179,16 @@ class Nova:
         self._make_image()
         self._wait_for_the_node()
 
+    def compute_conf(self, home: Path, libvirt_uri: str, number: int = 1) -> str:
+        """The nova.conf of a compute node, which others find by its number from then on."""
+        nodes = self._home / "nodes"
+        nodes.mkdir(exist_ok=True)
+        found = novaconf.node_home(nodes, number)
+        found.unlink(missing_ok=True)
+        found.symlink_to(home)
+        inside = self._environment
+        return novaconf.nova(home, self._logs, inside, self._layout.ceph_conf, libvirt_uri, nodes, number)
+
     def heal(self) -> None:
         daemons = (self.mariadb, self.rabbitmq, self.libvirt.daemon, *self._daemons)
         healed = [daemon.name for daemon in daemons if daemon.heal()]
@@ -193,7 +212,7 @@ class Nova:
             "enabled_plugins": "[].\n",
             "placement.conf": novaconf.placement(self._logs),
             "glance-api.conf": novaconf.glance(self._home / "glance", self._logs, inside),
-            "nova.conf": novaconf.nova(self._home, self._logs, inside, self._layout.ceph_conf, self.libvirt_uri),
+            "nova.conf": self.compute_conf(self._home, self.libvirt_uri),
         }.items():
             (self._home / name).write_text(text)
         # Nova's API looks for it beside nova.conf, whatever that says.
@@ -236,9 +255,13 @@ class Nova:
         )
 
     def _service(self, name: str) -> Daemon:
+        return self.service(name, f"nova-{name}", self._home)
+
+    def service(self, name: str, called: str, home: Path) -> Daemon:
+        """One of Nova's, by the nova.conf in ``home``."""
         bin_ = self._environment / "bin"
-        argv = [f"{bin_}/python", f"{bin_}/nova-{name}", "--config-file", str(self._home / "nova.conf")]
-        return self.openstack.daemon(f"nova-{name}", argv, environ=self._path())
+        argv = [f"{bin_}/python", f"{bin_}/nova-{name}", "--config-file", str(home / "nova.conf")]
+        return self.openstack.daemon(called, argv, environ=self._path())
 
     def _path(self) -> dict[str, str]:
         return {"PATH": f"{self._environment}/bin:{PATH}"}

@@ -72,13 +72,23 @@ def glance(home: Path, logs: Path, environment: Path) -> str:
     )
 
 
-def nova(home: Path, logs: Path, environment: Path, ceph_conf: Path, libvirt_uri: str) -> str:
+def node_home(nodes: Path, number: int) -> Path:
+    """Where a compute node's directory is found by its address, as Nova puts that into libvirt's URI."""
+    return nodes / f"127.0.0.{number}"
+
+
+def nova(
+    home: Path, logs: Path, environment: Path, ceph_conf: Path, libvirt_uri: str, nodes: Path, number: int = 1
+) -> str:
+    """``nodes`` is the directory of ``node_home``; ``number`` tells compute nodes apart; 1 is the usual one."""
     privileged = privileged_helper(environment, home / "nova.conf")
+    first = number == 1
     return text(
         {
             "DEFAULT": {
-                "host": HOST,
+                "host": HOST if first else f"{HOST}{number}",
                 "my_ip": "127.0.0.1",
+                **({} if first else {"log_file": f"nova-compute{number}.log"}),
                 "state_path": home / "state",
                 "instances_path": home / "state/instances",
                 "use_stderr": False,
@@ -112,6 +122,8 @@ def nova(home: Path, logs: Path, environment: Path, ceph_conf: Path, libvirt_uri
                 "hw_machine_type": "x86_64=q35",
                 "num_pcie_ports": 12,
                 "connection_uri": libvirt_uri,
+                "live_migration_inbound_addr": node_home(nodes, number).name,
+                "live_migration_uri": f"qemu+unix:///system?socket={nodes}/%s/run/libvirt/libvirt-sock",
                 "images_type": "rbd",
                 "images_rbd_pool": "vms",
                 "images_rbd_ceph_conf": ceph_conf,
