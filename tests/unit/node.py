@@ -24,6 +24,7 @@ from plimsoll_agent.observe import observe
 from plimsoll_agent.outcome import Outcome, PassReport, Scope
 from plimsoll_agent.passes import Caution, Mode, run_pass
 from plimsoll_agent.reason import Code, Reason, Unknown
+from plimsoll_agent.regionorders import Orders
 from plimsoll_agent.rules import Rules
 from plimsoll_agent.sightings import Sightings
 from plimsoll_agent.sources import SOURCES
@@ -88,6 +89,8 @@ class Node:
         self.catalogue: Catalogue | Unknown | None = None
         self.ceph = FakeCeph()
         self.paused: Callable[[], Reason | None] = lambda: None
+        self.orders = Orders()
+        """What was decided for the region, as the region's file had it last."""
         self.rounds = 3
         self.now = NOON
         self.told: list[Outcome] = []
@@ -122,6 +125,7 @@ class Node:
                 memory.holds,
                 known,
                 Sightings() if known is None else self.state.load_sightings(),
+                orders=self.orders,
             ),
             mode,
             hypervisor=self.hypervisor,
@@ -137,7 +141,7 @@ class Node:
         return Caution(
             brake=None if yes else Brake(approved=ledger.approved(look_only=look_only)),
             gate=Gate(self.ceph.known, self.ceph.health),
-            paused=self.paused,
+            paused=lambda: self.paused() or self.orders.paused(self.now),
             rounds=None if yes else self.rounds,
         )
 

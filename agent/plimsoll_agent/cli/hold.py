@@ -14,7 +14,7 @@ from plimsoll_agent import report, spans, views
 from plimsoll_agent.cli.base import LocalCommand, given_reason, limits_from
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import PATIENCE, run, standing, state_of, who
+from plimsoll_agent.cli.standing import PATIENCE, pause_in_force, run, standing, state_of, who
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import Unmanaged
 from plimsoll_agent.disk import Disk
@@ -25,7 +25,6 @@ from plimsoll_agent.ledger import Ledger, hold_event
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, PassReport, Scope
 from plimsoll_agent.passes import Mode
-from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code
 from plimsoll_agent.record import Record
 from plimsoll_agent.state import Memory, State
@@ -224,8 +223,10 @@ def _name(hold: Hold) -> str:
 
 def _next(settings: Settings) -> str:
     """What becomes of the limits of a hold that was ended."""
-    if Pause(settings.pause_file).reason() is not None:
-        return "the node is paused: nothing will be written until plimsoll resume"
+    paused = pause_in_force(settings, datetime.now(UTC))
+    if paused is not None:
+        command = "plimsoll region resume" if paused.facts.get("region") else "plimsoll resume"
+        return f"the node is paused: nothing will be written until {command}"
     if Mode(settings.mode) is Mode.OBSERVE:
         return "mode is observe: nothing will be written"
     return "the next pass applies what is desired"

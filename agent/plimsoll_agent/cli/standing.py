@@ -25,6 +25,7 @@ from plimsoll_agent.outcome import Outcome, PassReport, Scope
 from plimsoll_agent.passes import Caution, Mode, run_pass
 from plimsoll_agent.pause import Pause
 from plimsoll_agent.reason import Code, Reason, Unknown, because
+from plimsoll_agent.regionorders import Orders
 from plimsoll_agent.report import minute
 from plimsoll_agent.rules import Rules
 from plimsoll_agent.sightings import Sightings
@@ -67,7 +68,7 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     in_force, complaint = rules_in_force(settings, state, keep=not look_only)
     if by_hand is not None:
         in_force = in_force.with_command_line(by_hand)
-    known, doubt = catalogue_in_force(settings.catalogue, now)
+    known, doubt, orders = _fetched(settings.catalogue, now)
     ledger = Ledger(state, who(), settings.record)
     if doubt is not None:
         ledger.notes.append(doubt)
@@ -84,11 +85,30 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
             known,
             Sightings() if known is None else state.load_sightings(),
             settings.catalogue.nova,
+            Orders() if isinstance(orders, Unknown) else orders,
         ),
         ledger,
-        Caution(brake, gate, Pause(settings.pause_file).reason, None if sure else settings.rounds),
+        Caution(brake, gate, paused(settings, orders, now), None if sure else settings.rounds),
         complaint,
     )
+
+
+def paused(settings: Settings, orders: Orders | Unknown, now: datetime) -> Callable[[], Reason | None]:
+    """Why nothing may be written, each time it is asked: by the pause file, or by the region."""
+    here = Pause(settings.pause_file).reason
+    if isinstance(orders, Unknown):  # as with a pause file that cannot be looked at: the region may be paused
+        file = settings.catalogue.directory / catalogue.NAME
+        of_region: Reason | None = because(
+            Code.PAUSED, file=str(file), why="it cannot be read, and whether the region is paused stands there"
+        )
+    else:
+        of_region = orders.paused(now)
+    return lambda: here() or of_region
+
+
+def pause_in_force(settings: Settings, now: datetime) -> Reason | None:
+    """Why nothing may be written on this node now; None where it is not paused."""
+    return paused(settings, _fetched(settings.catalogue, now)[2], now)()
 
 
 def catalogue_in_force(
@@ -98,21 +118,34 @@ def catalogue_in_force(
 
     What it said last counts through an outage, as long as ``keep_for`` lets it.
     """
+    known, doubt, _ = _fetched(settings, now)
+    return known, doubt
+
+
+def _fetched(
+    settings: CatalogueSettings, now: datetime
+) -> tuple[Catalogue | Unknown | None, Reason | None, Orders | Unknown]:
+    """The catalogue, what is to be said about it, and what was decided for the region: unknown if it cannot be read.
+
+    Orders have ends of their own, and count however old the catalogue is.
+    """
     if settings.source == "none":
-        return None, None
+        return None, None, Orders()
     try:
         known = catalogue.load(settings.directory)
     except CatalogueError as error:
-        return _nobody_knows(Code.CATALOGUE_UNREADABLE, str(error))
+        unreadable, doubt = _nobody_knows(Code.CATALOGUE_UNREADABLE, str(error))
+        return unreadable, doubt, unreadable if settings.source == "region-file" else Orders()
     if known is None:
-        return _nobody_knows(Code.NO_CATALOGUE, f"{settings.directory}; see: plimsoll catalogue refresh")
+        return *_nobody_knows(Code.NO_CATALOGUE, f"{settings.directory}; see: plimsoll catalogue refresh"), Orders()
     age = known.age(now)
     since = f"since {minute(known.issued)}"
+    orders = known.orders if settings.source == "region-file" else Orders()
     if 0 < settings.keep_for < age.total_seconds():
-        return _nobody_knows(Code.CATALOGUE_OUTDATED, f"nothing new from {known.source} {since}")
+        return *_nobody_knows(Code.CATALOGUE_OUTDATED, f"nothing new from {known.source} {since}"), orders
     if age.total_seconds() > settings.old_after:
-        return known, because(Code.CATALOGUE_OLD, detail=f"nothing new from {known.source} {since}")
-    return known, None
+        return known, because(Code.CATALOGUE_OLD, detail=f"nothing new from {known.source} {since}"), orders
+    return known, None, orders
 
 
 def _nobody_knows(code: Code, detail: str) -> tuple[Unknown, Reason]:

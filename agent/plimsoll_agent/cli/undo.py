@@ -11,12 +11,11 @@ from pathlib import Path
 
 from plimsoll_agent.cli.base import NodeCommand
 from plimsoll_agent.cli.record import moment_of
-from plimsoll_agent.cli.standing import PATIENCE, standing, state_of
+from plimsoll_agent.cli.standing import PATIENCE, pause_in_force, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.outcome import Kind
 from plimsoll_agent.passes import Mode
-from plimsoll_agent.pause import Pause
 from plimsoll_agent.record import Record
 from plimsoll_agent.record_words import time_words
 from plimsoll_agent.report import words
@@ -91,7 +90,9 @@ class Undo(NodeCommand):
         wish = Wish(since, frozenset(parsed_args.guest))
         if parsed_args.dry_run:
             return self._told(self._run(parsed_args, settings, wish, look_only=True), parsed_args, settings)
-        paused = Pause(settings.pause_file).reason()
+        paused = pause_in_force(settings, datetime.now(UTC))
+        if paused is not None and paused.facts.get("region"):
+            raise Paused(f"{words(paused)}: no limit of this node is written until plimsoll region resume")
         if paused is not None:
             raise Paused(
                 f"{words(paused)}: no limit of this node is written. Stop the timer of passes, then: plimsoll resume,"

@@ -18,11 +18,10 @@ from pathlib import Path
 from plimsoll_agent import files
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.cli.base import NodeCommand, limits_from
-from plimsoll_agent.cli.standing import Standing, standing, state_of
+from plimsoll_agent.cli.standing import Standing, pause_in_force, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.disk import Guest
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.pause import Pause
 from plimsoll_agent.report import overlooked_words, printable
 from plimsoll_agent.report import words as reason_words
 from plimsoll_agent.rules import directory_of
@@ -120,7 +119,7 @@ class ProbeRun(NodeCommand):
         jobs = tuple(map(JobName, dict.fromkeys(parsed_args.job)))
         if parsed_args.here:
             return self._here(parsed_args, settings, state, jobs or tuple(JobName))
-        paused = Pause(settings.pause_file).reason() if parsed_args.due else None
+        paused = pause_in_force(settings, datetime.now(UTC)) if parsed_args.due else None
         if paused is not None:
             self._nothing(parsed_args, f"Nothing is probed: {reason_words(paused)}.")
             return 3
@@ -189,7 +188,7 @@ class ProbeRun(NodeCommand):
         targets: Sequence[Planned],
         jobs: tuple[JobName, ...],
     ) -> int:
-        rules, gate, pause = stand.situation.rules, stand.caution.gate, Pause(settings.pause_file)
+        rules, gate, paused = stand.situation.rules, stand.caution.gate, stand.caution.paused
         with self._round(parsed_args, settings, state) as round_:
             round_.keep_chosen(found)
             # Alone by now: what another run had not yet begun when we came it has begun, or has not.
@@ -208,7 +207,7 @@ class ProbeRun(NodeCommand):
                 )
 
                 def work(one: _Wanted) -> Postponed | None:
-                    if parsed_args.due and pause.reason() is not None:  # since we came
+                    if parsed_args.due and paused() is not None:  # since we came
                         return round_.desk.postponed(one.target, Why.PAUSED, {})
                     return probe.run(one.target, jobs or one.target.jobs, one.until)
 

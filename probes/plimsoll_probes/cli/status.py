@@ -13,11 +13,10 @@ from typing import Any, TextIO, TypeVar
 
 from plimsoll_agent import catalogue, passfile, textfile
 from plimsoll_agent.cli.page import Page, write_lines
-from plimsoll_agent.cli.standing import state_of
+from plimsoll_agent.cli.standing import pause_in_force, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.lastpass import LastPass
 from plimsoll_agent.measures import Level
-from plimsoll_agent.pause import Pause
 from plimsoll_agent.report import printable
 from plimsoll_agent.state import CorruptState, State, StateError
 from plimsoll_probes import status
@@ -79,7 +78,7 @@ def look(settings: Settings, at: datetime) -> status.Status:
         now=at,
         last=read("pass", lambda: _last_pass(state)),
         probes=read("probes", probes),
-        paused=Pause(settings.pause_file).reason(),
+        paused=pause_in_force(settings, at),
         written=dict(_written(settings, state)),
         thresholds=settings.health,
         complaints=complaints,

@@ -14,9 +14,8 @@ from cliff import lister
 from plimsoll_agent import spans
 from plimsoll_agent.cli.base import NodeCommand
 from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import rules_in_force, state_of
+from plimsoll_agent.cli.standing import pause_in_force, rules_in_force, state_of
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.pause import Pause
 from plimsoll_agent.record_words import time_words
 from plimsoll_agent.report import ago, printable
 from plimsoll_agent.report import words as reason_words
@@ -78,7 +77,7 @@ class ProbeTimetable(NodeCommand, lister.Lister):
         if complaint:
             self.app.stderr.write(f"{complaint}\n")
             self.status = 1
-        paused = Pause(settings.pause_file).reason()
+        paused = pause_in_force(settings, at)
         if paused is not None:
             self.app.stderr.write(f"Nothing of it is begun: {reason_words(paused)}.\n")
         with self.libvirt(settings) as hypervisor:

@@ -1,0 +1,157 @@
+"""What is decided for a whole region, in passes of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import config
+from plimsoll_agent.catalogue import NAME, save
+from plimsoll_agent.cli.standing import pause_in_force, standing
+from plimsoll_agent.config import Settings
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.passes import Mode
+from plimsoll_agent.reason import Code
+from plimsoll_agent.regionorders import Orders, RegionHold, RegionPause
+from plimsoll_agent.report import words
+from tests.unit.enforcing import KNOWN, settings
+from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, own_disk, uuid_of
+from tests.unit.values import NOON
+
+HELD = Limits(total_iops_sec=90)
+DAY = timedelta(days=1)
+VOLUME = a_volume(0).volume_id or ""
+PAUSE = RegionPause(NOON, NOON + DAY, "root (ann)", "Ceph moves")
+
+
+def a_hold(disk: str, limits: Limits | None = HELD, until: timedelta = DAY) -> RegionHold:
+    return RegionHold(disk, limits, NOON, NOON + until, "root (ann)", "import")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """Two guests, each with a disk of its own and a volume, which have the default."""
+    node = Node(tmp_path, *(guest(n, own_disk(n), a_volume(n)) for n in range(2)))
+    node.run()
+    assert [disk.in_force for disk in node.disks()] == [DEFAULT] * 4
+    return node
+
+
+def in_force(node: Node) -> list[Limits]:
+    return [disk.in_force for disk in node.disks()]
+
+
+def test_while_the_region_is_paused_nothing_is_written_and_its_end_is_by_the_nodes_clock(node: Node) -> None:
+    node.orders = Orders(pause=PAUSE, holds=(a_hold(VOLUME),))
+    report = node.run()
+    assert in_force(node) == [DEFAULT] * 4
+    assert Code.PAUSED in codes(report)
+    assert report.paused == PAUSE.reason
+    node.now = NOON + DAY
+    node.orders = replace(node.orders, holds=(a_hold(VOLUME, until=2 * DAY),))
+    assert node.run().paused is None
+    assert in_force(node) == [DEFAULT, HELD, DEFAULT, DEFAULT]
+
+
+def test_a_pause_that_the_file_no_longer_has_is_over(node: Node) -> None:
+    node.orders = Orders(pause=replace(PAUSE, until=None))
+    assert node.run().paused is not None
+    node.orders = Orders()
+    assert node.run().paused is None
+
+
+def test_a_hold_of_the_region_holds_its_disk_and_no_other_and_ends_with_the_file(node: Node) -> None:
+    node.orders = Orders(holds=(a_hold(f"{uuid_of(1)}/vms/{uuid_of(1)}_disk"),))
+    report = node.run()
+    assert in_force(node) == [DEFAULT, DEFAULT, HELD, DEFAULT]
+    assert kinds(report).count("changed") == 1
+    assert report.braked is None
+    assert node.state.load_memory().holds == {}, "it is the region's"
+    node.orders = Orders()
+    node.run()
+    assert in_force(node) == [DEFAULT] * 4
+
+
+def test_a_hold_of_the_region_ends_at_its_end_though_the_nodes_file_is_old(node: Node) -> None:
+    node.orders = Orders(holds=(a_hold(VOLUME),))
+    node.run()
+    assert in_force(node)[1] == HELD
+    node.now = NOON + DAY
+    node.run()
+    assert in_force(node) == [DEFAULT] * 4
+
+
+def test_a_hold_without_limits_leaves_the_disk_as_it_is(node: Node) -> None:
+    node.orders = Orders(holds=(a_hold(VOLUME, None),))
+    node.rules = replace(node.rules, default=Limits(total_iops_sec=200))
+    node.run()
+    assert in_force(node)[1] == DEFAULT
+    assert in_force(node)[0] == Limits(total_iops_sec=200)
+
+
+def test_a_hold_of_the_node_itself_comes_first(node: Node) -> None:
+    mine = Limits(total_iops_sec=33)
+    node.hold(0, "vdb", mine)
+    node.orders = Orders(holds=(a_hold(VOLUME),))
+    node.run()
+    assert in_force(node)[1] == mine
+    node.now += timedelta(hours=2)
+    node.run()
+    assert in_force(node)[1] == HELD
+
+
+def test_a_plan_shows_both(node: Node) -> None:
+    node.orders = Orders(pause=PAUSE, holds=(a_hold(VOLUME),))
+    assert codes(node.run(Mode.PLAN)).count(Code.PAUSED) == 1
+
+
+# --- where it comes from
+
+STANDING = replace(KNOWN, orders=Orders(pause=replace(PAUSE, until=None)))
+
+
+def a_place(directory: Path, **catalogue: object) -> Settings:
+    """The settings of a node that goes by the region's file."""
+    chosen = settings(directory, **{"source": "region-file"} | catalogue)
+    whole = config.load([], [])
+    return replace(whole, catalogue=chosen, state_dir=directory, pause_file=directory / "paused")
+
+
+def test_what_was_decided_outlasts_a_catalogue_that_counts_no_more(tmp_path: Path) -> None:
+    save(tmp_path, STANDING)
+    assert pause_in_force(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) == STANDING.orders.paused(NOON)
+    save(tmp_path, replace(KNOWN, orders=Orders(pause=PAUSE)))
+    assert pause_in_force(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) is None
+
+
+def test_only_the_regions_file_decides_for_the_region(tmp_path: Path) -> None:
+    save(tmp_path, STANDING)
+    assert pause_in_force(a_place(tmp_path, source="openstack"), NOON) is None
+    assert pause_in_force(a_place(tmp_path, source="none"), NOON) is None
+
+
+def test_before_the_first_file_nothing_is_decided_and_with_one_that_cannot_be_read_nothing_is_written(
+    tmp_path: Path,
+) -> None:
+    assert pause_in_force(a_place(tmp_path), NOON) is None
+    (tmp_path / NAME).write_text("{")
+    reason = pause_in_force(a_place(tmp_path), NOON)
+    assert reason is not None
+    assert "whether the region is paused" in words(reason)
+    assert pause_in_force(a_place(tmp_path, source="openstack"), NOON) is None
+
+
+def test_the_nodes_own_pause_is_told_first(tmp_path: Path) -> None:
+    save(tmp_path, STANDING)
+    chosen = a_place(tmp_path)
+    chosen.pause_file.write_text("racks move\n")
+    reason = pause_in_force(chosen, NOON)
+    assert reason is not None
+    assert "racks move" in words(reason)
+    chosen.pause_file.unlink()
+    stand = standing(chosen, look_only=True)
+    assert stand.situation.orders == STANDING.orders
+    assert stand.caution.paused() == STANDING.orders.paused(NOON)
