@@ -106,20 +106,19 @@ def test_a_changed_default_reaches_40_guests_that_were_migrated_over_three_nodes
     for number in range(4):
         a.hold(number, "vda", LOW)
     nodes.passes()
-    for source, to in [(a, b), (b, c), (c, a)]:
+    for number, (source, to) in enumerate([(a, b), (b, c), (c, a)]):
         nodes.migrate(there(source), source, to)
         nodes.passes()
-    assert (len(there(a)), len(held(a))) == (40, 4)
-    assert in_force(a) == {DEFAULT, LOW}
-    before = len(a.hypervisor.calls)
-    nodes.passes()
-    assert "set_marks" not in a.hypervisor.calls[before:], "nothing has changed"
-
-    nodes.passes(Rules(default=NEW))
-    assert in_force(a) == {NEW, LOW}
+        assert (len(there(to)), len(held(to))) == (40, 4)
+        before = len(to.hypervisor.calls)
+        nodes.passes()
+        assert "set_marks" not in to.hypervisor.calls[before:], "nothing has changed"
+        new = replace(DEFAULT, total_iops_sec=240 - number)
+        nodes.passes(Rules(default=new))
+        assert in_force(to) == {new, LOW}
     nodes.later(timedelta(hours=2))
     nodes.passes()
-    assert (in_force(a), held(a)) == ({NEW}, [])
+    assert (in_force(a), held(a)) == ({new}, [])
 
 
 # --- holds
@@ -255,6 +254,7 @@ def test_limits_that_were_changed_on_the_other_node_are_plimsolls_when_the_guest
     nodes.migrate(there(a), a, b)
     b.rules = Rules(default=TIGHTER)
     b.run()
+    assert in_force(b) == {TIGHTER}
     nodes.migrate(there(b), b, a)
     a.rules = Rules(default=NEW)
     a.run()
@@ -369,3 +369,21 @@ def test_a_guest_that_takes_no_mark_costs_nothing_but_that(
     monkeypatch.undo()
     a.run()
     assert all(each.marks for each in there(a)), "the next pass tries again"
+
+
+# --- the brake
+
+
+@pytest.mark.parametrize("limits", [DEFAULT, replace(DEFAULT, total_iops_sec=20)])
+def test_a_wave_meets_the_brake_only_where_the_next_node_desires_something_else(
+    tmp_path: Path, limits: Limits
+) -> None:
+    """Nova gave all of them the limits of their specs again: to lower these again is nothing new."""
+    nodes = Nodes(tmp_path, *(guest(number, a_volume(number, SPEC)) for number in range(8)), rules=OVERRIDES)
+    a, b, _ = nodes.all
+    a.run()
+    nodes.migrate(there(a), a, b, SPEC)
+    b.rules = Rules((replace(OVERRIDES.rules[0], limits=limits),))
+    report = b.run()
+    assert (report.braked is None) == (limits == DEFAULT)
+    assert in_force(b) == {DEFAULT}, "what was desired before counts until a person approves"

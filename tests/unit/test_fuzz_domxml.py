@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from plimsoll_agent.disk import Disk, Guest
 from plimsoll_agent.domxml import UnreadableXML, parse
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.marks import Mark, MarkedHold, Marks
 from plimsoll_agent.reason import Unknown
 from tests import depth
 from tests.fakes import FakeDisk, FakeGuest, domain_xml
-from tests.unit.values import GUEST, NINETEEN, VOLUME, examples, possible_limits
+from tests.unit.values import GUEST, NINETEEN, NOON, VOLUME, examples, possible_limits
 
 SAMPLES = tuple(
     path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "data").glob("*.live.xml"))
@@ -130,9 +131,11 @@ def _generated(draw: st.DrawFn) -> str:
         )
         for number, letter in enumerate("abcd"[: draw(st.integers(0, 4))])
     }
-    return domain_xml(
-        FakeGuest("instance-1", GUEST, disks, display_name=draw(st.sampled_from(["web", "<&>'", "🚢"])))
-    )
+    hold = MarkedHold(draw(possible_limits()), NOON, NOON, "ann", "<&>'")
+    mark = Mark(draw(possible_limits()), NOON, draw(st.none() | possible_limits()), hold=hold)
+    marks = draw(st.sampled_from([None, Marks({VOLUME: mark}).xml]))
+    name = draw(st.sampled_from(["web", "<&>'", "🚢"]))
+    return domain_xml(FakeGuest("instance-1", GUEST, disks, display_name=name, marks=marks))
 
 
 documents = st.sampled_from(SAMPLES) | _generated()
