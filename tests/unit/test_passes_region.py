@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from plimsoll_agent.config import Settings
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code
-from plimsoll_agent.regionorders import Orders, RegionHold, RegionPause
+from plimsoll_agent.regionorders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.report import words
 from tests.unit.enforcing import KNOWN, settings
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, own_disk, uuid_of
@@ -155,3 +155,14 @@ def test_the_nodes_own_pause_is_told_first(tmp_path: Path) -> None:
     stand = standing(chosen, look_only=True)
     assert stand.situation.orders == STANDING.orders
     assert stand.caution.paused() == STANDING.orders.paused(NOON)
+
+
+def test_bounds_that_the_region_approved_of_raise_those_of_the_nodes_brake_until_their_end(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    approval = RegionApproval(Of.BOUNDS, "", now, now + DAY, "ann", "move", disks=40)
+    for until, disks in ((now + DAY, 40), (now - DAY, 5)):
+        save(tmp_path, replace(KNOWN, orders=Orders((replace(approval, until=until),))))
+        brake = standing(a_place(tmp_path), look_only=True).caution.brake
+        assert brake is not None
+        assert (brake.disks, brake.percent) == (disks, 20)
+    assert standing(a_place(tmp_path), look_only=True, sure=True).caution.brake is None

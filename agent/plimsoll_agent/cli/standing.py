@@ -73,7 +73,16 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     if doubt is not None:
         ledger.notes.append(doubt)
     memory = ledger.recall(now, look_only=look_only)
-    brake = None if sure else replace(settings.brake, approved=ledger.approved(look_only=look_only))
+    region = Orders() if isinstance(orders, Unknown) else orders
+    disks, percent = region.bounds(now)
+    brake = None
+    if not sure:
+        brake = replace(
+            settings.brake,
+            disks=max(settings.brake.disks, disks),
+            percent=max(settings.brake.percent, percent),
+            approved=ledger.approved(look_only=look_only),
+        )
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
     return Standing(
@@ -85,7 +94,7 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
             known,
             Sightings() if known is None else state.load_sightings(),
             settings.catalogue.nova,
-            Orders() if isinstance(orders, Unknown) else orders,
+            region,
         ),
         ledger,
         Caution(brake, gate, paused(settings, orders, now), None if sure else settings.rounds),
