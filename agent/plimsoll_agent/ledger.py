@@ -13,12 +13,13 @@ from pathlib import Path
 from plimsoll_agent.adoption import awaits_adoption
 from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
+from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict
 from plimsoll_agent.holds import Hold, standing_holds
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import BY_A_PERSON, Code, Reason, Unknown, because
-from plimsoll_agent.record import CorruptRecord, Record
+from plimsoll_agent.record import CorruptRecord, Record, Tell
 from plimsoll_agent.retention import Retention
 from plimsoll_agent.sightings import Sightings, sight
 from plimsoll_agent.state import CorruptState, Memory, State, StateError, set_aside
@@ -35,10 +36,11 @@ _HOLDS = (Code.HOLD, Code.HOLD_ENDED)
 class Ledger:
     """Record and memory of one node. All of it raises ``StateError``; ``notes`` is what was wrong with the files."""
 
-    def __init__(self, state: State, by: str, retention: Retention | None = None) -> None:
-        """Without ``retention`` nothing is removed from the record."""
+    def __init__(self, state: State, by: str, retention: Retention | None = None, tell: Tell | None = None) -> None:
+        """Without ``retention`` nothing is removed from the record; ``tell`` is given what goes into it."""
         self._state = state
-        self._record = Record(state.record)
+        self._record = Record(state.record, tell)
+        self._tell = tell
         self._by = by
         self._retention = retention
         self._settled: list[Conclusion] = []
@@ -122,7 +124,14 @@ class Ledger:
         self._state.save_memory(Memory(disks, standing))
 
     def intend(self, changes: Sequence[Change], now: datetime, edition: str) -> list[int]:
-        return self._record.intend(changes, now, self._by, edition)
+        """Raises ``StateError``; what is tightened all the same is told then, before it is done."""
+        try:
+            return self._record.intend(changes, now, self._by, edition)
+        except StateError:
+            tightened = [each for each in changes if each.direction is Direction.TIGHTEN]
+            if self._tell is not None and tightened:
+                self._tell([_unrecorded(change, now, self._by, edition) for change in tightened])
+            raise
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Tell the record how changes ended, those of earlier passes too.
@@ -141,6 +150,25 @@ class Ledger:
     def use_up_approval(self) -> None:
         """A pass over the whole node went through with what was approved: another one is another decision."""
         self._state.forget_approval()
+
+
+def _unrecorded(change: Change, now: datetime, by: str, edition: str) -> RecordedChange:
+    return RecordedChange(
+        id=0,
+        at=now,
+        by=by,
+        disk=change.disk.named,
+        attachment=change.disk.attachment,
+        before=change.before,
+        after=change.after,
+        direction=change.direction,
+        reason=change.reason,
+        cause=change.cause,
+        edition=edition or None,
+        result=None,
+        result_at=None,
+        detail=None,
+    )
 
 
 def _make_room(corrupt: Path) -> None:

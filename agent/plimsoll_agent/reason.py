@@ -87,6 +87,7 @@ class Code(StrEnum):
     MEMORY_SET_ASIDE = "memory-set-aside"
     APPROVAL_SET_ASIDE = "approval-set-aside"
     RECORD_SET_ASIDE = "record-set-aside"
+    CLOCK_DOUBTED = "clock-doubted"
     CATALOGUE_OLD = "catalogue-old"
     NOT_SIGHTED = "not-sighted"
     READ_BACK_DIFFERS = "read-back-differs"

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from datetime import datetime
 from pathlib import Path
 
 from plimsoll_agent.changes import Change
 from plimsoll_agent.database import Database, Fill, stamp, time_of, version_of
-from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict, change_of
+from plimsoll_agent.entries import (
+    Conclusion,
+    Entry,
+    Event,
+    Happening,
+    RecordedChange,
+    RecordedEvent,
+    Verdict,
+    change_of,
+)
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.retention import WITH_RETENTION, Retention, is_due, kept, prune
 from plimsoll_agent.state import CorruptState, StateError
@@ -105,6 +114,8 @@ _INSERT_EVENT = (
 _Column = str | None
 
 
+Tell = Callable[[Sequence[Entry]], None]
+
 _PAGES = 2048
 """Free pages that a pass gives back to the file system: 8 MiB."""
 
@@ -118,8 +129,10 @@ class Record:
     ``CorruptRecord`` where what it holds is no record.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tell: Tell | None = None) -> None:
+        """``tell`` is given what was written: changes with their results, and events."""
         self.path = path
+        self._tell = tell
         self._database = Database(path, _STEPS, what="record", writer="pass", corrupt=CorruptRecord, shrinks=True)
         self._write = self._database.write
         # Whoever follows the record, or reads it at length, asks these.
@@ -152,7 +165,11 @@ class Record:
             return [_retried(database, row, now) or _inserted(database, row, now) for row in rows]
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
-        """Write how the changes ended, all or none: a record that does not know one of them is another one."""
+        """Write how the changes ended, all or none: a record that does not know one of them is another one.
+
+        What is only counted is not told.
+        """
+        written: list[int] = []
         with self._write() as database:
             for ended in conclusions:
                 query = "SELECT result, detail, retried_at FROM change WHERE id = ?"
@@ -162,8 +179,13 @@ class Record:
                 if row["retried_at"] is None:
                     result = (ended.verdict.value, stamp(now), ended.detail, ended.id)
                     database.execute("UPDATE change SET result = ?, result_at = ?, detail = ? WHERE id = ?", result)
-                else:
-                    _conclude_retried(database, row, ended, now)
+                    written.append(ended.id)
+                elif (id_ := _conclude_retried(database, row, ended, now)) is not None:
+                    written.append(id_)
+            query = "SELECT * FROM change WHERE id = ?"
+            told = [change_of(database.execute(query, (id_,)).fetchone()) for id_ in written] if self._tell else []
+        if self._tell is not None and told:
+            self._tell(told)
 
     def note(self, events: Sequence[Event]) -> None:
         """Write what happened, durably."""
@@ -172,7 +194,14 @@ class Record:
         rows = [_event_row(event) for event in events]
         self._database.begin(_started(events[0].at, events[0].by))
         with self._write() as database:
-            database.executemany(_INSERT_EVENT, rows)
+            ids = [int(database.execute(_INSERT_EVENT, row).lastrowid or 0) for row in rows]
+        if self._tell is not None:
+            self._tell(
+                [
+                    RecordedEvent(id_, event.at, event.by, event.what, event.disk, event.reason)
+                    for id_, event in zip(ids, events, strict=True)
+                ]
+            )
 
     def retain(self, retention: Retention, now: datetime) -> None:
         """Remove what is no longer kept, and give a part of the space back: one step, which takes a moment."""
@@ -252,17 +281,19 @@ def _retried(database: sqlite3.Connection, row: tuple[_Column, ...], now: dateti
     return None
 
 
-def _conclude_retried(database: sqlite3.Connection, row: sqlite3.Row, ended: Conclusion, now: datetime) -> None:
-    """Count the attempt where it ended as those before; else it gets a row of its own."""
+def _conclude_retried(database: sqlite3.Connection, row: sqlite3.Row, ended: Conclusion, now: datetime) -> int | None:
+    """Count the attempt where it ended as those before; else it gets a row of its own, whose id is returned."""
     if ended.verdict is Verdict.UNANSWERED:
         database.execute("UPDATE change SET retried_result = ? WHERE id = ?", (ended.verdict.value, ended.id))
-        return
+        return None
+    own: int | None = None
     if (ended.verdict, ended.detail) == (row["result"], row["detail"]):
         counted = "UPDATE change SET times = times + 1, last_at = retried_at, result_at = ? WHERE id = ?"
         database.execute(counted, (stamp(now), ended.id))
     else:
-        database.execute(_ANOTHER_END, (ended.verdict.value, stamp(now), ended.detail, ended.id))
+        own = database.execute(_ANOTHER_END, (ended.verdict.value, stamp(now), ended.detail, ended.id)).lastrowid
     database.execute("UPDATE change SET retried_at = NULL, retried_result = NULL WHERE id = ?", (ended.id,))
+    return own
 
 
 # --- values into rows

@@ -9,9 +9,10 @@ from plimsoll_agent.changes import BY_OTHERS
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.entries import Entry, Happening, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.history import Fault, Flaw, Verified
+from plimsoll_agent.inforce import InForce
 from plimsoll_agent.ledger import Move
 from plimsoll_agent.reason import Reason
-from plimsoll_agent.report import limits_change_words, printable, words
+from plimsoll_agent.report import limits_change_words, printable, short_limits, words
 
 _RESULTS = {
     None: "under way",
@@ -40,12 +41,19 @@ def entry_line(entry: Entry, *, concluded: bool = False) -> str:
 
     ``concluded`` tells of a change that stood in an earlier line without its result: the time is the result's.
     """
+    at = entry.at
+    if concluded and isinstance(entry, RecordedChange) and entry.result_at:
+        at = entry.result_at
+    return f"{time_words(at)}  {entry_words(entry)}"
+
+
+def entry_words(entry: Entry) -> str:
+    """The line without its time."""
     if isinstance(entry, RecordedEvent):
-        return f"{time_words(entry.at)}  {_subject(entry.disk)}  {_event_words(entry)}   by {printable(entry.by)}"
-    time = entry.result_at if concluded and entry.result_at else entry.at
+        return f"{_subject(entry.disk)}  {_event_words(entry)}   by {printable(entry.by)}"
     limits = limits_change_words(entry.before, entry.after)
     how = f"{_why(entry)}; {_result_words(entry)}"
-    return f"{time_words(time)}  {_subject(entry.disk)}  {limits}   {how}   by {printable(entry.by)}"
+    return f"{_subject(entry.disk)}  {limits}   {how}   by {printable(entry.by)}"
 
 
 def _subject(disk: DiskName | None) -> str:
@@ -184,3 +192,41 @@ def _fault_words(fault: Fault) -> str:
             return f"{which}: cannot be read: {printable(fault.detail)}"
         case Flaw.COUNTER:
             return f"{fault.table}: the ids go on to {fault.last}, and only {fault.first} were given"
+
+
+# --- at a moment of the past
+
+
+def in_force_lines(found: InForce) -> Iterator[str]:
+    """A line that says what was in force, and what is not known of that below it."""
+    volume = f" ({found.disk.volume_id})" if found.disk.volume_id else ""
+    name = f"{_subject(found.disk)}{volume}"
+    change, unsure, later = found.change, found.unsure, found.found_next
+    if found.limits is None:
+        yield f"{name}  not known: no change up to then is recorded"
+    elif change is not None:
+        when = f"since {time_words(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
+        yield f"{name}  {short_limits(found.limits)}   {when} (change {change.id})"
+    else:
+        seen = "" if found.seen is None else f", as found at {time_words(found.seen)}"
+        yield f"{name}  {short_limits(found.limits)}   not set by plimsoll{seen}"
+    if unsure is not None:
+        until = "is not known yet" if found.unsure_until is None else f"was known at {time_words(found.unsure_until)}"
+        how = f"change {unsure.id} of {time_words(unsure.at)} by {printable(unsure.by)}; whether it took {until}"
+        yield f"  or already {short_limits(unsure.after)}: {how}"
+    if later is not None:
+        what = "something else had set" if found.limits is not None else "the first change found"
+        yield f"  {what} {short_limits(later.before)} by {time_words(later.at)} (change {later.id})"
+
+
+def in_force_data(found: InForce, moment: datetime) -> dict[str, object]:
+    unsure, later = found.unsure, found.found_next
+    return _disk_data(found.disk) | {
+        "at": moment.isoformat(),
+        "limits": None if found.limits is None else found.limits.in_effect(),
+        "seen": found.seen and found.seen.isoformat(),
+        "change": None if found.change is None else entry_data(found.change),
+        "unsure": None if unsure is None else entry_data(unsure),
+        "unsure_until": found.unsure_until and found.unsure_until.isoformat(),
+        "found_next": None if later is None else entry_data(later),
+    }

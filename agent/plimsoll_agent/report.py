@@ -109,6 +109,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.MEMORY_SET_ASIDE: "the memory is damaged: it is set aside and made anew from the record, without the holds",
     Code.APPROVAL_SET_ASIDE: "the approval is damaged: it is set aside, and nothing is approved",
     Code.RECORD_SET_ASIDE: "the record is damaged: it is set aside and begun anew",
+    Code.CLOCK_DOUBTED: "the clock of this node is not trusted: time goes on from the last pass, and no hold"
+    " or rule ends early",
     Code.READ_BACK_DIFFERS: lambda facts: f"QEMU has {_listed(facts['in_force'])} in force after the write",
     Code.NEVER_LIMITED: "not limited by plimsoll yet",
     Code.BEHIND_LIBVIRT: "set behind libvirt's back",

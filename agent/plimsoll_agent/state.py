@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent import files, sightings
+from plimsoll_agent import clock, files, sightings
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
@@ -124,7 +124,16 @@ BUSY = StateFile(
     corrupt="it cannot be: only its length counts",
     missing="there were none",
 )
-FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS, PROBES, LAST_PASS, BUSY)
+CLOCK = StateFile(
+    "clock.json",
+    owner="passes",
+    version=clock.VERSION,
+    what="the time of the last pass, by the node's clock and by the one that is never set: a clock that is far off is"
+    " known by it",
+    corrupt="written anew by the next pass, which takes the node's clock as it is",
+    missing="the same",
+)
+FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS, PROBES, LAST_PASS, BUSY, CLOCK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +184,10 @@ class State:
     @property
     def last_pass(self) -> Path:
         return self.directory / LAST_PASS.name
+
+    @property
+    def clock(self) -> Path:
+        return self.directory / CLOCK.name
 
     @property
     def busy(self) -> int:

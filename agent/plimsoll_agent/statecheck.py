@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from plimsoll_agent import catalogue, files, passfile, refreshdir, rulesfile, sightings, state
+from plimsoll_agent import catalogue, clock, files, passfile, refreshdir, rulesfile, sightings, state
 from plimsoll_agent.database import BROKEN, version_of
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.report import printable
@@ -103,6 +103,8 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     last = state.LAST_PASS.version
     of_pass = _of_json(passfile.MOST_BYTES)
     yield _Kind(kept.last_pass, last, of_pass, lambda: passfile.load(kept), oldest=last, lasting=False)
+    last_clock, of_clock = state.CLOCK.version, _of_json(clock.MOST_BYTES)
+    yield _Kind(kept.clock, last_clock, of_clock, lambda: clock.load(kept.clock), oldest=last_clock, lasting=False)
     yield _Kind(kept.directory / state.BUSY.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
     of_catalogue = _of_json(catalogue.MOST_BYTES)

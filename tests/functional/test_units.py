@@ -31,7 +31,7 @@ SERVICES = ("plimsoll-enforce", "plimsoll-probe", "plimsoll-catalogue")
 WITH_LIBVIRT = ("plimsoll-enforce", "plimsoll-probe")
 MOST_EXPOSED = 20
 """Tenths: an exposure of 2.0."""
-TARGETS = ("sysinit", "basic", "shutdown", "timers", "network-online")
+TARGETS = ("sysinit", "basic", "shutdown", "timers", "network-online", "time-sync")
 METRICS = "-/var/lib/prometheus/node-exporter"
 """Where Debian's node_exporter looks; without it the units start all the same."""
 COMMAND = "opt/plimsoll/current/bin/plimsoll"
@@ -211,6 +211,20 @@ def test_a_service_may_write_its_own_directory_and_metrics_and_nothing_else(name
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_service_sees_the_boot_id_by_which_a_pass_knows_its_memory_to_be_of_this_boot(name: str) -> None:
     assert service(name).get("ProcSubset", ["all"]) == ["all"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_that_goes_by_the_clock_waits_for_it_where_the_site_has_that_wait(name: str) -> None:
+    unit = settings_of(UNITS / f"{name}.service")
+    assert "time-sync.target" in unit["Unit.After"]
+    assert "time-sync.target" not in unit.get("Unit.Wants", [])
+
+
+def test_a_pass_may_ask_the_kernel_whether_the_clock_is_synchronised() -> None:
+    lines = (UNITS / "plimsoll-enforce.service").read_text().splitlines()
+    said = [line for line in lines if line.startswith("SystemCallFilter=")]
+    assert said[-1] == "SystemCallFilter=adjtimex", "what is taken out before it, is in again"
+    assert "ProtectClock=true" not in lines
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -527,7 +541,7 @@ def test_the_units_users_share_the_state_directory(node: Machine) -> None:
     probed = node.plimsoll("plimsoll-probe", "probe", "run", "--due")
     assert (probed.status, probed.err) == (0, "")
 
-    passes = {"memory.json", "pass.json", "record.sqlite", "rules.last.yaml", "sightings.json"}
+    passes = {"clock.json", "memory.json", "pass.json", "record.sqlite", "rules.last.yaml", "sightings.json"}
     probes = {"probes.lock", "probes.sqlite"}
     assert node.owners(node.state) == dict.fromkeys(passes, "plimsoll") | dict.fromkeys(probes, "plimsoll-probe")
     assert {path.stat().st_gid for path in node.state.iterdir()} == {node.gids["plimsoll"]}

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from plimsoll_agent import history
+from plimsoll_agent import config, history
 from plimsoll_agent.changes import Change
-from plimsoll_agent.cli.record import Following, moment, selected
+from plimsoll_agent.cli.record import Following, RecordList, moment, selected
+from plimsoll_agent.config import Settings
 from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Entry, Event, Happening, RecordedChange, RecordedEvent, Verdict
@@ -23,8 +28,10 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.record import Record
 from plimsoll_agent.record_words import entry_data, entry_line, verified_lines
+from plimsoll_agent.retention import Retention
+from plimsoll_agent.state import State
 from plimsoll_agent.views import disk_data
-from tests.unit.values import NOON, a_disk, a_guest
+from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 
 LATER = NOON + timedelta(seconds=5)
 DISK = a_disk()
@@ -231,3 +238,90 @@ def test_a_record_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     assert told(follower) == []
     record.intend([a_change()], NOON, "root")
     assert told(follower) == [(1, None, False)]
+
+
+# --- at a moment
+
+
+class Shell:
+    """A person who asks the record of a node."""
+
+    def __init__(self, directory: Path) -> None:
+        self.record = Record(State(directory).record)
+        self.directory = directory
+        self.out = ""
+
+    def at(self, moment: str, *words: str) -> int:
+        shell = self
+
+        class Here(RecordList):
+            """The command, with the settings of a test."""
+
+            def settings(self, parsed_args: argparse.Namespace) -> Settings:
+                return replace(config.load([], []), state_dir=shell.directory)
+
+        app: Any = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO(), for_journal=lambda line: line)
+        here = Here(app, None)
+        try:
+            return int(here.run(here.get_parser("plimsoll").parse_args(["--at", moment, *words])))
+        finally:
+            self.out = app.stdout.getvalue()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path)
+    limits = [Limits(total_iops_sec=number) if number else Limits() for number in (0, 500, 9, 600, 700)]
+    steps = [(0, 1, Verdict.DONE), (2, 3, Verdict.DONE), (3, 4, None)]
+    for hour, (before, after, verdict) in enumerate(steps):
+        change = replace(a_change(), before=limits[before], after=limits[after])
+        (id_,) = shell.record.intend([change], NOON + timedelta(hours=hour), "root (ann)")
+        if verdict is not None:
+            shell.record.conclude([Conclusion(id_, verdict)], NOON + timedelta(hours=hour))
+    return shell
+
+
+def test_what_was_in_force_is_told_with_its_change_and_what_is_not_known(shell: Shell) -> None:
+    name = f"instance-00000001 vdb ({VOLUME})"
+    first = f'{name}  500 iops   since 2026-11-20 12:00:00: rule "gold"   by root (ann) (change 1)'
+    assert shell.at("2026-11-20T12:30", VOLUME) == 0
+    assert shell.out.splitlines() == [first, "  something else had set 9 iops by 2026-11-20 13:00:00 (change 2)"]
+    assert shell.at("2026-11-20T15:00", "instance-00000001", "vdb") == 0
+    assert shell.out.splitlines() == [
+        f'{name}  600 iops   since 2026-11-20 13:00:00: rule "gold"   by root (ann) (change 2)',
+        "  or already 700 iops: change 3 of 2026-11-20 14:00:00 by root (ann); whether it took is not known yet",
+    ]
+    assert shell.at("2026-11-20T11:00", VOLUME) == 0
+    assert shell.out.splitlines() == [
+        f"{name}  not known: no change up to then is recorded",
+        "  the first change found unlimited by 2026-11-20 12:00:00 (change 1)",
+    ]
+
+
+def test_programs_get_the_change_itself(shell: Shell) -> None:
+    assert shell.at("2026-11-20T15:00", VOLUME, "-f", "json") == 0
+    (told,) = json.loads(shell.out)
+    assert (told["at"], told["volume"]) == ("2026-11-20T15:00:00+00:00", VOLUME)
+    assert told["limits"] == {"total_iops_sec": 600}
+    assert (told["change"]["id"], told["change"]["by"]) == (2, "root (ann)")
+    assert (told["unsure"]["id"], told["unsure_until"], told["found_next"]) == (3, None, None)
+
+
+@pytest.mark.parametrize(
+    ("moment", "words", "said"),
+    [
+        ("2999-01-01", [VOLUME], "is still to come"),
+        ("soon", [VOLUME], "is no moment"),
+        ("2026-11-20T15:00", [], "is about a disk"),
+        ("2026-11-20T15:00", ["a", "b", "c"], "is about a disk"),
+        ("2026-11-20T15:00", ["instance-7", "vdb"], "no change of a disk 'instance-7 vdb'"),
+        ("2026-11-19T15:00", [VOLUME], "entries from before 2026-11-20 13:00:00 UTC were removed"),
+    ],
+)
+def test_what_the_record_cannot_answer_is_64(
+    shell: Shell, moment: str, words: list[str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "removed" in said:
+        shell.record.retain(Retention(keep_days=1), NOON + timedelta(days=1, hours=1, minutes=30))
+    assert shell.at(moment, *words) == 64
+    assert said in caplog.text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,14 +12,20 @@ import pytest
 
 from plimsoll_agent import catalogue
 from plimsoll_agent.catalogue import NAME, Catalogue, save
+from plimsoll_agent.cli import standing
 from plimsoll_agent.cli.approve import Approve
 from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force
+from plimsoll_agent.clock import Clocks
+from plimsoll_agent.disk import DiskName, guest_of
+from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown
 from plimsoll_agent.report import note_words
+from tests.fakes import FakeHypervisor
 from tests.unit.clouds import a_spec
 from tests.unit.enforcing import KNOWN, RICH, Shell, settings
+from tests.unit.node import a_volume, guest
 from tests.unit.values import NOON
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -194,3 +201,145 @@ def test_an_approval_is_not_of_rules_alone_where_a_catalogue_stands_beside_them(
     assert shell.run(Approve, rules.edition) == 64
     shell.source = "none"
     assert shell.run(Approve, rules.edition) == 0
+
+
+# --- the clock
+
+
+class Clock:
+    """The clocks of a node: ``off`` is what somebody set that of the wall to be off by."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.true, self.off, self.boot, self.synchronised = datetime.now(UTC), timedelta(), "first", False
+        monkeypatch.setattr("plimsoll_agent.clock.read", lambda _: self.read())
+
+    def read(self) -> Clocks:
+        uptime = 1000 + (self.true - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
+        return Clocks(self.true + self.off, self.boot, uptime, lambda: self.synchronised)
+
+
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def held(shell: Shell) -> bool:
+    memory = shell.state.load_memory()
+    assert memory is not None
+    return bool(memory.holds)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_far_ahead_ends_no_hold_and_forgets_no_guest_until_it_is_synchronised(
+    tmp_path: Path, wall: Clock, restarted: bool
+) -> None:
+    shell = Shell(tmp_path)
+    shell.source = "none"
+    shell.rules.write_text("default: {limits: {total_iops_sec: 250}}")
+    shell.hypervisor = FakeHypervisor(shell.guest, guest(2, a_volume(2)))
+    assert shell.enforce() == 0
+    key, off = remembered(shell)
+    disk = DiskName(key, guest_of(key), "instance-00000001", None, "vda", "volumes", "x", key.partition("/")[2])
+    memory = shell.state.load_memory()
+    assert memory is not None
+    hold = Hold(disk, Limits(total_iops_sec=250), wall.true, wall.true + 5 * HOUR, "ann", "import")
+    shell.state.save_memory(replace(memory, holds={key: hold}))
+    del shell.hypervisor.by_uuid[guest_of(off)]
+
+    wall.true += HOUR
+    wall.off = 40 * DAY
+    wall.boot = "second" if restarted else "first"
+    for _ in range(2):
+        assert shell.enforce() == 3
+        assert "the clock of this node is not trusted" in shell.out
+        assert f"rm {shell.state.clock}" in shell.out
+        assert held(shell)
+        assert off in remembered(shell)
+        wall.true += HOUR
+
+    wall.synchronised = True
+    assert shell.enforce() == 0
+    assert not held(shell)
+    assert off not in remembered(shell)
+
+
+def remembered(shell: Shell) -> Mapping[str, object]:
+    memory = shell.state.load_memory()
+    assert memory is not None
+    return memory.disks
+
+
+def test_a_clock_that_a_person_says_is_right_counts_once_its_file_is_removed(tmp_path: Path, wall: Clock) -> None:
+    shell = Shell(tmp_path)
+    shell.source = "none"
+    shell.enforce()
+    wall.off = -400 * DAY
+    assert shell.enforce() == 3
+    assert "400 d behind" in shell.out
+    shell.state.clock.unlink()
+    assert shell.enforce() == 0
+
+
+def test_a_plan_keeps_no_time(tmp_path: Path, wall: Clock) -> None:
+    shell = Shell(tmp_path)
+    shell.source = "none"
+    shell.run(Plan)
+    assert not shell.state.clock.exists()
+    shell.enforce()
+    before = shell.state.clock.read_bytes()
+    wall.true += HOUR
+    shell.run(Plan)
+    assert shell.state.clock.read_bytes() == before
+
+
+def test_time_that_cannot_be_read_or_kept_is_logged_and_the_pass_goes_on(
+    tmp_path: Path, wall: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell = Shell(tmp_path)
+    shell.source = "none"
+    shell.enforce()
+    shell.state.clock.unlink()
+    shell.state.clock.mkdir()
+    assert shell.enforce() == 0
+    assert "clock.json" in caplog.text
+    assert "the clock is taken as it is" in caplog.text
+    assert "cannot be written" in caplog.text
+
+
+# --- who
+
+
+@pytest.mark.parametrize(
+    ("login", "sudo", "cgroup", "expected"),
+    [
+        ("4294967295", None, "0::/system.slice/plimsoll-enforce.service\n", "root (plimsoll-enforce.service)"),
+        ("4294967295", None, "1:name=systemd:/system.slice/x.service\n0::/\n", "root (x.service)"),
+        ("4294967295", None, "0::/\n", "root"),
+        ("4294967295", "ann", "0::/system.slice/ssh.service\n", "root (ann)"),
+        ("0", None, "0::/user.slice/session-3.scope\n", "root"),
+        ("54321", None, "0::/system.slice/ssh.service\n", "root (54321)"),
+        ("54321", "54321", "", "root (54321)"),
+        ("54321", "bob", "", "root (54321, sudo bob)"),
+        ("0", "bob", "", "root (bob)"),
+        ("", None, "", "root"),
+        (None, None, None, "root"),
+    ],
+)
+def test_who_is_the_login_that_the_kernel_keeps_and_who_used_sudo_or_else_the_unit(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    login: str | None,
+    sudo: str | None,
+    cgroup: str | None,
+    expected: str,
+) -> None:
+    for name, content in (("_LOGINUID", login), ("_CGROUP", cgroup)):
+        path = tmp_path / name
+        if content is not None:
+            path.write_text(content)
+        monkeypatch.setattr(standing, name, path)
+    monkeypatch.setattr("os.getuid", lambda: 0)
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    if sudo is not None:
+        monkeypatch.setenv("SUDO_USER", sudo)
+    assert standing.who() == expected

@@ -859,6 +859,7 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     for write in FILES.values():
         write(state)
     state.record.touch()
+    state.clock.touch()
     state.probes.touch()
     state.last_pass.touch()
     state.note_busy()

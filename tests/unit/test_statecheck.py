@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent import catalogue, files, passfile, refreshdir
+from plimsoll_agent import catalogue, clock, files, passfile, refreshdir
 from plimsoll_agent.refreshdir import Notes, RefreshDir
 from plimsoll_agent.state import FILES, MEMORY, RECORD, Approval, State
 from plimsoll_agent.statecheck import CheckedFile, Condition, check
@@ -27,7 +27,7 @@ from tests.unit.values import NOON
 
 DATABASES = ("record.sqlite", "probes.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
-PASSING = ("sightings.json", "pass.json", "refresh.json")
+PASSING = ("sightings.json", "pass.json", "clock.json", "refresh.json")
 """Files that are written anew, whatever stands in them."""
 LASTING = (*(name for name in WITH_VERSION if name not in PASSING), "catalogue.json")
 
@@ -51,6 +51,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.save_approval(Approval("04d2ab", "ann", NOON))
     state.keep_rules("default: {limits: {total_iops_sec: 250}}\n")
     state.note_busy()
+    clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
     passfile.save(state, a_varied_pass())
     History(state.probes).add(a_probe())
     RefreshDir(fetched).prepare()
@@ -155,6 +156,7 @@ INSIDE = {
     "approval.json": '{"version": 1}',
     "sightings.json": '{"version": 1, "volumes": []}',
     "pass.json": '{"version": 1}',
+    "clock.json": '{"version": 1, "at": "soon"}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from datetime import UTC, datetime
 
+from plimsoll_agent.audit import to_journal
 from plimsoll_agent.brake import edition
 from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.cli.base import LocalCommand, given_reason
@@ -26,7 +27,7 @@ class _NodeWord(LocalCommand):
         """Exit status 3 when what was done stands, but not in the record."""
         try:
             state.prepare()
-            Record(state.record).note([event])
+            Record(state.record, to_journal).note([event])
         except StateError as error:
             self.app.stderr.write(f"It is not in the record: {error}\n")
             return 3

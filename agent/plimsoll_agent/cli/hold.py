@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TextIO
 
 from cliff import lister
 
 from plimsoll_agent import report, spans, views
+from plimsoll_agent.audit import to_journal
 from plimsoll_agent.cli.base import LocalCommand, given_reason, limits_from
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import PATIENCE, pause_in_force, run, standing, state_of, who
+from plimsoll_agent.cli.standing import PATIENCE, now_of, pause_in_force, run, standing, state_of, who
 from plimsoll_agent.config import Settings
 from plimsoll_agent.decide import Unmanaged
 from plimsoll_agent.disk import Disk
@@ -70,7 +71,7 @@ class HoldAdd(OneDisk):
         state = state_of(settings)
         state.prepare()
         with state.locked(patience=PATIENCE):
-            disk, now = self._meant(parsed_args), datetime.now(UTC)
+            disk, now = self._meant(parsed_args), now_of(state)
             self.status = 0  # from here on it is the hold's
             ledger = Ledger(state, who())
             memory = ledger.recall(now, look_only=False)
@@ -143,7 +144,7 @@ class HoldEnd(LocalCommand):
         state = state_of(settings)
         state.prepare()
         with state.locked(patience=PATIENCE):
-            now, ledger = datetime.now(UTC), Ledger(state, who())
+            now, ledger = now_of(state), Ledger(state, who())
             memory = ledger.recall(now, look_only=False)
             _tell_notes(ledger, self.app.stderr)
             holds = standing_holds(memory.holds, now)
@@ -174,8 +175,8 @@ class HoldList(LocalCommand, lister.Lister):
     formatter_namespace = "plimsoll.formatter.list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        now = datetime.now(UTC)
-        ledger = Ledger(state_of(self.settings(parsed_args)), who())
+        state = state_of(self.settings(parsed_args))
+        now, ledger = now_of(state), Ledger(state, who())
         memory = ledger.recall(now, look_only=True)
         _tell_notes(ledger, self.app.stderr)
         self.status = int(bool(ledger.notes))
@@ -208,7 +209,7 @@ class HoldList(LocalCommand, lister.Lister):
 
 def _keep(state: State, memory: Memory, events: Sequence[Event]) -> None:
     """The record first: what is not there did not happen. Raises ``StateError``."""
-    Record(state.record).note(events)
+    Record(state.record, to_journal).note(events)
     state.save_memory(memory)
 
 
@@ -223,7 +224,7 @@ def _name(hold: Hold) -> str:
 
 def _next(settings: Settings) -> str:
     """What becomes of the limits of a hold that was ended."""
-    paused = pause_in_force(settings, datetime.now(UTC))
+    paused = pause_in_force(settings, now_of(state_of(settings)))
     if paused is not None:
         command = "plimsoll region resume" if paused.facts.get("region") else "plimsoll resume"
         return f"the node is paused: nothing will be written until {command}"

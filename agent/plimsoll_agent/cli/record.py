@@ -13,12 +13,21 @@ from datetime import UTC, datetime, timedelta
 
 from plimsoll_agent import history, spans
 from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.standing import state_of
+from plimsoll_agent.cli.standing import now_of, state_of
 from plimsoll_agent.entries import Entry, RecordedChange, RecordedEvent, Verdict
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.history import START, UNDER_WAY, Position, Selection
+from plimsoll_agent.inforce import in_force
 from plimsoll_agent.record import CorruptRecord, Record
-from plimsoll_agent.record_words import entry_data, entry_line, verified_data, verified_lines
+from plimsoll_agent.record_words import (
+    entry_data,
+    entry_line,
+    in_force_data,
+    in_force_lines,
+    time_words,
+    verified_data,
+    verified_lines,
+)
 
 _LISTED = 50
 _BEFORE_FOLLOWING = 10
@@ -60,7 +69,16 @@ class RecordList(LocalCommand):
             default="text",
             help="default: text; an object a line in --follow",
         )
+        parser.add_argument(
+            "named",
+            nargs="*",
+            metavar="NAME",
+            help="with --at: the id of a volume, or a guest, and its disk by target (vdb) or volume id",
+        )
         what = parser.add_mutually_exclusive_group()
+        what.add_argument(
+            "--at", metavar="MOMENT", help="say which limits were in force at this moment, by which change"
+        )
         what.add_argument(
             "--follow", action="store_true", help="go on with what comes, and with the results of open changes"
         )
@@ -68,9 +86,15 @@ class RecordList(LocalCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        selection = selected(parsed_args, datetime.now(UTC))
-        record = Record(state_of(self.settings(parsed_args)).record)
+        state = state_of(self.settings(parsed_args))
+        now, record = now_of(state), Record(state.record)
+        selection = selected(parsed_args, now)
+        if parsed_args.named and parsed_args.at is None:
+            raise UsageError("names go with --at; to list some entries only: --guest, --disk")
         try:
+            if parsed_args.at is not None:
+                self._at(record, parsed_args, now)
+                return 0
             if parsed_args.verify:
                 return self._verify(record, parsed_args)
             if parsed_args.follow:
@@ -95,6 +119,26 @@ class RecordList(LocalCommand):
             for line in verified_lines(verified):
                 self._say(line)
         return 1 if verified.faults else 0
+
+    def _at(self, record: Record, parsed_args: argparse.Namespace, now: datetime) -> None:
+        moment, since = moment_of("--at", parsed_args.at, now), record.since()
+        if not 1 <= len(parsed_args.named) <= 2:
+            raise UsageError("--at is about a disk; give the id of a volume, or a guest and its disk")
+        if moment > now:
+            raise UsageError(f"--at {parsed_args.at} is still to come")
+        if since is not None and moment < since:
+            raise UsageError(
+                f"--at {parsed_args.at}: entries from before {time_words(since)} UTC were removed from the record"
+            )
+        guest, *disk = parsed_args.named
+        found = in_force(record, moment, guest, disk[0] if disk else None)
+        if not found:
+            raise UsageError(f"the record has no change of a disk {' '.join(parsed_args.named)!r}")
+        if parsed_args.format == "json":
+            self._say(json.dumps([in_force_data(one, moment) for one in found], indent=2))
+            return
+        for line in (line for one in found for line in in_force_lines(one)):
+            self._say(line)
 
     def _list(self, record: Record, selection: Selection, parsed_args: argparse.Namespace) -> None:
         limit = parsed_args.limit

@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from plimsoll_agent import catalogue, clusters, config, rulesfile
+from plimsoll_agent import catalogue, clock, clusters, config, rulesfile
 from plimsoll_agent.adapters.ceph import Ceph
+from plimsoll_agent.audit import to_journal
 from plimsoll_agent.catalogue import Catalogue, CatalogueError
+from plimsoll_agent.clock import Now
 from plimsoll_agent.config import CatalogueSettings, Settings
 from plimsoll_agent.decide import Situation
 from plimsoll_agent.errors import ConfigError
@@ -37,6 +39,8 @@ LOG = logging.getLogger(__name__)
 # A pass takes seconds; one with guests that hang takes a few deadlines.
 PATIENCE = 60.0
 """Seconds that a person's command waits for a pass."""
+_LOGINUID, _CGROUP = Path("/proc/self/loginuid"), Path("/proc/self/cgroup")
+_NO_LOGIN = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +68,17 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     Raises ``ConfigError`` when the rules are broken and there are no last good ones, ``StateError`` when the
     memory cannot be read.
     """
-    state, now = state_of(settings), datetime.now(UTC)
+    state = state_of(settings)
+    time = _reckoned(state, keep=not look_only)
+    now = time.at
     in_force, complaint = rules_in_force(settings, state, keep=not look_only)
     if by_hand is not None:
         in_force = in_force.with_command_line(by_hand)
     known, doubt, orders = _fetched(settings.catalogue, now)
-    ledger = Ledger(state, who(), settings.record)
+    ledger = Ledger(state, who(), settings.record, to_journal)
+    if time.doubt is not None:
+        detail = f"{time.doubt}; if it is right: rm {state.clock}"
+        ledger.notes.append(because(Code.CLOCK_DOUBTED, detail=detail))
     if doubt is not None:
         ledger.notes.append(doubt)
     memory = ledger.recall(now, look_only=look_only)
@@ -118,6 +127,26 @@ def paused(settings: Settings, orders: Orders | Unknown, now: datetime) -> Calla
 def pause_in_force(settings: Settings, now: datetime) -> Reason | None:
     """Why nothing may be written on this node now; None where it is not paused."""
     return paused(settings, _fetched(settings.catalogue, now)[2], now)()
+
+
+def now_of(state: State) -> datetime:
+    """The time that passes of this node go by."""
+    return _reckoned(state, keep=False).at
+
+
+def _reckoned(state: State, *, keep: bool) -> Now:
+    try:
+        last = clock.load(state.clock)
+    except (OSError, clock.UnreadableClock) as error:
+        LOG.warning("%s; the clock is taken as it is", error)
+        last = None
+    now = clock.reckon(last, clock.read(state.boot))
+    if keep:
+        try:
+            clock.save(state.clock, now.trusted)
+        except OSError as error:
+            LOG.warning("%s: cannot be written: %s", state.clock, error.strerror)
+    return now
 
 
 def catalogue_in_force(
@@ -230,11 +259,39 @@ def run(
 
 
 def who() -> str:
-    """Who makes the change, for the record: the user, and the one behind sudo."""
-    try:
-        user = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # a user without an entry in the user database
-        user = str(os.getuid())
-    behind = os.environ.get("SUDO_USER")
-    name = f"{user} ({behind})" if behind else user
+    """Who makes the change, for the record: the user, and who logged in or used sudo, where that is another one;
+    where no person logged in, the unit.
+    """
+    user, login, sudo = _name_of(os.getuid()), _login(), os.environ.get("SUDO_USER")
+    behind = [name for name in (login, sudo) if name and name != user]
+    if len(set(behind)) > 1:
+        behind[1] = f"sudo {sudo}"
+    unit = _unit() if login is None and not sudo else None
+    named = ", ".join(dict.fromkeys(behind)) or unit
+    name = f"{user} ({named})" if named else user
     return name.encode("utf-8", "backslashreplace").decode()  # what the environment says may be no text
+
+
+def _login() -> str | None:
+    """Who logged in: the kernel keeps that through su and sudo. None where no person did."""
+    try:
+        uid = int(_LOGINUID.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # a kernel without it
+        return None
+    return None if uid in (-1, _NO_LOGIN) else _name_of(uid)
+
+
+def _unit() -> str | None:
+    """The systemd service that this runs in."""
+    try:
+        groups = _CGROUP.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return None
+    return next((name for group in groups if (name := group.rpartition("/")[2]).endswith(".service")), None)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # a user without an entry in the user database
+        return str(uid)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plimsoll_agent.cli.base import NodeCommand
 from plimsoll_agent.cli.record import moment_of
-from plimsoll_agent.cli.standing import PATIENCE, pause_in_force, standing, state_of
+from plimsoll_agent.cli.standing import PATIENCE, now_of, pause_in_force, standing, state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.outcome import Kind
@@ -73,14 +73,14 @@ class Undo(NodeCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        now = datetime.now(UTC)
+        settings = self.settings(parsed_args)
+        now = now_of(state_of(settings))
         since = moment_of("--since", parsed_args.since, now)
         if since > now:
             raise UsageError(f"--since {parsed_args.since} is still to come")
         asks = not parsed_args.yes and not parsed_args.dry_run
         if asks and (parsed_args.format == "json" or not self.app.stdin.isatty()):
             raise UsageError("there is nobody to ask; say --yes, or look first with --dry-run")
-        settings = self.settings(parsed_args)
         answers = Record(state_of(settings).record).since()
         if answers is not None and since < answers:
             raise UsageError(
@@ -90,7 +90,7 @@ class Undo(NodeCommand):
         wish = Wish(since, frozenset(parsed_args.guest))
         if parsed_args.dry_run:
             return self._told(self._run(parsed_args, settings, wish, look_only=True), parsed_args, settings)
-        paused = pause_in_force(settings, datetime.now(UTC))
+        paused = pause_in_force(settings, now)
         if paused is not None and paused.facts.get("region"):
             raise Paused(f"{words(paused)}: no limit of this node is written until plimsoll region resume")
         if paused is not None:
