@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +22,7 @@ Fill = Callable[[sqlite3.Connection, Path | None], object]
 """Writes the first rows of a new file; the path is that of the file whose place it takes, if it takes one's."""
 
 _PATIENCE = 10.0
-"""Seconds that we wait for whoever has the file."""
+"""Seconds that we wait for whoever has the file; where that was in vain, not again."""
 _SETTLE = 0.2
 """Seconds after which who had opened a file that was then set aside is done with it."""
 _WORTH_IT = 2**20
@@ -44,7 +46,9 @@ class Database:
     ``shrinks`` a new file is one that ``shrink`` makes smaller after rows were deleted. A file that root makes
     belongs to the owner of ``beside``, or to that of the directory.
 
-    SQLite's rollback journal, not WAL: another user's read-only open fails in WAL mode.
+    SQLite's rollback journal, not WAL: who may read a file in WAL mode has to write beside it. Either way a reader
+    holds locks that no writer gets past, and none has to let go: so the file is its owner's and root's alone, unless
+    it is one that is only ever replaced (``shown``).
     """
 
     def __init__(
@@ -57,8 +61,11 @@ class Database:
         corrupt: type[CorruptState],
         shrinks: bool = False,
         beside: Path | None = None,
+        shown: bool = False,
     ) -> None:
         self.path = path
+        self._mode = 0o640 if shown else 0o600
+        self._patience = _PATIENCE
         self._steps = tuple(steps)
         self._what = what
         self._writer = writer
@@ -97,12 +104,23 @@ class Database:
                 time.sleep(_SETTLE)
         return kept
 
+    def replace(self, fill: Fill) -> None:
+        """Put a new file in the place of the old one, if there is one: who reads that one goes on doing so."""
+        with self.plainly(), self._fresh(fill, None) as fresh:
+            fresh.replace(self.path)
+            files.sync_directory(self.path.parent)
+
+    def close_to_others(self) -> None:
+        """The mode of a file that a release before this one made, which others could read."""
+        with suppress(OSError):  # another user's, who does it himself
+            if stat.S_IMODE(self.path.stat().st_mode) & ~self._mode:
+                self.path.chmod(self._mode)
+
     @contextmanager
     def _fresh(self, fill: Fill | None, instead_of: Path | None) -> Iterator[Path]:
         """A new file under a name of its own, which is gone afterwards."""
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
-            os.fchmod(descriptor, 0o640)
             beside = self._beside
             files.give_to_owner(descriptor, beside if beside is not None and beside.exists() else self.path.parent)
             os.close(descriptor)
@@ -114,6 +132,7 @@ class Database:
                 if fill is not None:
                     fill(database, instead_of)
                 database.execute("COMMIT")
+            Path(name).chmod(self._mode)  # only now may others open it
             yield Path(name)
         finally:
             Path(name).unlink(missing_ok=True)
@@ -183,6 +202,8 @@ class Database:
             if not self.path.exists():
                 yield None
                 return
+            if not os.access(self.path, os.R_OK, effective_ids=True):
+                raise PermissionError(errno.EACCES, "only its owner and root may read it")
             with closing(self._connect("ro")) as database:
                 try:
                     yield database
@@ -191,7 +212,7 @@ class Database:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
-        database = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)
+        database = sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None)
         try:
             database.row_factory = sqlite3.Row
             database.text_factory = decoded
@@ -225,6 +246,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
+            if code == sqlite3.SQLITE_BUSY:  # once is enough: a pass has several things to write
+                self._patience = 0.0
             if code is not None and code & 0xFF in BROKEN:
                 raise self._corrupt(f"{self.path}: {error}") from error
             if code == sqlite3.SQLITE_READONLY_ROLLBACK:

@@ -160,9 +160,13 @@ class Record:
             )
             for change in changes
         ]
-        self._database.begin(_started(now, by))
+        self._begin(now, by)
         with self._write() as database:
             return [_retried(database, row, now) or _inserted(database, row, now) for row in rows]
+
+    def _begin(self, now: datetime, by: str) -> None:
+        self._database.begin(_started(now, by))
+        self._database.close_to_others()
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Write how the changes ended, all or none: a record that does not know one of them is another one.
@@ -192,7 +196,7 @@ class Record:
         if not events:
             return
         rows = [_event_row(event) for event in events]
-        self._database.begin(_started(events[0].at, events[0].by))
+        self._begin(events[0].at, events[0].by)
         with self._write() as database:
             ids = [int(database.execute(_INSERT_EVENT, row).lastrowid or 0) for row in rows]
         if self._tell is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections import Counter
@@ -13,11 +12,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent import catalogue, files
+from plimsoll_agent import catalogue, files, locks
 from plimsoll_agent.catalogue import UNREADABLE, CatalogueError, text, text_or_none, time, whole_number
 from plimsoll_agent.state import Busy
 
 NAME = "refresh.json"
+LOCK = "refresh.lock"
 VERSION = 1
 MOST_BYTES = 64 * 2**10
 FIRST_PAUSE = 30.0
@@ -101,7 +101,7 @@ class RefreshDir:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Raises ``Busy`` while somebody else refreshes, ``CatalogueError``."""
-        with locked(self.directory):
+        with locked(self.directory / LOCK):
             files.sweep(self.directory, (catalogue.NAME, NAME))
             yield
 
@@ -166,18 +166,20 @@ class RefreshDir:
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Hold a directory, as a pass holds its own. Raises ``Busy``, ``CatalogueError``."""
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, as a pass holds its own. Raises ``Busy``, ``CatalogueError``."""
     try:
-        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CatalogueError(f"{directory}: cannot be opened: {error.strerror}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        lock = locks.take(path)
     except BlockingIOError as error:
-        raise Busy(f"{directory}: another refresh is under way; this one asked nobody") from error
+        raise Busy(f"{path.parent}: another refresh is under way; this one asked nobody") from error
+    except OSError as error:
+        raise CatalogueError(f"{path}: cannot be locked: {error.strerror}; nothing was refreshed") from error
+    former = locks.take_former(path.parent)
+    try:
+        yield
     finally:
+        if former is not None:
+            os.close(former)
         os.close(lock)
 
 

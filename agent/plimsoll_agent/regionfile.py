@@ -36,8 +36,8 @@ KIND = "plimsoll-region"
 VERSION = 1
 AHEAD = timedelta(minutes=5)
 """So far the clock of the region's machine may go before a node's."""
-MOST_BYTES = 256 * 2**20
-"""A node reads no more; 30,000 volumes are 1.3 MiB."""
+MOST_BYTES = 32 * 2**20
+"""A node reads no more; 30,000 volumes are 1.3 MiB. At the bound a refresh takes some 240 MiB, and may take 512."""
 
 
 @dataclass(frozen=True, slots=True)

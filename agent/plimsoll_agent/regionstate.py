@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from plimsoll_agent import files
+from plimsoll_agent import files, locks
 from plimsoll_agent.catalogue import (
     UNREADABLE,
     CatalogueError,
@@ -34,6 +33,8 @@ from plimsoll_agent.regionorders import Orders
 ORDERS, LAST = ".orders", ".last"
 VERSION = 1
 MOST_BYTES = 4 * 2**20
+_PATIENCE = 30.0
+"""Seconds."""
 Value = TypeVar("Value")
 
 
@@ -105,14 +106,14 @@ class RegionState:
 
         Not the directory, which others may open and what makes the file holds for a minute.
         """
-        path = self.orders_file.with_name(f".{self.orders_file.name}.lock")
+        path = self.orders_file.with_name(f"{self.orders_file.name}.lock")
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            lock = locks.take(path, _PATIENCE)
+        except BlockingIOError as error:
+            raise CatalogueError(f"{path}: another command changes the region's orders; try again") from error
         except OSError as error:
-            raise CatalogueError(f"{path}: cannot be opened: {error.strerror}") from error
+            raise CatalogueError(f"{path}: cannot be locked: {error.strerror}") from error
         try:
-            files.give_to_owner(lock, path.parent)
-            fcntl.flock(lock, fcntl.LOCK_EX)
             files.sweep(self.out.parent, (self.orders_file.name,))
             yield
         finally:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -14,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent import clock, files, sightings
+from plimsoll_agent import clock, files, locks, sightings
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
@@ -108,6 +106,15 @@ PROBES = StateFile(
     " on it",
     missing="begun anew",
 )
+PROBES_SHOWN = StateFile(
+    "probes-latest.sqlite",
+    owner="``probe run``",
+    version=PROBES.version,
+    what="of the results the newest, and of those before what ``check_plimsoll`` and ``status`` need: for users who"
+    " may not read ``probes.sqlite``",
+    corrupt="replaced by the next ``probe run``",
+    missing="the same",
+)
 LAST_PASS = StateFile(
     "pass.json",
     owner="passes over the whole node",
@@ -133,7 +140,37 @@ CLOCK = StateFile(
     corrupt="written anew by the next pass, which takes the node's clock as it is",
     missing="the same",
 )
-FILES = (MEMORY, APPROVAL, LAST_RULES, RECORD, SIGHTINGS, PROBES, LAST_PASS, BUSY, CLOCK)
+PASS_LOCK = StateFile(
+    "pass.lock",
+    owner="the first pass, or ``systemd-tmpfiles``",
+    version=None,
+    what="held by a pass, ``disk hold`` and ``undo``, one at a time; of mode 0600, so that no reader of the directory"
+    " can hold it",
+    corrupt="it cannot be: nothing is in it",
+    missing="made; where that cannot be (a full or read-only file system), there is no pass",
+)
+PROBES_LOCK = StateFile(
+    "probes.lock",
+    owner="the first ``probe run``, or ``systemd-tmpfiles``",
+    version=None,
+    what="held by ``probe run``, as above; its owner is that of ``probes.sqlite``",
+    corrupt="it cannot be: nothing is in it",
+    missing="made; where that cannot be, nothing is probed",
+)
+FILES = (
+    MEMORY,
+    APPROVAL,
+    LAST_RULES,
+    RECORD,
+    SIGHTINGS,
+    PROBES,
+    PROBES_SHOWN,
+    LAST_PASS,
+    BUSY,
+    CLOCK,
+    PASS_LOCK,
+    PROBES_LOCK,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +243,10 @@ class State:
     def probes(self) -> Path:
         return self.directory / PROBES.name
 
+    @property
+    def probes_shown(self) -> Path:
+        return self.directory / PROBES_SHOWN.name
+
     def prepare(self) -> None:
         """Make the directory if it is missing. Raises ``StateError``."""
         try:
@@ -219,24 +260,22 @@ class State:
     def locked(self, *, patience: float = 0) -> Iterator[None]:
         """Hold the node for one pass, after ``patience`` seconds of waiting at the most.
 
-        Raises ``Busy`` while another pass runs, ``StateError`` when there is nothing to hold. The directory
-        itself is held: a full or read-only file system lets us do that too.
+        Raises ``Busy`` while another pass runs, ``StateError`` when there is nothing to hold.
         """
+        path = self.directory / PASS_LOCK.name
         try:
-            lock = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock = locks.take(path, patience)
+        except BlockingIOError as error:
+            raise Busy("another pass is under way on this node; this one changed nothing") from error
         except OSError as error:
-            raise StateError(f"{self.directory}: cannot be opened: {error.strerror}") from error
+            raise StateError(f"{path}: cannot be locked: {error.strerror}; nothing was changed") from error
+        former = locks.take_former(self.directory)
         try:
-            end = time.monotonic() + patience
-            while not _locks(lock, self.directory):
-                if time.monotonic() >= end:
-                    raise Busy("another pass is under way on this node; this one changed nothing")
-                time.sleep(0.1)
-            if not _is_still(lock, self.directory):
-                raise StateError(f"{self.directory}: was removed, or replaced by another, just now; try again")
             files.sweep(self.directory, tuple(file.name for file in FILES))
             yield
         finally:
+            if former is not None:
+                os.close(former)
             os.close(lock)
 
     def load_memory(self) -> Memory | None:
@@ -321,24 +360,6 @@ class State:
                 os.utime(self.last_rules)  # its age says when they were last good
                 return
         _save(self.last_rules, text)
-
-
-def _locks(lock: int, directory: Path) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise StateError(f"{directory}: cannot be locked: {error.strerror}") from error
-    return True
-
-
-def _is_still(lock: int, directory: Path) -> bool:
-    """Whether the directory that was locked is the one that bears the name: else somebody else may lock that one."""
-    try:
-        return os.path.samestat(os.fstat(lock), directory.stat())
-    except OSError:
-        return False
 
 
 def set_aside(path: Path) -> Path:

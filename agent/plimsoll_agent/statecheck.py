@@ -100,12 +100,16 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     met = _of_json(sightings.MOST_BYTES)
     yield _Kind(kept.sightings, seen, met, lambda: sightings.load(kept.sightings), oldest=seen, lasting=False)
     yield _Kind(kept.probes, state.PROBES.version, _of_database("SELECT * FROM run LIMIT 1", state.PROBES))
+    shown = state.PROBES_SHOWN.version
+    of_shown = _of_database("SELECT * FROM run LIMIT 1", state.PROBES_SHOWN)
+    yield _Kind(kept.probes_shown, shown, of_shown, oldest=shown, lasting=False)
     last = state.LAST_PASS.version
     of_pass = _of_json(passfile.MOST_BYTES)
     yield _Kind(kept.last_pass, last, of_pass, lambda: passfile.load(kept), oldest=last, lasting=False)
     last_clock, of_clock = state.CLOCK.version, _of_json(clock.MOST_BYTES)
     yield _Kind(kept.clock, last_clock, of_clock, lambda: clock.load(kept.clock), oldest=last_clock, lasting=False)
-    yield _Kind(kept.directory / state.BUSY.name, None, _of_count, oldest=None)
+    for file in (state.BUSY, state.PASS_LOCK, state.PROBES_LOCK):
+        yield _Kind(kept.directory / file.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
     of_catalogue = _of_json(catalogue.MOST_BYTES)
     yield _Kind(fetched, catalogue.VERSION, of_catalogue, lambda: catalogue.load(catalogue_dir))
@@ -170,7 +174,7 @@ def _of_json(most: int) -> Callable[[Path], int]:
 
 
 def _of_count(path: Path) -> None:
-    """A file of which only the length counts."""
+    """A file of which only the length counts, or that it is there."""
     path.stat()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -238,11 +238,7 @@ class _Change:
 def _settle(node: Node, home: Environment, source: Wheelhouse | None, want: Intent) -> Versions:
     """Units, links and ``current`` as the version has them; what an earlier run left undone as well."""
     change, was = _change(node, home, source, want), node.current
-    # As passes hold it: what one writes now, nobody would ask the version that is to come about.
-    state = lock.locked(
-        node.layout.states[0], node.patience, node.warn, who="a pass", left="nothing was switched; run it again"
-    )
-    with state if change.switch and not node.check else nullcontext():
+    with _no_pass(node) if change.switch and not node.check else nullcontext():
         if change.switch:
             _ask_about_state(node, home)
         if change and not node.check:
@@ -255,6 +251,21 @@ def _settle(node: Node, home: Environment, source: Wheelhouse | None, want: Inte
     for verb, rest in change.sentences(was):
         node.tell(verb, rest)
     return Versions(version_of(want.current), version_of(want.previous) if want.previous != want.current else "")
+
+
+@contextmanager
+def _no_pass(node: Node) -> Iterator[None]:
+    """As passes hold the node: what one writes now, nobody would ask the version that is to come about.
+
+    Of either version: those of before hold the directory, and those of today the file in it.
+    """
+    directory = node.layout.states[0]
+    left = "nothing was switched; run it again"
+    with (
+        lock.locked(directory / lock.OF_PASSES, node.patience, node.warn, who="a pass", left=left),
+        lock.locked(directory, node.patience, node.warn, who="a pass, or a program that reads there,", left=left),
+    ):
+        yield
 
 
 def _change(node: Node, home: Environment, source: Wheelhouse | None, want: Intent) -> _Change:

@@ -6,7 +6,6 @@ costs that row.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import math
 import os
@@ -19,8 +18,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
+from plimsoll_agent import locks
 from plimsoll_agent.database import Database, Identity, stamp, text_of, time_of, version_of
-from plimsoll_agent.state import CorruptState
+from plimsoll_agent.state import PROBES_LOCK, PROBES_SHOWN, CorruptState, State, StateError
 from plimsoll_probes.chosen import ChosenTarget, Planned
 from plimsoll_probes.finding import GOOD, Verdict
 from plimsoll_probes.job import JobName
@@ -40,7 +40,7 @@ from plimsoll_probes.tally import Tally
 
 LOG = logging.getLogger(__name__)
 
-LOCK = "probes.lock"
+LOCK = PROBES_LOCK.name
 """The file beside the history that who probes holds."""
 
 _RUNS = """
@@ -126,8 +126,33 @@ _BATCH = 500
 _PAGES = 1000
 """Pages that are given back at once."""
 
+_PATIENCE = 10.0
+"""Seconds that we wait for who sets a corrupt file aside just now."""
 _PAUSE = 0.15
 """Seconds between such parts: who waits for a SQLite file looks at it every tenth of a second."""
+
+# What ``latest``, ``last_begun``, ``last_good`` and ``streak`` go by: of each guest, directory and job the newest
+# run, and the newest that has begun by now; the last good one, and of each verdict the first run after that one.
+_GOOD_ONES = ", ".join(f"'{verdict}'" for verdict in GOOD)
+_SHOWN = f"""
+WITH last_good AS (
+    SELECT guest_uuid, directory, job, max(started) AS started FROM run WHERE verdict IN ({_GOOD_ONES})
+    GROUP BY guest_uuid, directory, job
+), ranked AS (
+    SELECT run.id, run.guest_uuid, run.directory, run.job, run.started, run.verdict, last_good.started AS good,
+        row_number() OVER (PARTITION BY run.guest_uuid, run.directory, run.job
+            ORDER BY run.started DESC, run.id DESC) AS newest,
+        row_number() OVER (PARTITION BY run.guest_uuid, run.directory, run.job, run.started <= :now
+            ORDER BY run.started DESC, run.id DESC) AS newest_begun,
+        row_number() OVER (PARTITION BY run.guest_uuid, run.directory, run.job, run.verdict,
+            run.started > coalesce(last_good.started, '') ORDER BY run.started, run.id) AS first
+    FROM run LEFT JOIN last_good USING (guest_uuid, directory, job)
+)
+SELECT * FROM run WHERE id IN (
+    SELECT id FROM ranked WHERE newest = 1 OR (newest_begun = 1 AND started <= :now) OR started = good
+        OR (first = 1 AND started > coalesce(good, ''))
+)
+"""  # noqa: S608  # words of ours
 
 _T = TypeVar("_T")
 _BAD = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
@@ -135,6 +160,13 @@ _BAD = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
 
 class CorruptHistory(CorruptState):
     """What is in the file is no history, or not a whole one; the next result that is written begins a new one."""
+
+
+def readable(state: State) -> History:
+    """The history, or what is shown of it where this user may not read it."""
+    own, shown = state.probes, state.probes_shown
+    closed = own.exists() and not os.access(own, os.R_OK, effective_ids=True)
+    return History(shown if closed and shown.exists() else own)
 
 
 class History:
@@ -153,6 +185,15 @@ class History:
             shrinks=True,
             # Probes may have a user of their own in the directory of the passes, who has to write what root began.
             beside=path.with_name(LOCK),
+        )
+        self._shown = Database(
+            path.with_name(PROBES_SHOWN.name),
+            _STEPS,
+            what="history",
+            writer="probe",
+            corrupt=CorruptHistory,
+            beside=path.with_name(LOCK),
+            shown=True,
         )
 
     # --- writing
@@ -253,6 +294,25 @@ class History:
         database.execute("DELETE FROM tally WHERE guest_uuid != '' AND last < :before", oldest)
         return 0
 
+    def show(self, now: datetime) -> None:
+        """Give checks what they ask of it, in a file of their own that is replaced as a whole."""
+        if not self._database.exists():
+            return
+        tables = {
+            "run": self._rows(_SHOWN, {"now": stamp(now)}),
+            "postponed": self._rows("SELECT * FROM postponed", {}, version=2),
+            "tally": self._rows("SELECT * FROM tally", {}, version=3),
+            "chosen": self._rows("SELECT * FROM chosen", {}, version=3),
+        }
+
+        def copy(shown: sqlite3.Connection, _: Path | None) -> None:
+            for table, rows in tables.items():
+                for row in rows:
+                    shown.execute(_insert(table, dict(row)), dict(row))
+
+        self._shown.replace(copy)
+        self._database.close_to_others()
+
     def _written(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """One transaction; a corrupt file is set aside first, and the work done in a new one."""
 
@@ -275,7 +335,11 @@ class History:
     def _set_aside(self, found: Identity | None, error: CorruptHistory) -> None:
         """Unless another process has just done so: that one's new file is a good one."""
         with self._database.plainly(), suppress(FileNotFoundError), self.path.open("rb") as corrupt:
-            fcntl.flock(corrupt, fcntl.LOCK_EX)
+            try:
+                locks.lock_open(corrupt.fileno(), _PATIENCE)
+            except BlockingIOError as busy:
+                said = f"{self.path}: is corrupt, and locked by another program; fuser -v tells by which"
+                raise StateError(said) from busy
             held = os.fstat(corrupt.fileno())
             if found == (held.st_dev, held.st_ino) == self._database.identity():
                 kept = self._database.set_aside()

@@ -27,6 +27,7 @@ from plimsoll_agent.state import State
 from plimsoll_probes.finding import Finding, Verdict, Why
 from plimsoll_probes.history import History
 from plimsoll_probes.nagios import check
+from plimsoll_probes.result import ProbeResult
 from tests.functional.conftest import Ran
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.probes import a_probe
@@ -101,10 +102,17 @@ def recent(count: int = 1, kind: Kind = Kind.RIGHT, name: str = "instance") -> L
 # --- as user nagios
 
 
+def probed(state: State, result: ProbeResult) -> None:
+    """As ``probe run`` leaves it."""
+    history = History(state.probes)
+    history.add(result)
+    history.show(datetime.now(UTC))
+
+
 @as_root
 def test_nagios_reads_the_state_by_its_group_alone(home: Path, state: State) -> None:
     passfile.save(state, recent())
-    History(state.probes).add(a_probe(started=datetime.now(UTC)))
+    probed(state, a_probe(started=datetime.now(UTC)))
     member, stranger = plugin(home, [GROUP]), plugin(home, [], "stranger")
     for subject in COMMANDS:
         ran = run(member, subject)
@@ -232,7 +240,7 @@ def _where_nagios_reaches(home: Path) -> tuple[Path, Path, list[str]]:
 def test_nrpe_runs_each_command_of_the_sample(state: State, check_nrpe: Callable[..., Ran]) -> None:
     passfile.save(state, recent())
     short = Finding(Verdict.SHORT, Why.CLUSTER_SHORT, {"parameter": "total_iops_sec", "allowed": 9.0, "done": 4.0})
-    History(state.probes).add(a_probe(started=datetime.now(UTC), finding=short))
+    probed(state, a_probe(started=datetime.now(UTC), finding=short))
     assert set(nrpe_commands()) == {f"check_plimsoll_{subject}" for subject in COMMANDS}
     for name, status in (("agent", 0), ("limits", 0), ("probe", 2)):
         ran = check_nrpe("-c", f"check_plimsoll_{name}")
@@ -240,7 +248,7 @@ def test_nrpe_runs_each_command_of_the_sample(state: State, check_nrpe: Callable
         assert ran.out.startswith(f"PLIMSOLL {name.upper()} ")
     assert "instance-00000001 (canary) read: short: 44 % of total_iops_sec" in ran.out
     assert "probe_broken=1;;0;0" in ran.out
-    History(state.probes).add(a_probe(started=datetime.now(UTC) + timedelta(seconds=1)))
+    probed(state, a_probe(started=datetime.now(UTC) + timedelta(seconds=1)))
     assert check_nrpe("-c", "check_plimsoll_probe").status == 0
 
 

@@ -484,7 +484,7 @@ def machine() -> Iterator[Machine]:
 def test_each_line_of_tmpfiles_conf_is_for_a_directory_that_the_installer_has_made() -> None:
     lines = [line.split() for line in (UNITS / "tmpfiles.conf").read_text().splitlines()]
     paths = [Path(words[1]) for words in lines if words and words[0] != "#"]
-    assert len(paths) == 4
+    assert len(paths) == 6
     assert [path for path in paths if not any(path.is_relative_to(state) for state in Layout().states)] == []
     # By hand it is done in the same way.
     prefixes = " ".join(f"--prefix={state}" for state in Layout().states)
@@ -541,8 +541,16 @@ def test_the_units_users_share_the_state_directory(node: Machine) -> None:
     probed = node.plimsoll("plimsoll-probe", "probe", "run", "--due")
     assert (probed.status, probed.err) == (0, "")
 
-    passes = {"clock.json", "memory.json", "pass.json", "record.sqlite", "rules.last.yaml", "sightings.json"}
-    probes = {"probes.lock", "probes.sqlite"}
+    passes = {
+        "clock.json",
+        "memory.json",
+        "pass.json",
+        "pass.lock",
+        "record.sqlite",
+        "rules.last.yaml",
+        "sightings.json",
+    }
+    probes = {"probes.lock", "probes.sqlite", "probes-latest.sqlite"}
     assert node.owners(node.state) == dict.fromkeys(passes, "plimsoll") | dict.fromkeys(probes, "plimsoll-probe")
     assert {path.stat().st_gid for path in node.state.iterdir()} == {node.gids["plimsoll"]}
     assert node.owners(node.metrics) == {"plimsoll-pass.prom": "plimsoll", "plimsoll-probe.prom": "plimsoll-probe"}
@@ -554,7 +562,8 @@ def test_the_units_users_share_the_state_directory(node: Machine) -> None:
 @as_root
 def test_what_root_probed_by_hand_is_a_history_that_the_unit_goes_on_with(node: Machine) -> None:
     node.plimsoll("root", "probe", "run", "--job", "read")
-    assert node.owners(node.state) == {"probes.lock": "plimsoll-probe", "probes.sqlite": "plimsoll-probe"}
+    probes = {"probes.lock", "probes.sqlite", "probes-latest.sqlite"}
+    assert node.owners(node.state) == {"pass.lock": "plimsoll"} | dict.fromkeys(probes, "plimsoll-probe")
     goes_on = node.plimsoll("plimsoll-probe", "probe", "run", "--due")
     assert (goes_on.status, goes_on.err) == (0, "")
 

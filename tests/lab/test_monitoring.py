@@ -203,7 +203,9 @@ def a_run(volume_type: str, latencies: list[int]) -> ProbeResult:
 
 def probed(node: Node, result: ProbeResult) -> None:
     node.state.prepare()
-    History(node.state.probes).add(result)
+    history = History(node.state.probes)
+    history.add(result)
+    history.show(datetime.now(UTC))
 
 
 @pytest.fixture

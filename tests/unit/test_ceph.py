@@ -118,6 +118,15 @@ def test_an_answer_that_cannot_be_read_is_not_told_in_full() -> None:
 
 
 @examples
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=50), st.booleans())
+def test_any_check_with_any_summary_is_read_as_it_stands(text: str, ascii: bool) -> None:
+    checks = {"SLOW_OPS": {"summary": {"message": text, "count": 3}}}
+    status = {"fsid": FSID, "health": {"status": text, "checks": checks}, "more": text}
+    answer = json.dumps(status, ensure_ascii=ascii).encode()
+    assert parse(answer) == ClusterHealth(FSID, ("SLOW_OPS",), (text,), counts={"SLOW_OPS": 3})
+
+
+@examples
 @given(st.binary(max_size=100), st.integers(0, len(UNWELL) - 1), st.integers(0, 20))
 def test_any_answer_is_a_health_or_rejected(junk: bytes, at: int, cut: int) -> None:
     for answer in (junk, UNWELL.encode()[:at] + junk + UNWELL.encode()[at + cut :]):

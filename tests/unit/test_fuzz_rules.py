@@ -263,6 +263,9 @@ def test_a_misspelled_key_is_always_a_fault_at_its_line(rules: Rules, data: st.D
     assert any(fault.startswith(f"r:{line}: ") and typo in fault for fault in str(refused.value).splitlines())
 
 
+_OPTIONAL = (("override",), ("until",), ("reason",))
+
+
 @given(_files(), st.data())
 @examples
 def test_a_dropped_key_is_a_fault_or_is_all_that_is_missing(rules: Rules, data: st.DataObject) -> None:
@@ -271,6 +274,8 @@ def test_a_dropped_key_is_a_fault_or_is_all_that_is_missing(rules: Rules, data: 
     try:
         left = parse(_dumped(_without(whole, path)), "r")
     except ConfigError:
+        assert path[2:] not in _OPTIONAL
+        assert path != ("default",)
         return
     if path[0] == "default":
         assert left.rules == rules.rules
@@ -289,10 +294,15 @@ def test_a_file_that_was_cut_off_is_a_fault_or_says_no_more_than_what_is_left_of
     rules: Rules, data: st.DataObject
 ) -> None:
     text = _dumped(_data(rules))
+    ends = [rule.start() for rule in re.finditer("^- name: rule [1-9]", text, re.MULTILINE)] + [len(text)]
+    end = data.draw(st.integers(0, len(text)) | st.sampled_from(ends))
     try:
-        left = parse(text[: data.draw(st.integers(0, len(text)))], "r")
+        left = parse(text[:end], "r")
     except ConfigError:
+        assert end not in ends
         return
+    if end in ends:
+        assert left == Rules(rules.rules[: ends.index(end) + 1], rules.default)
     assert _limits_left(left.default, rules.default)
     count = len(left.rules)
     assert left.rules[: count - 1] == rules.rules[: max(count - 1, 0)]

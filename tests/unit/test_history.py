@@ -22,16 +22,16 @@ from plimsoll_agent import database as database_module
 from plimsoll_agent.disk import Guest
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.rules import Objective, Probing
-from plimsoll_agent.state import PROBES, StateError
+from plimsoll_agent.state import PROBES, PROBES_SHOWN, State, StateError
 from plimsoll_probes.chosen import ChosenTarget, Planned
 from plimsoll_probes.finding import Finding, Verdict, Why
 from plimsoll_probes.histogram import BUCKETS, Histogram
-from plimsoll_probes.history import SCHEMA_VERSION, CorruptHistory, History
+from plimsoll_probes.history import SCHEMA_VERSION, CorruptHistory, History, readable
 from plimsoll_probes.job import Job, JobName
 from plimsoll_probes.result import Circumstances, Counted, Flow, Health, Measured, Postponed, ProbeResult, Subject
 from plimsoll_probes.tally import Promised, Sums, Tally
 from tests.unit.nobody import as_nobody
-from tests.unit.probes import a_flow, a_measurement, a_probe, a_subject
+from tests.unit.probes import a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, examples_of, possible_limits
 
 OTHER = GUEST.replace("1", "2")
@@ -550,6 +550,18 @@ def test_a_history_with_bytes_changed_works_or_is_a_state_error(
             kept.unlink()
 
 
+def test_a_history_with_bytes_changed_in_the_name_of_a_rule_has_another_name_and_works(
+    whole: tuple[Path, bytes],
+) -> None:
+    """Where no reader works the test before this one says nothing."""
+    path, content = whole
+    path.write_bytes(content.replace(b"canaries", b"CANARIES"))
+    assert {each.rule for each in History(path).runs()} == {"CANARIES"}
+    for use in (*READERS, *WRITERS):
+        use(History(path))
+    assert [*path.parent.glob("*.corrupt*")] == [], "it was not set aside"
+
+
 # --- rows that are nonsense
 
 
@@ -848,7 +860,7 @@ def old(path: Path) -> History:
 
 
 def test_the_version_in_the_table_of_state_files_is_the_one_that_is_written() -> None:
-    assert PROBES.version == SCHEMA_VERSION
+    assert PROBES.version == PROBES_SHOWN.version == SCHEMA_VERSION
 
 
 def test_a_file_of_the_first_version_is_read_as_it_stands_and_not_touched(old: History) -> None:
@@ -951,3 +963,77 @@ def test_a_full_disk_is_a_sentence_and_costs_nothing_that_was_kept(history: Hist
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [result.id for result in history.runs()] == [1]
     assert history.add(a_probe()) == 2
+
+
+# --- what checks are shown
+
+
+def answers(history: History, now: datetime) -> list[object]:
+    """All that check_plimsoll, status and metrics ask."""
+    latest = history.latest()
+    return [
+        latest,
+        [history.streak(each) for each in latest],
+        history.last_begun(now),
+        history.last_good(),
+        history.postponed(),
+        history.chosen_targets(),
+        history.tallies(),
+    ]
+
+
+@given(
+    runs=st.lists(
+        st.tuples(
+            st.sampled_from([(guest, job) for guest in (1, 2) for job in (JobName.READ, JobName.WRITE)]),
+            st.sampled_from([*Verdict]),
+            st.integers(-3, 30),
+        ),
+        max_size=25,
+        unique_by=lambda run: (run[0], run[2]),
+    )
+)
+@fewer
+def test_what_is_shown_answers_checks_as_the_history_does(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[tuple[int, JobName], Verdict, int]]
+) -> None:
+    """Two of the hours are still to come, as after a clock that was set back."""
+    path = tmp_path_factory.mktemp("shown") / "probes.sqlite"
+    history = History(path)
+    for (guest, job), verdict, hours in runs:
+        subject = a_subject(guest_uuid=f"{guest:08x}-0000-4000-8000-000000000000")
+        history.add(a_probe(job=job, subject=subject, started=at(-hours), finding=a_finding(verdict)))
+    history.postpone(postponed())
+    history.show(NOON)
+    shown = History(path.with_name("probes-latest.sqlite"))
+    assert answers(shown, NOON) == answers(history, NOON)
+    assert [each.id for each in shown.latest()] == [each.id for each in history.latest()]
+
+
+def test_what_is_shown_stays_short_however_long_the_history_is(history: History, path: Path) -> None:
+    for hours in range(60):
+        verdict = Verdict.SHORT if hours < 50 else Verdict.KEPT
+        history.add(a_probe(started=at(-hours), finding=a_finding(verdict)))
+    history.show(NOON)
+    assert len(History(path.with_name("probes-latest.sqlite")).runs()) == 3
+
+
+def test_nothing_is_shown_of_nothing(history: History, path: Path) -> None:
+    history.show(NOON)
+    assert [*path.parent.iterdir()] == []
+
+
+def test_who_may_not_read_the_history_reads_what_is_shown_of_it() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        state = State(Path(name))
+        history = History(state.probes)
+        history.add(a_probe())
+        Path(name).chmod(0o755)
+        with as_nobody(), pytest.raises(StateError, match="only its owner and root may read it"):
+            readable(state).latest()
+        history.show(NOON)
+        assert readable(state).path == state.probes
+        state.probes_shown.chmod(0o644)
+        with as_nobody():
+            assert readable(state).path == state.probes_shown
+            assert len(readable(state).latest()) == 1

@@ -166,13 +166,13 @@ def test_a_commit_waits_for_the_disk_and_leaves_the_file_readable_for_others(rec
     assert [file.name for file in path.parent.iterdir()] == ["record.sqlite"], "closed, with nothing left over"
 
 
-def test_the_file_is_for_its_owner_and_its_group_whatever_the_umask_is(record: Record, path: Path) -> None:
+def test_the_file_is_for_its_owner_alone_whatever_the_umask_is(record: Record, path: Path) -> None:
     before = os.umask(0)
     try:
         record.intend([], NOON, "tests")
     finally:
         os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_times_of_another_zone_are_kept_in_utc_so_that_they_compare(record: Record, path: Path) -> None:
@@ -471,6 +471,18 @@ def test_a_record_with_bytes_changed_works_or_is_a_state_error(
         history.verify(Record(path))
 
 
+def test_a_record_with_bytes_changed_in_a_name_has_another_name_and_works(whole: tuple[Path, bytes]) -> None:
+    """Where no reader works the test before this one says nothing."""
+    path, content = whole
+    path.write_bytes(content.replace(b"instance-00000001", b"instance-OTHERONE"))
+    for use in (*READERS, *WRITERS):
+        use(Record(path))
+    known = Record(path).last_in_force(DISK.key)
+    assert known is not None
+    assert known.disk.guest_name == "instance-OTHERONE"
+    assert history.verify(Record(path)).faults == ()
+
+
 # --- the first version
 
 VERSION_1 = """
@@ -696,7 +708,7 @@ def test_a_corrupt_file_is_set_aside_and_the_new_one_names_it(record: Record, pa
         assert (started.at, started.what) == (LATER, Happening.RECORD_STARTED)
         assert started.reason == because(Code.RECORD_SET_ASIDE, instead_of=name)
         assert history.verify(record).instead_of == name
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert record.intend([a_change()], NOON, "tests") == [1]
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.refreshdir import FIRST_PAUSE, LONGEST_PAUSE, NAME, Calls, LastRegion, Notes, RefreshDir, locked
+from plimsoll_agent.catalogue import CatalogueError
+from plimsoll_agent.refreshdir import (
+    FIRST_PAUSE,
+    LOCK,
+    LONGEST_PAUSE,
+    NAME,
+    Calls,
+    LastRegion,
+    Notes,
+    RefreshDir,
+    locked,
+)
 from plimsoll_agent.state import Busy
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -77,7 +90,26 @@ def test_notes_that_cannot_be_read_keep_nobody_from_asking(tmp_path: Path, conte
 
 
 def test_one_refreshes_at_a_time(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(Busy), RefreshDir(tmp_path).locked():
+    with locked(tmp_path / LOCK), pytest.raises(Busy), RefreshDir(tmp_path).locked():
         pass
-    with locked(tmp_path):
-        pass
+    with locked(tmp_path / LOCK):
+        assert (tmp_path / LOCK).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_refresh_of_a_release_before_begins_none_beside_this_one(tmp_path: Path) -> None:
+    directory = os.open(tmp_path, os.O_RDONLY)
+    with RefreshDir(tmp_path).locked(), pytest.raises(BlockingIOError):
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(directory)
+
+
+def test_what_is_raised_while_it_is_held_is_not_taken_for_another_refresh(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError), RefreshDir(tmp_path).locked():
+        raise BlockingIOError
+
+
+def test_a_directory_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
+    said = r"absent/refresh\.lock: cannot be locked: No such file"
+    with pytest.raises(CatalogueError, match=said), RefreshDir(tmp_path / "absent").locked():
+        raise AssertionError("held")

@@ -62,6 +62,8 @@ def sealed() -> Iterator[State]:
         state = State(Path(name), boot="b1")
         state.save_memory(MEMORY)
         state.memory.chmod(0o644)
+        hold(state)
+        os.chown(state.directory / "pass.lock", NOBODY, NOBODY)
         state.directory.chmod(0o555)
         try:
             with as_nobody():
@@ -228,7 +230,7 @@ def test_corrupt_files_are_set_aside_under_names_of_their_own(state: State) -> N
 def test_a_file_that_cannot_be_set_aside_is_a_state_error_and_stays(sealed: State) -> None:
     with pytest.raises(StateError, match=r"memory\.json: cannot be set aside: Permission denied"):
         set_aside(sealed.memory)
-    assert names(sealed) == ["memory.json"]
+    assert names(sealed) == ["memory.json", "pass.lock"]
     with pytest.raises(StateError, match=r"approval\.json: cannot be set aside: No such file"):
         set_aside(sealed.approval)
 
@@ -646,7 +648,7 @@ def test_a_missing_directory_is_a_state_error_that_names_the_file(
 
 
 def test_a_missing_directory_cannot_be_held(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=rf"{tmp_path}/absent: cannot be opened: No such file or directory"):
+    with pytest.raises(StateError, match=rf"{tmp_path}/absent/pass\.lock: cannot be locked: No such file"):
         hold(State(tmp_path / "absent"))
     assert list(tmp_path.iterdir()) == []
 
@@ -730,10 +732,14 @@ def test_what_was_seen_longest_ago_is_forgotten_where_all_of_it_is_too_long(
 # --- one pass at a time
 
 
+def lock_of(state: State) -> Path:
+    return state.directory / state_module.PASS_LOCK.name
+
+
 @contextmanager
 def another_process(state: State) -> Iterator[Callable[[], None]]:
     """Holds the node as another process would, by a descriptor of its own; the callable lets go."""
-    held = os.open(state.directory, os.O_RDONLY)
+    held = os.open(lock_of(state), os.O_RDONLY | os.O_CREAT, 0o600)
     fcntl.flock(held, fcntl.LOCK_EX)
     try:
         yield lambda: fcntl.flock(held, fcntl.LOCK_UN)
@@ -749,11 +755,68 @@ def test_a_second_pass_is_told_at_once_that_the_node_is_busy(state: State) -> No
 def test_a_pass_and_another_process_exclude_each_other(state: State) -> None:
     with another_process(state), pytest.raises(Busy), state.locked():
         raise AssertionError("two at once")
-    with state.locked():
-        held = os.open(state.directory, os.O_RDONLY)
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # The directory too, which passes of the releases before hold.
+    for path in (lock_of(state), state.directory):
+        with state.locked():
+            held = os.open(path, os.O_RDONLY)
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(held)
+
+
+def test_who_may_only_read_the_directory_holds_up_no_pass_and_is_told_of(
+    state: State, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = os.open(state.directory, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with state.locked(), pytest.raises(Busy), state.locked():
+        raise AssertionError("two at once")
+    os.close(held)
+    (line,) = caplog.messages
+    assert line.startswith(
+        f"{state.directory}: is locked by a program that only reads there, or by an older plimsoll"
+    )
+
+
+@pytest.mark.parametrize("bits", [0, 0o077])
+def test_the_lock_is_its_owners_alone(state: State, bits: int) -> None:
+    with umask(bits):
+        hold(state)
+    assert mode(lock_of(state)) == 0o600
+    lock_of(state).chmod(0o644)
+    hold(state)
+    assert mode(lock_of(state)) == 0o600
+
+
+def test_the_lock_that_root_makes_is_the_owners_of_the_directory(state: State) -> None:
+    os.chown(state.directory, NOBODY, NOBODY)
+    hold(state)
+    assert (lock_of(state).stat().st_uid, lock_of(state).stat().st_gid) == (NOBODY, NOBODY)
+
+
+def test_a_file_of_roots_that_bears_the_name_of_the_lock_is_not_given_away(state: State, tmp_path: Path) -> None:
+    theirs = tmp_path.with_name("theirs")
+    theirs.touch()
+    theirs.chmod(0o644)
+    os.link(theirs, lock_of(state))
+    os.chown(state.directory, NOBODY, NOBODY)
+    hold(state)
+    assert (theirs.stat().st_uid, mode(theirs)) == (0, 0o644)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/etc/hostname")])
+def test_what_is_no_lock_file_is_a_state_error(state: State, make: Callable[[Path], None]) -> None:
+    make(lock_of(state))
+    with pytest.raises(StateError, match=r"pass\.lock: cannot be locked: (is no regular|Is a dir|is a link)"):
+        hold(state)
+
+
+def test_a_lock_file_that_is_replaced_while_it_is_waited_for_is_a_state_error(state: State) -> None:
+    with another_process(state) as let_go:
+        threading.Timer(0.2, lambda: (lock_of(state).rename(state.directory / "old"), let_go())).start()
+        with pytest.raises(StateError, match="was removed, or replaced"), state.locked(patience=60):
+            raise AssertionError("a lock on nothing")
 
 
 def test_whoever_has_patience_gets_the_node_as_soon_as_it_is_free(state: State) -> None:
@@ -788,12 +851,14 @@ def test_a_pass_that_met_another_does_not_free_the_node(state: State) -> None:
 
 def test_the_lock_is_given_to_no_program_that_is_started_meanwhile(state: State) -> None:
     with state.locked():
-        ours = (fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() == state.directory)
+        locks = (state.directory, lock_of(state))
+        ours = (fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() in locks)
         held = [int(descriptor.name) for descriptor in ours]
-        assert [os.get_inheritable(descriptor) for descriptor in held] == [False]
+        assert [os.get_inheritable(descriptor) for descriptor in held] == [False, False]
 
 
 def test_a_node_that_was_busy_leaves_no_descriptor_open(state: State) -> None:
+    hold(state)
     descriptors = Path("/proc/self/fd")
     before = len([*descriptors.iterdir()])
     with another_process(state), pytest.raises(Busy), state.locked(patience=0.2):
@@ -802,13 +867,22 @@ def test_a_node_that_was_busy_leaves_no_descriptor_open(state: State) -> None:
 
 
 def test_the_node_can_be_held_where_nothing_can_be_written(sealed: State) -> None:
+    """The lock file was made before."""
     with sealed.locked(), pytest.raises(Busy), sealed.locked():
         raise AssertionError("two at once")
 
 
-def test_holding_the_node_leaves_no_trace(state: State) -> None:
+def test_where_no_lock_can_be_made_there_is_no_pass_and_that_is_said() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o555)
+        said = r"pass\.lock: cannot be locked: Permission denied; nothing was changed"
+        with as_nobody(), pytest.raises(StateError, match=said):
+            hold(State(Path(name)))
+
+
+def test_holding_the_node_leaves_its_lock_alone(state: State) -> None:
     hold(state)
-    assert names(state) == []
+    assert names(state) == ["pass.lock"]
 
 
 @pytest.mark.parametrize("anew", [True, False], ids=["replaced", "removed"])
@@ -840,7 +914,7 @@ def test_the_node_is_swept_by_who_holds_it_and_by_nobody_else(state: State, file
         hold(state)
     assert left.exists()
     hold(state)
-    assert names(state) == [fresh.name], "that one may be written to just now"
+    assert names(state) == [fresh.name, "pass.lock"], "that one may be written to just now"
 
 
 def test_a_file_system_without_locks_is_a_state_error(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -859,9 +933,9 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     for write in FILES.values():
         write(state)
     state.record.touch()
-    state.clock.touch()
-    state.probes.touch()
-    state.last_pass.touch()
+    for path in (state.clock, state.probes, state.probes_shown, state.last_pass, state.directory / "probes.lock"):
+        path.touch()
+    hold(state)
     state.note_busy()
     assert sorted(file.name for file in state_module.FILES) == names(state)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent import catalogue, clock, files, passfile, refreshdir
+from plimsoll_agent import catalogue, clock, files, locks, passfile, refreshdir
 from plimsoll_agent.refreshdir import Notes, RefreshDir
-from plimsoll_agent.state import FILES, MEMORY, RECORD, Approval, State
+from plimsoll_agent.state import FILES, MEMORY, PASS_LOCK, PROBES_LOCK, RECORD, Approval, State
 from plimsoll_agent.statecheck import CheckedFile, Condition, check
 from plimsoll_probes.history import History
 from tests.unit.clouds import a_catalogue
@@ -25,9 +25,9 @@ from tests.unit.probes import a_probe
 from tests.unit.test_record import VERSION_1
 from tests.unit.values import NOON
 
-DATABASES = ("record.sqlite", "probes.sqlite")
+DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
-PASSING = ("sightings.json", "pass.json", "clock.json", "refresh.json")
+PASSING = ("sightings.json", "pass.json", "clock.json", "probes-latest.sqlite", "refresh.json")
 """Files that are written anew, whatever stands in them."""
 LASTING = (*(name for name in WITH_VERSION if name not in PASSING), "catalogue.json")
 
@@ -53,7 +53,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.note_busy()
     clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
     passfile.save(state, a_varied_pass())
-    History(state.probes).add(a_probe())
+    history = History(state.probes)
+    history.add(a_probe())
+    history.show(NOON)
+    for lock in (PASS_LOCK, PROBES_LOCK):
+        os.close(locks.take(directory / lock.name))
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)
     RefreshDir(fetched).save_notes(Notes(failures=2))
@@ -105,8 +109,10 @@ def test_a_newer_file_that_would_stop_a_downgraded_plimsoll_is_bad(used: Path, n
     assert file.newest < 99
 
 
-@pytest.mark.parametrize("name", PASSING)
-@pytest.mark.parametrize("version", [0, 99])
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [*((name, 99) for name in PASSING), *((name, 0) for name in PASSING if name not in DATABASES)],
+)
 def test_a_file_that_is_begun_anew_keeps_no_version_from_being_installed(used: Path, name: str, version: int) -> None:
     set_version(path_of(used, name), version)
     file = found(used)[name]

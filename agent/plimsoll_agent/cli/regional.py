@@ -71,7 +71,7 @@ def write_region(
             return None
 
     key, state = read_private(signing_key), RegionState(out)
-    with locked(out.parent):
+    with locked(out.with_name(f"{out.name}.lock")):
         files.sweep(out.parent, (out.name, _signature(out).name, state.last_file.name))
         begun, started = datetime.now(UTC), time.monotonic()
         api = connected(settings, deadline=settings.deadline)

@@ -13,7 +13,7 @@ from plimsoll_agent.cli.standing import state_of
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.state import CorruptState, StateError
-from plimsoll_probes.history import History
+from plimsoll_probes.history import History, readable
 from plimsoll_probes.job import JobName
 from plimsoll_probes.result import ProbeResult
 
@@ -31,10 +31,14 @@ class HistoryCommand(LocalCommand):
 
 
 @contextmanager
-def history_of(settings: Settings) -> Iterator[History]:
-    """The node's history of probes; of a damaged one, what becomes of it. Raises ``StateError``."""
+def history_of(settings: Settings, *, shown: bool = False) -> Iterator[History]:
+    """The node's history of probes; of a damaged one, what becomes of it. Raises ``StateError``.
+
+    What is ``shown`` of it is enough for who asks as checks do.
+    """
+    state = state_of(settings)
     try:
-        yield History(state_of(settings).probes)
+        yield readable(state) if shown else History(state.probes)
     except CorruptState as error:
         raise StateError(f"{error}; the next plimsoll probe run sets it aside and begins a new one") from error
 

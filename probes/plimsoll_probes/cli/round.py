@@ -74,6 +74,12 @@ class Round:
         self._history.prune(now, self._settings.probe.keep_days, self._settings.probe.keep_mib)
         return self._history.mended(lambda: self._history.last_begun(now))
 
+    def _tell_checks(self) -> None:
+        try:
+            self._history.show(datetime.now(UTC))
+        except PlimsollError as error:
+            LOG.error("%s", error)
+
     def _acquire(self, names: Sequence[str]) -> AbstractContextManager[Held]:
         probe = self._settings.probe
         longest = max(self.desk.longest_job(), self.desk.longest_fill())
@@ -89,6 +95,7 @@ class Round:
             except PlimsollError as error:
                 self._unkept = True
                 LOG.error("%s", error)
+            self._tell_checks()
             self._results.append(result)
         if not self._as_json:
             self._show.say(words.result_line(result, self._streak(result), self._show.bar))
@@ -145,6 +152,7 @@ class Round:
         except PlimsollError as error:
             self._unkept = True
             LOG.error("%s", error)
+        self._tell_checks()
         if not self._as_json:
             guest = words.guest_words(target.guest.name, target.guest.display_name)
             self._show.say(f"{guest}  {words.postponed_words(postponed)}")
@@ -200,4 +208,6 @@ class Round:
 def keep_chosen(history: History, found: Picked) -> None:
     """What could not be looked at may be chosen as before. Raises ``StateError``."""
     unsure = [*(each.guest.uuid for each in found.overlooked), *(each.guest.uuid for each in found.chosen.doubts)]
-    history.chosen(found.chosen.targets, datetime.now(UTC), unsure)
+    now = datetime.now(UTC)
+    history.chosen(found.chosen.targets, now, unsure)
+    history.show(now)

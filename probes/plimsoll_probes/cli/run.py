@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import logging
 import os
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from plimsoll_agent import files
+from plimsoll_agent import locks
 from plimsoll_agent.adapters.libvirt import Libvirt
 from plimsoll_agent.cli.base import NodeCommand, limits_from
 from plimsoll_agent.cli.standing import Standing, pause_in_force, standing, state_of
@@ -325,18 +324,12 @@ def _alone(state: State) -> Iterator[None]:
     """Hold the probes of this node. Raises ``Busy``, ``StateError``."""
     path = state.directory / LOCK
     try:
-        # Not for writing: on a file system that has become read-only it can be held all the same.
-        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        lock = locks.take(path)
+    except BlockingIOError as error:
+        raise Busy("another plimsoll probes on this node; this one began nothing") from error
     except OSError as error:
-        raise StateError(f"{path}: cannot be opened: {error.strerror}") from error
+        raise StateError(f"{path}: cannot be locked: {error.strerror}; nothing was probed") from error
     try:
-        with suppress(OSError):  # there it was given to its owner when it was made
-            if os.fstat(lock).st_uid == 0:  # another user's is of who probes, not always of who has the directory
-                files.give_to_owner(lock, path.parent)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Busy("another plimsoll probes on this node; this one began nothing") from error
         yield
     finally:
         os.close(lock)

@@ -71,7 +71,7 @@ def look(settings: Settings, at: datetime) -> status.Status:
             return None
 
     def probes() -> Probes:
-        with history_of(settings) as history:
+        with history_of(settings, shown=True) as history:
             return Probes.of(history, at)
 
     return status.Status(

@@ -18,7 +18,7 @@ from plimsoll_agent.report import ago
 from plimsoll_agent.state import State, StateError
 from plimsoll_probes.chosen import ChosenTarget
 from plimsoll_probes.health import figures_of_probes
-from plimsoll_probes.history import History
+from plimsoll_probes.history import History, readable
 from plimsoll_probes.result import Postponed, ProbeResult
 
 
@@ -62,7 +62,7 @@ def measure(subject: str, directory: Path, only: Only, now: datetime) -> Measure
         if not directory.is_dir():
             raise NoData(f"{directory}: there is no such directory; run plimsoll plan, or see state_dir")
         if subject == "probe":
-            return _of_probes(History(State(directory).probes), only, now)
+            return _of_probes(readable(State(directory)), only, now)
         return _of_pass(subject, passfile.load(State(directory)), only, now)
     except OSError as error:
         raise NoData(f"{directory}: {error.strerror}; {_PERMIT}") from error
