@@ -33,6 +33,7 @@ WORK = ROOT / "build/mutation"
 EXPLAINED = ROOT / "tests/mutation_explained.txt"
 
 MODULES: dict[str, tuple[str, ...]] = {
+    "agent/plimsoll_agent/adoption.py": ("test_adoption",),
     "agent/plimsoll_agent/brake.py": ("test_brake",),
     "agent/plimsoll_agent/direction.py": ("test_changes",),
     "agent/plimsoll_agent/gate.py": ("test_gate",),

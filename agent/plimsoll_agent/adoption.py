@@ -50,7 +50,7 @@ def adopted(
         if mark is None or not isinstance(disk.in_force, Limits) or not _is_news(mark, known, disk):
             continue
         new[disk.key] = _remembered(mark, known, disk, now)
-        if held is not None and (known is None or held.since > known.seen):
+        if held is not None and (known is None or held.since >= known.seen):
             continue  # an operator added it here just now, and no pass has met the disk since
         hold, refused = _hold(mark, disk, now)
         if hold is not None and held is not None and told(hold) == told(held):
