@@ -40,6 +40,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/ledger.py": ("test_ledger",),
     "agent/plimsoll_agent/qosspec.py": ("test_qosspec",),
     "agent/plimsoll_agent/record.py": ("test_record",),
+    "agent/plimsoll_agent/regionbrake.py": ("test_regionbrake",),
+    "agent/plimsoll_agent/regionorders.py": ("test_regionorders",),
     "agent/plimsoll_agent/write.py": ("test_write",),
     "ansible/plugins/filter/batches.py": ("test_batches",),
     "ansible/plugins/filter/verdict.py": ("test_batches",),

@@ -26,6 +26,7 @@ SIZES = (1, 10, 100, 1000)
 
 TENFOLD = 10
 _NONE = float("inf")
+_HIDDEN = Unknown(because(Code.SPEC_HIDDEN, type=""))
 
 
 class Effect(StrEnum):
@@ -116,8 +117,6 @@ def judge(
     So a volume that was given another type, or extended, is no part of an edit, nor is one of a type that is new.
     The limits are those that Cinder and Nova would make of the specs (``qosspec.evaluate``).
     """
-    if before == after:
-        return Judgement((), 0, brake, factor)
 
     @cache
     def effect_of(type: str, gib: int | None) -> Effect | None:
@@ -156,7 +155,7 @@ def edits(before: Lists, after: Lists, type: str) -> tuple[Edit, ...]:
         of = after.types[type].name
         names = [None if spec is None else spec.name for spec in (old, new)]
         return (Edit(of, "QoS spec", *names),)
-    parts = [("consumer", old.consumer, new.consumer)] if old.consumer != new.consumer else []
+    parts = [("consumer", old.consumer, new.consumer)]
     keys = sorted(old.keys.keys() | new.keys.keys())
     return tuple(
         Edit(new.name, key, one, other)
@@ -166,7 +165,8 @@ def edits(before: Lists, after: Lists, type: str) -> tuple[Edit, ...]:
 
 
 def _spec(lists: Lists, type: str) -> QosSpec | None:
-    return lists.specs.get(lists.types[type].qos_spec or "")
+    id = lists.types[type].qos_spec
+    return None if id is None else lists.specs.get(id)
 
 
 def _limits(lists: Lists, type: str, gib: int) -> Limits | Unknown | None:
@@ -174,13 +174,12 @@ def _limits(lists: Lists, type: str, gib: int) -> Limits | Unknown | None:
     known = lists.types[type]
     spec = _spec(lists, type)
     if known.hidden or (known.qos_spec is not None and spec is None):
-        return Unknown(because(Code.SPEC_HIDDEN, type=known.name))
+        return _HIDDEN
     if spec is None or not spec.for_nova:
         return None
     evaluated = evaluate(spec, gib)
-    if isinstance(evaluated, Unknown):
-        return evaluated
-    return evaluated.limits if evaluated.said else None
+    # One without a key that Nova hands on has nothing to say, which here is the same as "unlimited".
+    return evaluated if isinstance(evaluated, Unknown) else evaluated.limits
 
 
 def _effect(before: Limits | Unknown | None, after: Limits | Unknown | None, factor: int) -> Effect | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from plimsoll_agent.catalogue import VolumeType
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.refresh import Lists, TypeOf
-from plimsoll_agent.regionbrake import Edit, Effect, Judgement, RegionBrake, judge
+from plimsoll_agent.regionbrake import Edit, Effect, Judgement, RegionBrake, judge, stopped
+from plimsoll_agent.regionorders import Of, Orders, RegionApproval
+from tests.unit.values import NOON
 
 GOLD, BRONZE = VolumeType("t-gold", "gold", "s-gold"), VolumeType("t-bronze", "bronze", "s-bronze")
 SPECS = {
@@ -40,7 +43,7 @@ def effect(after: Lists, before: Lists = BEFORE, gib: int | None = 10) -> Effect
 
 
 def test_a_slip_in_one_spec_is_counted_over_the_region_with_the_edit_behind_it() -> None:
-    region = volumes(3412) | volumes(9000, "t-bronze") | volumes(7, None)
+    region = volumes(7, None) | volumes(9000, "t-bronze") | volumes(3412)
     found = judge(BEFORE, edited(total_iops_sec="30"), region, RegionBrake())
     (row,) = found.rows
     assert (row.type, row.edits) == (GOLD, (Edit("gold-iops", "total_iops_sec", "3000", "30"),))
@@ -65,10 +68,66 @@ def test_a_slip_in_one_spec_is_counted_over_the_region_with_the_edit_behind_it()
         ({"total_iops_sec": "3000", "total_iops_sec_max": "9000"}, Effect.RAISED),
         ({"read_iops_sec": "300", "write_iops_sec": "9000"}, Effect.TENFOLD),
         ({"read_iops_sec": "100", "write_iops_sec": "100"}, Effect.TENFOLD),
+        ({"total_iops_sec": "3000", "x": "1"}, None),
     ],
 )
 def test_effects_of_an_edit(keys: dict[str, str | None], expected: Effect | None) -> None:
     assert effect(edited(**keys)) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        # What the two halves may do together.
+        ({"read_iops_sec": "3000", "write_iops_sec": "3000"}, {"total_iops_sec": "600"}, Effect.TENFOLD),
+        ({"read_iops_sec": "3000", "write_iops_sec": "3000"}, {"total_iops_sec": "601"}, Effect.CUT),
+        # What may be done at once.
+        (
+            {"total_iops_sec": "500", "total_iops_sec_max": "9000"},
+            {"total_iops_sec": "500", "total_iops_sec_max": "900"},
+            Effect.TENFOLD,
+        ),
+        ({"total_iops_sec": "500", "total_iops_sec_max": "9000"}, {"total_iops_sec": "500"}, Effect.TENFOLD),
+        # From which size a request counts as several.
+        (
+            {"total_iops_sec": "500", "size_iops_sec": "65536"},
+            {"total_iops_sec": "500", "size_iops_sec": "4096"},
+            Effect.TENFOLD,
+        ),
+    ],
+)
+def test_a_cut_to_a_tenth_is_one_of_what_a_guest_may_do(
+    before: dict[str, str | None], after: dict[str, str | None], expected: Effect
+) -> None:
+    assert effect(edited(**after), before=edited(**before)) == expected
+
+
+def test_edits_are_the_keys_that_differ() -> None:
+    before = edited(total_iops_sec="3000", total_iops_sec_max="9000", x="1", same="5")
+    found = judged(edited(total_iops_sec="30", read_bytes_sec="7", x=None, same="5"), before=before)
+    assert found.rows[0].edits == (
+        Edit("gold-iops", "read_bytes_sec", None, "7"),
+        Edit("gold-iops", "total_iops_sec", "3000", "30"),
+        Edit("gold-iops", "total_iops_sec_max", "9000", None),
+        Edit("gold-iops", "x", "1", None),
+    )
+
+
+def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that_loses_its_limits() -> None:
+    def stops(found: Judgement, *remove: str, digest: str = "d", of: Of = Of.SPECS, now: datetime = NOON) -> bool:
+        approval = RegionApproval(of, digest, NOON, NOON + timedelta(days=7), "ann", "meant", frozenset(remove))
+        return stopped(found, Orders((approval,)), "d", now)
+
+    cut, removed = judged(edited(total_iops_sec="30")), judged(edited())
+    assert stopped(cut, Orders(), "d", NOON)
+    assert not stopped(judged(BEFORE), Orders(), "d", NOON)
+    assert not stops(cut)
+    assert stops(cut, digest="e")
+    assert stops(cut, of=Of.RULES)
+    assert stops(cut, now=NOON + timedelta(days=7))
+    assert stops(removed)
+    assert stops(removed, "t-bronze")
+    assert not stops(removed, "t-gold")
 
 
 def test_a_first_limit_is_no_cut_and_one_after_what_cannot_be_read_is_counted() -> None:
@@ -139,7 +198,8 @@ def test_one_attached_volume_is_enough_if_it_is_cut_to_a_tenth_or_loses_its_limi
 
 def test_the_factor_is_a_setting() -> None:
     one = volumes(1)
-    assert judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 3).stops
+    found = judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 3)
+    assert (found.stops, found.factor) == (True, 3)
     assert not judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 4).stops
 
 

@@ -92,7 +92,7 @@ def test_a_hold_finds_its_disk_by_identity(name: str, held: bool) -> None:
     found = Orders(holds=(a_hold(name),)).hold(disk, NOON)
     assert (found is not None) == held
     if found is not None:
-        assert (found.disk, found.limits, found.region) == (disk.named, HELD, True)
+        assert found == Hold(disk.named, HELD, NOON, NOON + HOUR, "ann", "import", region=True)
         assert words(found.reason) == "held in the whole region until 2026-11-20 13:00 UTC by ann: import"
 
 
@@ -130,3 +130,5 @@ def test_what_has_ended_is_left_out() -> None:
     )
     assert orders.standing(NOON) == Orders((APPROVAL,), None, orders.holds)
     assert orders.standing(NOON + HOUR) == Orders()
+    pause = RegionPause(NOON, NOON + HOUR, "a", "")
+    assert Orders(pause=pause).standing(NOON) == Orders(pause=pause)

@@ -32,8 +32,8 @@ _DIGEST = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
 _WHOLE = 64
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _LONGEST = timedelta(days=366)
-_MOST = 1000
-"""Approvals or holds: they go to every node, and its catalogue has a bound."""
+_MOST, _MOST_APPROVALS = 1000, 50
+"""Holds, and approvals, which may name many types: they go to every node, and its catalogue has a bound."""
 _NEXT = (
     "It goes out with the next plimsoll catalogue refresh --region-file; each node goes by it once it has that file."
 )
@@ -145,8 +145,8 @@ class RegionApprove(_RegionOrder):
         if base.remove and not any(one.remove for one in given):
             raise UsageError("--remove goes with DIGEST or --rules: bounds let no removal through")
         with self.changing(state, now) as orders:
-            if len(orders.approvals) + len(given) > _MOST:
-                raise UsageError(f"there are {_MOST} approvals already; they end by themselves")
+            if len(orders.approvals) + len(given) > _MOST_APPROVALS:
+                raise UsageError(f"there are {_MOST_APPROVALS} approvals already; they end by themselves")
             state.save_orders(replace(orders, approvals=(*orders.approvals, *given)))
         for one in given:
             self.say(f"Approved until {minute(one.until)}: {_approval_words(one, last)}.")
