@@ -120,6 +120,13 @@ def test_what_something_else_changed_is_told_from_the_next_change_that_found_it(
     assert told(at(record, 5)) == (limits(8), None, NOON + 4 * HOUR), "not plimsoll's"
 
 
+def test_limits_that_something_else_set_again_are_not_those_of_the_change_before(record: Record) -> None:
+    put(record, 0, 0, 1)
+    put(record, 2, 9, 2, Verdict.REFUSED)
+    put(record, 4, 1, 2, Verdict.REFUSED)
+    assert told(at(record, 5)) == (limits(1), None, NOON + 4 * HOUR)
+
+
 def test_an_attempt_that_is_under_way_after_others_were_refused_is_one_that_may_have_been(record: Record) -> None:
     put(record, 0, 0, 1, Verdict.REFUSED)
     put(record, 2, 0, 1, None)
