@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cache
 
 from plimsoll_agent.catalogue import VolumeType
-from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
+from plimsoll_agent.direction import Direction, direction
 from plimsoll_agent.limits import SCOPES, UNITS, Limits
 from plimsoll_agent.qosspec import QosSpec, evaluate
 from plimsoll_agent.reason import Code, Unknown, because
@@ -191,18 +191,18 @@ def _effect(before: Limits | Unknown | None, after: Limits | Unknown | None, fac
         return None
     if after is None or after.unlimited:
         return Effect.REMOVED
-    if _cut_to_a_part(before, after, factor):
+    left = _share_left(before, after)
+    if left <= 1 / factor:
         return Effect.TENFOLD
-    if cut_by_more_than_half(before, after):
+    if left < 1 / 2:
         return Effect.CUT
     return Effect.RAISED if direction(before, after) is Direction.LOOSEN else None
 
 
-def _cut_to_a_part(before: Limits, after: Limits, factor: int) -> bool:
-    """Whether a guest may do a tenth or less of something that was bounded before; no cut is unlimited → N."""
-    return any(
-        old != _NONE and new <= old / factor for new, old in zip(_allowed(after), _allowed(before), strict=True)
-    )
+def _share_left(before: Limits, after: Limits) -> float:
+    """The least share that is left of something that was bounded before; unlimited → N is no cut."""
+    both = zip(_allowed(before), _allowed(after), strict=True)
+    return min(new / old for old, new in both if old != _NONE)
 
 
 def _allowed(limits: Limits) -> Iterator[float]:

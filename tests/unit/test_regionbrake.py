@@ -63,7 +63,7 @@ def test_a_slip_in_one_spec_is_counted_over_the_region_with_the_edit_behind_it()
         ({"total_iops_sec": "0"}, Effect.REMOVED),
         ({}, Effect.REMOVED),
         ({"totl_iops_sec": "3000"}, Effect.REMOVED),
-        ({"total_bytes_sec": "1000000"}, Effect.CUT),  # no limit of requests, a first one of bytes
+        ({"total_bytes_sec": "1000000"}, Effect.RAISED),  # no limit of requests, a first one of bytes
         ({"total_iops_sec": "x"}, None),  # nodes leave the volumes as they are
         ({"total_iops_sec": "3000", "total_iops_sec_max": "9000"}, Effect.RAISED),
         ({"read_iops_sec": "300", "write_iops_sec": "9000"}, Effect.TENFOLD),
