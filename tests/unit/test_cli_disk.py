@@ -21,6 +21,7 @@ from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.hypervisor import GuestRef
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.marks import Mark, Marks
 from plimsoll_agent.outcome import Kind, Outcome, Overlooked, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.record import Record
@@ -115,3 +116,12 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
     outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
     lines = printed(DiskExplain, PassReport(Scope(), a_situation(), 0.0, (outcome,), ()), tmp_path, disk.guest.name)
     assert any("(by plimsoll, rule, run by root)" in line for line in lines)
+
+
+@pytest.mark.parametrize("put", [Limits(total_iops_sec=500), Limits(total_iops_sec=501), None])
+def test_explain_says_whose_limits_a_guest_brought_along(tmp_path: Path, put: Limits | None) -> None:
+    limits = Limits(total_iops_sec=500)
+    disk = a_disk(a_guest(marks=Marks({VOLUME: Mark(limits, NOON, put)})), in_force=limits, defined=limits)
+    told = "\n".join(explained(disk, tmp_path))
+    whose = "set by plimsoll, which this node's record does not have" if put == limits else "not set by plimsoll"
+    assert f"500 iops, {whose}" in told

@@ -245,6 +245,8 @@ def _history(disk: Disk, record: Record) -> str:
     except StateError as error:
         return f", since nobody knows when ({error})"
     if last is None or disk.in_force != last.after:
+        if disk.mark is not None and disk.mark.put == disk.in_force:
+            return ", set by plimsoll, which this node's record does not have"
         return "" if disk.in_force.unlimited else ", not set by plimsoll"
     by = report.printable(last.by)
     return f", since {report.minute(last.at)} (by plimsoll, {reason_words(last.reason)}, run by {by})"
