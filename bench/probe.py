@@ -152,7 +152,7 @@ class Bench:
             made = self._guest.exec(["fio", *words], timeout=300)
             if made.exit_code:
                 raise RuntimeError(f"fio could not make its file: {made.out}{made.err}")
-            enforced = self._node.run("enforce", "--yes")
+            enforced = self._node.run("enforce")
             if enforced.status:
                 raise RuntimeError(f"the limit could not be put in force: {enforced.out}{enforced.err}")
             yield

@@ -20,6 +20,9 @@ from typing import Any
 
 from tests.interrupted import heeds_ctrl_c
 
+NO_BRAKE = {"OS_BRAKE__PERCENT": "100", "OS_BRAKE__FACTOR": "1000000"}
+"""For a command whose changes the brake would defer, where that is not what is tested; it still defers removals."""
+
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")
 
 

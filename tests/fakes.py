@@ -158,8 +158,8 @@ class FakeHypervisor:
         group = None if alone or limits.unlimited else limits.group_name or disk.in_force.group_name
         limits = replace(limits, group_name=group)  # a word about no group is no word to leave one
         disk.in_force = limits
-        for other in self._sharing(limits.group_name):  # QEMU keeps one set of limits for a group
-            other.in_force = limits
+        for other in self._sharing(asked.guest.uuid, limits.group_name):  # QEMU keeps one set of limits for a group
+            other.in_force = other.defined = limits
         disk.defined = limits
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
@@ -174,11 +174,11 @@ class FakeHypervisor:
         self._happens("knows")
         return uuid in self.by_uuid or uuid in self.off
 
-    def _sharing(self, group: str | None) -> list[FakeDisk]:
+    def _sharing(self, uuid: str, group: str | None) -> list[FakeDisk]:
+        """Of one guest: each QEMU has groups of its own."""
         if group is None:
             return []
-        disks = [disk for guest in self.by_uuid.values() for disk in guest.disks.values()]
-        return [disk for disk in disks if disk.in_force.group_name == group]
+        return [disk for disk in self._guest(uuid).disks.values() if disk.in_force.group_name == group]
 
     def _happens(self, call: str) -> None:
         self.calls.append(call)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from plimsoll_agent.brake import edition
+from plimsoll_agent.brake import revision
 from plimsoll_agent.changes import Change
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.decide import Remembered, Situation
@@ -15,6 +15,7 @@ from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.following import mark
+from plimsoll_agent.groups import leaves
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.outcome import Kind, Outcome, Result
@@ -43,7 +44,7 @@ class Applier:
         self._ledger = ledger
         self._bounds = bounds
         self._situation = situation
-        self._edition = edition(situation)
+        self._edition = revision(situation)
         self._now = situation.now
         self._started = time.monotonic()
         self._errands: list[_Errand] = []
@@ -76,6 +77,8 @@ class Applier:
         for errand in errands:
             if errand.result is None:
                 guests.setdefault(errand.change.disk.guest.uuid, []).append(errand)
+        for of_guest in guests.values():
+            of_guest.sort(key=lambda errand: not leaves(errand.change))
         planned = {id(errand.considered): errand for errand in errands}
         pairs = [(outcome, planned.get(id(outcome))) for outcome in considered]
         for outcome, own in pairs:

@@ -100,7 +100,8 @@ class Catalogue:
 
     @cached_property
     def edition(self) -> str:
-        return self.digest[:6]
+        """What tells these specs and types from others: the whole digest."""
+        return self.digest
 
     @cached_property
     def digest(self) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plimsoll_agent.decide import Decision, Situation, Wants
 from plimsoll_agent.direction import Direction, direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
-from plimsoll_agent.reason import Code, Reason
+from plimsoll_agent.reason import Code, Reason, Unknown
 
 BY_OTHERS = (Code.BEHIND_LIBVIRT, Code.CHANGED_BY_ANOTHER)
 """Causes that are somebody else's hand."""
@@ -26,6 +26,8 @@ class Change:
     """Why ``after`` is wanted."""
     cause: Code
     """How ``before`` came to be something else."""
+    members: tuple[tuple[str, Limits | Unknown], ...] = field(default=(), compare=False)
+    """Of a change of a group: its members' ``Disk.key`` and what was defined for them when the change was judged."""
 
     @property
     def leaves_group(self) -> bool:

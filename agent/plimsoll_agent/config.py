@@ -108,6 +108,14 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.IntOpt(
             "percent", default=Brake().percent, min=0, max=100, help="The same, in percent of the disks of this node."
         ),
+        cfg.IntOpt(
+            "factor",
+            default=Brake().factor,
+            min=2,
+            max=10**6,
+            help="A single disk needs an approval, whatever the number of others, for a cut by this factor or more:"
+            " with 10, from 500 to 50 and less. So does a removal of its limits.",
+        ),
     ),
     "ceph": (
         cfg.ListOpt(
@@ -521,7 +529,7 @@ def _settings(conf: Any) -> Settings:
         pause_file=Path(conf.pause_file),
         rounds=conf.rounds,
         record=Retention(conf.record.keep_days, conf.record.keep_mib),
-        brake=Brake(conf.brake.disks, conf.brake.percent),
+        brake=Brake(conf.brake.disks, conf.brake.percent, conf.brake.factor),
         ceph=CephSettings(
             tuple(Path(file) for file in conf.ceph.conf_files),
             conf.ceph.id,

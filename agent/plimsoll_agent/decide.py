@@ -45,6 +45,10 @@ class Remembered:
     """An enforcing pass had it in force: to want something else is to change it for the guest."""
     by_type: str | None = None
     """The volume type whose QoS spec wanted it, which no rule bounded; None for another's word."""
+    by_rules: tuple[str, ...] = ()
+    """The names of the rules that had a part in it."""
+    revision: str | None = None
+    """The revision of rules and catalogue (``brake.revision``) by which it was; None where that is not known."""
     mark: str | None = None
     """The digest of the mark that the disk had in its guest's metadata when this was remembered."""
 
@@ -63,6 +67,10 @@ class Situation:
     """What the control plane said last; None while nobody is to be asked."""
     sightings: Sightings = field(default_factory=Sightings)
     """The attachments of this pass: what the catalogue says of others does not count."""
+    judged: str | None = None
+    """The revision that a pass over the whole node went through with, and the brake kept nothing back."""
+    recent: Mapping[str, datetime] = field(default_factory=dict)
+    """Disks that were changed so much that the brake counts them, by ``Disk.key``, and when: of the last hour."""
     asks_nova: bool = True
     """Whether the catalogue is to know flavors that the guests' definitions do not tell."""
 
@@ -141,6 +149,12 @@ class Decision:
         """The volume type whose QoS spec's own word it is that the sources want."""
         said = self.aside or self.wanted
         return said.reason.of_type if isinstance(said, Wants) else None
+
+    @property
+    def by_rules(self) -> tuple[str, ...]:
+        """The names of the rules that have a part in what the sources want."""
+        said = self.aside or self.wanted
+        return said.reason.rules if isinstance(said, Wants) else ()
 
     def and_then(self, asked: str, answer: Answer) -> Decision:
         """The decision after one more was asked; a silent one leaves it as it is."""

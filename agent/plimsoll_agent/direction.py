@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
-from plimsoll_agent.limits import BASES, Limits
+from plimsoll_agent.limits import BASES, UNITS, Limits, Unit
 
 
 class Direction(StrEnum):
@@ -27,16 +28,43 @@ def direction(before: Limits, after: Limits) -> Direction:
     return Direction.LOOSEN if looser else Direction.TIGHTEN
 
 
-def cut_by_more_than_half(before: Limits, after: Limits) -> bool:
-    """Whether a guest may do less than half of something after the change, for ever or at once.
+def loosest(directions: Iterable[Direction]) -> Direction:
+    """The one of them that gives a guest most; ``TIGHTEN`` of none."""
+    order = list(Direction)
+    return max(directions, key=order.index, default=Direction.TIGHTEN)
 
-    A smaller size from which requests count as several is a cut of the large ones.
+
+def share_left(before: Limits, after: Limits) -> float:
+    """The least share of something that a guest may still do after the change: 0.01 is a cut to a hundredth.
+
+    1.0 where nothing is cut. Reads, writes and both together are each held against what they could do before,
+    whatever parameter said so: a total of 30 in the place of reads and writes of 300 each is a cut. What was
+    unlimited is not cut by its first limit.
     """
-    return _ceiling(after.size_iops_sec) < _ceiling(before.size_iops_sec) / 2 or any(
-        new < old / 2
-        for base in BASES
-        for new, old in zip(_bounds(after, base)[:2], _bounds(before, base)[:2], strict=True)
-    )
+    shares = [
+        new / old
+        for unit in UNITS
+        for reach in (_for_ever, _at_once)
+        for old, new in zip(_reaches(before, unit, reach), _reaches(after, unit, reach), strict=True)
+        if old != float("inf")
+    ]
+    if before.size_iops_sec:  # a smaller size from which requests count as several is a cut of the large ones
+        shares.append(_ceiling(after.size_iops_sec) / before.size_iops_sec)
+    return min([1.0, *shares])
+
+
+def _reaches(limits: Limits, unit: Unit, reach: Callable[[Limits, str], float]) -> tuple[float, float, float]:
+    """What reads, writes and both together may do."""
+    total, read, write = (reach(limits, f"{scope}_{unit}_sec") for scope in ("total", "read", "write"))
+    return min(total, read), min(total, write), min(total, read + write)
+
+
+def _for_ever(limits: Limits, base: str) -> float:
+    return _ceiling(getattr(limits, base))
+
+
+def _at_once(limits: Limits, base: str) -> float:
+    return _ceiling(getattr(limits, f"{base}_max") or getattr(limits, base))
 
 
 def _base_looser(before: Limits, after: Limits, base: str) -> bool:

@@ -27,6 +27,10 @@ class Vanished(PlimsollError):
     """The guest, or the disk on it, was there a moment ago and is gone."""
 
 
+class NoSuchGuest(UsageError):
+    """No guest runs on this node by the name or uuid that was given."""
+
+
 class Rejected(PlimsollError):
     """libvirt or QEMU answered and said no."""
 

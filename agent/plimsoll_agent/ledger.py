@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from plimsoll_agent.adoption import awaits_adoption
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
 from plimsoll_agent.direction import Direction
@@ -62,16 +63,15 @@ class Ledger:
         except StateError:  # it is said when the pass goes to settle
             return Memory()
 
-    def approved(self, *, look_only: bool) -> str | None:
-        """The edition of rules and catalogue that a person approved of."""
+    def approved(self, *, look_only: bool) -> tuple[Approval, ...]:
+        """What a person approved of."""
         try:
-            approval = self._state.load_approval()
+            return tuple(given.approval for given in self._state.load_approvals())
         except CorruptState as error:
             if not look_only:
                 _make_room(self._state.approval)
             self.notes.append(because(Code.APPROVAL_SET_ASIDE, detail=str(error)))
-            return None
-        return None if approval is None else approval.edition
+            return ()
 
     def settle(
         self, disks: Sequence[Disk], situation: Situation, *, everything: bool, look_only: bool = False
@@ -112,16 +112,16 @@ class Ledger:
         if moves:
             self._record.note([_move_event(hold, move, now, self._by) for hold, move in moves])
 
-    def remember(self, disks: Mapping[str, Remembered], holds: Mapping[str, Hold], now: datetime) -> None:
+    def remember(self, memory: Memory, now: datetime) -> None:
         """Holds that have ended go once the record says so."""
-        standing = standing_holds(holds, now)
-        ended = [hold for key, hold in holds.items() if key not in standing]
+        standing = standing_holds(memory.holds, now)
+        ended = [hold for key, hold in memory.holds.items() if key not in standing]
         try:
             self._record.note([hold_event(hold, Happening.HOLD_ENDED, now, self._by) for hold in ended])
         except StateError as error:
-            standing = dict(holds)
+            standing = dict(memory.holds)
             self.notes.append(because(Code.NO_RECORD, detail=str(error)))
-        self._state.save_memory(Memory(disks, standing))
+        self._state.save_memory(replace(memory, holds=standing))
 
     def intend(self, changes: Sequence[Change], now: datetime, edition: str) -> list[int]:
         """Raises ``StateError``; what is tightened all the same is told then, before it is done."""
@@ -147,9 +147,9 @@ class Ledger:
             except StateError as error:  # what is too old can go another time
                 LOG.warning("%s; older entries of the record were not removed", error)
 
-    def use_up_approval(self) -> None:
+    def use_up_approvals(self) -> None:
         """A pass over the whole node went through with what was approved: another one is another decision."""
-        self._state.forget_approval()
+        self._state.forget_approvals()
 
 
 def _unrecorded(change: Change, now: datetime, by: str, edition: str) -> RecordedChange:
@@ -213,6 +213,8 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
                 attachment=None,
                 kept=wanted is not None,
                 by_type=taken.reason.of_type,
+                by_rules=() if wanted is None else taken.reason.rules,
+                revision=None if wanted is None else taken.edition,
             )
     return ours
 
@@ -268,7 +270,16 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
     if change.reason.code not in BY_A_PERSON:
         since = remembered.since if remembered.wanted == change.after else now
         by_type = remembered.by_type if change.reason.code is Code.WANTED_BEFORE else change.reason.of_type
-        remembered = replace(remembered, wanted=change.after, since=since, kept=True, by_type=by_type)
+        by_rules = remembered.by_rules if change.reason.code is Code.WANTED_BEFORE else change.reason.rules
+        remembered = replace(
+            remembered,
+            wanted=change.after,
+            since=since,
+            kept=True,
+            by_type=by_type,
+            by_rules=by_rules,
+            revision=change.edition,
+        )
     return remembered_after(change, remembered, now)
 
 
@@ -286,6 +297,8 @@ class Sight:
     braked: Collection[str] = field(default_factory=frozenset)
     """Keys of disks for which what is wanted now must not count until a person has approved of it."""
     enforcing: bool = True
+    revision: str | None = None
+    """The revision of rules and catalogue that was decided by."""
 
 
 def remembering(situation: Situation, sight: Sight) -> dict[str, Remembered]:
@@ -314,11 +327,20 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     """What is to be remembered of a disk that was decided about."""
     now, after, wanted = situation.now, _known(disk, situation), decision.wanted
     says = decision.of_sources
-    # What the sources want anew during a hold counts when the hold ends: the brake has not seen it yet.
-    counts = (decision.aside is None or after.wanted is None) and disk.key not in sight.braked
+    # What the sources want anew during a hold counts when the hold ends: the brake has not seen it yet. Nor could it
+    # weigh anything where no limits were desired before, and those in force are not known.
+    weighed = after.wanted is not None or isinstance(disk.in_force, Limits)
+    counts = weighed and decision.aside is None and disk.key not in sight.braked
     if says is not None and counts:
         since = after.since if says == after.wanted else now
-        after = replace(after, wanted=says, since=since, by_type=decision.by_type)
+        after = replace(
+            after,
+            wanted=says,
+            since=since,
+            by_type=decision.by_type,
+            by_rules=decision.by_rules,
+            revision=sight.revision,
+        )
     elif wanted.reason.code is Code.RULE_UNMANAGES:
         after = replace(after, by_type=None)
     put = sight.put.get(disk.key)
@@ -347,7 +369,15 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
     # Made anew: what was put there is gone, what was wanted is not.
     if known is None:
         return fresh
-    return replace(fresh, wanted=known.wanted, since=known.since, kept=known.kept, by_type=known.by_type)
+    return replace(
+        fresh,
+        wanted=known.wanted,
+        since=known.since,
+        kept=known.kept,
+        by_type=known.by_type,
+        by_rules=known.by_rules,
+        revision=known.revision,
+    )
 
 
 def _held(disk: Disk, remembered: Remembered) -> Remembered:

@@ -10,7 +10,7 @@ from plimsoll_agent import domxml
 from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.crew import side_by_side
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Vanished
+from plimsoll_agent.errors import NoSuchGuest, NotSent, PlimsollError, Rejected, Unanswered, Vanished
 from plimsoll_agent.hypervisor import GuestRef, Hypervisor, Movement
 from plimsoll_agent.limits import Limits, LimitsError
 from plimsoll_agent.outcome import Overlooked, Scope
@@ -58,7 +58,7 @@ def observe(
 
     With a ``clock`` (seconds) the disks' counters are read as well, at its times.
 
-    Raises ``Unreachable`` when they cannot be listed, ``Vanished`` for a name that nobody bears.
+    Raises ``Unreachable`` when they cannot be listed, ``NoSuchGuest`` for a name that none has.
     """
     guests = guests_of(hypervisor, scope)
     looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized, clock), guests, at_once))
@@ -77,11 +77,11 @@ def observe(
 
 
 def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
-    """The running guests of the scope. Raises ``Unreachable``, and ``Vanished`` for a name that nobody bears."""
+    """The running guests of the scope. Raises ``Unreachable``, and ``NoSuchGuest`` for a name that none has."""
     guests = [guest for guest in hypervisor.guests() if guest in scope]
     absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
     if absent:
-        raise Vanished(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
+        raise NoSuchGuest(f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}")
     return guests
 
 

@@ -72,10 +72,24 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit behind deferred changes, as the disks tell: ``gold-iops total_iops_sec 3000 → 30``."""
+
+    source: str
+    """The QoS spec, rule or flavor by its name, or the default."""
+    parameter: str
+    before: object
+    after: object
+    """A number, 0 for unlimited; or the name of a group."""
+    disks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Braked:
     """What the brake stopped: the keys of the disks, out of how many, and by which state of the rules."""
 
     edition: str
+    """The revision, as a whole digest."""
     catalogue: str | None
     """The edition of the catalogue among it."""
     keys: frozenset[str]
@@ -83,6 +97,11 @@ class Braked:
     released: int
     loosened: int
     cut: int
+    many: bool = True
+    """They are too many; else each is deferred for itself."""
+    alone: Mapping[str, Reason] = field(default_factory=dict, hash=False)
+    """By ``Disk.key`` why each disk is deferred that is, whatever the number of others."""
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,23 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll_agent.apply import Applier
-from plimsoll_agent.brake import Brake, braked
+from plimsoll_agent.brake import Brake, Grave, braked, graves, revision, still_recent
 from plimsoll_agent.catalogue import VolumeType
 from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Situation, Source, Unmanaged, Wants, decide
 from plimsoll_agent.direction import Direction
-from plimsoll_agent.disk import Disk, guest_of
+from plimsoll_agent.disk import Disk, Guest, guest_of
 from plimsoll_agent.following import with_what_came, without_what_left
 from plimsoll_agent.gate import Gate
-from plimsoll_agent.hypervisor import Hypervisor
+from plimsoll_agent.groups import judged, withheld
+from plimsoll_agent.hypervisor import GuestRef, Hypervisor
 from plimsoll_agent.ledger import Ledger, Sight, remembering, yields
-from plimsoll_agent.observe import MOVING, Observation, observe
+from plimsoll_agent.observe import MOVING, Observation, guests_of, observe
 from plimsoll_agent.outcome import Braked, Kind, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.sightings import Sightings
 from plimsoll_agent.sources.cinder import per_gib, volume_type
-from plimsoll_agent.state import StateError
+from plimsoll_agent.state import Memory, StateError
 from plimsoll_agent.write import Bounds
 
 
@@ -42,12 +43,13 @@ class Mode(StrEnum):
 class Caution:
     """What may keep a pass from a change that is wanted."""
 
-    brake: Brake | None
-    """None when a person said yes."""
+    brake: Brake
     gate: Gate
     paused: Callable[[], Reason | None]
     rounds: int | None
     """So often in a row somebody else's hand is met with a write; then it is left alone."""
+    sure: bool = False
+    """A person at a terminal said yes: the brake keeps nothing back, unless the pass only observes."""
 
 
 def run_pass(
@@ -71,9 +73,10 @@ def run_pass(
     Raises ``Unreachable`` when the guests cannot be listed; everything after that is an outcome.
     """
     stopwatch = _Stopwatch()
+    look_at = _to_look_at(scope, situation, hypervisor)
     seen = observe(
         hypervisor,
-        scope,
+        look_at,
         clusters=caution.gate.clusters,
         sized=lambda disk: sizes or per_gib(disk, situation.catalogue),
         clock=clock,
@@ -82,7 +85,7 @@ def run_pass(
     stopwatch.ended("observe")
     notes: list[Reason] = []
     with noting(notes, Code.NOT_SETTLED):
-        everything = scope.everything and not seen.overlooked
+        everything = look_at.everything and not seen.overlooked
         ours = ledger.settle(seen.disks, situation, everything=everything, look_only=mode is Mode.PLAN)
         situation = replace(situation, memory={**situation.memory, **ours})
     situation, of_marks = with_what_came(situation, seen.disks, ledger, look_only=mode is Mode.PLAN)
@@ -90,19 +93,21 @@ def run_pass(
     if scope.everything and mode is not Mode.PLAN:
         situation = without_what_left(situation, hypervisor, ledger)
     told = situation.sightings
-    situation = replace(situation, sightings=ledger.sight(seen.disks, situation, _unseen(seen, scope, situation)))
+    situation = replace(situation, sightings=ledger.sight(seen.disks, situation, _unseen(seen, look_at, situation)))
     seen = replace(seen, disks=tuple(typed(disk, situation) for disk in seen.disks))
     outcomes = [consider(disk, situation, sources) for disk in seen.disks]
     observing = mode is Mode.OBSERVE
     paused = caution.paused()
-    if caution.brake is not None and not scope.everything:  # guest by guest the whole node would slip through
-        caution = replace(caution, brake=replace(caution.brake, disks=0, percent=0))
-    outcomes, stop = _held_back(outcomes, situation, caution, paused, observing=observing)
+    # Who says yes says it to what is written now, not to what a later pass goes by.
+    found = () if caution.sure and not observing else graves(outcomes, situation, caution.brake)
+    stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=look_at.everything)
+    seen, outcomes = _in_scope(scope, seen, outcomes)
+    outcomes = _held_back(outcomes, situation, caution, paused, stop)
     stopwatch.ended("decide")
     if not observing:  # nothing is written then: no cluster has to be asked whether it may be
-        outcomes = _through(caution.gate, outcomes)
+        outcomes = withheld(_through(caution.gate, outcomes))
     stopwatch.ended("gate")
-    sight = _Sight(situation, seen, scope, stop, told)
+    sight = _Sight(situation, seen, scope, stop, told, found)
     if mode is Mode.ENFORCE:
         applier = Applier(hypervisor, ledger, bounds, situation, hung=seen.hung, stopped=caution.paused)
         try:
@@ -110,10 +115,10 @@ def run_pass(
             stopwatch.ended("apply")
         finally:  # also of a pass that was interrupted: what was put in force is ours
             notes += sight.keep(ledger, outcomes, applier)
-        if scope.everything and caution.brake is not None and caution.brake.approved is not None:
+        if scope.everything and not caution.sure:
             # Used up, or given for another state of rules and catalogue than there is now.
             with noting(notes, Code.NOT_REMEMBERED):
-                ledger.use_up_approval()
+                ledger.use_up_approvals()
     else:
         for outcome in outcomes:
             tell(outcome)
@@ -198,21 +203,49 @@ def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> O
     return Outcome(disk, decision, change, result)
 
 
+def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> Scope:
+    """Whom to look at for a pass over ``scope``: all guests while no pass over the node has judged the revision.
+
+    A slip is told from a change of a few disks by how many it would change on the node. Limits on the command line
+    are for the guests that were named.
+
+    Raises ``Unreachable``, ``NoSuchGuest``.
+    """
+    if scope.everything or situation.rules.command_line is not None or situation.judged == revision(situation):
+        return scope
+    guests_of(hypervisor, scope)
+    return Scope()
+
+
+def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> tuple[Observation, list[Outcome]]:
+    """What of it the pass is about."""
+
+    def meant(guest: Guest | GuestRef) -> bool:
+        return GuestRef(guest.uuid, guest.name) in scope
+
+    overlooked = tuple(each for each in seen.overlooked if meant(each.guest))
+    disks = tuple(disk for disk in seen.disks if meant(disk.guest))
+    return replace(seen, disks=disks, overlooked=overlooked), [each for each in outcomes if meant(each.disk.guest)]
+
+
 def _held_back(
-    considered: Sequence[Outcome], situation: Situation, caution: Caution, paused: Reason | None, *, observing: bool
-) -> tuple[list[Outcome], Braked | None]:
-    """The outcomes, where a pause, the brake or somebody else's hand lets planned changes wait."""
-    stop = None if caution.brake is None else braked(considered, situation, caution.brake, observing=observing)
+    considered: Sequence[Outcome], situation: Situation, caution: Caution, paused: Reason | None, stop: Braked | None
+) -> list[Outcome]:
+    """The outcomes, where the brake, a pause or an external change defers planned changes, and what shares a
+    group.
+    """
     if stop is not None:
         considered = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in considered]
-    return [_waiting(o, _reason_to_wait(o, situation, caution, paused)) for o in considered], stop
+    waiting = [_waiting(o, _reason_to_wait(o, situation, caution, paused)) for o in considered]
+    return withheld(judged(waiting))
 
 
 def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     """What the brake stops is guarded meanwhile at what was wanted before: a reboot must not set it free."""
     if outcome.change is None:
         return outcome
-    waits = _waiting(outcome, because(Code.BRAKED, edition=stop.edition, disks=len(stop.keys), of=stop.of))
+    too_many = because(Code.BRAKED, edition=stop.edition, disks=len(stop.keys), of=stop.of)
+    waits = _waiting(outcome, too_many if stop.many else stop.alone[outcome.disk.key])
     remembered = situation.memory.get(outcome.disk.key)
     if remembered is None or remembered.wanted is None or not remembered.kept:
         return waits
@@ -262,6 +295,8 @@ class _Sight:
     stop: Braked | None
     told: Sightings
     """What an earlier pass told the refresher."""
+    found: tuple[Grave, ...]
+    """What the brake counted."""
 
     def keep(self, ledger: Ledger, outcomes: Sequence[Outcome], applier: Applier | None = None) -> list[Reason]:
         """Remember, then tell the record how the changes ended; returns what of it could not be done.
@@ -287,12 +322,23 @@ class _Sight:
         decided = [(disk, outcome.decision) for disk, outcome in zip(self.seen.disks, outcomes, strict=True)]
         braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
         put = applier.put if applier else {}
-        sight = Sight(decided, put, unseen, braked_keys, enforcing=applier is not None)
+        sight = Sight(decided, put, unseen, braked_keys, enforcing=applier is not None, revision=revision(situation))
         memory = remembering(situation, sight)
         if applier is not None:
             memory |= applier.strays
             memory = applier.mark([outcome.disk for outcome in outcomes], memory)
-        ledger.remember(memory, situation.holds, situation.now)
+        recent = still_recent(situation.recent, situation.now)
+        recent |= {grave.key: situation.now for grave in self.found if grave.key in put.keys() - braked_keys}
+        judged_one = self.scope.everything and self.stop is None and situation.rules.command_line is None
+        ledger.remember(
+            Memory(
+                memory,
+                situation.holds,
+                revision(situation) if judged_one else situation.judged,
+                recent,
+            ),
+            situation.now,
+        )
 
 
 @contextmanager

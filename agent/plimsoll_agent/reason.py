@@ -70,11 +70,15 @@ class Code(StrEnum):
     # why a change waits
     PAUSED = "paused"
     BRAKED = "braked"
+    LARGE_CHANGE = "large-change"
+    GROUP_WITHHELD = "group-withheld"
+    GROUP_DISAGREES = "group-disagrees"
     CLUSTER_UNWELL = "cluster-unwell"
     CLUSTER_SILENT = "cluster-silent"
     ANOTHERS_HAND = "anothers-hand"
     CHANGED_MEANWHILE = "changed-meanwhile"
     NOT_AGREED = "not-agreed"
+    NOT_UNDONE = "not-undone"
     # why a change was not made, or not as meant
     ANOTHER_DISK = "another-disk"
     NOT_HERE = "not-here"
@@ -121,6 +125,11 @@ class Reason:
         if self.code is not Code.QOS_SPEC or {"floor", "ceiling"} & self.facts.keys():
             return None
         return str(self.facts.get("type"))
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The names of the rules that it tells of."""
+        return tuple(str(self.facts[word]) for word in ("rule", "floor", "ceiling") if word in self.facts)
 
     def as_record(self) -> dict[str, object]:
         return {"code": self.code.value, **self.facts}

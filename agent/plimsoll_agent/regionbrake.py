@@ -7,15 +7,15 @@ machine that makes the region's file counts too, before it publishes another sta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
 
 from plimsoll_agent.catalogue import VolumeType
-from plimsoll_agent.direction import Direction, direction
-from plimsoll_agent.limits import SCOPES, UNITS, Limits
+from plimsoll_agent.direction import Direction, direction, share_left
+from plimsoll_agent.limits import Limits
 from plimsoll_agent.qosspec import QosSpec, evaluate
 from plimsoll_agent.reason import Code, Unknown, because
 from plimsoll_agent.refresh import Lists, TypeOf
@@ -25,7 +25,6 @@ SIZES = (1, 10, 100, 1000)
 """GiB to judge a per-GB spec by where the size of a volume is not known; the gravest effect counts."""
 
 TENFOLD = 10
-_NONE = float("inf")
 _HIDDEN = Unknown(because(Code.SPEC_HIDDEN, type=""))
 
 
@@ -191,32 +190,9 @@ def _effect(before: Limits | Unknown | None, after: Limits | Unknown | None, fac
         return None
     if after is None or after.unlimited:
         return Effect.REMOVED
-    left = _share_left(before, after)
+    left = share_left(before, after)
     if left <= 1 / factor:
         return Effect.TENFOLD
     if left < 1 / 2:
         return Effect.CUT
     return Effect.RAISED if direction(before, after) is Direction.LOOSEN else None
-
-
-def _share_left(before: Limits, after: Limits) -> float:
-    """The least share that is left of something that was bounded before; unlimited → N is no cut."""
-    both = zip(_allowed(before), _allowed(after), strict=True)
-    return min(new / old for old, new in both if old != _NONE)
-
-
-def _allowed(limits: Limits) -> Iterator[float]:
-    """What a guest may do, for ever and at once: in all, reading, and writing, whichever parameter says it.
-
-    3000 in all and then 30 each for reading and writing is a cut, though no parameter was lowered.
-    """
-    for unit in UNITS:
-        for ending in ("", "_max"):
-            total, read, write = (_bound(limits, f"{scope}_{unit}_sec", ending) for scope in SCOPES)
-            yield from (min(total, read + write), min(total, read), min(total, write))
-    yield limits.size_iops_sec or _NONE
-
-
-def _bound(limits: Limits, base: str, ending: str) -> float:
-    """A rate, or the burst above it; where there is no burst the rate is what may be done at once."""
-    return getattr(limits, base + ending) or getattr(limits, base) or _NONE

@@ -12,7 +12,7 @@ from plimsoll_agent.changes import BY_OTHERS, Change
 from plimsoll_agent.decide import Answer, Silent, Situation, Step, Unmanaged, Wants
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import BASES, SCOPES, Limits
-from plimsoll_agent.outcome import Braked, Kind, Outcome, Overlooked, PassReport
+from plimsoll_agent.outcome import Braked, Edit, Kind, Outcome, Overlooked, PassReport
 from plimsoll_agent.reason import Code, Reason, Unknown
 
 UNLIMITED = "unlimited"
@@ -29,7 +29,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         f" by {facts['by']}: {facts['why']}" + (" (ignores the health gate)" if facts.get("ignore_health") else "")
     ),
     Code.HOLD_ENDED: "the hold has ended: back to what it had before",
-    Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition}",
+    Code.WANTED_BEFORE: "as it was wanted before what waits for plimsoll approve {edition:.16}",
     Code.UNDONE: lambda facts: f"as it was before the changes since {_second(facts['since'])}",
     Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
     Code.FLAVOR: "flavor {flavor}",
@@ -86,11 +86,21 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.HOLD_NOT_ADOPTED: "a hold did not follow its guest: the disk has other limits now, and the hold raises them",
     Code.NOT_LOOKED_AT: "could not be looked at: {detail}",
     Code.PAUSED: lambda facts: f"paused by {_whose_pause(facts)}{': ' + str(facts['why']) if facts['why'] else ''}",
-    Code.BRAKED: "waits for plimsoll approve {edition}: {disks} of {of} disks would change so much",
+    Code.BRAKED: "waits for plimsoll approve {edition:.16}: {disks} of {of} disks would change so much",
+    Code.LARGE_CHANGE: lambda facts: (
+        f"a removal needs plimsoll approve --remove {facts['digest'][:16]}"
+        if facts["percent"] is None
+        else f"a cut to {facts['percent']:g} % needs plimsoll approve {facts['digest'][:16]}"
+    ),
+    Code.GROUP_WITHHELD: lambda facts: (
+        f"deferred with {facts['target']} in group {facts['group']} ({words(Reason.from_record(facts['because']))})"
+    ),
+    Code.GROUP_DISAGREES: "deferred: {target} in group {group} is to have other limits, and a group has one set",
     Code.CLUSTER_UNWELL: "waits until Ceph is well again: {checks} on cluster {cluster}",
     Code.CLUSTER_SILENT: "waits until Ceph says that it is well: {detail} (cluster {cluster})",
     Code.CHANGED_MEANWHILE: "somebody else changed its limits just now; looked at again in the next pass",
     Code.NOT_AGREED: "it is not any more as it was shown and agreed to",
+    Code.NOT_UNDONE: "not undone",
     Code.ANOTHERS_HAND: lambda facts: (
         f"somebody else keeps changing it; put back {_times(facts['rounds'])}, and left to them for a day"
     ),
@@ -116,7 +126,9 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.BEHIND_LIBVIRT: "set behind libvirt's back",
     Code.WANTED_CHANGED: "what is wanted changed",
     Code.CHANGED_BY_ANOTHER: "changed by somebody else",
-    Code.APPROVED: lambda facts: f"{facts['edition']} approved{': ' + str(facts['why']) if facts['why'] else ''}",
+    Code.APPROVED: lambda facts: (
+        f"{str(facts['edition'])[:16]} approved{': ' + str(facts['why']) if facts['why'] else ''}"
+    ),
     Code.OPERATOR: "{why}",
 }
 
@@ -326,7 +338,20 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
 
 
 def _braked_lines(braked: Braked, report: PassReport) -> Iterator[str]:
-    """What the brake stopped, and what it would have come to: the commonest changes first."""
+    """What the brake stopped, and what it would have come to: the edits behind it, and the commonest changes
+    first.
+    """
+    for edit in braked.edits[:5]:
+        yield f"Edited: {edit_words(edit)}"
+    if len(braked.edits) > 5:
+        yield f"and {len(braked.edits) - 5} more edits"
+    if not braked.many:
+        number = len(braked.keys)
+        yield (
+            f"{number} {_disks(number)} deferred, see above. All at once, if it is meant:"
+            f" plimsoll approve{' --remove' if braked.released else ''} {braked.edition:.16}"
+        )
+        return
     hows = [(braked.cut, "cut by more than half"), (braked.loosened, "loosened"), (braked.released, "released")]
     parts = [f"{number} of {braked.of} disks would be {how}" for number, how in hows if number]
     yield f"{', '.join(parts)}. None of them was changed."
@@ -342,7 +367,18 @@ def _braked_lines(braked: Braked, report: PassReport) -> Iterator[str]:
         rest = sum(number for _, number in commonest[5:])
         yield f"  {rest} more {_disks(rest)}, in {len(commonest) - 5} other ways: see plimsoll disk list"
     whose = "these rules" if braked.catalogue is None else "these rules and this catalogue"
-    yield f"If it is meant: plimsoll approve {braked.edition} ({whose} only)"
+    remove = " --remove" if braked.released else ""
+    yield f"If it is meant: plimsoll approve{remove} {braked.edition:.16} ({whose} only)"
+
+
+def edit_words(edit: Edit) -> str:
+    """``gold-iops total_iops_sec 3000 → 30 (12 disks)``."""
+    old, new = (_edited(edit.parameter, value) for value in (edit.before, edit.after))
+    return f"{printable(edit.source)} {edit.parameter} {old} → {new} ({edit.disks} {_disks(edit.disks)})"
+
+
+def _edited(parameter: str, value: object) -> str:
+    return printable(str(value)) if value else _absent(parameter)
 
 
 def plan_sum(report: PassReport) -> str:

@@ -101,8 +101,8 @@ def check(text: str, now: datetime) -> Checked:
 
 
 def edition_of(text: str) -> str:
-    """Six hexadecimal digits that stand for just this text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:6]
+    """The SHA-256 digest, 64 hexadecimal digits, of just this text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _parsed(text: str) -> tuple[Rules | None, Callable[[Steps], int], tuple[Remark, ...]]:

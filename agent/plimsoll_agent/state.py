@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent import clock, files, locks, sightings
+from plimsoll_agent.approvals import Approval, is_digest
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
@@ -40,6 +41,8 @@ class CorruptState(StateError):
 class Busy(PlimsollError):
     """Another pass holds the lock."""
 
+    exit_status = 75  # EX_TEMPFAIL of sysexits.h: try again
+
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
@@ -56,8 +59,9 @@ class StateFile:
 MEMORY = StateFile(
     "memory.json",
     owner="passes, ``disk hold``",
-    version=3,
-    what="what was last wanted for each disk and put in force there, and the holds",
+    version=4,
+    what="what was last wanted for each disk and put in force there, the holds, the revision that the brake let"
+    " through, and which disks were changed much within the last hour",
     corrupt="set aside as ``memory.json.corrupt``, and made anew from the record; holds are lost, and the disks"
     " that they were on are left alone",
     missing="made anew from the record; without one this is a new node, and disks that have limits are left alone",
@@ -65,9 +69,9 @@ MEMORY = StateFile(
 APPROVAL = StateFile(
     "approval.json",
     owner="``approve``",
-    version=1,
-    what="the state of rules, QoS specs and types that was approved, until a pass over the whole node went through"
-    " with it",
+    version=2,
+    what="the digests that were approved, of revisions and of single disks' changes, until a pass over the whole node"
+    " went through with them",
     corrupt="set aside; nothing is approved",
     missing="nothing is approved",
 )
@@ -179,13 +183,17 @@ class Memory:
 
     disks: Mapping[str, Remembered] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
+    judged: str | None = None
+    """The revision that a pass over the whole node went through with, and the brake kept nothing back."""
+    recent: Mapping[str, datetime] = field(default_factory=dict)
+    """Disks that were changed so much that the brake counts them, and when: of the last hour."""
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
-    """The edition of rules and catalogue that a person approved of."""
+class Given:
+    """An approval, and who gave it when."""
 
-    edition: str
+    approval: Approval
     by: str
     at: datetime
 
@@ -280,13 +288,15 @@ class State:
 
     def load_memory(self) -> Memory | None:
         """What is remembered, None when there is no file. Raises ``CorruptState``, ``StateError``."""
-        envelope = _read(self.memory, MEMORY, {1: _memory_from_1, 2: _memory_from_2})
+        envelope = _read(self.memory, MEMORY, {1: _memory_from_1, 2: _memory_from_2, 3: _memory_from_3})
         if envelope is None:
             return None
         same_run = envelope.get("boot") == self.boot
         try:
             disks, holds = {**envelope["disks"]}, {**envelope["holds"]}
-        except (KeyError, TypeError) as error:
+            judged = _text_or_none(envelope["judged"])
+            recent = {_text(key): _time(at) for key, at in {**envelope["recent"]}.items()}
+        except _UNREADABLE as error:
             raise _corrupt(self.memory, error) from error
         known: dict[str, Remembered] = {}
         for key, value in disks.items():
@@ -297,7 +307,7 @@ class State:
                     "%s: what is remembered of %r cannot be read (%s) and is forgotten", self.memory, key, error
                 )
         try:
-            return Memory(known, {key: _hold(key, value) for key, value in holds.items()})
+            return Memory(known, {key: _hold(key, value) for key, value in holds.items()}, judged, recent)
         except _UNREADABLE as error:  # without its hold a disk could be loosened
             raise _corrupt(self.memory, error) from error
 
@@ -307,8 +317,9 @@ class State:
         kept = _fitting((key, json.dumps(_remembered_data(remembered))) for key, remembered in newest_first)
         disks = _lines(sorted(kept))
         holds = _lines((key, json.dumps(_hold_data(hold))) for key, hold in sorted(memory.holds.items()))
-        head = f'"version": {MEMORY.version}, "boot": {json.dumps(self.boot)}'
-        _save(self.memory, f'{{{head},\n"disks": {disks},\n"holds": {holds}}}\n')
+        recent = {key: at.isoformat() for key, at in sorted(memory.recent.items())}
+        head = {"version": MEMORY.version, "boot": self.boot, "judged": memory.judged, "recent": recent}
+        _save(self.memory, f'{json.dumps(head)[:-1]},\n"disks": {disks},\n"holds": {holds}}}\n')
 
     def load_sightings(self) -> Sightings:
         """What the last pass met; nothing where that cannot be read."""
@@ -327,22 +338,30 @@ class State:
         except OSError as error:
             raise StateError(f"{self.sightings}: cannot be written: {error.strerror}") from error
 
-    def load_approval(self) -> Approval | None:
+    def load_approvals(self) -> tuple[Given, ...]:
         """Raises ``CorruptState``, ``StateError``."""
-        envelope = _read(self.approval, APPROVAL, {})
+        envelope = _read(self.approval, APPROVAL, {1: _approvals_from_1})
         if envelope is None:
-            return None
+            return ()
         try:
-            return Approval(_text(envelope["edition"]), _text(envelope["by"]), _time(envelope["at"]))
+            return tuple(_given(value) for value in [*envelope["approvals"]])
         except _UNREADABLE as error:
             raise _corrupt(self.approval, error) from error
 
-    def save_approval(self, approval: Approval) -> None:
-        """Raises ``StateError``."""
-        content = {"edition": approval.edition, "by": approval.by, "at": approval.at.isoformat()}
-        _save(self.approval, json.dumps({"version": APPROVAL.version} | content, indent=1) + "\n")
+    def save_approvals(self, given: Sequence[Given]) -> None:
+        """Replace the file as a whole. Raises ``StateError``."""
+        content = [
+            {
+                "digest": each.approval.digest,
+                "remove": each.approval.remove,
+                "by": each.by,
+                "at": each.at.isoformat(),
+            }
+            for each in given
+        ]
+        _save(self.approval, json.dumps({"version": APPROVAL.version, "approvals": content}, indent=1) + "\n")
 
-    def forget_approval(self) -> None:
+    def forget_approvals(self) -> None:
         """Raises ``StateError``."""
         try:
             self.approval.unlink(missing_ok=True)
@@ -452,6 +471,28 @@ def _memory_from_2(envelope: dict[str, Any]) -> dict[str, Any]:
     return envelope | {"version": 3, "disks": disks}
 
 
+def _memory_from_3(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 did not know by which rules and which revision something was wanted."""
+    disks = {
+        key: old | {"by_rules": [], "revision": None} if isinstance(old, dict) else old
+        for key, old in {**envelope["disks"]}.items()
+    }
+    return envelope | {"version": 4, "disks": disks, "judged": None, "recent": {}}
+
+
+def _approvals_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had six digits of a digest, which is not enough to tell revisions apart: it approves nothing."""
+    _text(envelope["edition"])
+    return {"version": 2, "approvals": []}
+
+
+def _given(value: Any) -> Given:
+    digest, remove = _text(value["digest"]), value["remove"]
+    if not is_digest(digest) or not isinstance(remove, bool):
+        raise ValueError("no approval")
+    return Given(Approval(digest, remove), _text(value["by"]), _time(value["at"]))
+
+
 def _remembered_data(remembered: Remembered) -> dict[str, object]:
     return {
         "wanted": _limits_data(remembered.wanted),
@@ -464,29 +505,35 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         "kept": remembered.kept,
         "by_type": remembered.by_type,
         **({} if remembered.mark is None else {"mark": remembered.mark}),
+        "by_rules": list(remembered.by_rules),
+        "revision": remembered.revision,
         "fought": remembered.fought,
         "fought_at": None if remembered.fought_at is None else remembered.fought_at.isoformat(),
     }
 
 
 def _remembered(value: Any, same_run: bool) -> Remembered:
-    attachment, fought = value["attachment"], value["fought"]
-    theirs, kept, by_type = value["theirs"], value["kept"], value["by_type"]
+    fought = value["fought"]
+    theirs, kept, by_rules = value["theirs"], value["kept"], value["by_rules"]
     if not isinstance(theirs, bool) or not isinstance(kept, bool):
         raise ValueError("whose limits they were is not said")
     if type(fought) is not int or fought not in range(10**9):
         raise ValueError("how often they were fought for is no number")
+    if not isinstance(by_rules, list):
+        raise ValueError("the rules are no list")
     return Remembered(
         wanted=_limits_or_none(value["wanted"]),
         since=_time(value["since"]),
         seen=_time(value["seen"]),
         put=_limits_or_none(value["put"]),
-        attachment=None if attachment is None or not same_run else _text(attachment),
+        attachment=_text_or_none(value["attachment"]) if same_run else None,
         returns=_limits_or_none(value["returns"]),
         theirs=theirs,
         kept=kept,
-        by_type=None if by_type is None else _text(by_type),
-        mark=None if value.get("mark") is None else _text(value["mark"]),
+        by_type=_text_or_none(value["by_type"]),
+        by_rules=tuple(map(_text, by_rules)),
+        revision=_text_or_none(value["revision"]),
+        mark=_text_or_none(value.get("mark")),
         fought=fought,
         fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )
@@ -539,6 +586,10 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"a {type(value).__name__} is no text")
     return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _time(value: object) -> datetime:

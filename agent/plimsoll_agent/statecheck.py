@@ -93,7 +93,7 @@ def check(state_dir: Path, catalogue_dir: Path) -> list[CheckedFile]:
 
 def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield _Kind(kept.memory, state.MEMORY.version, _of_json(state.MOST_BYTES), kept.load_memory)
-    yield _Kind(kept.approval, state.APPROVAL.version, _of_json(state.MOST_BYTES), kept.load_approval)
+    yield _Kind(kept.approval, state.APPROVAL.version, _of_json(state.MOST_BYTES), kept.load_approvals)
     yield _Kind(kept.last_rules, None, _of_rules, oldest=None)
     yield _Kind(kept.record, state.RECORD.version, _of_database("SELECT * FROM change LIMIT 1", state.RECORD))
     seen = sightings.VERSION

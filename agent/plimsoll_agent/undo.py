@@ -11,12 +11,13 @@ from itertools import groupby
 from plimsoll_agent.apply import Applier
 from plimsoll_agent.changes import Change
 from plimsoll_agent.database import stamp, version_of
-from plimsoll_agent.decide import Decision, Silent, Situation, Source, Wants, decide, silence_of
+from plimsoll_agent.decide import Decision, Silent, Situation, Source, Unmanaged, Wants, decide, silence_of
 from plimsoll_agent.direction import direction
 from plimsoll_agent.disk import Disk, DiskName, guest_of
 from plimsoll_agent.entries import Conclusion, RecordedChange, RecordedEvent, Verdict, change_of, event_of
-from plimsoll_agent.errors import Vanished
+from plimsoll_agent.errors import NoSuchGuest
 from plimsoll_agent.gate import Gate
+from plimsoll_agent.groups import judged, withheld
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger, is_theirs, remembered_after, settled
 from plimsoll_agent.limits import Limits
@@ -25,6 +26,7 @@ from plimsoll_agent.outcome import Kind, Outcome, Result, Scope
 from plimsoll_agent.passes import noting, typed
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.record import WITH_REPEATS, Record
+from plimsoll_agent.state import Memory
 from plimsoll_agent.write import Bounds
 
 _TAKEN = (Verdict.DONE, Verdict.TOOK)
@@ -285,6 +287,28 @@ def _waiting(undone: Undone, shut: Mapping[str, Reason], agreed: Agreed | None) 
     return undone if reason is None else replace(undone, result=Result(Kind.WAITS, reason))
 
 
+def _with_groups(undone: Sequence[Undone], disks: Iterable[Disk]) -> list[Undone]:
+    """The same, where a group that a disk shares with others defers its change; others are members, and stay."""
+    outcomes = {one.change.disk.key: _outcome(one.change, one.result) for one in undone if one.change is not None}
+    stays = Result(Kind.LEFT_ALONE, because(Code.NOT_UNDONE))
+    others = [
+        Outcome(disk, Decision(Unmanaged(stays.reason), ()), None, stays)
+        for disk in disks
+        if disk.key not in outcomes
+    ]
+    after = {outcome.disk.key: outcome for outcome in withheld(judged([*outcomes.values(), *others]))}
+    return [
+        one
+        if one.change is None
+        else replace(one, change=after[one.disk.key].change, result=after[one.disk.key].result)
+        for one in undone
+    ]
+
+
+def _outcome(change: Change, result: Result) -> Outcome:
+    return Outcome(change.disk, Decision(Wants(change.after, change.reason), ()), change, result)
+
+
 # --- doing it
 
 
@@ -315,8 +339,8 @@ def run_undo(
 ) -> UndoReport:
     """Put back what was in force before the changes since a moment; each disk is told as soon as it stands.
 
-    Raises ``Unreachable`` when the guests cannot be listed, ``Vanished`` for a guest that neither runs here nor was
-    changed, ``StateError`` where the record cannot be read; everything after that is an outcome.
+    Raises ``Unreachable`` when the guests cannot be listed, ``NoSuchGuest`` for a guest that neither runs here nor
+    was changed, ``StateError`` where the record cannot be read; everything after that is an outcome.
     """
     clock = time.monotonic()
     rows, begun = _rows_since(record, wish.since), next(iter(_events(record, _BEGUN)), None)
@@ -338,8 +362,9 @@ def run_undo(
         for one in past
         if not wish.guests or _is_meant(one, seen, wish)
     ]
+    undone = _with_groups(undone, disks.values())
     shut = gate.keeps([one.change for one in undone if one.change is not None])
-    undone = [_waiting(one, shut, wish.agreed) for one in undone]
+    undone = _with_groups([_waiting(one, shut, wish.agreed) for one in undone], disks.values())
     notes = [] if loss is None else [loss]
     if look_only:
         for one in undone:
@@ -366,7 +391,7 @@ def _observed(
     running = hypervisor.guests()
     absent = wish.guests - recorded - {word for guest in running for word in (guest.name, guest.uuid)}
     if absent:
-        raise Vanished(
+        raise NoSuchGuest(
             f"no guest runs here by the name or uuid of {', '.join(sorted(absent))}, and none was changed since"
         )
     here = frozenset(guest.uuid for guest in running if guest in Scope(wish.guests) or guest.uuid in uuids)
@@ -400,7 +425,7 @@ class _Doing:
     def apply(self, undone: Sequence[Undone], tell: Callable[[Undone], None]) -> list[Undone]:
         """Every disk in its order, with what became of it."""
         planned = {
-            one.disk.key: (one, Outcome(one.change.disk, _asked(one.change), one.change, one.result))
+            one.disk.key: (one, _outcome(one.change, one.result))
             for one in undone
             if one.change is not None and one.result.kind is Kind.PLANNED
         }
@@ -426,12 +451,9 @@ class _Doing:
         for key, change in applier.put.items():
             memory[key] = remembered_after(change, memory[key], situation.now)
         with noting(notes, Code.NOT_REMEMBERED):
-            self._ledger.remember(memory | applier.strays, situation.holds, situation.now)
+            known = Memory(memory | applier.strays, situation.holds, situation.judged, situation.recent)
+            self._ledger.remember(known, situation.now)
             applier.conclude()
             with noting(notes, Code.NO_RESULTS):
                 self._ledger.conclude(conclusions, situation.now)
         return notes + applier.notes
-
-
-def _asked(change: Change) -> Decision:
-    return Decision(Wants(change.after, change.reason), ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Unmanaged, Wants
@@ -79,6 +81,9 @@ def braked_data(braked: Braked) -> dict[str, object]:
         "released": braked.released,
         "loosened": braked.loosened,
         "cut": braked.cut,
+        "many": braked.many,
+        "alone": {key: reason.as_record() for key, reason in sorted(braked.alone.items())},
+        "edits": [asdict(edit) for edit in braked.edits],
     }
 
 

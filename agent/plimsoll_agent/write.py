@@ -11,6 +11,7 @@ from plimsoll_agent import domxml
 from plimsoll_agent.changes import Change
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Vanished
+from plimsoll_agent.groups import moved
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.observe import MOVING, is_hung, reason_of
@@ -57,7 +58,15 @@ class Writer:
             there = self._there(uuid)
         except Exception as error:
             return [self._trouble(uuid, error, Kind.FAILED) for _ in changes]
-        results = [self._one(change, there) for change in changes]
+        results: list[Result] = []
+        withheld: dict[str | None, Reason] = {}
+        for change in changes:
+            result = self._one(change, there, withheld)
+            results.append(result)
+            if result.kind is not Kind.CHANGED:  # a member that is not as it was to be keeps its group as it is
+                withheld |= dict.fromkeys(
+                    {change.before.group_name, change.after.group_name}, _kept_by(change, result)
+                )
         if any(result.kind is Kind.CHANGED for result in results):
             results = self._looked_at_again(uuid, changes, results)
         for change, result in zip(changes, results, strict=True):
@@ -65,7 +74,9 @@ class Writer:
                 self._define(change)
         return results
 
-    def _one(self, change: Change, there: Mapping[str, Disk] | Reason) -> Result:
+    def _one(
+        self, change: Change, there: Mapping[str, Disk] | Reason, withheld: Mapping[str | None, Reason]
+    ) -> Result:
         uuid = change.disk.guest.uuid
         reason = self._stopped()
         if reason is not None:
@@ -76,8 +87,12 @@ class Writer:
         if obstacle is not None:
             return Result(Kind.LEFT_ALONE, obstacle)
         # The change was judged, by the gate too, against what was there before.
-        if not isinstance(there, Reason) and there[change.disk.target].defined != change.disk.defined:
+        if not isinstance(there, Reason) and (
+            there[change.disk.target].defined != change.disk.defined or moved(change, there.values())
+        ):
             return Result(Kind.WAITS, because(Code.CHANGED_MEANWHILE))
+        if change.after.group_name is not None and change.after.group_name in withheld:
+            return Result(Kind.WAITS, withheld[change.after.group_name])
         clock = time.monotonic()
         try:
             self._hypervisor.set_limits(change.disk, change.after, alone=change.leaves_group)
@@ -144,6 +159,11 @@ class Writer:
         except PlimsollError as error:
             self._note_hung(change.disk.guest.uuid, error)
             LOG.info("%r %s: not in the persistent definition: %s", change.disk.guest.name, change.disk.target, error)
+
+
+def _kept_by(change: Change, result: Result) -> Reason:
+    group = change.after.group_name or change.before.group_name
+    return because(Code.GROUP_WITHHELD, group=group, target=change.disk.target, because=result.reason.as_record())
 
 
 def _obstacle(disk: Disk, there: Mapping[str, Disk] | Reason) -> Reason | None:

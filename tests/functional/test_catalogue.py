@@ -520,7 +520,7 @@ def test_a_catalogue_that_cannot_be_kept_is_a_failure_and_nobody_is_asked_for_a_
 def test_a_catalogue_of_a_newer_plimsoll_is_left_alone(node: Node) -> None:
     node.refresh()
     path = node.directory / "catalogue.json"
-    path.write_text(path.read_text().replace('"version": 2', '"version": 99'))
+    path.write_text(path.read_text().replace(f'"version": {catalogue.VERSION}', '"version": 99'))
     newer = path.read_bytes()
     ran = node.refresh("--now")
     assert ran.status == 1

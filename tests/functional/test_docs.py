@@ -28,6 +28,7 @@ from plimsoll_agent.qoslint import Fault, LintCode
 from plimsoll_agent.qosreview import LooseEnd
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Objective
+from plimsoll_agent.state import State
 from plimsoll_agent.statecheck import Condition
 from plimsoll_agent.undo import Undone, UndoReport
 from plimsoll_agent.undo_words import undo_data
@@ -37,6 +38,7 @@ from plimsoll_probes import views
 from plimsoll_probes.compare import compare
 from plimsoll_probes.job import JobName
 from plimsoll_probes.result import Circumstances, Counted, Health
+from tests.command import NO_BRAKE
 from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
@@ -104,13 +106,15 @@ def test_every_file_of_the_checkout_that_is_named_is_there(page: Path) -> None:
     assert not missing
 
 
-def _status(run: Run, directory: Path, *words: str, text: str = "{}", before: str | None = None) -> int:
+def _status(
+    run: Run, directory: Path, *words: str, text: str = "{}", before: str | None = None, **environment: str
+) -> int:
     file = directory / "rules.yaml"
     if before is not None:
         file.write_text(before)
         run("enforce", *words[1:])
     file.write_text(text)
-    return run(*words).status
+    return run(*words, **environment).status
 
 
 def _statuses_of_the_rest(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
@@ -221,7 +225,7 @@ def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, in
 def _statuses_of_undo(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
     apart = {"OS_DEFAULT__STATE_DIR": str(directory / "undone"), "OS_DEFAULT__PAUSE_FILE": str(directory / "halt")}
     (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}")
-    run("enforce", "--mode", "enforce", "--yes", "--uri", test_node, **apart)
+    run("enforce", "--mode", "enforce", "--uri", test_node, **apart, **NO_BRAKE)
     undo = ("undo", "--since", "1h", "--uri", test_node)
     yield "any", run(*undo, **apart).status
     # The test driver puts nothing in force; as if it had, and somebody had lifted that again.
@@ -273,18 +277,24 @@ def _statuses_of_passes(run: Run, directory: Path, test_node: str) -> Iterator[t
     )
     node = ("--uri", test_node)
 
-    def status(*words: str, text: str = "{}", before: str | None = None) -> int:
-        return _status(run, directory, *words, *node, text=text, before=before)
+    def status(*words: str, text: str = "{}", before: str | None = None, **environment: str) -> int:
+        return _status(run, directory, *words, *node, text=text, before=before, **environment)
 
     yield "any", status("plan", "--no-such-option")
+    state = State(directory / "state")
+    state.prepare()
+    with state.locked():
+        yield "any", status("enforce")
     yield "any", status("plan", text="broken")
     yield "plan", status("plan")
     yield "plan", status("plan", text=wanted)
+    yield "plan", status("plan", text=some)
     yield "plan", status("plan", text="broken", before="{}")
     yield "enforce", status("enforce", text=wanted)
-    yield "enforce", status("enforce", "--mode", "enforce", "--yes", text=some)
+    yield "enforce", status("enforce", "--mode", "enforce", text=some)
+    yield "enforce", status("enforce", "--mode", "enforce", text=some, **NO_BRAKE)
     yield "enforce", status("enforce", "--mode", "enforce", text=refused)
-    yield "enforce", status("enforce", "--total-iops-sec", "5")
+    yield "enforce", status("enforce", "--total-iops-sec", "5", **NO_BRAKE)
     yield "disk list, disk show, disk explain", status("disk", "list")
     yield "disk list, disk show, disk explain", status("disk", "list", text="broken")
 

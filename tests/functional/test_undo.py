@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.state import RECORD
-from tests.command import Forked, Installed
+from tests.command import NO_BRAKE, Forked, Installed
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -30,7 +30,7 @@ WANTED = "default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}\n"
 def changed(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> tuple[str, ...]:
     """What to undo on a node on which a pass meant to limit disks, none of which has a limit."""
     (tmp_path / "rules.yaml").write_text(WANTED)
-    assert "total_iops_sec 5" in plimsoll("enforce", "--mode", "enforce", "--yes", "--uri", test_node).out
+    assert "total_iops_sec 5" in plimsoll("enforce", "--mode", "enforce", "--uri", test_node, **NO_BRAKE).out
     return ("undo", "--since", "1h", "--uri", test_node)
 
 

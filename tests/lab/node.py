@@ -32,8 +32,16 @@ class Node:
     """A compute node as its operator has it."""
 
     def __init__(
-        self, home: Path, cloud: Cloud, rules: str = "{}\n", mode: str = "enforce", deadline: float = 5
+        self,
+        home: Path,
+        cloud: Cloud,
+        rules: str = "{}\n",
+        mode: str = "enforce",
+        deadline: float = 5,
+        *,
+        braked: bool = False,
     ) -> None:
+        """``braked`` is with the brake as it is shipped: elsewhere it must not stand in the way of what is tested."""
         self.home = home
         self.state = State(home / "state")
         self.catalogue = home / "catalogue"
@@ -43,6 +51,7 @@ class Node:
             f"[DEFAULT]\nmode = {mode}\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
             f"pause_file = {home}/paused\n[libvirt]\nuri = {cloud.libvirt_uri}\ndeadline = {deadline}\n"
             f"[ceph]\nconf_files = {cloud.ceph.conf}\ndeadline = 5\n"
+            + ("" if braked else "[brake]\npercent = 100\nfactor = 1000000\n")
         )
         self.write_rules(rules)
 

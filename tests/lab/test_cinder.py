@@ -55,7 +55,7 @@ class Site:
             self.node.run("enforce")
             time.sleep(SKEW.total_seconds())
             self.publish()
-        return self.node.run("enforce", "--refresh", "--yes")
+        return self.node.run("enforce", "--refresh")
 
     def start_paused(self, text: str) -> None:
         """As Nova starts a guest: defined anew."""
@@ -156,7 +156,7 @@ def test_an_extended_disk_has_its_limits_per_gib_in_the_very_next_pass(site: Sit
     assert site.qemu(attached) == Limits(total_iops_sec=100)
     for size, iops in ((5, 150), (9, 200)):
         site.cloud.extend_volume(site.guest, attached, size)
-        ran = site.node.run("enforce", "--yes")
+        ran = site.node.run("enforce")
         assert ran.status == 0, ran.err
         assert site.qemu(attached) == Limits(total_iops_sec=iops), "nobody has to be asked: the size is libvirt's"
 
@@ -208,7 +208,7 @@ def test_detach_retype_attach_does_not_bring_the_old_types_limits_back(site: Sit
     text = site.guest.domain().XMLDesc(2).replace("<total_iops_sec>3000<", "<total_iops_sec>100<")
     site.start_paused(text)
     site.openstack.complete(again)
-    assert site.node.run("enforce", "--yes").status == 0
+    assert site.node.run("enforce").status == 0
     assert site.qemu(again) == Limits(total_iops_sec=100)
     assert site.enforce().status == 0
     assert site.qemu(again) == Limits(total_iops_sec=100)

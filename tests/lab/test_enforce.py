@@ -107,7 +107,7 @@ def test_a_volume_that_nova_attached_with_limits_is_left_alone_until_a_rule_over
         RULES + "rules:\n  - name: ours\n    match: {pool: volumes}\n    override: true\n"
         "    limits: {total_iops_sec: 250}\n"
     )
-    assert node.run("enforce", "--yes", *only(guest)).status == 0
+    assert node.run("enforce", *only(guest)).status == 0
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=250)
 
 
@@ -130,7 +130,7 @@ def test_a_rule_chooses_by_volume_project_flavor_pool_and_guest(
         node.write_rules(
             f"rules:\n  - name: chosen\n    match: {match}\n    limits: {{total_iops_sec: {300 + number}}}\n"
         )
-        assert node.run("enforce", "--yes", *only(guest)).status == 0
+        assert node.run("enforce", *only(guest)).status == 0
         assert in_force(hypervisor, guest.uuid, "vdb") == limits, word
 
 
@@ -149,7 +149,7 @@ def test_rules_say_unlimited_aloud_to_lift(node: Node, guests: Guests, hyperviso
     node.write_rules("default: {limits: unlimited}\n")
     plan = node.run("plan", *only(guest))
     assert "2 of 2 disks would be released." in plan.out, "where only some guests are meant, a person has to say so"
-    assert node.run("enforce", "--yes", *only(guest)).status == 0
+    assert node.run("enforce", *only(guest)).status == 0
     assert set(all_in_force(hypervisor, guest).values()) == {Limits()}
 
 
@@ -207,6 +207,6 @@ def test_a_group_is_shared_and_left_again(node: Node, guests: Guests, hypervisor
     assert node.run("enforce", *only(guest)).status == 0
     assert set(all_in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=400, group_name="both")}
     node.write_rules("default: {limits: {total_iops_sec: 250}}\n")
-    enforce = node.run("enforce", "--yes", *only(guest))
+    enforce = node.run("enforce", *only(guest))
     assert enforce.status == 0, enforce.out
     assert set(all_in_force(hypervisor, guest).values()) == {Limits(total_iops_sec=250)}

@@ -39,7 +39,7 @@ def node(tmp_path: Path, cloud: Cloud, nova: Nova) -> Node:
 @pytest.fixture
 def enforce(node: Node, nova: Nova) -> Callable[..., Ran]:
     def run(*words: str) -> Ran:
-        ran = node.run("enforce", "--uri", nova.libvirt_uri, "--yes", *words)
+        ran = node.run("enforce", "--uri", nova.libvirt_uri, *words)
         assert ran.status == 0, ran.out + ran.err
         return ran
 

@@ -54,7 +54,7 @@ def enforced(node: Node, guest: Guest, limits: str, *more: str) -> None:
     match = f"match: {{guest: {guest.uuid}, kind: volume}}"
     lines = [f"limits: {limits}", "probe: {every: 5m}", *more]
     node.write_rules(f"rules:\n  - name: canary\n    {match}\n" + "".join(f"    {line}\n" for line in lines))
-    ran = node.run("enforce", "--yes", "--guest", guest.uuid)
+    ran = node.run("enforce", "--guest", guest.uuid)
     assert ran.status == 0, ran.out + ran.err
 
 

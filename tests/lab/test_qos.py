@@ -101,7 +101,7 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
     sizes = (1, 3, 4)
     attached = {size: cloud.attach_volume(guest, openstack.create_volume(kind, size_gib=size).id) for size in sizes}
     openstack.create_volume(kind, size_gib=9)
-    assert node.run("enforce", "--refresh", "--yes").status == 0
+    assert node.run("enforce", "--refresh").status == 0
 
     name = f"gold-{word}"
     keys = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
@@ -116,7 +116,7 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
 
     assert node.run("qos", "apply", str(file)).status == 64, "nobody can be asked here"
     assert node.run("qos", "apply", "--yes", str(file)).status == 0
-    assert node.run("enforce", "--refresh", "--yes").status == 0
+    assert node.run("enforce", "--refresh").status == 0
     says = hypervisor.qemu_says(guest.uuid)
     disks = {disk.volume_id: disk for disk in domxml.parse(guest.domain().XMLDesc())[1]}
     in_force = {size: says[disks[attachment.volume_id].path] for size, attachment in attached.items()}

@@ -73,7 +73,7 @@ def enforce_traced(node: Node, guest: Guest) -> Trace:
     command = [
         *("strace", "-f", "-qq", "-e", "trace=socket,connect", "-o", str(log)),
         *(sys.executable, "-X", "importtime", str(Path(sys.executable).with_name("plimsoll"))),
-        *("--config-file", str(node.home / "plimsoll.conf"), "enforce", "--yes", "--guest", guest.uuid),
+        *("--config-file", str(node.home / "plimsoll.conf"), "enforce", "--guest", guest.uuid),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=node.environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -106,7 +106,7 @@ def test_a_pass_with_a_catalogue_has_no_http_client_and_no_keys(node: Node, gues
 
 def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
     cinder_said(node, 500)
-    assert node.run("enforce", "--yes", "--guest", guest.uuid).status == 0
+    assert node.run("enforce", "--guest", guest.uuid).status == 0
     cinder_said(node, 900)
     trace = enforce_traced(node, guest)
     assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=900)

@@ -56,7 +56,7 @@ def limits_of(hypervisor: Libvirt, guest: Guest) -> set[Limits]:
 
 
 def enforce(node: Node, guest: Guest) -> tuple[int, str]:
-    ran = node.run("enforce", "--yes", "--guest", guest.uuid)  # it is not the brake that is tested here
+    ran = node.run("enforce", "--guest", guest.uuid)  # it is not the brake that is tested here
     assert "Traceback" not in ran.out + ran.err
     return ran.status, ran.out + ran.err
 

@@ -51,7 +51,7 @@ def pair(tmp_path: Path, cloud: Cloud, guests: Guests) -> tuple[Node, Guest, lis
         Node(tmp_path, cloud, "default: {limits: {total_iops_sec: 500}}\n", deadline=2),
         ["--guest", guest.uuid],
     )
-    assert node.run("enforce", "--yes", *scope).status == 0
+    assert node.run("enforce", *scope).status == 0
     node.write_rules(
         "rules:\n" + rule_for(guest, "vda", "{total_iops_sec: 900}") + rule_for(guest, "vdb", "{total_iops_sec: 400}")
     )
@@ -102,13 +102,13 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
             + rule_for(guest, "vdb", "{total_iops_sec: 300}")
         )
         kill_the_others()
-        enforced = node.run("enforce", "--yes", *scope)
+        enforced = node.run("enforce", *scope)
         assert enforced.status == 3, enforced.out + enforced.err
         assert "waits until Ceph is well again: OSD_DOWN" in enforced.out
         assert "1 changed" in enforced.out
         assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=700), "of the hold"
         assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=300)
-    after = node.run("enforce", "--yes", *scope)
+    after = node.run("enforce", *scope)
     assert after.status == 0, after.out + after.err
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
 
@@ -120,7 +120,7 @@ def test_without_a_monitor_nobody_knows_and_nothing_is_loosened(
     cloud.ceph.daemon("mon.a").kill()
     try:
         started = time.monotonic()
-        enforced = node.run("enforce", "--yes", *scope)
+        enforced = node.run("enforce", *scope)
         took = time.monotonic() - started
     finally:
         cloud.ceph.daemon("mon.a").start()
@@ -130,7 +130,7 @@ def test_without_a_monitor_nobody_knows_and_nothing_is_loosened(
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
     assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
     cloud.ceph.wait_healthy(60)
-    assert node.run("enforce", "--yes", *scope).status == 0
+    assert node.run("enforce", *scope).status == 0
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
 
 
@@ -139,7 +139,7 @@ def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_loosened(
 ) -> None:
     node, guest, scope = pair
     node.set_ceph_conf(tmp_path / "none.conf")
-    enforced = node.run("enforce", "--yes", *scope)
+    enforced = node.run("enforce", *scope)
     assert enforced.status == 3, enforced.out + enforced.err
     assert "names its monitors" in enforced.out
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)

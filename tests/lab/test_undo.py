@@ -44,7 +44,7 @@ def limit(node: Node, limits: Limits, *guests: Guest) -> str:
     """Put these limits in force by a rule; returns the moment before."""
     moment = datetime.now(UTC).isoformat()
     node.write_rules(f"default: {{limits: {limits.in_effect()}}}\n")
-    enforced = node.run("enforce", "--yes", *only(*guests))
+    enforced = node.run("enforce", *only(*guests))
     assert enforced.status == 0, enforced.out + enforced.err
     return moment
 
@@ -195,7 +195,7 @@ def test_killed_at_any_moment_the_next_run_completes_it_and_what_is_remembered_i
             ended = node.run("undo", "--since", moment, "--yes", *only(*made))
         else:
             node.write_rules(f"default: {{limits: {OLD.in_effect()}}}\n")
-            ended = node.run("enforce", "--yes", *only(*made))
+            ended = node.run("enforce", *only(*made))
             assert " 0 left alone" in ended.out, "no limit of ours is taken for another's"
             assert "changed by somebody else" not in ended.out
         assert ended.status == 0, ended.out + ended.err

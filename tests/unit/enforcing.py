@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from plimsoll_agent import config
-from plimsoll_agent.brake import edition
+from plimsoll_agent.brake import revision
 from plimsoll_agent.catalogue import Catalogue, save
 from plimsoll_agent.cli.passes import Enforce
 from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force
@@ -49,6 +49,7 @@ class Shell:
         self.source = "openstack"
         self.metrics = MetricsSettings(None, "disk")
         self.out, self.err = "", ""
+        self.at_a_terminal = True
 
     @property
     def settings(self) -> Settings:
@@ -71,7 +72,10 @@ class Shell:
             def libvirt(self, settings: Settings) -> Iterator[FakeHypervisor]:
                 yield shell.hypervisor
 
-        app: Any = SimpleNamespace(stdout=io.StringIO(), stderr=io.StringIO(), for_journal=lambda line: line)
+        terminal = SimpleNamespace(isatty=lambda: self.at_a_terminal)
+        app: Any = SimpleNamespace(
+            stdin=terminal, stdout=io.StringIO(), stderr=io.StringIO(), for_journal=lambda line: line
+        )
         here = Here(app, None)
         try:
             return int(here.run(here.get_parser("plimsoll").parse_args(words)))
@@ -96,7 +100,7 @@ class Shell:
         save(self.fetched, known)
         return known
 
-    def edition(self) -> str:
+    def revision(self) -> str:
         rules, _ = rules_in_force(self.settings, self.state, keep=False)
         known, _ = catalogue_in_force(self.settings.catalogue, datetime.now(UTC))
-        return edition(Situation(datetime.now(UTC), rules, catalogue=known))
+        return revision(Situation(datetime.now(UTC), rules, catalogue=known))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.brake import Brake
 from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.changes import Change
@@ -28,7 +29,7 @@ from plimsoll_agent.regionorders import Orders
 from plimsoll_agent.rules import Rules
 from plimsoll_agent.sightings import Sightings
 from plimsoll_agent.sources import SOURCES
-from plimsoll_agent.state import Approval, Memory, State
+from plimsoll_agent.state import Given, State
 from plimsoll_agent.write import Bounds
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, volume
 from tests.unit.values import NOON
@@ -125,6 +126,8 @@ class Node:
                 memory.holds,
                 known,
                 Sightings() if known is None else self.state.load_sightings(),
+                memory.judged,
+                memory.recent,
                 orders=self.orders,
             ),
             mode,
@@ -139,16 +142,17 @@ class Node:
 
     def caution(self, ledger: Ledger, *, look_only: bool = True, yes: bool = False) -> Caution:
         return Caution(
-            brake=None if yes else Brake(approved=ledger.approved(look_only=look_only)),
+            brake=Brake(approvals=ledger.approved(look_only=look_only)),
             gate=Gate(self.ceph.known, self.ceph.health),
             paused=lambda: self.paused() or self.orders.paused(self.now),
             rounds=None if yes else self.rounds,
+            sure=yes,
         )
 
     # --- what people do
 
-    def approve(self, edition: str) -> None:
-        self.state.save_approval(Approval(edition, "ann", self.now))
+    def approve(self, digest: str, *, remove: bool = False) -> None:
+        self.state.save_approvals([Given(Approval(digest, remove), "ann", self.now)])
 
     def hold(
         self,
@@ -162,7 +166,7 @@ class Node:
         disk = self.seen(number, target)
         hold = Hold(disk.named, limits, self.now, self.now + span, "ann", "a test", ignore_health=ignore_health)
         memory = Ledger(self.state, "ann").recall(self.now, look_only=False)
-        self.state.save_memory(Memory(memory.disks, {**memory.holds, disk.key: hold}))
+        self.state.save_memory(replace(memory, holds={**memory.holds, disk.key: hold}))
 
     # --- what there is
 

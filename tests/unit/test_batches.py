@@ -256,12 +256,12 @@ def test_an_alert_and_a_prometheus_that_cannot_be_asked_are_told_apart(answer: o
 
 
 def test_only_editions_of_nodes_that_enforce_need_an_approval() -> None:
-    plan = {"__rollout_plan": {"edition": "7f3a91"}}
+    plan = {"__rollout_plan": {"edition": "7f3a91" + "0" * 58}}
     nodes = [{**plan, "agent_mode": "observe"}, plan, {"agent_mode": "enforce"}]
     assert verdicts.editions(nodes) == []
     enforcing = {**plan, "agent_mode": "enforce"}
     nothing = {"agent_mode": "enforce", "__rollout_plan": {"edition": ""}}
-    assert verdicts.editions([enforcing, nothing, enforcing]) == ["7f3a91"]
+    assert verdicts.editions([enforcing, nothing, enforcing]) == ["7f3a91" + "0" * 58]
 
 
 def test_a_plan_that_failed_and_an_answer_that_is_no_edition_are_nothing_to_approve_of() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Answer, Decision, Remembered, Unmanaged, Wants
-from plimsoll_agent.direction import Direction, cut_by_more_than_half, direction
+from plimsoll_agent.direction import Direction, direction, share_left
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown, because
@@ -150,47 +151,66 @@ def test_directions_that_are_easy_to_get_wrong(before: dict, after: dict, expect
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "cut"),
+    ("before", "after", "left"),
     [
-        ({"total_iops_sec": 500}, {"total_iops_sec": 250}, False),
-        ({"total_iops_sec": 500}, {"total_iops_sec": 249}, True),
-        ({"total_iops_sec": 501}, {"total_iops_sec": 250}, True),
-        ({"total_iops_sec": 500, "total_bytes_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 249}, True),
-        ({"write_bytes_sec": 500}, {"write_bytes_sec": 249}, True),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 250}, 0.5),
+        ({"total_iops_sec": 70}, {"total_iops_sec": 7}, 0.1),
+        ({"total_iops_sec": 500, "total_bytes_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 100}, 0.2),
+        ({"write_bytes_sec": 500}, {"write_bytes_sec": 100}, 0.2),
         # at once: a burst of 1000 is taken away, or a tenth of it left
-        ({"total_iops_sec": 500, "total_iops_sec_max": 1000}, {"total_iops_sec": 500}, False),
-        ({"total_iops_sec": 500, "total_iops_sec_max": 1001}, {"total_iops_sec": 500}, True),
+        ({"total_iops_sec": 500, "total_iops_sec_max": 1000}, {"total_iops_sec": 500}, 0.5),
         (
             {"total_iops_sec": 500, "total_iops_sec_max": 5000},
             {"total_iops_sec": 400, "total_iops_sec_max": 500},
-            True,
+            0.1,
         ),
-        # what was unlimited is not any more
-        ({}, {"total_iops_sec": 10**9}, True),
-        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 10**9}, True),
-        ({"read_iops_sec": 500}, {"read_iops_sec": 500, "write_iops_sec": 500}, True),
+        # a first limit is no cut of anything
+        ({}, {"total_iops_sec": 1}, 1),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "total_bytes_sec": 1}, 1),
+        ({"read_iops_sec": 500}, {"read_iops_sec": 500, "write_iops_sec": 1}, 1),
+        # one total for what was limited apart, and the other way round
+        ({"read_iops_sec": 300, "write_iops_sec": 100}, {"total_iops_sec": 40}, 0.1),
+        ({"read_iops_sec": 300, "write_iops_sec": 100}, {"total_iops_sec": 400}, 1),
+        ({"total_iops_sec": 400}, {"read_iops_sec": 300, "write_iops_sec": 100}, 0.25),
+        ({"total_iops_sec": 400}, {"read_iops_sec": 40, "write_iops_sec": 4000}, 0.1),
         # more, or the same, is no cut
-        ({}, {}, False),
-        ({"total_iops_sec": 500}, {}, False),
-        ({"total_iops_sec": 500}, {"total_iops_sec": 5000}, False),
+        ({}, {}, 1),
+        ({"total_iops_sec": 500}, {}, 1),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 5000}, 1),
         # a large request that counts as several is as good as fewer of them
-        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4096}, True),
-        ({"total_iops_sec": 500, "size_iops_sec": 65536}, {"total_iops_sec": 500, "size_iops_sec": 4096}, True),
-        ({"total_iops_sec": 500, "size_iops_sec": 8192}, {"total_iops_sec": 500, "size_iops_sec": 4096}, False),
-        ({"total_iops_sec": 500, "size_iops_sec": 8192}, {"total_iops_sec": 500, "size_iops_sec": 4095}, True),
-        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, False),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4096}, 1),
+        ({"total_iops_sec": 500, "size_iops_sec": 65536}, {"total_iops_sec": 500, "size_iops_sec": 8192}, 0.125),
+        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, 1),
     ],
 )
-def test_a_cut_by_more_than_half_of_anything_is_one(before: dict, after: dict, cut: bool) -> None:
-    assert cut_by_more_than_half(Limits(**before), Limits(**after)) is cut
+def test_what_is_left_is_the_least_share_of_anything(before: dict, after: dict, left: float) -> None:
+    assert share_left(Limits(**before), Limits(**after)) == left
 
 
 @given(pairs_of_limits())
 @examples
-def test_a_cut_by_more_than_half_is_never_of_more_than_a_guest_may_do_after_it(pair: tuple[Limits, Limits]) -> None:
-    before, after = map(may_do, pair)
-    bounds = [bound for bound in before if "in one go" not in bound]
-    assert cut_by_more_than_half(*pair) is any(2 * after[bound] < before[bound] for bound in bounds)
+def test_what_is_left_is_never_more_than_a_guest_may_do_after_it(pair: tuple[Limits, Limits]) -> None:
+    """By what reads, writes and both may do, worked out apart from how the code does it."""
+    before, after = (
+        {
+            (unit, scope, ending): min(
+                sum(may(limits, each, unit, ending) for each in parts), may(limits, "total", unit, ending)
+            )
+            for unit in ("bytes", "iops")
+            for ending in ("", "_max")
+            for scope, parts in (("read", ["read"]), ("write", ["write"]), ("total", ["read", "write"]))
+        }
+        for limits in pair
+    )
+    shares = [after[bound] / before[bound] for bound in before if before[bound] != math.inf]
+    if pair[0].size_iops_sec:
+        shares.append((pair[1].size_iops_sec or math.inf) / pair[0].size_iops_sec)
+    assert share_left(*pair) == min([1, *shares])
+
+
+def may(limits: Limits, scope: str, unit: str, ending: str) -> float:
+    base = getattr(limits, f"{scope}_{unit}_sec")
+    return (getattr(limits, f"{scope}_{unit}_sec{ending}") or base) or math.inf
 
 
 # --- the change

@@ -222,7 +222,7 @@ def test_a_second_one_at_once_does_nothing(
 ) -> None:
     monkeypatch.setattr(cli, "PATIENCE", 0.0)
     with shell.node.state.locked():
-        assert shell.undo("--yes") == 1
+        assert shell.undo("--yes") == 75
     assert shell.in_force == [NEW] * 4
     assert "another pass is under way" in caplog.text
 

@@ -55,7 +55,7 @@ def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
     assert settings.bounds.at_once <= 4
     assert settings.bounds.hung_guests == 2
     assert 0 < settings.deadline <= 60
-    assert (settings.brake.disks, settings.brake.percent, settings.brake.approved) == (5, 20, None)
+    assert (settings.brake.disks, settings.brake.percent, settings.brake.factor) == (5, 20, 10)
     assert settings.ceph.blocking_checks, "the gate is shut while one of these is raised, not open for all"
     shipped = ", ".join(map(str, settings.ceph.blocking_checks))
     assert shipped == "PG_AVAILABILITY, SLOW_OPS, OSD_FULL, POOL_FULL, PG_*_FULL, OSD_DOWN > 1%"
@@ -266,7 +266,7 @@ def test_each_option_explains_itself_and_changes_its_own_place_in_the_settings(f
         changed |= places
         assert option.help, option.name
     # What plimsoll approve says, and whether an operator chose the mode, is no setting.
-    assert shipped.keys() - changed == {".brake.approved", ".mode_chosen"}
+    assert shipped.keys() - changed == {".brake.approvals", ".mode_chosen"}
 
 
 def test_a_threshold_that_is_no_range_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import PARAMETERS, Limits
-from plimsoll_agent.state import Approval, Memory, State, StateError
+from plimsoll_agent.state import Given, Memory, State, StateError
 from tests.unit.values import NOON, a_disk, examples, examples_of
 
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
@@ -35,6 +36,8 @@ THEIRS = Remembered(
     NOON,
     kept=True,
     by_type="gold",
+    by_rules=("night",),
+    revision="a1b2c3",
 )
 MEMORY = Memory(
     {DISK.key: THEIRS, OTHER.key: replace(THEIRS, wanted=None, put=None, returns=None, fought=0, fought_at=None)},
@@ -56,7 +59,16 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> State:
 def whole(state: State) -> Mapping[str, Any]:
     """A memory in each of its versions, and an approval, as they are written."""
     state.save_memory(MEMORY)
-    third = json.loads(state.memory.read_text())
+    fourth = json.loads(state.memory.read_text())
+    third = {
+        "version": 3,
+        "boot": fourth["boot"],
+        "disks": {
+            key: {name: part for name, part in entry.items() if name not in ("by_rules", "revision")}
+            for key, entry in fourth["disks"].items()
+        },
+        "holds": fourth["holds"],
+    }
     second = third | {
         "version": 2,
         "disks": {
@@ -68,8 +80,9 @@ def whole(state: State) -> Mapping[str, Any]:
         key: {name: part for name, part in entry.items() if name in WANTED_IN_VERSION_1}
         for key, entry in second["disks"].items()
     }
-    state.save_approval(Approval("a1b2c3", "root (ann)", NOON))
+    state.save_approvals([Given(Approval("a1b2c3d4e5f60718", remove=True), "root (ann)", NOON)])
     return {
+        "version 4": fourth,
         "version 3": third,
         "version 2": second,
         "version 1": {"version": 1, "boot": "b1", "disks": disks},
@@ -77,7 +90,7 @@ def whole(state: State) -> Mapping[str, Any]:
     }
 
 
-Outcome = Memory | Approval | None
+Outcome = Memory | tuple[Given, ...] | None
 
 
 def read(state: State, content: bytes, *, approval: bool = False) -> Outcome:
@@ -85,7 +98,7 @@ def read(state: State, content: bytes, *, approval: bool = False) -> Outcome:
     path = state.approval if approval else state.memory
     path.write_bytes(content)
     try:
-        return state.load_approval() if approval else state.load_memory()
+        return state.load_approvals() if approval else state.load_memory()
     except StateError as error:
         complaint = str(error)
     finally:
@@ -100,14 +113,19 @@ def judge(content: bytes, outcome: Outcome) -> None:
     if outcome is None:
         return
     written = json.loads(content)
-    if isinstance(outcome, Approval):
-        assert (outcome.edition, outcome.by) == (written["edition"], written["by"])
+    if isinstance(outcome, tuple):
+        approvals = [(given.approval.digest, given.approval.remove, given.by) for given in outcome]
+        assert approvals == [(each["digest"], each["remove"], each["by"]) for each in written.get("approvals", [])]
         return
+    assert outcome.judged == written.get("judged")
+    assert outcome.recent.keys() == written.get("recent", {}).keys()
     for key, remembered in outcome.disks.items():
         for part in ("wanted", "put", "returns"):
             _same(getattr(remembered, part), written["disks"][key].get(part))
         assert remembered.theirs is written["disks"][key].get("theirs", False)
         assert remembered.by_type == written["disks"][key].get("by_type")
+        assert remembered.by_rules == tuple(written["disks"][key].get("by_rules", ()))
+        assert remembered.revision == written["disks"][key].get("revision")
     for key, hold in outcome.holds.items():
         assert hold.disk.key == key
         _same(hold.limits, written["holds"][key]["limits"])
@@ -155,7 +173,7 @@ def replaced(envelope: Mapping[str, Any], place: tuple[str, ...], text: str) -> 
     return json.dumps(copy, indent=1).replace('"@here@"', text).encode("utf-8", "surrogatepass")
 
 
-KINDS = pytest.mark.parametrize("kind", ["version 3", "version 2", "version 1", "approval"])
+KINDS = pytest.mark.parametrize("kind", ["version 4", "version 3", "version 2", "version 1", "approval"])
 
 
 @KINDS

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent import history
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.changes import Change
 from plimsoll_agent.decide import Decision, Remembered, Unmanaged, Wants
 from plimsoll_agent.direction import direction
@@ -25,7 +26,7 @@ from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Reason, Unknown, because
 from plimsoll_agent.record import Record
 from plimsoll_agent.sightings import Sightings, sight
-from plimsoll_agent.state import Approval, Memory, State, StateError
+from plimsoll_agent.state import Given, Memory, State, StateError
 from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation
 
 BEFORE = NOON - timedelta(hours=1)
@@ -34,7 +35,7 @@ LIMITS = Limits(total_iops_sec=250)
 OTHERS = Limits(total_iops_sec=9)
 DISK = a_disk(in_force=LIMITS, defined=LIMITS)
 SILENT = Unknown(because(Code.UNANSWERED))
-OURS = Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment, kept=True)
+OURS = Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment, kept=True, revision="aaaaaa")
 ALL = pytest.mark.parametrize("everything", [True, False])
 
 
@@ -52,7 +53,20 @@ def an_open(
     """A change that was under way when its pass was killed."""
     how = direction(before, after)
     return RecordedChange(
-        id_, BEFORE, "root", disk.named, disk.attachment, before, after, how, reason, cause, "", None, None, None
+        id_,
+        BEFORE,
+        "root",
+        disk.named,
+        disk.attachment,
+        before,
+        after,
+        how,
+        reason,
+        cause,
+        "aaaaaa",
+        None,
+        None,
+        None,
     )
 
 
@@ -115,7 +129,7 @@ def test_each_of_many_changes_has_its_own_end() -> None:
     assert ours == {DISK.key: OURS}
 
 
-OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment, kept=True)
+OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment, kept=True, revision="aaaaaa")
 
 
 def took(change: RecordedChange, old: Remembered | None, disk: Disk = DISK) -> Remembered:
@@ -133,7 +147,7 @@ def test_what_took_is_added_to_what_was_remembered_and_not_put_in_its_place() ->
 
 def test_a_hold_that_took_is_not_what_the_sources_wanted_and_has_a_way_back() -> None:
     hold = an_open(before=OTHERS, reason=HOLD)
-    assert took(hold, None) == replace(OURS, wanted=None, kept=False, returns=OTHERS, theirs=True)
+    assert took(hold, None) == replace(OURS, wanted=None, kept=False, revision=None, returns=OTHERS, theirs=True)
     ours = replace(OLD, wanted=OTHERS, put=OTHERS)
     assert took(hold, ours) == replace(ours, seen=NOON, put=LIMITS, returns=OTHERS)
     second = replace(ours, returns=UNLIMITED, theirs=True)
@@ -233,7 +247,7 @@ def test_a_change_of_a_killed_pass_is_settled_by_the_next_and_ours(ledger: Ledge
     ledger.intend([a_change()], BEFORE, "aaaaaa")
     assert ledger.settle([DISK], a_situation(), everything=True) == {DISK.key: OURS}
     assert results(tmp_path) == [("root (ann)", None, None)], "open, until it is remembered"
-    ledger.remember({DISK.key: OURS}, {}, NOON)
+    ledger.remember(Memory({DISK.key: OURS}), NOON)
     ledger.conclude([], NOON)
     assert results(tmp_path) == [("root (ann)", "took", NOON.isoformat())]
     assert ledger.settle([DISK], a_situation(), everything=True) == {}, "once"
@@ -265,7 +279,7 @@ ENDED_HOLD, OTHER_HOLD = replace(STANDING, until=NOON), replace(STANDING, disk=N
 
 
 def test_a_hold_that_ended_goes_once_the_record_says_so(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.remember({DISK.key: OURS}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}, NOON)
+    ledger.remember(Memory({DISK.key: OURS}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}), NOON)
     state = State(tmp_path)
     assert state.load_memory() == Memory({DISK.key: OURS}, {NEIGHBOUR.key: OTHER_HOLD})
     _, ended = history.entries(Record(state.record), Selection())
@@ -275,7 +289,7 @@ def test_a_hold_that_ended_goes_once_the_record_says_so(ledger: Ledger, tmp_path
 def test_a_hold_that_ended_stays_while_the_record_cannot_say_so(ledger: Ledger, tmp_path: Path) -> None:
     state = State(tmp_path)
     state.record.mkdir()
-    ledger.remember({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}, NOON)
+    ledger.remember(Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}), NOON)
     assert state.load_memory() == Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD})
     (note,) = ledger.notes
     assert note.code is Code.NO_RECORD
@@ -349,7 +363,7 @@ def test_only_sightings_that_are_news_are_told(ledger: Ledger, tmp_path: Path) -
 
 
 def test_what_is_remembered_is_in_the_state(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.remember({DISK.key: OURS}, {DISK.key: STANDING}, NOON)
+    ledger.remember(Memory({DISK.key: OURS}, {DISK.key: STANDING}), NOON)
     assert State(tmp_path).load_memory() == Memory({DISK.key: OURS}, {DISK.key: STANDING})
     assert ledger.recall(NOON, look_only=True) == Memory({DISK.key: OURS}, {DISK.key: STANDING})
 
@@ -360,7 +374,7 @@ def test_a_ledger_without_its_directory_raises_a_state_error_whatever_it_is_to_k
     for use in (
         lambda: ledger.intend([a_change()], NOON, "aaaaaa"),
         lambda: ledger.conclude([Conclusion(1, Verdict.DONE)], NOON),
-        lambda: ledger.remember({}, {}, NOON),
+        lambda: ledger.remember(Memory(), NOON),
     ):
         with pytest.raises(StateError, match="absent"):
             use()
@@ -376,7 +390,7 @@ def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_in_force(
     put_on_record(ledger, a_change(after=OTHERS), a_change())
     put_on_record(ledger, a_change(after=OTHERS), verdict=Verdict.REFUSED)
     assert ledger.recall(NOON, look_only=False).disks == {
-        DISK.key: Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True)
+        DISK.key: Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True, revision="aaaaaa")
     }
     assert ledger.notes == []
 
@@ -386,7 +400,7 @@ def test_limits_by_hand_and_a_specs_word_are_told_from_others_in_the_record(ledg
     by_hand = Remembered(None, BEFORE, NOON, LIMITS, attachment=None)
     assert ledger.recall(NOON, look_only=False).disks == {DISK.key: by_hand}
     put_on_record(ledger, a_change(reason=SPEC))
-    by_spec = Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True, by_type="gold")
+    by_spec = Remembered(LIMITS, BEFORE, NOON, LIMITS, attachment=None, kept=True, by_type="gold", revision="aaaaaa")
     assert ledger.recall(NOON, look_only=False).disks == {DISK.key: by_spec}
 
 
@@ -406,7 +420,7 @@ def test_one_that_only_looks_changes_no_file(ledger: Ledger, tmp_path: Path) -> 
         file.write_text("{")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert list(ledger.recall(NOON, look_only=True).disks) == [DISK.key]
-    assert ledger.approved(look_only=True) is None
+    assert ledger.approved(look_only=True) == ()
     assert list(ledger.settle([DISK], a_situation(), everything=True, look_only=True)) == [DISK.key]
     state.record.write_bytes(b"no record" * 100)
     assert ledger.settle([DISK], a_situation(), everything=True, look_only=True) == {}
@@ -419,10 +433,13 @@ def test_one_that_only_looks_changes_no_file(ledger: Ledger, tmp_path: Path) -> 
     ]
 
 
-def test_an_approval_is_of_one_edition(ledger: Ledger, tmp_path: Path) -> None:
-    assert ledger.approved(look_only=False) is None
-    State(tmp_path).save_approval(Approval("aaaaaa", "ann", NOON))
-    assert ledger.approved(look_only=False) == "aaaaaa"
+def test_what_was_approved_is_told_until_it_is_used_up(ledger: Ledger, tmp_path: Path) -> None:
+    assert ledger.approved(look_only=False) == ()
+    approval = Approval("0123456789abcdef")
+    State(tmp_path).save_approvals([Given(approval, "ann", NOON)])
+    assert ledger.approved(look_only=False) == (approval,)
+    ledger.use_up_approvals()
+    assert ledger.approved(look_only=False) == ()
 
 
 # --- the memory after a pass
@@ -453,13 +470,13 @@ def after(
     if put is not None and decision is not None:
         change = replace(a_change(disk, decision.wanted.reason, put), before=disk.in_force)
     puts = {} if change is None else {DISK.key: change}
-    sight = Sight(decided, puts, unseen, {DISK.key} if braked else (), enforcing)
+    sight = Sight(decided, puts, unseen, {DISK.key} if braked else (), enforcing, "aaaaaa")
     kept = remembering(a_situation(memory=memory), sight)
     assert kept.keys() <= {DISK.key}
     return kept.get(DISK.key)
 
 
-FRESH = Remembered(LIMITS, NOON, NOON, None, DISK.attachment, kept=True)
+FRESH = Remembered(LIMITS, NOON, NOON, None, DISK.attachment, kept=True, revision="aaaaaa")
 
 
 def test_a_disk_that_is_new_is_remembered_with_what_is_wanted_and_not_claimed() -> None:
@@ -500,14 +517,18 @@ def test_a_disk_of_which_nothing_is_wanted_now_stays_ours(decision: Decision) ->
 def test_a_disk_just_met_of_which_nobody_can_tell_is_not_remembered_as_one_without_limits() -> None:
     """The brake would take its first limits for a change of what is wanted, on every disk of a new node."""
     assert after(UNKNOWN) is None
-    assert after(LEAVES) == replace(FRESH, wanted=None, kept=False), "that nothing is wanted is an answer"
-    assert after(HELD_UNKNOWN) == replace(FRESH, wanted=None, kept=False), "a hold has to be remembered"
+    assert after(LEAVES) == replace(FRESH, wanted=None, kept=False, revision=None), (
+        "that nothing is wanted is an answer"
+    )
+    assert after(HELD_UNKNOWN) == replace(FRESH, wanted=None, kept=False, revision=None), (
+        "a hold has to be remembered"
+    )
 
 
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
 def test_a_disk_attached_anew_with_other_limits_is_not_taken_for_the_old_one(decision: Decision) -> None:
     again = replace(DISK, node="9", defined=OTHERS, in_force=OTHERS)
-    fresh = Remembered(LIMITS, BEFORE, NOON, None, again.attachment, kept=True)
+    fresh = Remembered(LIMITS, BEFORE, NOON, None, again.attachment, kept=True, revision="aaaaaa")
     assert after(decision, OLD, disk=again) == fresh, "but what was wanted of it is still known"
 
 
@@ -554,7 +575,7 @@ def test_during_a_hold_what_the_sources_wanted_before_it_stays_known() -> None:
     assert after(HELD, old) == replace(old, seen=NOON)
     new = after(HELD)
     assert new is not None
-    assert new.wanted == LIMITS, "of a disk of which nothing was wanted yet, what they want now"
+    assert new.wanted is None, "nor does what they want now count before the hold ends: the brake has not seen it"
 
 
 # --- whose word it was
@@ -575,7 +596,7 @@ def test_a_specs_own_word_is_remembered_as_one_and_no_other(reason: Reason, by_t
     """What the region approved of is one spec's word for another's, not what rules made of them."""
     for old in (OLD, replace(OLD, by_type="gold")):
         new = after(Decision(Wants(LIMITS, reason), ()), old)
-        assert new == replace(OLD, seen=NOON, by_type=by_type), "wanted since then, though by another"
+        assert new == replace(OLD, seen=NOON, by_type=by_type, by_rules=reason.rules), "wanted since then, by another"
 
 
 @pytest.mark.parametrize("by_type", ["gold", None])
@@ -594,7 +615,7 @@ def test_what_does_not_count_yet_does_not_say_whose_word_it_was(said: Decision, 
     assert after(replace(HELD, aside=said.wanted), held) == replace(held, seen=NOON)
     new = after(replace(HELD, aside=said.wanted))
     assert new is not None
-    assert new.by_type != before, "of a disk of which nothing was wanted yet it counts at once"
+    assert new.by_type is None, "not before the hold ends"
 
 
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])

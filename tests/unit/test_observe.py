@@ -11,7 +11,7 @@ import pytest
 from plimsoll_agent.clusters import Cluster, Clusters
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.domxml import UnreadableXML
-from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
+from plimsoll_agent.errors import NoSuchGuest, NotSent, PlimsollError, Rejected, Unanswered, Unreachable, Vanished
 from plimsoll_agent.hypervisor import Movement, Sighting
 from plimsoll_agent.limits import Limits, LimitsError, Problem
 from plimsoll_agent.observe import Observation, observe, reason_of
@@ -68,7 +68,7 @@ def test_only_guests_that_are_asked_for_are_looked_at(words: set[str]) -> None:
 
 def test_all_that_are_asked_for_and_not_there_are_named_and_nobody_is_looked_at() -> None:
     hypervisor = FakeHypervisor(guest(1))
-    with pytest.raises(Vanished, match=r"name or uuid of b, c$"):
+    with pytest.raises(NoSuchGuest, match=r"name or uuid of b, c$"):
         look(hypervisor, Scope(frozenset({"instance-00000001", "c", "b"})))
     assert hypervisor.calls == ["guests"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import NotSent, Rejected, Unreachable, Vanished
+from plimsoll_agent.errors import NoSuchGuest, NotSent, Rejected, Unreachable, Vanished
 from plimsoll_agent.hypervisor import Movement, Sighting
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.limits import Limits
@@ -112,7 +112,7 @@ def test_a_volume_attached_with_limits_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_overrides_takes_over_limits_of_others(tmp_path: Path) -> None:
-    gold = Limits(total_iops_sec=3000)
+    gold = Limits(total_iops_sec=500)
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
     node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
     assert kinds(node.run()) == ["changed"]
@@ -149,7 +149,7 @@ def test_limits_that_come_back_with_a_restart_from_the_persistent_definition_are
 
 
 def test_a_refused_write_claims_no_limits_of_others(tmp_path: Path) -> None:
-    gold = Limits(total_iops_sec=3000)
+    gold = Limits(total_iops_sec=500)
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
     node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
 
@@ -171,7 +171,7 @@ def test_limits_of_others_that_happen_to_be_right_are_not_claimed(tmp_path: Path
 
 
 def test_a_guest_that_is_asked_for_and_not_there_is_said(node: Node) -> None:
-    with pytest.raises(Vanished, match="nobody"):
+    with pytest.raises(NoSuchGuest, match="nobody"):
         node.run(scope=Scope(frozenset({"instance-00000001", "nobody"})))
 
 
@@ -426,7 +426,7 @@ def test_without_a_record_nothing_is_loosened(node: Node) -> None:
 
 def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
     class NoMemory(Ledger):
-        def remember(self, disks: object, holds: object, now: object) -> None:
+        def remember(self, memory: object, now: object) -> None:
             raise StateError("memory.json: cannot be written: Read-only file system")
 
     report = node.run(ledger=NoMemory(node.state, "tests"))
@@ -449,7 +449,7 @@ def test_a_pass_killed_between_memory_and_record_is_settled_and_counts_once(node
             raise Killed
 
     class DiesBeforeTheMemory(Ledger):
-        def remember(self, disks: object, holds: object, now: object) -> None:
+        def remember(self, memory: object, now: object) -> None:
             raise Killed
 
     for dying in (DiesBeforeTheMemory, DiesBeforeTheMemory, DiesBeforeTheResults):
@@ -532,7 +532,7 @@ def test_nothing_is_written_after_a_pass_was_interrupted(tmp_path: Path) -> None
 
 
 def test_a_pass_that_was_killed_before_its_write_claims_no_limits_of_others(tmp_path: Path) -> None:
-    gold = Limits(total_iops_sec=3000)
+    gold = Limits(total_iops_sec=500)
     node = Node(tmp_path, guest(1, replace(a_volume(1), in_force=gold, defined=gold)))
     node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
 

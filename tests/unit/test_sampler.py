@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from plimsoll_agent.errors import Unreachable, Vanished
+from plimsoll_agent.errors import NoSuchGuest, Unreachable
 from plimsoll_agent.hypervisor import BlockStats, Movement
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Scope
@@ -211,5 +211,5 @@ def test_only_guests_of_the_scope_are_asked() -> None:
 
 
 def test_a_guest_that_does_not_run_here_is_named() -> None:
-    with pytest.raises(Vanished, match="nobody"):
+    with pytest.raises(NoSuchGuest, match="nobody"):
         Node(scope=frozenset({"a", "nobody"})).sampler.check()

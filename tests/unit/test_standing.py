@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent import catalogue
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.catalogue import NAME, Catalogue, save
 from plimsoll_agent.cli import standing
 from plimsoll_agent.cli.approve import Approve
@@ -171,27 +172,41 @@ def test_nobody_who_is_not_to_be_asked_can_be_refreshed(shell: Shell) -> None:
 
 
 def test_an_approval_is_of_rules_and_catalogue_as_they_are_now(shell: Shell) -> None:
-    old = shell.edition()
+    old = shell.revision()
     shell.refresh(a_spec("gold", total_iops_sec="30"))
-    new = shell.edition()
+    new = shell.revision()
     assert old != new
     assert shell.run(Approve, old) == 64, "the catalogue is another by now"
-    assert shell.state.load_approval() is None
-    assert shell.run(Approve, new) == 0
-    approval = shell.state.load_approval()
-    assert approval is not None
-    assert approval.edition == new
+    assert shell.state.load_approvals() == ()
+    assert shell.run(Approve, new[:16]) == 0
+    (given,) = shell.state.load_approvals()
+    assert given.approval == Approval(new), "the whole digest is kept"
+
+
+def test_a_script_says_what_it_approves_of_and_not_yes(shell: Shell) -> None:
+    shell.at_a_terminal = False
+    assert shell.enforce("--yes") == 64
+    assert shell.hypervisor.writes == []
+    assert shell.enforce("--approve", shell.revision()[:16]) == 0
+
+
+@pytest.mark.parametrize("typed", ["", "0123456789abcde", "0123456789abcdeg", "0" * 65, "gold"])
+def test_a_digest_of_too_few_digits_is_none(shell: Shell, typed: str) -> None:
+    """Whoever edits specs could look for one that has the few digits of another."""
+    assert shell.run(Approve, typed) == 64
+    assert shell.enforce("--approve", typed) == 64
+    assert shell.state.load_approvals() == ()
 
 
 def test_an_approval_outlives_a_refresh_that_brings_the_same_specs(shell: Shell) -> None:
     """Every 15 minutes the file is written anew: a person has read the plan of the one before."""
-    before = shell.edition()
+    before = shell.revision()
     shell.refresh(issued=datetime.now(UTC) - HOUR)
     assert shell.run(Approve, before) == 0
 
 
 def test_other_rules_with_the_same_catalogue_need_another_approval(shell: Shell) -> None:
-    before = shell.edition()
+    before = shell.revision()
     shell.rules.write_text("default: {limits: {total_iops_sec: 9}}")
     assert shell.run(Approve, before) == 64
 

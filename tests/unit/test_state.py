@@ -23,12 +23,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent import state as state_module
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.record import SCHEMA_VERSION
 from plimsoll_agent.sightings import Sighting, Sightings
-from plimsoll_agent.state import Approval, Busy, CorruptState, Memory, State, StateError, set_aside
+from plimsoll_agent.state import Busy, CorruptState, Given, Memory, State, StateError, set_aside
 from tests.unit.nobody import NOBODY, as_nobody
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
@@ -36,12 +37,21 @@ KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
 OLD = Remembered(TIGHT, NOON, NOON + timedelta(minutes=5), Limits(read_iops_sec=9, group_name="g"), "3:2:volumes/v")
 FOUGHT = replace(
-    OLD, returns=Limits(write_iops_sec=7), theirs=True, kept=True, by_type="gold", fought=3, fought_at=NOON
+    OLD,
+    returns=Limits(write_iops_sec=7),
+    theirs=True,
+    kept=True,
+    by_type="gold",
+    by_rules=("night",),
+    revision="a1b2c3",
+    fought=3,
+    fought_at=NOON,
 )
 DISK = a_disk()
 HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
-MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD})
-APPROVAL = Approval("a1b2c3", "root (ann)", NOON)
+MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD}, "a1b2c3", {KEY: NOON})
+APPROVAL = Given(Approval("0123456789abcdef" * 4, remove=True), "root (ann)", NOON)
+OTHER = Given(Approval("0123456789abcdef"), "ann", NOON)
 
 
 @pytest.fixture
@@ -118,7 +128,7 @@ def loaded(state: State, text: str) -> Memory | None:
 
 def test_a_node_without_files_remembers_nothing_and_nothing_is_approved(state: State) -> None:
     assert state.load_memory() is None
-    assert state.load_approval() is None
+    assert state.load_approvals() == ()
     assert names(state) == [], "looking makes no file"
 
 
@@ -158,7 +168,7 @@ def test_times_keep_their_moment_and_their_fractions(state: State) -> None:
 def test_after_a_restart_of_the_node_limits_and_holds_are_remembered_and_attachments_are_not(state: State) -> None:
     """libvirt counts guests and attachments anew: the same number would be another attachment."""
     state.save_memory(MEMORY)
-    assert replace(state, boot="b2").load_memory() == Memory({KEY: replace(OLD, attachment=None)}, MEMORY.holds)
+    assert replace(state, boot="b2").load_memory() == replace(MEMORY, disks={KEY: replace(OLD, attachment=None)})
     assert state.load_memory() == MEMORY
 
 
@@ -235,13 +245,13 @@ def test_a_file_that_cannot_be_set_aside_is_a_state_error_and_stays(sealed: Stat
         set_aside(sealed.approval)
 
 
-@pytest.mark.parametrize("version", ["4", '"4"', "1000", "1" + "0" * 300])
+@pytest.mark.parametrize("version", ["5", '"5"', "1000", "1" + "0" * 300])
 @pytest.mark.parametrize("name", ["memory", "approval"])
 def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, name: str, version: str) -> None:
-    text = '{"version": %s, "disks": {"what": "ever"}, "edition": 7}' % version  # noqa: UP031
+    text = '{"version": %s, "disks": {"what": "ever"}, "approvals": 7}' % version  # noqa: UP031
     file, load = {
         "memory": (state.memory, state.load_memory),
-        "approval": (state.approval, state.load_approval),
+        "approval": (state.approval, state.load_approvals),
     }[name]
     file.write_text(text)
     with pytest.raises(StateError, match=rf"{name}\.json: written by a newer plimsoll \(version \d+") as caught:
@@ -279,6 +289,10 @@ def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, 
         {"theirs": 1},
         {"kept": None},  # taken for never kept, a slip would come through
         {"kept": 1},
+        {"by_rules": None},
+        {"by_rules": "night"},
+        {"by_rules": [7]},
+        {"revision": 7},
         {"by_type": True},
         {"by_type": 1},  # taken for a spec's word, the region's approval would cover what rules made of it
         {"fought": None},
@@ -297,7 +311,7 @@ def test_a_disk_whose_memory_is_damaged_is_forgotten_and_the_rest_is_not(
 ) -> None:
     envelope = saved(state, **damage)
     envelope["disks"]["another"] = saved(state)["disks"][KEY]
-    assert loaded(state, json.dumps(envelope)) == Memory({"another": OLD}, MEMORY.holds)
+    assert loaded(state, json.dumps(envelope)) == replace(MEMORY, disks={"another": OLD})
     assert KEY in caplog.text
 
 
@@ -355,6 +369,8 @@ def test_a_hold_is_not_taken_for_one_of_another_disk(state: State) -> None:
                 "theirs",
                 "kept",
                 "by_type",
+                "by_rules",
+                "revision",
                 "fought",
                 "fought_at",
             )
@@ -370,7 +386,7 @@ def test_a_part_that_is_missing_is_not_taken_for_nothing(state: State, of: str, 
         with pytest.raises(CorruptState):
             loaded(state, json.dumps(envelope))
     else:
-        assert loaded(state, json.dumps(envelope)) == Memory({}, MEMORY.holds)
+        assert loaded(state, json.dumps(envelope)) == replace(MEMORY, disks={})
 
 
 # --- an older memory
@@ -438,6 +454,30 @@ VERSION_2: dict[str, Any] = {
 }
 
 
+VERSION_3 = VERSION_2 | {
+    "version": 3,
+    "disks": {KEY: VERSION_2["disks"][KEY] | {"by_type": "gold"}, "damaged": 7},
+}
+
+
+def test_a_memory_of_version_3_is_read_whole_and_no_revision_of_it_was_judged(state: State) -> None:
+    """Nor is known by which rules anything was wanted: an edit is weighed in full."""
+    memory = loaded(state, json.dumps(VERSION_3))
+    assert memory is not None
+    (remembered,) = memory.disks.values()
+    assert (remembered.by_type, remembered.by_rules, remembered.revision) == ("gold", (), None)
+    assert (memory.judged, memory.recent) == (None, {})
+    assert memory.holds == {KEY: replace(HOLD, limits=None)}
+
+
+@pytest.mark.parametrize("damage", [{"judged": 7}, {"recent": []}, {"recent": {"x": "noon"}}, {"recent": {"x": 7}}])
+def test_a_memory_that_does_not_tell_what_was_judged_is_corrupt(state: State, damage: dict[str, object]) -> None:
+    state.save_memory(MEMORY)
+    state.memory.write_text(json.dumps(json.loads(state.memory.read_text()) | damage))
+    with pytest.raises(CorruptState, match=r"memory\.json: is corrupt"):
+        state.load_memory()
+
+
 def test_a_memory_of_version_2_is_read_whole_and_nothing_in_it_was_a_specs_own_word(state: State) -> None:
     """It did not say so; taken for a spec's, limits of a rule would be let go by what the region approved of."""
     limits = Limits(total_iops_sec=250)
@@ -462,56 +502,75 @@ def test_a_memory_of_version_2_is_read_whole_and_nothing_in_it_was_a_specs_own_w
     )
 
 
-@pytest.mark.parametrize("old", [VERSION_1, VERSION_2], ids=["1", "2"])
+@pytest.mark.parametrize("old", [VERSION_1, VERSION_2, VERSION_3], ids=["1", "2", "3"])
 def test_an_older_memory_is_written_as_the_present_one(state: State, old: dict[str, Any]) -> None:
     memory = loaded(state, json.dumps(old))
     assert json.loads(state.memory.read_text())["version"] == old["version"], "reading it writes nothing"
     assert memory is not None
     state.save_memory(memory)
-    assert json.loads(state.memory.read_text())["version"] == 3
+    assert json.loads(state.memory.read_text())["version"] == 4
     assert state.load_memory() == memory
 
 
 # --- approvals
 
 
-def test_an_approval_is_read_back(state: State) -> None:
-    state.save_approval(APPROVAL)
-    assert state.load_approval() == APPROVAL
-    state.save_approval(replace(APPROVAL, edition="d4e5f6"))
-    assert state.load_approval() == replace(APPROVAL, edition="d4e5f6"), "there is one, the last"
+def test_approvals_are_read_back(state: State) -> None:
+    state.save_approvals([APPROVAL, OTHER])
+    assert state.load_approvals() == (APPROVAL, OTHER)
+    state.save_approvals([OTHER])
+    assert state.load_approvals() == (OTHER,), "the file is replaced as a whole"
+
+
+def test_an_approval_of_version_1_had_six_digits_and_approves_nothing(state: State) -> None:
+    state.approval.write_text('{"version": 1, "edition": "a1b2c3", "by": "ann", "at": "2026-11-20T12:00:00+00:00"}')
+    assert state.load_approvals() == ()
+    state.approval.write_text('{"version": 1, "edition": null}')
+    with pytest.raises(CorruptState):
+        state.load_approvals()
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        {"edition": None},
-        {"edition": 123456},
-        {"edition": ["a1b2c3"]},
+        {"digest": None},
+        {"digest": "a1b2c3"},  # so few digits are found by trying
+        {"digest": "0123456789abcdeg"},
+        {"digest": 1234567890123456},
+        {"remove": 1},
+        {"remove": None},
         {"by": 0},
         {"at": "noon"},
         {"at": "2026-11-20T12:00:00"},
         {"at": "9999-12-31T23:59:59-23:59"},
-        {"version": 0},
-        {"version": None},
     ],
     ids=json.dumps,
 )
 def test_a_damaged_approval_is_corrupt_and_approves_nothing(state: State, damage: dict[str, object]) -> None:
-    state.save_approval(APPROVAL)
+    state.save_approvals([OTHER, APPROVAL])
+    envelope = json.loads(state.approval.read_text())
+    envelope["approvals"][1] |= damage
+    state.approval.write_text(json.dumps(envelope))
+    with pytest.raises(CorruptState, match=r"approval\.json: is corrupt"):
+        state.load_approvals()
+
+
+@pytest.mark.parametrize("damage", [{"version": 0}, {"version": None}, {"approvals": None}, {"approvals": [7]}])
+def test_a_damaged_file_of_approvals_is_corrupt(state: State, damage: dict[str, object]) -> None:
+    state.save_approvals([APPROVAL])
     state.approval.write_text(json.dumps(json.loads(state.approval.read_text()) | damage))
     with pytest.raises(CorruptState, match=r"approval\.json: is corrupt"):
-        state.load_approval()
+        state.load_approvals()
 
 
-@pytest.mark.parametrize("part", ["version", "edition", "by", "at"])
+@pytest.mark.parametrize("part", ["digest", "remove", "by", "at"])
 def test_an_approval_that_lacks_a_part_is_corrupt(state: State, part: str) -> None:
-    state.save_approval(APPROVAL)
+    state.save_approvals([APPROVAL])
     envelope = json.loads(state.approval.read_text())
-    del envelope[part]
+    del envelope["approvals"][0][part]
     state.approval.write_text(json.dumps(envelope))
     with pytest.raises(CorruptState):
-        state.load_approval()
+        state.load_approvals()
 
 
 # --- files are replaced as a whole
@@ -522,7 +581,7 @@ def save(state: State) -> None:
 
 
 def approve(state: State) -> None:
-    state.save_approval(APPROVAL)
+    state.save_approvals([APPROVAL])
 
 
 def keep(state: State) -> None:
@@ -673,7 +732,7 @@ def test_a_file_where_the_directory_should_be_is_a_state_error(tmp_path: Path, u
 def test_a_directory_where_a_file_should_be_is_a_state_error_and_not_corrupt(state: State, name: str) -> None:
     (state.directory / f"{name}.json").mkdir()
     with pytest.raises(StateError, match=rf"{name}\.json: cannot be read: Is a directory") as caught:
-        {"memory": state.load_memory, "approval": state.load_approval}[name]()
+        {"memory": state.load_memory, "approval": state.load_approvals}[name]()
     assert not isinstance(caught.value, CorruptState)
 
 
@@ -681,7 +740,7 @@ def test_a_directory_where_a_file_should_be_is_a_state_error_and_not_corrupt(sta
 def test_a_pipe_where_a_file_should_be_is_a_state_error_and_not_corrupt(state: State, name: str) -> None:
     os.mkfifo(state.directory / f"{name}.json")
     with pytest.raises(StateError, match=rf"{name}\.json: cannot be read: is no regular file") as caught:
-        {"memory": state.load_memory, "approval": state.load_approval}[name]()
+        {"memory": state.load_memory, "approval": state.load_approvals}[name]()
     assert not isinstance(caught.value, CorruptState), "a pass that only looks would tell of another fault"
 
 

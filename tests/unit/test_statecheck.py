@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from plimsoll_agent import catalogue, clock, files, locks, passfile, refreshdir
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.refreshdir import Notes, RefreshDir
-from plimsoll_agent.state import FILES, MEMORY, PASS_LOCK, PROBES_LOCK, RECORD, Approval, State
+from plimsoll_agent.state import FILES, MEMORY, PASS_LOCK, PROBES_LOCK, RECORD, Given, State
 from plimsoll_agent.statecheck import CheckedFile, Condition, check
 from plimsoll_probes.history import History
 from tests.unit.clouds import a_catalogue
@@ -48,7 +49,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     node.catalogue = a_catalogue()
     node.run()
     state = State(directory)
-    state.save_approval(Approval("04d2ab", "ann", NOON))
+    state.save_approvals([Given(Approval("04d2ab" * 3), "ann", NOON)])
     state.keep_rules("default: {limits: {total_iops_sec: 250}}\n")
     state.note_busy()
     clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
@@ -266,7 +267,8 @@ def test_of_what_another_user_writes_no_more_is_read_than_plimsoll_reads(
 
 def test_what_an_error_quotes_of_a_hostile_file_is_fit_to_be_shown(used: Path) -> None:
     sighting = {"mark": "m", "since": NOON.isoformat(), "stirred": 0, "found": {"\x1b[2J": 1}, "came_with": None}
-    approval = {"version": 1, "edition": "04d2ab", "by": "ann", "at": "x" * 5000}
+    given = {"digest": "04d2ab" * 3, "remove": False, "by": "ann", "at": "x" * 5000}
+    approval = {"version": 2, "approvals": [given]}
     written = {"sightings.json": {"version": 1, "volumes": {"k": sighting}, "guests": {}}, "approval.json": approval}
     for name, value in written.items():
         (used / "state" / name).write_text(json.dumps(value))

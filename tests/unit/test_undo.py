@@ -17,7 +17,7 @@ from plimsoll_agent.clusters import Clusters
 from plimsoll_agent.decide import Situation
 from plimsoll_agent.direction import Direction, direction
 from plimsoll_agent.entries import Happening, RecordedChange, Verdict
-from plimsoll_agent.errors import Vanished
+from plimsoll_agent.errors import NoSuchGuest
 from plimsoll_agent.history import Selection
 from plimsoll_agent.hypervisor import Movement
 from plimsoll_agent.ledger import Ledger, hold_event
@@ -588,7 +588,7 @@ def test_only_the_guest_that_is_meant_is_put_back_by_its_name_or_uuid(tmp_path: 
 def test_a_guest_that_is_gone_may_be_named_and_one_that_never_was_may_not(scene: Scene) -> None:
     del scene.node.hypervisor.by_uuid[uuid_of(1)]
     assert set(results(scene.person.undo(scene.moment, "instance-00000001"))) == {"1 vda", "1 vdb"}
-    with pytest.raises(Vanished, match="instance-99999999"):
+    with pytest.raises(NoSuchGuest, match="instance-99999999"):
         scene.person.undo(scene.moment, "instance-99999999")
 
 
@@ -670,7 +670,7 @@ def test_limits_of_which_a_record_that_was_moved_away_would_tell_are_counted(sce
     report = scene.person.undo(scene.moment)
     assert (report.undone, report.unrecorded, report.exit_status) == ((), 2, 3)
     scene.node.rules = rules(NEW, "rules: [{name: own, match: {pool: vms}, override: true, limits: unlimited}]\n")
-    scene.node.run()  # begins another
+    scene.node.run(yes=True)  # begins another
     report = scene.person.undo(scene.moment)
     assert (results(report), report.unrecorded, report.exit_status) == ({"1 vda": ("changed", "undone")}, 1, 3)
     assert scene.person.undo(scene.node.now + timedelta(minutes=1)).exit_status == 0, "from then on all is in it"

@@ -109,7 +109,14 @@ def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
     passed = PassReport(Scope(), a_situation(), 1.25, (replace(changed(), result=wait),), (), (), stop)
     data = json.loads(json.dumps(views.report_data(passed)))
     numbers = {"disks": 2, "of": 9, "released": 0, "loosened": 0, "cut": 2}
-    assert data["braked"] == {"edition": "4f21c8", "catalogue": "0a1b2c", **numbers}
+    assert data["braked"] == {
+        "edition": "4f21c8",
+        "catalogue": "0a1b2c",
+        "many": True,
+        "alone": {},
+        "edits": [],
+        **numbers,
+    }
     (outcome,) = data["outcomes"]
     assert (outcome["result"], outcome["reason"]["code"]) == ("waits", "braked")
     assert outcome["change"]["after"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}, "what it waits for"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from plimsoll_agent.approvals import LEAST_DIGITS, Approval
 from plimsoll_agent.audit import to_journal
-from plimsoll_agent.brake import edition
-from plimsoll_agent.catalogue import Catalogue
-from plimsoll_agent.cli.base import LocalCommand, given_reason
-from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force, state_of, who
-from plimsoll_agent.decide import Situation
+from plimsoll_agent.brake import revision
+from plimsoll_agent.cli.base import LocalCommand, NodeCommand, given_approval, given_reason
+from plimsoll_agent.cli.standing import Standing, run, standing, state_of, who
+from plimsoll_agent.config import Settings
 from plimsoll_agent.entries import Event, Happening
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.outcome import Scope
+from plimsoll_agent.passes import Mode
 from plimsoll_agent.pause import Pause
-from plimsoll_agent.reason import Code, because
+from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.record import Record
 from plimsoll_agent.report import words
-from plimsoll_agent.state import Approval, State, StateError
+from plimsoll_agent.state import CorruptState, Given, State, StateError
 
 
 class _NodeWord(LocalCommand):
@@ -34,41 +37,70 @@ class _NodeWord(LocalCommand):
         return 0
 
 
-class Approve(_NodeWord):
-    """Let through what the brake stopped, under just the rules, QoS specs and types that EDITION stands for.
+class Approve(_NodeWord, NodeCommand):
+    """Let through what the brake deferred: all that a revision changes, or the change of one disk.
 
-    Where a change of them would release many disks, loosen them, or cut them by more than half, a pass
-    changes none of them, and names the edition. After the approval the next pass changes them; the first pass over
-    the whole node uses the approval up. Look at plimsoll plan first. Other rules or specs need another approval; the
-    same rules file and the same specs and types have the same edition on every node.
+    Where an edit of rules, QoS specs or types would cut too many disks to less than half, raise or release them, or
+    cut a single one to a tenth, a pass defers these changes, and names the digest to approve. The next pass makes
+    them; the first pass over the whole node uses the approval up. Look at plimsoll plan first. Another edit needs
+    another approval; the same rules file and the same specs and types are the same revision on every node.
 
-    Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when they are others by now.
+    Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when the digest stands for nothing.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("edition", metavar="EDITION", help="the six characters that the pass named")
+        parser.add_argument(
+            "digest", metavar="DIGEST", help=f"at least {LEAST_DIGITS} of its digits, as plimsoll plan prints it"
+        )
+        parser.add_argument(
+            "--remove", action="store_true", help="limits may be removed; without it removals stay deferred"
+        )
         parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
+        typed = given_approval("DIGEST", parsed_args.digest, parsed_args.remove)
         settings = self.settings(parsed_args)
         state, now, by = state_of(settings), datetime.now(UTC), who()
-        in_force, complaint = rules_in_force(settings, state, keep=False)
-        if complaint:
-            self.app.stderr.write(f"{complaint}\n")
-        known, _ = catalogue_in_force(settings.catalogue, now)
-        present = edition(Situation(now, in_force, catalogue=known))
-        if parsed_args.edition != present:
-            what = "the rules and the catalogue" if isinstance(known, Catalogue) else "the rules"
-            raise UsageError(
-                f"{parsed_args.edition} does not stand for {what} as they are now, {present} does; see: plimsoll plan"
-            )
+        stand = standing(settings, look_only=True)
+        if stand.complaint:
+            self.app.stderr.write(f"{stand.complaint}\n")
+        present = revision(stand.situation)
+        if present.startswith(typed.digest):
+            approval, what = replace(typed, digest=present), "this revision"
+        else:
+            refusal = self._of_one_disk(typed, settings, stand)
+            approval, what = replace(typed, digest=str(refusal.facts["digest"])), "this change"
+            if refusal.facts["percent"] is None and not typed.remove:
+                raise UsageError(f"{typed.digest} is a removal of limits; if it is meant: add --remove")
         state.prepare()
-        state.save_approval(Approval(present, by, now))
-        self.app.stdout.write(f"Approved: {present}. The next pass goes through with it.\n")
-        reason = because(Code.APPROVED, edition=present, why=parsed_args.reason)
+        given = [each for each in _kept(state) if each.approval.digest != approval.digest]
+        state.save_approvals([*given, Given(approval, by, now)])
+        self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}. The next pass goes through with it.\n")
+        reason = because(Code.APPROVED, edition=approval.digest, remove=approval.remove, why=parsed_args.reason)
         return self.note(state, Event(now, by, Happening.APPROVED, reason))
+
+    def _of_one_disk(self, typed: Approval, settings: Settings, stand: Standing) -> Reason:
+        """Why the change of a disk is deferred that has this digest. Raises ``UsageError``."""
+        with self.libvirt(settings) as hypervisor:
+            planned = run(settings, hypervisor, stand, scope=Scope(), mode=Mode.PLAN)
+        refusals = () if planned.braked is None else planned.braked.alone.values()
+        for refusal in refusals:
+            if str(refusal.facts["digest"]).startswith(typed.digest):
+                return refusal
+        raise UsageError(
+            f"{typed.digest} stands neither for the revision of now, {revision(stand.situation):.16}, nor for a"
+            " deferred change; see: plimsoll plan"
+        )
+
+
+def _kept(state: State) -> tuple[Given, ...]:
+    """What was approved before; nothing where that is damaged, as a pass takes it."""
+    try:
+        return state.load_approvals()
+    except CorruptState:
+        return ()
 
 
 class PauseNode(_NodeWord):

@@ -14,6 +14,7 @@ from cliff import command
 
 from plimsoll_agent import config
 from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.approvals import LEAST_DIGITS, Approval, is_digest
 from plimsoll_agent.cli.app import Plimsoll
 from plimsoll_agent.config import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
@@ -101,6 +102,15 @@ def given_reason(text: str) -> str:
     if not text.strip() or len(text) > _LONGEST_REASON:
         raise UsageError(f"--reason: say in 1 to {_LONGEST_REASON} characters why, for those who will see it")
     return printable(text)
+
+
+def given_approval(where: str, typed: str, remove: bool) -> Approval:
+    """What a person typed for a digest. Raises ``UsageError``."""
+    if not is_digest(typed.lower()):
+        raise UsageError(
+            f"{where} {typed}: give at least {LEAST_DIGITS} digits of the digest, as plimsoll plan prints it"
+        )
+    return Approval(typed.lower(), remove)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,8 @@ from contextlib import contextmanager, nullcontext
 
 from plimsoll_agent import report, views
 from plimsoll_agent.adapters.refresher import refresh
-from plimsoll_agent.cli.base import NodeCommand, add_limits, given_limits
+from plimsoll_agent.approvals import Approval
+from plimsoll_agent.cli.base import NodeCommand, add_limits, given_approval, given_limits
 from plimsoll_agent.cli.publishing import Publisher, counters_clock
 from plimsoll_agent.cli.standing import run, standing, state_of
 from plimsoll_agent.config import Settings
@@ -48,6 +49,7 @@ class _Pass(NodeCommand):
         mode: Mode,
         *,
         sure: bool = False,
+        approvals: tuple[Approval, ...] = (),
         refresh: bool = False,
     ) -> _Ended:
         state = state_of(settings)
@@ -60,7 +62,8 @@ class _Pass(NodeCommand):
             complete = self._refresh(settings) if refresh else True
             publisher = Publisher(settings, state, mode) if seen_by_others else None
             with _telling(publisher, "rules"):
-                stand = standing(settings, by_hand, look_only=mode is Mode.PLAN, sure=sure)
+                look_only = mode is Mode.PLAN
+                stand = standing(settings, by_hand, look_only=look_only, sure=sure, approvals=approvals)
             with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor:
                 passed = run(
                     settings,
@@ -131,27 +134,34 @@ class _Ended:
         self._sound = sound
         self._complete = complete
         self._waiting = passed.count(Kind.WAITS) if mode is Mode.ENFORCE else 0
-        self._braked = passed.braked is not None and mode is Mode.ENFORCE
+        self._braked = passed.braked is not None
 
     def of_plan(self) -> int:
-        """0 nothing to change, 2 changes, 1 trouble."""
+        """0 nothing to change, 2 changes, 4 the brake would defer some, 1 trouble."""
         if self._passed.failures or not self._sound or isinstance(self._passed.situation.catalogue, Unknown):
             return 1
+        if self._braked:
+            return 4
         return 2 if self._passed.count(Kind.PLANNED, Kind.WAITS) else 0
 
     def of_enforce(self) -> int:
-        """0 all as wanted, 3 some of it or without a trace of it, 1 none of it, braked, or older rules than meant."""
-        if not self._sound or self._braked:
+        """0 done, 4 the brake deferred some, 3 some is deferred or failed, 1 all of it failed, or older rules."""
+        if not self._sound:
             return 1
-        if not self._passed.failures and not self._waiting:
-            return 3 if self._passed.notes or self._passed.doubts or not self._complete else 0
-        return 3 if self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED) else 1
+        if self._braked:
+            return 4
+        if self._passed.failures and not self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED, Kind.WAITS):
+            return 1
+        undone = self._passed.failures or self._waiting or self._passed.notes or self._passed.doubts
+        return 3 if undone or not self._complete else 0
 
 
 class Plan(_Pass):
     """Say what a pass would change, and change nothing.
 
-    Exit status: 0 nothing to change, 2 changes, 1 trouble, 64 usage.
+    Where the brake would defer changes, it says which edit is behind them, and what to approve.
+
+    Exit status: 0 nothing to change, 2 changes, 4 changes that the brake would defer, 1 trouble, 64 usage.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -165,8 +175,12 @@ class Enforce(_Pass):
     Nothing is written while the mode is observe, which is what is shipped: set ``mode = enforce`` in the
     settings, or say ``--mode enforce``. Limits that are given here are a decision too, and need neither.
 
-    Exit status: 0 nothing failed or waits, 3 some is not as wanted, or what is wanted is not well known, 1 nothing
-    is, or many changes need an approval, 64 usage.
+    Where too many disks would be cut to less than half, raised or released, or a single one cut to a tenth or
+    released, because rules, QoS specs or types were edited, these changes wait for plimsoll approve; limits that are
+    given here pass the same brake.
+
+    Exit status: 0 done; 3 some changes are deferred or failed, or what is desired is not well known; 4 changes wait
+    for plimsoll approve; 1 all failed, or the rules cannot be read; 64 usage; 75 another pass runs.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -175,9 +189,18 @@ class Enforce(_Pass):
         parser.add_argument(
             "--yes",
             action="store_true",
-            help="no brake: change many disks at once without plimsoll approve; and put back what somebody else keeps"
-            " changing",
+            help="for a person at a terminal: change many disks at once without plimsoll approve, and put back what"
+            " is changed from outside again and again",
         )
+        parser.add_argument(
+            "--approve",
+            metavar="DIGEST",
+            action="append",
+            default=[],
+            help="let through in this pass what the digest stands for, as plimsoll plan prints it: a revision, or the"
+            " change of one disk; may be given more than once",
+        )
+        parser.add_argument("--remove", action="store_true", help="what --approve lets through may remove limits")
         parser.add_argument("--mode", choices=("observe", "enforce"), help="instead of the mode in the settings")
         parser.add_argument(
             "--refresh",
@@ -195,7 +218,18 @@ class Enforce(_Pass):
             raise UsageError("--refresh keeps what Cinder says, a dry run nothing; see: plimsoll catalogue diff")
         if parsed_args.refresh and settings.catalogue.source == "none":
             raise UsageError("--refresh has nobody to ask: [catalogue] source is none")
-        ended = self.do(parsed_args, settings, by_hand, mode, sure=parsed_args.yes, refresh=parsed_args.refresh)
+        if parsed_args.yes and not self.app.stdin.isatty():
+            raise UsageError("--yes is for a person at a terminal; in a script: --approve DIGEST, see plimsoll plan")
+        approvals = tuple(given_approval("--approve", typed, parsed_args.remove) for typed in parsed_args.approve)
+        ended = self.do(
+            parsed_args,
+            settings,
+            by_hand,
+            mode,
+            sure=parsed_args.yes,
+            approvals=approvals,
+            refresh=parsed_args.refresh,
+        )
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
             why = "This was a dry run" if mode is Mode.PLAN else "The mode is observe (--mode enforce is the other)"
             self.say(f"{why}: nothing was changed.")

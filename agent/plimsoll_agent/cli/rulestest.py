@@ -11,7 +11,7 @@ from typing import Any
 from cliff import lister
 
 from plimsoll_agent import report, rulesfile, views
-from plimsoll_agent.brake import braked
+from plimsoll_agent.brake import braked, graves
 from plimsoll_agent.cli.base import NodeCommand
 from plimsoll_agent.cli.formats import Shown
 from plimsoll_agent.cli.standing import Standing, run, standing
@@ -65,8 +65,8 @@ class RulesTest(NodeCommand, lister.Lister):
         trials = [_Trial(*pair) for pair in zip(passed.outcomes, then, strict=True)]
         trials = [trial for trial in trials if parsed_args.disk in (None, *_names(trial))]
         self._passed, self._trials = passed, trials
-        brake = stand.caution.brake
-        self._braked = None if brake is None else braked(then, situation, brake, observing=False)
+        brake, whole = stand.caution.brake, scope.everything
+        self._braked = braked(graves(then, situation, brake), situation, brake, disks=len(then), whole=whole)
         differing = sum(trial.differs for trial in trials)
         if tried.edition == stand.situation.rules.edition:
             self.app.stderr.write(f"{parsed_args.file} is in force already: see plimsoll plan\n")
@@ -139,6 +139,6 @@ def _brake_words(stop: Braked, *, some: bool) -> str:
     """``some``: not all guests of the node were looked at."""
     whose = " of the guests looked at" if some else ""
     return (
-        f"The brake would stop {len(stop.keys)} of {stop.of} disks{whose} until: plimsoll approve {stop.edition}"
+        f"The brake would stop {len(stop.keys)} of {stop.of} disks{whose} until: plimsoll approve {stop.edition:.16}"
         " (with these rules in force)"
     )

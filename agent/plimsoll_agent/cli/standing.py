@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from plimsoll_agent import catalogue, clock, clusters, config, rulesfile
 from plimsoll_agent.adapters.ceph import Ceph
+from plimsoll_agent.approvals import Approval
 from plimsoll_agent.audit import to_journal
 from plimsoll_agent.catalogue import Catalogue, CatalogueError
 from plimsoll_agent.clock import Now
@@ -62,8 +63,17 @@ def state_of(settings: Settings) -> State:
     return State(settings.state_dir, boot)
 
 
-def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bool, sure: bool = False) -> Standing:
-    """Rules, memory and caution; ``look_only`` leaves no trace of it, ``sure`` is a person who says yes.
+def standing(
+    settings: Settings,
+    by_hand: Limits | None = None,
+    *,
+    look_only: bool,
+    sure: bool = False,
+    approvals: tuple[Approval, ...] = (),
+) -> Standing:
+    """Rules, memory and caution; ``look_only`` leaves no trace of it.
+
+    ``sure`` is a person who says yes, ``approvals`` are for this pass, besides those that the node keeps.
 
     Raises ``ConfigError`` when the rules are broken and there are no last good ones, ``StateError`` when the
     memory cannot be read.
@@ -84,14 +94,12 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
     memory = ledger.recall(now, look_only=look_only)
     region = Orders() if isinstance(orders, Unknown) else orders
     disks, percent = region.bounds(now)
-    brake = None
-    if not sure:
-        brake = replace(
-            settings.brake,
-            disks=max(settings.brake.disks, disks),
-            percent=max(settings.brake.percent, percent),
-            approved=ledger.approved(look_only=look_only),
-        )
+    brake = replace(
+        settings.brake,
+        disks=max(settings.brake.disks, disks),
+        percent=max(settings.brake.percent, percent),
+        approvals=(*ledger.approved(look_only=look_only), *approvals),
+    )
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
     return Standing(
@@ -102,11 +110,13 @@ def standing(settings: Settings, by_hand: Limits | None = None, *, look_only: bo
             memory.holds,
             known,
             Sightings() if known is None else state.load_sightings(),
+            memory.judged,
+            memory.recent,
             settings.catalogue.nova,
             region,
         ),
         ledger,
-        Caution(brake, gate, paused(settings, orders, now), None if sure else settings.rounds),
+        Caution(brake, gate, paused(settings, orders, now), None if sure else settings.rounds, sure=sure),
         complaint,
     )
 

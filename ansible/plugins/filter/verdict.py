@@ -68,7 +68,7 @@ _value:
 import re
 
 # A node says it, and others are told it.
-EDITION = re.compile("[0-9a-f]{6}")
+EDITION = re.compile("[0-9a-f]{64}")
 STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
