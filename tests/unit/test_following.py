@@ -28,7 +28,7 @@ from tests.fakes import FakeGuest, hangs
 from tests.unit.node import DEFAULT, TIGHTER, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
 
 NEW = Limits(total_iops_sec=240, total_bytes_sec=104857600)
-SPEC, HELD, LOW = Limits(total_iops_sec=100), Limits(total_iops_sec=5000), Limits(total_iops_sec=2000)
+SPEC, HELD, LOW = Limits(total_iops_sec=2000), Limits(total_iops_sec=5000), Limits(total_iops_sec=100)
 OVERRIDES = Rules((Rule(name="all", match=Match(), limits=DEFAULT, override=True),))
 
 
