@@ -167,7 +167,7 @@ def test_a_file_of_a_newer_plimsoll_is_1_and_named(
     checked = plimsoll("state", "check")
     assert checked.status == 1
     (line,) = (line for line in checked.out.splitlines() if "memory.json" in line)
-    assert line.split()[1:5] == ["77", "1", "3", "newer"]
+    assert line.split()[1:5] == ["77", "1", "4", "newer"]
 
 
 def test_another_directory_may_be_looked_at(plimsoll: Plimsoll, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_another_directory_may_be_looked_at(plimsoll: Plimsoll, tmp_path: Path) 
     (tmp_path / "elsewhere/approval.json").write_text("damaged")
     checked = plimsoll("state", "check", "--state-dir", str(tmp_path / "elsewhere"), "-f", "csv")
     assert checked.status == 1
-    assert f"{tmp_path}/elsewhere/approval.json,,1,1,corrupt," in checked.out
+    assert f"{tmp_path}/elsewhere/approval.json,,1,2,corrupt," in checked.out
 
 
 def test_a_word_too_many_is_64(plimsoll: Plimsoll) -> None:

@@ -381,7 +381,7 @@ def test_a_wave_meets_the_brake_only_where_the_next_node_desires_something_else(
     """Nova gave all of them the limits of their specs again: to lower these again is nothing new."""
     nodes = Nodes(tmp_path, *(guest(number, a_volume(number, SPEC)) for number in range(8)), rules=OVERRIDES)
     a, b, _ = nodes.all
-    a.run()
+    a.run(yes=True)
     nodes.migrate(there(a), a, b, SPEC)
     b.rules = Rules((replace(OVERRIDES.rules[0], limits=limits),))
     report = b.run()
