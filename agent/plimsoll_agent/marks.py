@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -46,6 +46,8 @@ class Mark:
     put: Limits | None
     kept: bool = False
     by_type: str | None = None
+    by_rules: tuple[str, ...] = ()
+    revision: str | None = None
     returns: Limits | None = None
     theirs: bool = False
     hold: MarkedHold | None = None
@@ -79,8 +81,12 @@ def _disk(name: str, mark: Mark) -> ET.Element:
     for word, said in (("kept", mark.kept), ("theirs", mark.theirs)):
         if said:
             disk.set(word, "yes")
-    if mark.by_type is not None and _fits(mark.by_type):
-        disk.set("type", mark.by_type)
+    for word, text in (("type", mark.by_type), ("revision", mark.revision)):
+        if text is not None and _fits(text):
+            disk.set(word, text)
+    for rule in mark.by_rules:
+        if _fits(rule):
+            disk.append(ET.Element("rule", name=rule))
     for word, limits in (("wanted", mark.wanted), ("put", mark.put), ("returns", mark.returns)):
         if limits is not None:
             disk.append(_limits(word, limits))
@@ -129,7 +135,7 @@ def read(marks: ET.Element) -> Marks:
     for element in marks:
         if _word(element) != "disk":
             raise UnreadableMark(f"<{element.tag[:40]}> in it")
-        name = _attributes(element, {"name", "since"}, {"kept", "theirs", "type"})["name"]
+        name = _attributes(element, {"name", "since"}, {"kept", "theirs", "type", "revision"})["name"]
         if name in found:
             raise UnreadableMark(f"disk {name[:80]!r} stands there twice")
         found[name] = _read_disk(element)
@@ -137,7 +143,8 @@ def read(marks: ET.Element) -> Marks:
 
 
 def _read_disk(element: ET.Element) -> Mark:
-    parts = _children(element, {"wanted", "put", "returns", "hold"})
+    rules = [child for child in element if _word(child) == "rule"]
+    parts = _children(element, {"wanted", "put", "returns", "hold"}, beside=rules)
     hold = parts.get("hold")
     return Mark(
         wanted=_read_limits(parts.get("wanted")),
@@ -145,10 +152,17 @@ def _read_disk(element: ET.Element) -> Mark:
         put=_read_limits(parts.get("put")),
         kept=_read_yes(element, "kept"),
         by_type=element.get("type"),
+        by_rules=tuple(_read_rule(rule) for rule in rules),
+        revision=element.get("revision"),
         returns=_read_limits(parts.get("returns")),
         theirs=_read_yes(element, "theirs"),
         hold=None if hold is None else _read_hold(hold),
     )
+
+
+def _read_rule(element: ET.Element) -> str:
+    _children(element, set())
+    return _attributes(element, {"name"})["name"]
 
 
 def _read_hold(element: ET.Element) -> MarkedHold:
@@ -212,8 +226,10 @@ def _word(element: ET.Element) -> str:
     return element.tag.removeprefix(f"{{{NAMESPACE}}}")
 
 
-def _children(element: ET.Element, known: set[str]) -> dict[str, ET.Element]:
-    children = {_word(child): child for child in element}
-    if len(children) < len(element) or not children.keys() <= known:
+def _children(element: ET.Element, known: set[str], beside: Sequence[ET.Element] = ()) -> dict[str, ET.Element]:
+    """Each of these once at most; ``beside`` are others, which were seen to."""
+    others = [child for child in element if child not in beside]
+    children = {_word(child): child for child in others}
+    if len(children) < len(others) or not children.keys() <= known:
         raise UnreadableMark(f"<{element.tag[:40]}> with other elements than plimsoll writes")
     return children

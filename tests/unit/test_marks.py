@@ -26,7 +26,12 @@ _times = st.datetimes(
 )
 _limits = st.none() | possible_limits()
 _holds = st.builds(MarkedHold, _limits, _times, _times, _words, _words)
-_marks = st.builds(Mark, _limits, _times, _limits, st.booleans(), st.none() | _words, _limits, st.booleans())
+_rules = st.lists(st.sampled_from(["a", "gold racks", "<&>'"]), max_size=3).map(tuple)
+_marks = st.builds(
+    Mark,
+    *(_limits, _times, _limits, st.booleans(), st.none() | _words, _rules, st.none() | st.just("4f21c8")),
+    *(_limits, st.booleans()),
+)
 
 
 def through_libvirt(marks: Marks) -> Marks | Unknown | None:
@@ -58,6 +63,8 @@ def test_what_was_written_is_read(mark: Mark, hold: MarkedHold | None, name: str
         replace(MARK, kept=True),
         replace(MARK, by_type="gold"),
         replace(MARK, returns=None),
+        replace(MARK, by_rules=("a",)),
+        replace(MARK, revision="4f21c8"),
         replace(MARK, theirs=False),
         replace(MARK, hold=None),
         replace(MARK, hold=replace(HOLD, limits=None)),
@@ -101,6 +108,8 @@ def _damaged(old: str, new: str) -> str:
         pytest.param("</marks>", f'<disk name="a" since="{NOON.isoformat()}"/></marks>', id="a disk twice"),
         pytest.param("</disk>", "<put/></disk>", id="limits twice"),
         pytest.param("</disk>", "<more/></disk>", id="more in a disk"),
+        pytest.param("</disk>", "<rule/></disk>", id="a rule of no name"),
+        pytest.param("</disk>", '<rule name="a"><x/></rule></disk>', id="more in a rule"),
         pytest.param("</hold>", "<more/></hold>", id="more in a hold"),
         pytest.param('kept="yes"', 'kept="no"', id="a yes that is none"),
         pytest.param('total_iops_sec="250"', 'total_iops_sec="2_50"', id="no number of libvirt's"),
