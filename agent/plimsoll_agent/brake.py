@@ -26,6 +26,7 @@ from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import PARAMETERS, Limits
 from plimsoll_agent.outcome import Braked, Edit, Outcome
 from plimsoll_agent.reason import Code, Reason, because
+from plimsoll_agent.regionorders import Of
 
 _BY_A_PERSON = (Code.HOLD, Code.HOLD_ENDED, Code.UNDONE)
 """What a person decided for this very disk. Limits on the command line are for many, and may be a slip."""
@@ -156,6 +157,8 @@ def _grave(outcome: Outcome, situation: Situation, this_revision: str, factor: i
     how, left = direction(before, wanted.limits), share_left(before, wanted.limits)
     if how is Direction.TIGHTEN and left >= 0.5:
         return None
+    if _rules_approved_for_the_region(wanted, disk, situation, this_revision):
+        return None
     # Under the same rules, specs and types it is the disk's own type, size or flavor that changed.
     edited = remembered is None or remembered.revision != this_revision
     alone = edited and (how is Direction.LIFT or left <= 1 / factor)
@@ -198,6 +201,22 @@ def _approved_for_the_region(wanted: Wants, remembered: Remembered, situation: S
     if type is None or type != remembered.by_type or not isinstance(catalogue, Catalogue):
         return False
     return catalogue.approved(situation.now, removing=type if wanted.limits.unlimited else None)
+
+
+def _rules_approved_for_the_region(wanted: Wants, disk: Disk, situation: Situation, this_revision: str) -> bool:
+    """Whether the region approved of this very revision, or of these rules, for what they themselves say.
+
+    Of limits that go only if the disk is of a volume type that the approval names.
+    """
+    digests = {this_revision}
+    if wanted.reason.code not in (Code.QOS_SPEC, Code.FLAVOR, Code.COMMAND_LINE):
+        digests.add(situation.rules.edition)
+    removing: str | None = None
+    if wanted.limits.unlimited:
+        types = situation.catalogue.types if isinstance(situation.catalogue, Catalogue) else {}
+        removing = next((id for id, type in types.items() if type.name == disk.volume_type), "")
+    orders, now = situation.orders, situation.now
+    return any(orders.approve(Of.RULES, digest, now, removing=removing) for digest in digests)
 
 
 def _edits(stopped: Sequence[Grave]) -> list[Edit]:

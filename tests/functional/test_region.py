@@ -265,7 +265,9 @@ def test_the_bounds_are_settings(node: RegionalNode) -> None:
     edit(node, total_iops_sec="249")
     bounds = {"OS_REGION__BRAKE_VOLUMES": "6", "OS_REGION__BRAKE_PERCENT": "80"}
     assert node.make(**bounds).status == 4
-    assert node.make(**bounds | {"OS_REGION__BRAKE_PERCENT": "100"}).status == 0
+    wide = bounds | {"OS_REGION__BRAKE_PERCENT": "100"}
+    assert node.make(**wide, OS_BRAKE__FACTOR="2").status == 4, "to less than half"
+    assert node.make(**wide).status == 0
 
 
 def test_an_approval_lets_just_that_state_through_and_goes_out_with_its_end(node: RegionalNode) -> None:

@@ -19,7 +19,7 @@ from plimsoll_agent.outcome import PassReport, Scope
 from plimsoll_agent.passes import Mode, tell_sightings
 from plimsoll_agent.qosspec import QosSpec
 from plimsoll_agent.reason import Code, Unknown, because
-from plimsoll_agent.regionorders import Orders
+from plimsoll_agent.regionorders import Of, Orders, RegionApproval
 from plimsoll_agent.rules import Match, Rule, Rules
 from plimsoll_agent.state import Memory, State, StateError
 from tests.fakes import FakeDisk, FakeGuest, hangs
@@ -719,3 +719,20 @@ def test_a_volume_that_cinder_never_knew_is_no_doubt(tmp_path: Path) -> None:
     )
     report = cloud.node.run()
     assert (codes(report), report.doubts) == ([Code.VOLUME_MISSING], 0)
+
+
+# --- rules that the region approved of
+
+
+@pytest.mark.parametrize(("named", "goes"), [("id-of-gold", True), ("id-of-bronze", False)])
+def test_rules_that_the_region_approved_of_remove_limits_of_the_types_that_it_names(
+    tmp_path: Path, named: str, goes: bool
+) -> None:
+    cloud = settled(a_cloud(tmp_path, guest(1, a_volume(1))))
+    free = Rule(name="free", match=ANYWHERE, limits=Limits(), override=True)
+    cloud.node.rules = Rules((free,), edition="b" * 64)
+    end = NOON + timedelta(days=7)
+    approval = RegionApproval(Of.RULES, "b" * 64, NOON, end, "ann", "meant", frozenset({named}))
+    cloud.node.orders = Orders((approval,))
+    assert (cloud.node.run().braked is None) == goes
+    assert in_force(cloud.node) == [Limits() if goes else RICH]

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent import config
+from plimsoll_agent.brake import revision
 from plimsoll_agent.catalogue import NAME, save
 from plimsoll_agent.cli.standing import pause_in_force, standing
 from plimsoll_agent.config import Settings
+from plimsoll_agent.decide import Situation
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code
 from plimsoll_agent.regionorders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.report import words
+from plimsoll_agent.rules import Rules
 from tests.unit.enforcing import KNOWN, settings
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, own_disk, uuid_of
 from tests.unit.values import NOON
@@ -165,3 +168,33 @@ def test_bounds_that_the_region_approved_of_raise_those_of_the_nodes_brake_until
         brake = standing(a_place(tmp_path), look_only=True).caution.brake
         assert (brake.disks, brake.percent) == (disks, 20)
     assert standing(a_place(tmp_path), look_only=True, sure=True).caution.sure
+
+
+# --- rules that the region approved of
+
+SLIP = Limits(total_iops_sec=20)
+
+
+def approved_rules(digest: str, *remove: str, until: timedelta = DAY) -> Orders:
+    return Orders((RegionApproval(Of.RULES, digest, NOON, NOON + until, "ann", "meant", frozenset(remove)),))
+
+
+@pytest.mark.parametrize("of", ["rules", "revision"])
+def test_rules_that_the_region_approved_of_pass_the_brake_of_every_node_that_has_them(node: Node, of: str) -> None:
+    node.rules = Rules(default=SLIP, edition="b" * 64)
+    assert node.run().braked is not None
+    digest = revision(Situation(node.now, node.rules)) if of == "revision" else node.rules.edition
+    for other in (approved_rules("c" * 64), approved_rules(digest, until=timedelta()), Orders()):
+        node.orders = other
+        assert node.run().braked is not None
+    assert in_force(node) == [DEFAULT] * 4
+    node.orders = approved_rules(digest)
+    assert node.run().braked is None
+    assert in_force(node) == [SLIP] * 4
+
+
+def test_rules_that_the_region_approved_of_remove_no_limits_of_disks_without_a_type_that_it_names(node: Node) -> None:
+    node.rules = Rules(default=Limits(), edition="b" * 64)
+    node.orders = approved_rules("b" * 64, "id-of-gold")
+    assert node.run().braked is not None
+    assert in_force(node) == [DEFAULT] * 4

@@ -94,6 +94,7 @@ class CatalogueRefresh(_CatalogueCommand):
             written = write_region(
                 settings.catalogue,
                 settings.region.brake,
+                settings.brake.factor,
                 parsed_args.region_file,
                 parsed_args.signing_key,
                 valid_for=parsed_args.valid_for,

@@ -179,7 +179,7 @@ def _whole(typed: str) -> str:
     digest = typed.lower()
     if not (_DIGEST.fullmatch(digest) and len(digest) == _WHOLE):
         raise UsageError(
-            f"--rules: {printable(typed)}: give all {_WHOLE} hex digits (plimsoll plan -f json has them as revision):"
+            f"--rules: {printable(typed)}: give all {_WHOLE} hex digits (braked.edition of plimsoll plan -f json):"
             " this machine does not know the rules of the nodes"
         )
     return digest

@@ -42,6 +42,7 @@ class Written:
 def write_region(
     settings: CatalogueSettings,
     brake: RegionBrake,
+    factor: int,
     out: Path,
     signing_key: Path,
     *,
@@ -50,9 +51,9 @@ def write_region(
 ) -> Written:
     """Read the whole cloud, and replace the file, which has its signature in it.
 
-    A state of specs and types that the brake stops is not published: the one before goes on, with the volumes and
-    guests as they are now. Each call may take the deadline of the settings. Raises ``PlimsollError``, and the old
-    file stays.
+    A state of specs and types that the brake stops is not published (``factor`` is that of [brake]): the one before
+    goes on, with the volumes and guests as they are now. Each call may take the deadline of the settings. Raises
+    ``PlimsollError``, and the old file stays.
     """
     from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private, unsealed
 
@@ -94,12 +95,12 @@ def write_region(
         digest = catalogue.digest_of(known.specs, known.types)
         published, stop = known, None
         if earlier is not None:
-            found = judge(earlier, known, volumes, brake)
+            found = judge(earlier, known, volumes, brake, factor)
             if regionbrake.stopped(found, orders, digest, issued):
                 published, stop = earlier, found
         elif noted is not None and digest != noted.published and not orders.approve(Of.SPECS, digest, issued):
             # A file that was lost must not take the brake along.
-            stop = Judgement(brake=brake)
+            stop = Judgement(brake=brake, factor=factor)
         reading = LastReading(
             issued,
             digest,
