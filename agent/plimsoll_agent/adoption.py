@@ -92,6 +92,8 @@ def _remembered(mark: Mark, known: Remembered | None, disk: Disk, now: datetime)
         theirs=ours and mark.theirs,
         kept=mark.kept,
         by_type=mark.by_type,
+        by_rules=mark.by_rules,
+        revision=mark.revision,
         mark=mark.digest,
     )
 
@@ -136,6 +138,8 @@ def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
         remembered.put,
         kept=remembered.kept,
         by_type=remembered.by_type,
+        by_rules=remembered.by_rules,
+        revision=remembered.revision,
         returns=remembered.returns,
         theirs=remembered.theirs,
         hold=held,

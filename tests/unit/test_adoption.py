@@ -45,7 +45,7 @@ OF_BEFORE = Remembered(SPEC, NOON - 9 * HOUR, NOON - HOUR, SPEC, "1:1:elsewhere"
 
 
 def test_limits_that_plimsoll_put_on_the_other_node_are_its_own_here() -> None:
-    mark = replace(MARK, by_type="gold", returns=SPEC, theirs=True)
+    mark = replace(MARK, by_type="gold", by_rules=("night",), revision="4f21c8", returns=SPEC, theirs=True)
     disk = marked(mark)
     taken = adopted([disk], {}, {}, NOON).memory
     assert taken == {
@@ -59,6 +59,8 @@ def test_limits_that_plimsoll_put_on_the_other_node_are_its_own_here() -> None:
             theirs=True,
             kept=True,
             by_type="gold",
+            by_rules=("night",),
+            revision="4f21c8",
             mark=mark.digest,
         )
     }
@@ -250,7 +252,8 @@ def test_a_mark_that_cannot_be_held_against_qemu_yet_is_for_a_later_pass(
 
 
 def test_what_was_adopted_is_written_as_it_was() -> None:
-    mark = replace(MARK, by_type="gold", returns=SPEC, theirs=True, hold=HELD)
+    origin = {"by_type": "gold", "by_rules": ("night",), "revision": "4f21c8"}
+    mark = replace(MARK, **origin, returns=SPEC, theirs=True, hold=HELD)
     disk = marked(mark)
     taken = adopted([disk], {}, {}, NOON)
     assert mark_for(taken.memory[disk.key], taken.holds[disk.key]) == mark
