@@ -34,7 +34,7 @@ EXPLAINED = ROOT / "tests/mutation_explained.txt"
 
 MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/adoption.py": ("test_adoption",),
-    "agent/plimsoll_agent/brake.py": ("test_brake", "test_passes_region"),
+    "agent/plimsoll_agent/brake.py": ("test_brake", "test_passes_region", "test_passes_catalogue"),
     "agent/plimsoll_agent/direction.py": ("test_changes",),
     "agent/plimsoll_agent/gate.py": ("test_gate",),
     "agent/plimsoll_agent/ledger.py": ("test_ledger",),

@@ -736,3 +736,12 @@ def test_rules_that_the_region_approved_of_remove_limits_of_the_types_that_it_na
     cloud.node.orders = Orders((approval,))
     assert (cloud.node.run().braked is None) == goes
     assert in_force(cloud.node) == [Limits() if goes else RICH]
+
+
+@pytest.mark.parametrize("of", ["rules", "revision"])
+def test_an_approval_of_rules_alone_is_none_of_a_spec_and_one_of_the_revision_is(many: Cloud, of: str) -> None:
+    slip(many)
+    digest = many.node.rules.edition if of == "rules" else present(many.node)
+    approval = RegionApproval(Of.RULES, digest, NOON, NOON + timedelta(days=7), "ann", "meant")
+    many.node.orders = Orders((approval,))
+    assert (many.node.run().braked is None) == (of == "revision")
