@@ -118,9 +118,10 @@ def test_what_the_brake_would_stop_is_told_in_every_format(
     plimsoll: Plimsoll, test_node: str, tmp_path: Path, file: Path, form: str
 ) -> None:
     node = ("--uri", test_node)
-    (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 3000}}")
+    rule = "rules: [{name: all, match: {pool: '*'}, override: true, limits: {total_iops_sec: %d}}]"
+    (tmp_path / "rules.yaml").write_text(rule % 3000)
     plimsoll("enforce", *node)  # it is remembered what was wanted
-    file.write_text("default: {limits: {total_iops_sec: 30}}")
+    file.write_text(rule % 30)
     careful = {"OS_BRAKE__DISKS": "0", "OS_BRAKE__PERCENT": "0"}
     ran = plimsoll("rules", "test", str(file), *node, "-f", form, **careful)
     assert ran.status == 2

@@ -546,10 +546,14 @@ def test_an_owner_who_races_with_the_steps_gets_nothing_of_roots(shell: str, kin
         Path(made).chmod(0o755)
         text = Path(made, "script")
         text.write_text(SCRIPT)
-        attacked = attack(text, Path(made, "base"), tries, SHELLS[shell], kind=kind)
-    assert attacked.lost == []
-    assert (attacked.tries, attacked.won, attacked.hung) == (tries, 0, 0)
-    assert attacked.sprung > 0
+        sprung, rounds = 0, 0
+        while sprung == 0:  # a busy machine may give the owner no turn in a few tries, which would prove nothing
+            assert rounds < 20, "no trap was sprung"
+            rounds += 1
+            attacked = attack(text, Path(made, f"base{rounds}"), tries, SHELLS[shell], kind=kind)
+            assert attacked.lost == []
+            assert (attacked.tries, attacked.won, attacked.hung) == (tries, 0, 0)
+            sprung = attacked.sprung
 
 
 def try_look(directory: Path, shell: str = "dash") -> None:
