@@ -63,6 +63,31 @@ class HypervisorContract:
         assert in_force(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
         assert in_force(hypervisor, uuid, "vdb") == Limits(total_iops_sec=400, group_name="both")
 
+    def test_a_write_to_one_of_a_group_is_one_to_all_in_the_definition_too(
+        self, hypervisor: Hypervisor, uuid: str
+    ) -> None:
+        for target in ("vda", "vdb"):
+            put(hypervisor, uuid, target, Limits(total_iops_sec=100, group_name="both"))
+        other = Limits(read_bytes_sec=2**20, group_name="both")
+        put(hypervisor, uuid, "vda", other)
+        assert [in_force(hypervisor, uuid, target) for target in ("vda", "vdb")] == [other, other]
+        assert [disk_of(hypervisor, uuid, target).defined for target in ("vda", "vdb")] == [other, other]
+
+    def test_a_disk_that_joins_a_group_changes_all_that_are_in_it_and_none_of_those_that_it_left(
+        self, hypervisor: Hypervisor, uuid: str
+    ) -> None:
+        first, second, *_ = (disk.target for disk in domxml.parse(hypervisor.look(uuid).xml)[1])
+        put(hypervisor, uuid, first, Limits(total_iops_sec=100, group_name="one"))
+        put(hypervisor, uuid, second, Limits(total_iops_sec=300, group_name="other"))
+        joined = Limits(total_iops_sec=400, group_name="one")
+        put(hypervisor, uuid, second, joined)
+        assert [in_force(hypervisor, uuid, target) for target in (first, second)] == [joined, joined]
+        assert [disk_of(hypervisor, uuid, target).defined for target in (first, second)] == [joined, joined]
+        away = Limits(total_iops_sec=50, group_name="other")
+        put(hypervisor, uuid, second, away)
+        assert [in_force(hypervisor, uuid, target) for target in (first, second)] == [joined, away]
+        assert [disk_of(hypervisor, uuid, target).defined for target in (first, second)] == [joined, away]
+
     def test_a_disk_that_leaves_its_group_takes_nobody_along(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
             put(hypervisor, uuid, target, Limits(total_iops_sec=400, group_name="both"))

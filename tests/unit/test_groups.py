@@ -1,0 +1,455 @@
+"""Throttle groups: a write to a member is one to all, so it is made when each of them is to have these limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent import history
+from plimsoll_agent.changes import Change
+from plimsoll_agent.decide import Decision, Wants
+from plimsoll_agent.direction import Direction, direction
+from plimsoll_agent.disk import Disk
+from plimsoll_agent.entries import RecordedChange, Verdict
+from plimsoll_agent.errors import Rejected
+from plimsoll_agent.groups import judged, leaves, moved, withheld
+from plimsoll_agent.history import Selection
+from plimsoll_agent.limits import Limits
+from plimsoll_agent.outcome import Kind, Outcome, PassReport, Result
+from plimsoll_agent.reason import Code, Unknown, because
+from plimsoll_agent.record import Record
+from plimsoll_agent.rules import Match, Rule, Rules
+from tests.fakes import FakeDisk
+from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
+from tests.unit.test_undo import Person
+from tests.unit.values import a_disk, a_guest
+
+TARGETS = ("vda", "vdb", "vdc", "vdd")
+FREE = Limits()
+
+
+def shared(iops: int, name: str = "g") -> Limits:
+    return Limits(total_iops_sec=iops, group_name=name)
+
+
+def own(iops: int) -> Limits:
+    return Limits(total_iops_sec=iops)
+
+
+def desired(**by_target: Limits | None) -> Rules:
+    """A rule for each disk of guest 1; None takes the disk out of plimsoll's hands."""
+    return Rules(
+        rules=tuple(
+            Rule(
+                name=target,
+                match=Match(volume=(str(a_volume(TARGETS.index(target)).volume_id),)),
+                manage=limits is not None,
+                limits=limits,
+            )
+            for target, limits in by_target.items()
+        )
+    )
+
+
+def everywhere(limits: Limits) -> Rules:
+    return Rules(rules=(Rule(name="volumes", match=Match(pool=("volumes",)), limits=limits),))
+
+
+def a_node(directory: Path, *, disks: int = 2, **by_target: Limits | None) -> Node:
+    """With one guest, whose disks got these limits in a first pass."""
+    node = Node(directory, guest(1, *(a_volume(n) for n in range(disks))), rules=desired(**by_target))
+    node.run()
+    node.hypervisor.writes.clear()
+    return node
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Node:
+    """Two disks of one guest that share 100 IOPS."""
+    return a_node(tmp_path, vda=shared(100), vdb=shared(100))
+
+
+def of(node: Node, number: int = 1) -> dict[str, Limits]:
+    return {target: disk.in_force for target, disk in node.hypervisor.by_uuid[uuid_of(number)].disks.items()}
+
+
+def attach(node: Node, target: str, limits: Limits = FREE, number: int = 1) -> FakeDisk:
+    disk = replace(a_volume(TARGETS.index(target)), in_force=limits, defined=limits)
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(number)], target, disk)
+    return disk
+
+
+def rows(node: Node) -> list[RecordedChange]:
+    entries = history.entries(Record(node.state.record), Selection())
+    return sorted((each for each in entries if isinstance(each, RecordedChange)), key=lambda row: row.id)
+
+
+def became(report: PassReport) -> list[tuple[str, Code]]:
+    return list(zip(kinds(report), codes(report), strict=True))
+
+
+def truthful(node: Node, report: PassReport) -> bool:
+    """Whether the report says of each disk what QEMU has in force."""
+    return all(
+        outcome.disk.in_force == node.hypervisor.by_uuid[outcome.disk.guest.uuid].disks[outcome.disk.target].in_force
+        for outcome in report.outcomes
+    )
+
+
+WITHHELD = ("waits", Code.GROUP_WITHHELD)
+
+
+# --- what slipped past gate, brake, hold and record
+
+
+def test_a_disk_attached_into_a_group_while_ceph_is_unwell_raises_none_of_its_members(pair: Node) -> None:
+    pair.rules = everywhere(shared(400))
+    pair.ceph.raised = ("OSD_DOWN",)
+    assert codes(pair.run()) == [Code.CLUSTER_UNWELL] * 2
+    attach(pair, "vdc")
+    report = pair.run()
+    assert kinds(report) == ["waits"] * 3
+    assert of(pair) == {"vda": shared(100), "vdb": shared(100), "vdc": FREE}
+    assert truthful(pair, report)
+    pair.ceph.raised = ()
+    assert kinds(pair.run()) == ["changed"] * 3
+    assert set(of(pair).values()) == {shared(400)}
+
+
+def test_a_slip_that_the_brake_stopped_does_not_come_with_a_disk_that_is_attached(tmp_path: Path) -> None:
+    node = Node(tmp_path, *(guest(n, a_volume(10 * n)) for n in range(1, 9)), rules=everywhere(shared(100)))
+    node.run()
+    node.rules = everywhere(shared(100000))
+    report = node.run()
+    assert report.braked is not None
+    attach(node, "vdb")
+    report = node.run()
+    assert report.braked is not None
+    assert became(report)[:2] == [("waits", Code.BRAKED), WITHHELD]
+    assert of(node) == {"vda": shared(100), "vdb": FREE}
+    assert truthful(node, report)
+
+
+def test_a_hold_on_a_member_keeps_its_group_as_it_is_and_this_is_said(pair: Node) -> None:
+    pair.hold(1, "vdb", None)
+    before = len(rows(pair))
+    pair.rules = everywhere(shared(400))
+    report = pair.run()
+    assert became(report) == [WITHHELD, ("left-alone", Code.HOLD)]
+    facts = report.outcomes[0].result.reason.facts
+    assert (facts["group"], facts["target"]) == ("g", "vdb")
+    assert of(pair) == {"vda": shared(100), "vdb": shared(100)}
+    assert truthful(pair, report)
+    assert len(rows(pair)) == before
+    pair.now += timedelta(hours=3)
+    assert kinds(pair.run()) == ["changed"] * 2, "the hold has ended"
+    assert set(of(pair).values()) == {shared(400)}
+
+
+# --- other members that keep their group as it is
+
+
+def test_a_hold_at_the_limits_of_a_group_keeps_them(pair: Node) -> None:
+    pair.hold(1, "vdb", shared(100))
+    pair.rules = everywhere(shared(90))
+    assert became(pair.run()) == [WITHHELD, ("right", Code.HOLD)]
+    assert set(of(pair).values()) == {shared(100)}
+
+
+def test_a_member_that_plimsoll_does_not_manage_keeps_its_group(pair: Node) -> None:
+    pair.rules = desired(vda=shared(90), vdb=None)
+    assert became(pair.run()) == [WITHHELD, ("left-alone", Code.RULE_UNMANAGES)]
+    assert set(of(pair).values()) == {shared(100)}
+
+
+def test_a_disk_of_which_it_is_unknown_what_it_may_do_may_be_a_member(pair: Node) -> None:
+    def refuses() -> None:
+        raise Rejected("no")
+
+    pair.rules = everywhere(shared(90))
+    pair.hypervisor.before["in_force"] = refuses  # of vda, when it is looked at
+    assert became(pair.run()) == [("not-known", Code.REJECTED), WITHHELD]
+    assert set(of(pair).values()) == {shared(100)}
+    assert kinds(pair.run()) == ["changed"] * 2
+
+
+def test_members_for_which_different_limits_are_desired_are_left_as_they_are(pair: Node) -> None:
+    pair.rules = desired(vda=shared(90), vdb=shared(80))
+    assert became(pair.run()) == [("waits", Code.GROUP_DISAGREES)] * 2
+    assert set(of(pair).values()) == {shared(100)}
+
+
+def test_a_disk_does_not_join_a_group_in_which_others_are_right_with_other_limits(pair: Node) -> None:
+    attach(pair, "vdc")
+    pair.rules = desired(vda=shared(100), vdb=shared(100), vdc=shared(50))
+    report = pair.run()
+    assert kinds(report) == ["right", "right", "waits"]
+    assert codes(report)[2] is Code.GROUP_DISAGREES
+    assert of(pair) == {"vda": shared(100), "vdb": shared(100), "vdc": FREE}
+
+
+def test_a_disk_that_libvirt_alone_has_in_the_group_keeps_it(pair: Node) -> None:
+    """libvirt writes the new limits into its definition too, and a restart takes them from there."""
+    pair.disk(1, "vdb").in_force = own(70)
+    pair.rules = desired(vda=shared(90), vdb=None)
+    assert became(pair.run()) == [WITHHELD, ("left-alone", Code.RULE_UNMANAGES)]
+
+
+def test_a_group_of_the_same_name_in_another_guest_is_another_one(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(0)), guest(2, a_volume(1)), rules=everywhere(shared(100)))
+    node.run()
+    node.hold(2, "vda", None)
+    node.rules = everywhere(shared(90))
+    report = node.run()
+    assert kinds(report) == ["changed", "left-alone"]
+    assert (of(node, 1), of(node, 2)) == ({"vda": shared(90)}, {"vda": shared(100)})
+    assert truthful(node, report)
+
+
+def test_disks_of_no_group_are_not_kept_by_one_of_their_guest(tmp_path: Path) -> None:
+    node = a_node(tmp_path, disks=3, vda=shared(100), vdb=shared(100), vdc=own(100))
+    node.hold(1, "vdb", None)
+    node.rules = desired(vda=shared(90), vdb=shared(90), vdc=own(90))
+    assert kinds(node.run()) == ["waits", "left-alone", "changed"]
+    assert of(node) == {"vda": shared(100), "vdb": shared(100), "vdc": own(90)}
+
+
+# --- the writes, and the record of them
+
+
+def test_each_member_has_its_row_with_its_own_limits_of_before(pair: Node) -> None:
+    attach(pair, "vdc")
+    pair.rules = everywhere(shared(90))
+    report = pair.run()
+    assert kinds(report) == ["changed"] * 3
+    assert truthful(pair, report)
+    assert [(row.disk.target, row.before, row.after, row.result) for row in rows(pair)[2:]] == [
+        ("vda", shared(100), shared(90), Verdict.DONE),
+        ("vdb", shared(100), shared(90), Verdict.DONE),
+        ("vdc", FREE, shared(90), Verdict.DONE),
+    ]
+    assert {ours.put for ours in pair.memory.values()} == {shared(90)}
+    assert kinds(pair.run()) == ["right"] * 3
+
+
+def test_a_disk_that_leaves_its_group_does_so_before_the_others_are_written(pair: Node) -> None:
+    pair.rules = desired(vda=shared(400), vdb=own(50))
+    report = pair.run()
+    assert kinds(report) == ["changed"] * 2
+    assert [(target, limits) for _, target, limits in pair.hypervisor.writes] == [
+        ("vdb", own(50)),
+        ("vda", shared(400)),
+    ]
+    assert of(pair) == {"vda": shared(400), "vdb": own(50)}
+
+
+def test_a_disk_that_could_not_leave_keeps_its_group(pair: Node) -> None:
+    pair.rules = desired(vda=shared(400), vdb=own(50))
+    pair.hypervisor.before["set_limits"] = refused
+    report = pair.run()
+    assert became(report) == [WITHHELD, ("failed", Code.REJECTED)]
+    assert set(of(pair).values()) == {shared(100)}
+    assert truthful(pair, report)
+
+
+def refused() -> None:
+    raise Rejected("no")
+
+
+def test_a_disk_that_was_to_leave_for_a_group_that_keeps_it_out_keeps_the_one_that_it_is_in(tmp_path: Path) -> None:
+    node = a_node(tmp_path, disks=3, vda=shared(100), vdb=shared(100), vdc=shared(100, "h"))
+    node.hold(1, "vdc", None)
+    node.rules = desired(vda=shared(400), vdb=shared(400, "h"), vdc=shared(100, "h"))
+    report = node.run()
+    assert became(report)[:2] == [WITHHELD] * 2
+    assert of(node) == {"vda": shared(100), "vdb": shared(100), "vdc": shared(100, "h")}
+
+
+def test_after_a_write_to_a_member_that_failed_the_rest_of_its_group_stays(pair: Node) -> None:
+    pair.rules = everywhere(shared(90))
+    pair.hypervisor.before["set_limits"] = refused
+    report = pair.run()
+    assert became(report) == [("failed", Code.REJECTED), WITHHELD]
+    assert set(of(pair).values()) == {shared(100)}
+    assert [row.result for row in rows(pair)[2:]] == [Verdict.REFUSED, Verdict.NOT_SENT]
+
+
+def at_the_writers_look(node: Node, happens: Callable[[], object]) -> None:
+    """The guest is looked at once to decide, and once more before the writes."""
+    node.hypervisor.before["look"] = lambda: node.hypervisor.before.update(look=lambda: (happens(), None)[1])
+
+
+@pytest.mark.parametrize("limits", [shared(100), shared(70)])
+def test_a_member_that_came_after_the_decision_keeps_the_group(pair: Node, limits: Limits) -> None:
+    pair.rules = desired(vda=shared(90), vdb=shared(90))
+    at_the_writers_look(pair, lambda: attach(pair, "vdc", limits))
+    assert became(pair.run()) == [("waits", Code.CHANGED_MEANWHILE)] * 2
+    assert of(pair)["vda"] == shared(100)
+
+
+def test_a_member_whose_limits_were_changed_after_the_decision_keeps_the_group(pair: Node) -> None:
+    attach(pair, "vdc")
+    pair.rules = desired(vda=shared(100), vdb=shared(100), vdc=shared(100))
+    at_the_writers_look(pair, lambda: [set_by_hand(pair.disk(1, t), shared(70)) for t in ("vda", "vdb")])
+    assert became(pair.run())[2] == ("waits", Code.CHANGED_MEANWHILE)
+    assert of(pair) == {"vda": shared(70), "vdb": shared(70), "vdc": FREE}
+
+
+def test_a_disk_of_another_group_that_came_after_the_decision_keeps_nothing(pair: Node) -> None:
+    pair.rules = desired(vda=shared(90), vdb=shared(90))
+    at_the_writers_look(pair, lambda: attach(pair, "vdc", shared(70, "h")))
+    assert kinds(pair.run()) == ["changed"] * 2
+
+
+# --- undoing
+
+
+def test_an_undo_of_a_whole_group_puts_back_every_member(pair: Node) -> None:
+    moment = pair.now + timedelta(seconds=1)
+    pair.rules = everywhere(shared(90))
+    pair.run()
+    assert Person(pair).undo(moment).exit_status == 0
+    assert set(of(pair).values()) == {shared(100)}
+
+
+def test_an_undo_of_one_member_while_another_stays_leaves_both(pair: Node) -> None:
+    moment = pair.now + timedelta(seconds=1)
+    pair.rules = everywhere(shared(90))
+    pair.run()
+    set_by_hand(pair.disk(1, "vdb"), shared(80))
+    pair.disk(1, "vda").in_force = pair.disk(1, "vda").defined = shared(90)
+    report = Person(pair).undo(moment)
+    assert [(each.result.kind, each.result.reason.code) for each in report.undone] == [
+        (Kind.WAITS, Code.GROUP_WITHHELD),
+        (Kind.LEFT_ALONE, Code.CHANGED_BY_ANOTHER),
+    ]
+    assert of(pair) == {"vda": shared(90), "vdb": shared(80)}
+
+
+# --- values
+
+SOMEBODY = a_guest()
+WHY = because(Code.NODE_DEFAULT)
+
+
+def disk(target: str, in_force: Limits | Unknown | None, defined: Limits | Unknown | None = None) -> Disk:
+    known = defined or (in_force if isinstance(in_force, Limits) else FREE)
+    return a_disk(SOMEBODY, target=target, volume_id=None, image=target, in_force=in_force, defined=known)
+
+
+def planned(there: Disk, after: Limits) -> Outcome:
+    before = there.in_force
+    assert isinstance(before, Limits)
+    change = Change(there, before, after, direction(before, after), WHY, Code.WANTED_CHANGED)
+    return Outcome(there, Decision(Wants(after, WHY), ()), change, Result(Kind.PLANNED, WHY))
+
+
+def stays(there: Disk, kind: Kind = Kind.RIGHT) -> Outcome:
+    return Outcome(there, Decision(Wants(FREE, WHY), ()), None, Result(kind, WHY))
+
+
+def directions(*outcomes: Outcome) -> list[Direction | None]:
+    return [None if each.change is None else each.change.direction for each in judged(outcomes)]
+
+
+def kept(*outcomes: Outcome) -> list[Code | None]:
+    """Why each is deferred."""
+    return [
+        after.result.reason.code if after.result.kind is Kind.WAITS else None for after in withheld(list(outcomes))
+    ]
+
+
+TIGHTEN, LOOSEN = Direction.TIGHTEN, Direction.LOOSEN
+
+
+def test_a_change_of_a_group_has_the_loosest_direction_that_it_has_for_any_member() -> None:
+    new, low, high = disk("vda", FREE), disk("vdb", shared(100)), disk("vdc", shared(500))
+    assert directions(planned(new, shared(400))) == [TIGHTEN]
+    assert directions(planned(new, shared(400)), stays(high)) == [TIGHTEN, None]
+    assert directions(planned(new, shared(400)), stays(low)) == [LOOSEN, None]
+    assert directions(stays(low), planned(new, shared(400)), stays(high)) == [None, LOOSEN, None]
+    assert directions(planned(new, shared(400)), stays(disk("vdb", shared(100, "h")))) == [TIGHTEN, None]
+    assert directions(planned(new, own(400)), stays(low)) == [TIGHTEN, None], "it joins no group"
+    assert directions(planned(new, shared(100)), stays(low)) == [TIGHTEN, None], "they have these very limits"
+
+
+def test_a_change_knows_its_members_by_what_was_defined_for_them() -> None:
+    unknown = Unknown(because(Code.UNANSWERED, detail=""))
+    there = [
+        disk("vda", FREE),
+        disk("vdb", shared(100)),
+        disk("vdc", own(70), defined=shared(90)),
+        disk("vdd", shared(100, "h")),
+        disk("vde", unknown),
+    ]
+    outcomes = judged([planned(there[0], shared(100)), *(stays(each) for each in there[1:])])
+    (change,) = (each.change for each in outcomes if each.change is not None)
+    members = [there[1], there[2], there[4]]
+    assert change.members == tuple((each.key, each.defined) for each in members)
+    assert not moved(change, there)
+    assert moved(change, [there[0], there[1], there[4]]), "one has gone"
+    assert moved(change, [*there, disk("vdf", shared(100))]), "one has come"
+    assert moved(change, [*there, disk("vdf", FREE, defined=unknown)]), "one may have come"
+    assert moved(change, [*there[:1], replace(there[1], defined=shared(99)), *there[2:]])
+    assert not moved(change, [*there, disk("vdf", own(1))])
+    assert not moved(replace(change, after=own(1)), []), "of no group"
+
+
+def test_who_is_not_to_be_changed_keeps_a_group_unless_it_is_right_with_just_these_limits() -> None:
+    mine, yours = disk("vda", shared(100)), disk("vdb", shared(100))
+    assert kept(planned(mine, shared(90)), planned(yours, shared(90))) == [None, None]
+    assert kept(planned(mine, shared(90)), planned(yours, own(90))) == [None, None], "it leaves"
+    assert kept(planned(mine, shared(90)), stays(yours)) == [Code.GROUP_DISAGREES, None]
+    assert kept(planned(mine, shared(90)), stays(disk("vdb", shared(90)))) == [None, None]
+    for kind in (Kind.LEFT_ALONE, Kind.NOT_KNOWN, Kind.FAILED):
+        assert kept(planned(mine, shared(90)), stays(disk("vdb", shared(90)), kind)) == [Code.GROUP_WITHHELD, None]
+    held = replace(stays(disk("vdb", shared(90))), result=Result(Kind.RIGHT, because(Code.HOLD)))
+    assert kept(planned(mine, shared(90)), held) == [Code.GROUP_WITHHELD, None]
+    assert kept(planned(mine, shared(90)), planned(yours, shared(80))) == [Code.GROUP_DISAGREES] * 2
+    assert kept(planned(mine, own(90)), stays(yours, Kind.LEFT_ALONE)) == [None, None], "who leaves asks nobody"
+    waiting = replace(planned(yours, shared(90)), result=Result(Kind.WAITS, because(Code.BRAKED)))
+    assert kept(planned(mine, shared(90)), waiting) == [Code.GROUP_WITHHELD, Code.BRAKED]
+    another = replace(SOMEBODY, uuid=uuid_of(5))
+    elsewhere = stays(replace(yours, guest=another), Kind.LEFT_ALONE)
+    assert kept(elsewhere, planned(mine, shared(90)), elsewhere) == [None, None, None]
+
+
+def test_a_change_that_is_deferred_defers_those_of_the_group_that_its_disk_was_to_leave() -> None:
+    first = planned(disk("vda", shared(100)), shared(90))
+    second = planned(disk("vdb", shared(100)), shared(70, "h"))
+    third = planned(disk("vdc", shared(100, "h")), shared(70, "i"))
+    last = stays(disk("vdd", shared(70, "i")), Kind.LEFT_ALONE)
+    assert kept(first, second, third) == [None, None, None]
+    assert kept(first, second, third, last) == [Code.GROUP_WITHHELD] * 3 + [None]
+    facts = withheld([first, second, third, last])[0].result.reason.facts
+    assert (facts["group"], facts["target"]) == ("g", "vdb")
+
+
+def test_a_disk_leaves_by_a_change_of_its_group_and_by_no_other() -> None:
+    def left(before: Limits, after: Limits) -> bool:
+        change = planned(disk("vda", before), after).change
+        assert change is not None
+        return leaves(change)
+
+    assert left(shared(1), own(1))
+    assert left(shared(1), FREE)
+    assert left(shared(1), shared(1, "h"))
+    assert not left(shared(1), shared(2))
+    assert not left(own(1), shared(1))
+    assert not left(FREE, own(1))
+
+
+def test_outcomes_keep_their_order_whatever_guests_they_are_of() -> None:
+    other = replace(SOMEBODY, uuid=uuid_of(1), name="other")
+    mixed = [
+        planned(disk("vda", shared(100)), shared(90)),
+        planned(replace(disk("vda", shared(100)), guest=other), shared(90)),
+        planned(disk("vdb", shared(100)), shared(90)),
+        stays(replace(disk("vdb", shared(100)), guest=other)),
+    ]
+    assert [each.disk for each in judged(mixed)] == [each.disk for each in mixed]
+    assert kept(*mixed) == [None, Code.GROUP_DISAGREES, None, None]
