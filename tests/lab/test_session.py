@@ -112,11 +112,15 @@ def test_an_owner_who_races_with_the_steps_gets_nothing_of_roots(booted: Guest, 
         for name, text in (("owner.pl", hostile.PROGRAM.read_text()), ("script", SCRIPT)):
             assert booted.exec(["sh", "-c", f"cat >{base}/{name}"], input=text).exit_code == 0
         words = hostile.words(f"{base}/script", f"{base}/run", tries, ["sh"], kind=kind, pause=0.03)
-        ran = booted.exec(["perl", f"{base}/owner.pl", *words], timeout=120 + 60 * tries)
-        assert ran.exit_code == 0, ran.err
-        attacked = hostile.read(ran.out)
+        sprung, rounds = 0, 0
+        while sprung == 0:  # a slow guest may give the owner no turn in a few tries, which would prove nothing
+            assert rounds < 10, "no trap was sprung"
+            rounds += 1
+            ran = booted.exec(["perl", f"{base}/owner.pl", *words], timeout=120 + 60 * tries)
+            assert ran.exit_code == 0, ran.err
+            attacked = hostile.read(ran.out)
+            assert attacked.lost == []
+            assert (attacked.tries, attacked.won, attacked.hung) == (tries, 0, 0)
+            sprung = attacked.sprung
     finally:
         told(booted, f"rm -rf {base}")
-    assert attacked.lost == []
-    assert (attacked.tries, attacked.won, attacked.hung) == (tries, 0, 0)
-    assert attacked.sprung > 0
