@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent import qosapply, qoscloud, qosfile, qosplan
