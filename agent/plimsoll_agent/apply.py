@@ -15,7 +15,7 @@ from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import Conclusion, Verdict
 from plimsoll_agent.following import mark
-from plimsoll_agent.groups import leaves
+from plimsoll_agent.groups import in_order, withheld
 from plimsoll_agent.hypervisor import Hypervisor
 from plimsoll_agent.ledger import Ledger
 from plimsoll_agent.outcome import Kind, Outcome, Result
@@ -68,17 +68,18 @@ class Applier:
             for outcome in considered
             if outcome.change is not None and outcome.result.kind is Kind.PLANNED
         ]
-        recorded = self._intend(errands)
-        for errand in errands:
-            if errand.change.direction is not Direction.TIGHTEN and not recorded:
-                # Where no record can be written a limit may be tightened, never loosened.
-                errand.result = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+        if not self._intend(errands):
+            deferred = _without_record(considered)
+            for errand in errands:
+                errand.result = deferred.get(errand.change.disk.key)
         guests: dict[str, list[_Errand]] = {}
         for errand in errands:
             if errand.result is None:
                 guests.setdefault(errand.change.disk.guest.uuid, []).append(errand)
         for of_guest in guests.values():
-            of_guest.sort(key=lambda errand: not leaves(errand.change))
+            first, rest = in_order([errand.change for errand in of_guest])
+            place = {change.disk.key: number for number, change in enumerate([*first, *rest])}
+            of_guest.sort(key=lambda errand: place[errand.change.disk.key])
         planned = {id(errand.considered): errand for errand in errands}
         pairs = [(outcome, planned.get(id(outcome))) for outcome in considered]
         for outcome, own in pairs:
@@ -146,6 +147,21 @@ class _Errand:
         elif result.kind is Kind.NOT_KNOWN:
             disk = replace(disk, in_force=Unknown(result.reason))
         return replace(self.considered, disk=disk, result=result)
+
+
+def _without_record(considered: Sequence[Outcome]) -> dict[str, Result]:
+    """What becomes of the planned changes that are not made without a record, by ``Disk.key``.
+
+    A limit may be tightened then, never loosened; what is not done keeps the groups that it is in.
+    """
+    failed = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+    outcomes = [
+        replace(each, result=failed)
+        if each.result.kind is Kind.PLANNED and each.change and each.change.direction is not Direction.TIGHTEN
+        else each
+        for each in considered
+    ]
+    return {each.disk.key: each.result for each in withheld(outcomes) if each.result.kind is not Kind.PLANNED}
 
 
 def _detail(result: Result) -> str | None:

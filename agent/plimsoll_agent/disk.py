@@ -30,6 +30,8 @@ class Guest:
     """Its flavor's; None where the definition does not have them (Nova before 2025.2)."""
     image: str | None = None
     boots_from_volume: bool = False
+    other_groups: frozenset[str] = frozenset()
+    """Throttle groups of its disks that are not on RBD, which plimsoll knows nothing else of."""
     marks: Marks | Unknown | None = field(default=None, compare=False)
     """What plimsoll wrote there, on this node or on the one that the guest came from; None without any."""
 

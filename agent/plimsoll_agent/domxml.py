@@ -50,10 +50,22 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     except (ET.ParseError, ValueError) as error:
         raise UnreadableXML(str(error)) from error
     guest = _guest(domain)
+    guest = replace(guest, other_groups=_other_groups(domain, guest))
     # A disk that says no device is a disk (libvirt's formatdomain).
     elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
     found = (_disk(guest, element, root=number == 0) for number, element in enumerate(elements))
     return guest, tuple(disk for disk in found if disk is not None)
+
+
+def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
+    """The throttle groups of what is no disk of ours."""
+    grouped = ((each, each.findtext("./iotune/group_name")) for each in domain.iterfind("./devices/disk"))
+    names = (
+        shared_group(name)
+        for element, name in grouped
+        if name and (element.get("device", "disk") != "disk" or _disk(guest, element, root=False) is None)
+    )
+    return frozenset(filter(None, names))
 
 
 def _guest(domain: ET.Element) -> Guest:

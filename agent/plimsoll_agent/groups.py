@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from plimsoll_agent.changes import Change
 from plimsoll_agent.direction import direction, loosest
@@ -40,12 +39,30 @@ def withheld(outcomes: Sequence[Outcome]) -> list[Outcome]:
         # A change that is deferred leaves its disk in the group that it was to leave: that one is looked at once
         # more.
         while True:
-            after = [_withheld(outcome, guest) for outcome in guest]
+            _, stuck = in_order([each.change for each in guest if each.change is not None and _is_planned(each)])
+            after = [_withheld(outcome, guest, stuck) for outcome in guest]
             if after == guest:
                 return after
             guest = after
 
     return _each_guest(outcomes, until_none_is_left)
+
+
+def in_order(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+    """The changes of a guest in the order in which they are made, then those that have none.
+
+    A disk joins a group after those that leave it: else these would get its limits. So disks that swap their groups
+    have no order.
+    """
+    done: list[Change] = []
+    left = list(changes)
+    while True:
+        left_behind = {change.before.group_name for change in left if _leaves(change)}
+        ready = [change for change in left if change.after.group_name not in left_behind]
+        if not ready:
+            return done, left
+        done += ready
+        left = [change for change in left if change not in ready]
 
 
 def may_be_in(group: str, disk: Disk) -> bool:
@@ -56,13 +73,14 @@ def may_be_in(group: str, disk: Disk) -> bool:
 
 
 def _each_guest(outcomes: Sequence[Outcome], does: _OfGuest) -> list[Outcome]:
-    numbered = sorted(enumerate(outcomes), key=lambda pair: pair[1].disk.guest.uuid)
-    done: dict[int, Outcome] = {}
-    for _, pairs in groupby(numbered, key=lambda pair: pair[1].disk.guest.uuid):
-        numbers, of_guest = zip(*pairs, strict=True)
-        grouped = any(outcome.change is not None and outcome.change.after.group_name for outcome in of_guest)
-        done |= zip(numbers, does(list(of_guest)) if grouped else of_guest, strict=True)
-    return [done[number] for number in range(len(outcomes))]
+    by_guest: dict[str, list[int]] = {}
+    for number, outcome in enumerate(outcomes):
+        by_guest.setdefault(outcome.disk.guest.uuid, []).append(number)
+    after = list(outcomes)
+    for numbers in by_guest.values():
+        for number, outcome in zip(numbers, does([outcomes[number] for number in numbers]), strict=True):
+            after[number] = outcome
+    return after
 
 
 def _judged(guest: list[Outcome]) -> list[Outcome]:
@@ -85,30 +103,34 @@ def _judged(guest: list[Outcome]) -> list[Outcome]:
     return [with_members(outcome) for outcome in guest]
 
 
-def _withheld(outcome: Outcome, guest: Sequence[Outcome]) -> Outcome:
+def _is_planned(outcome: Outcome) -> bool:
+    return outcome.result.kind is Kind.PLANNED
+
+
+def _withheld(outcome: Outcome, guest: Sequence[Outcome], stuck: Sequence[Change]) -> Outcome:
     change = outcome.change
-    if change is None or outcome.result.kind is not Kind.PLANNED or change.after.group_name is None:
+    if change is None or not _is_planned(outcome) or change.after.group_name is None:
         return outcome
-    reason = next(_obstacles(outcome, change.after, guest), None)
+    reason = next(_obstacles(change, guest, stuck), None)
     return outcome if reason is None else replace(outcome, result=Result(Kind.WAITS, reason))
 
 
-def _obstacles(outcome: Outcome, after: Limits, guest: Sequence[Outcome]) -> Iterator[Reason]:
-    group = str(after.group_name)
+def _obstacles(wanted: Change, guest: Sequence[Outcome], stuck: Sequence[Change]) -> Iterator[Reason]:
+    after, group = wanted.after, str(wanted.after.group_name)
+    if group in wanted.disk.guest.other_groups:
+        yield because(Code.GROUP_OF_OTHERS, group=group)
     for member in guest:
-        change = member.change
-        if member is outcome:
-            continue
-        if change is not None and member.result.kind is Kind.PLANNED:
-            if change.after == after or change.after.group_name != group:
-                continue
-            yield because(Code.GROUP_DISAGREES, group=group, target=member.disk.target)
+        change, target = member.change, member.disk.target
+        if change is not None and _is_planned(member):
+            leaves_too_late = wanted in stuck and change.before.group_name == group
+            if change.after != after and (change.after.group_name == group or leaves_too_late):
+                yield because(Code.GROUP_DISAGREES, group=group, target=target)
         elif may_be_in(group, member.disk):
             right = member.result.kind is Kind.RIGHT and member.result.reason.code is not Code.HOLD
             if not right:
                 yield _kept_by(member, group)
             elif member.disk.in_force != after:
-                yield because(Code.GROUP_DISAGREES, group=group, target=member.disk.target)
+                yield because(Code.GROUP_DISAGREES, group=group, target=target)
 
 
 def _kept_by(member: Outcome, group: str) -> Reason:
@@ -117,8 +139,7 @@ def _kept_by(member: Outcome, group: str) -> Reason:
     )
 
 
-def leaves(change: Change) -> bool:
-    """Whether a disk leaves its group by it: such changes are made before others of the guest."""
+def _leaves(change: Change) -> bool:
     return change.before.group_name not in (None, change.after.group_name)
 
 
@@ -127,10 +148,12 @@ def moved(change: Change, there: Iterable[Disk]) -> bool:
     group = change.after.group_name
     if group is None:
         return False
-    known = dict(change.members)
+    known, disks = dict(change.members), list(there)
+    if any(group in disk.guest.other_groups for disk in disks):
+        return True
     defined = {
         disk.key: disk.defined
-        for disk in there
+        for disk in disks
         if disk.key in known or not isinstance(disk.defined, Limits) or disk.defined.group_name == group
     }
     return defined != known

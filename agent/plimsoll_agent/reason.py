@@ -73,6 +73,7 @@ class Code(StrEnum):
     LARGE_CHANGE = "large-change"
     GROUP_WITHHELD = "group-withheld"
     GROUP_DISAGREES = "group-disagrees"
+    GROUP_OF_OTHERS = "group-of-others"
     CLUSTER_UNWELL = "cluster-unwell"
     CLUSTER_SILENT = "cluster-silent"
     ANOTHERS_HAND = "anothers-hand"

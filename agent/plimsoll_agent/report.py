@@ -96,6 +96,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         f"deferred with {facts['target']} in group {facts['group']} ({words(Reason.from_record(facts['because']))})"
     ),
     Code.GROUP_DISAGREES: "deferred: {target} in group {group} is to have other limits, and a group has one set",
+    Code.GROUP_OF_OTHERS: "deferred: group {group} has a disk of the guest that is not on RBD (use another group)",
     Code.CLUSTER_UNWELL: "waits until Ceph is well again: {checks} on cluster {cluster}",
     Code.CLUSTER_SILENT: "waits until Ceph says that it is well: {detail} (cluster {cluster})",
     Code.CHANGED_MEANWHILE: "somebody else changed its limits just now; looked at again in the next pass",

@@ -20,6 +20,9 @@ from plimsoll_agent.reason import Code, Reason, because
 
 LOG = logging.getLogger(__name__)
 
+_WRITTEN = (Kind.CHANGED, Kind.NOT_KNOWN)
+"""What may be in force after a call to QEMU."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
@@ -67,6 +70,9 @@ class Writer:
                 withheld |= dict.fromkeys(
                     {change.before.group_name, change.after.group_name}, _kept_by(change, result)
                 )
+        results = [
+            self._along(change, result, changes, results) for change, result in zip(changes, results, strict=True)
+        ]
         if any(result.kind is Kind.CHANGED for result in results):
             results = self._looked_at_again(uuid, changes, results)
         for change, result in zip(changes, results, strict=True):
@@ -108,6 +114,29 @@ class Writer:
             reason = because(Code.READ_BACK_DIFFERS, in_force=in_force.in_effect())
             return Result(Kind.NOT_KNOWN, reason, took)
         return Result(Kind.CHANGED, change.reason, took)
+
+    def _along(self, change: Change, result: Result, changes: Sequence[Change], results: Sequence[Result]) -> Result:
+        """A disk that was not written to has the limits of its group all the same, once another member was."""
+        group = change.after.group_name
+        if group is None or group != change.before.group_name or result.kind in _WRITTEN:
+            return result
+        pairs = zip(changes, results, strict=True)
+        written = [each for other, each in pairs if other.after.group_name == group and each.kind in _WRITTEN]
+        if not written:
+            return result
+        uuid = change.disk.guest.uuid
+        if uuid in self._hung:
+            return Result(Kind.NOT_KNOWN, written[-1].reason)
+        try:
+            in_force = self._hypervisor.in_force(change.disk)
+        except Exception as error:
+            self._note_hung(uuid, error)
+            return Result(Kind.NOT_KNOWN, reason_of(error))
+        if in_force == change.after:
+            return Result(Kind.CHANGED, change.reason)
+        if in_force == change.before:
+            return result
+        return Result(Kind.NOT_KNOWN, because(Code.READ_BACK_DIFFERS, in_force=in_force.in_effect()))
 
     def _looked_at_again(self, uuid: str, changes: Sequence[Change], results: Sequence[Result]) -> list[Result]:
         """A letter may have become another volume between the look and the write: then the write is its."""

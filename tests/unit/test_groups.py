@@ -16,14 +16,16 @@ from plimsoll_agent.direction import Direction, direction
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.entries import RecordedChange, Verdict
 from plimsoll_agent.errors import Rejected
-from plimsoll_agent.groups import judged, leaves, moved, withheld
+from plimsoll_agent.groups import in_order, judged, moved, withheld
 from plimsoll_agent.history import Selection
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Result
+from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code, Unknown, because
 from plimsoll_agent.record import Record
 from plimsoll_agent.rules import Match, Rule, Rules
-from tests.fakes import FakeDisk
+from plimsoll_agent.state import StateError
+from tests.fakes import FakeDisk, domain_xml, hangs
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.test_undo import Person
 from tests.unit.values import a_disk, a_guest
@@ -278,6 +280,11 @@ def test_after_a_write_to_a_member_that_failed_the_rest_of_its_group_stays(pair:
     assert [row.result for row in rows(pair)[2:]] == [Verdict.REFUSED, Verdict.NOT_SENT]
 
 
+def hand_on(node: Node, limits: Limits) -> None:
+    for target in ("vda", "vdb"):
+        set_by_hand(node.disk(1, target), limits)
+
+
 def at_the_writers_look(node: Node, happens: Callable[[], object]) -> None:
     """The guest is looked at once to decide, and once more before the writes."""
     node.hypervisor.before["look"] = lambda: node.hypervisor.before.update(look=lambda: (happens(), None)[1])
@@ -294,7 +301,7 @@ def test_a_member_that_came_after_the_decision_keeps_the_group(pair: Node, limit
 def test_a_member_whose_limits_were_changed_after_the_decision_keeps_the_group(pair: Node) -> None:
     attach(pair, "vdc")
     pair.rules = desired(vda=shared(100), vdb=shared(100), vdc=shared(100))
-    at_the_writers_look(pair, lambda: [set_by_hand(pair.disk(1, t), shared(70)) for t in ("vda", "vdb")])
+    at_the_writers_look(pair, lambda: hand_on(pair, shared(70)))
     assert became(pair.run())[2] == ("waits", Code.CHANGED_MEANWHILE)
     assert of(pair) == {"vda": shared(70), "vdb": shared(70), "vdc": FREE}
 
@@ -303,6 +310,133 @@ def test_a_disk_of_another_group_that_came_after_the_decision_keeps_nothing(pair
     pair.rules = desired(vda=shared(90), vdb=shared(90))
     at_the_writers_look(pair, lambda: attach(pair, "vdc", shared(70, "h")))
     assert kinds(pair.run()) == ["changed"] * 2
+
+
+def test_a_disk_joins_a_group_only_after_another_has_left_it(tmp_path: Path) -> None:
+    """Else the one that leaves would have the limits of the group for a while, and keep them when it cannot leave."""
+    node = a_node(tmp_path, disks=3, vda=shared(100), vdb=shared(50, "h"), vdc=shared(20, "i"))
+    node.rules = desired(vda=shared(400, "h"), vdb=shared(300, "i"), vdc=own(10))
+    assert kinds(node.run(Mode.PLAN)) == ["planned"] * 3
+    assert kinds(node.run()) == ["changed"] * 3
+    assert [target for _, target, _ in node.hypervisor.writes] == ["vdc", "vdb", "vda"]
+    assert of(node) == {"vda": shared(400, "h"), "vdb": shared(300, "i"), "vdc": own(10)}
+
+
+def test_disks_that_are_to_swap_their_groups_stay_where_they_are(tmp_path: Path) -> None:
+    node = a_node(tmp_path, disks=3, vda=shared(100), vdb=shared(50, "h"), vdc=own(20))
+    node.rules = desired(vda=shared(400, "h"), vdb=shared(300), vdc=shared(300))
+    report = node.run()
+    assert became(report) == [("waits", Code.GROUP_DISAGREES)] * 3
+    assert report.outcomes[0].result.reason.facts == {"group": "h", "target": "vdb"}
+    assert of(node) == {"vda": shared(100), "vdb": shared(50, "h"), "vdc": own(20)}
+
+
+def after_the_first_write(node: Node, happens: Callable[[], None]) -> None:
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(in_force=happens)
+
+
+def test_a_pause_after_the_first_write_to_a_group_does_not_hide_what_it_did_to_the_others(pair: Node) -> None:
+    pair.rules = everywhere(shared(90))
+    after_the_first_write(pair, lambda: setattr(pair, "paused", lambda: because(Code.PAUSED, until=None)))
+    report = pair.run()
+    assert kinds(report) == ["changed"] * 2
+    assert [target for _, target, _ in pair.hypervisor.writes] == ["vda"]
+    assert truthful(pair, report)
+    assert [row.result for row in rows(pair)[2:]] == [Verdict.DONE] * 2
+    assert {ours.put for ours in pair.memory.values()} == {shared(90)}
+
+
+def test_a_member_whose_own_write_was_refused_has_the_limits_of_its_group(pair: Node) -> None:
+    pair.rules = everywhere(shared(90))
+    after_the_first_write(pair, lambda: pair.hypervisor.before.update(set_limits=refused))
+    report = pair.run()
+    assert kinds(report) == ["changed"] * 2
+    assert truthful(pair, report)
+
+
+def test_a_disk_that_could_not_join_does_not_have_the_limits_of_the_group(pair: Node) -> None:
+    attach(pair, "vdc")
+    pair.rules = everywhere(shared(90))
+    second = lambda: pair.hypervisor.before.update(set_limits=refused)  # noqa: E731
+    after_the_first_write(pair, lambda: after_the_first_write(pair, second))
+    report = pair.run()
+    assert became(report)[2] == ("failed", Code.REJECTED)
+    assert truthful(pair, report)
+    assert of(pair)["vdc"] == FREE
+
+
+def test_a_write_to_a_member_that_was_not_answered_may_have_changed_the_others(pair: Node) -> None:
+    def takes_and_hangs() -> None:
+        hand_on(pair, shared(90))
+        raise hangs()
+
+    attach(pair, "vdc")
+    pair.rules = everywhere(shared(90))
+    pair.hypervisor.before["set_limits"] = takes_and_hangs
+    report = pair.run()
+    assert became(report) == [("not-known", Code.UNANSWERED)] * 2 + [("failed", Code.TOO_MANY_HUNG)]
+    assert [row.result for row in rows(pair)[2:]] == [Verdict.UNANSWERED] * 2 + [Verdict.NOT_SENT]
+    assert kinds(pair.run()) == ["right", "right", "changed"]
+    assert [row.result for row in rows(pair)[2:]] == [Verdict.TOOK] * 2 + [Verdict.NOT_SENT, Verdict.DONE]
+
+
+def test_a_member_that_cannot_be_read_after_its_group_was_written_is_unknown(pair: Node) -> None:
+    pair.rules = everywhere(shared(90))
+
+    def pauses_and_hangs() -> None:
+        pair.paused = lambda: because(Code.PAUSED, until=None)
+        pair.hypervisor.before["in_force"] = refused
+
+    pair.hypervisor.before["set_limits"] = lambda: pair.hypervisor.before.update(
+        in_force=pauses_and_hangs,
+    )
+    report = pair.run()
+    assert became(report)[1] == ("not-known", Code.REJECTED)
+
+
+def test_without_a_record_a_disk_that_may_not_leave_keeps_its_group(
+    pair: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StateError("record: no space left on device")
+
+    pair.rules = desired(vda=shared(90), vdb=own(50))
+    monkeypatch.setattr(Record, "intend", full)
+    report = pair.run()
+    assert became(report) == [WITHHELD, ("failed", Code.NO_RECORD)]
+    assert set(of(pair).values()) == {shared(100)}
+    assert sorted(pair.told, key=lambda o: o.disk.key) == sorted(report.outcomes, key=lambda o: o.disk.key)
+
+
+def test_without_a_record_a_group_is_tightened_all_the_same(pair: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StateError("record: no space left on device")
+
+    pair.rules = everywhere(shared(90))
+    monkeypatch.setattr(Record, "intend", full)
+    assert kinds(pair.run()) == ["changed"] * 2
+
+
+# --- disks that are not on RBD
+
+
+IN_A_GROUP = (
+    "<disk type='file' device='disk'><source file='/var/lib/nova/disk'/><target dev='vdz' bus='virtio'/>"
+    "<iotune><total_iops_sec>70</total_iops_sec><group_name>g</group_name></iotune></disk>"
+)
+
+
+def test_a_group_that_a_disk_of_another_kind_is_in_is_left_as_it_is(pair: Node) -> None:
+    there = pair.hypervisor.by_uuid[uuid_of(1)]
+    pair.rules = desired(vda=shared(90), vdb=shared(90, "h"))
+    there.xml = domain_xml(there).replace("</devices>", f"{IN_A_GROUP}</devices>")
+    assert became(pair.run(Mode.PLAN)) == [("waits", Code.GROUP_OF_OTHERS), ("planned", Code.RULE)]
+    there.xml = None
+    at_the_writers_look(
+        pair, lambda: setattr(there, "xml", domain_xml(there).replace("</devices>", f"{IN_A_GROUP}</devices>"))
+    )
+    assert became(pair.run())[0] == ("waits", Code.CHANGED_MEANWHILE)
+    assert pair.disk(1, "vda").in_force == shared(100)
 
 
 # --- undoing
@@ -429,18 +563,18 @@ def test_a_change_that_is_deferred_defers_those_of_the_group_that_its_disk_was_t
     assert (facts["group"], facts["target"]) == ("g", "vdb")
 
 
-def test_a_disk_leaves_by_a_change_of_its_group_and_by_no_other() -> None:
-    def left(before: Limits, after: Limits) -> bool:
-        change = planned(disk("vda", before), after).change
-        assert change is not None
-        return leaves(change)
+def test_changes_that_need_not_wait_for_each_other_keep_their_order() -> None:
+    def change(target: str, before: Limits, after: Limits) -> Change:
+        made = planned(disk(target, before), after).change
+        assert made is not None
+        return made
 
-    assert left(shared(1), own(1))
-    assert left(shared(1), FREE)
-    assert left(shared(1), shared(1, "h"))
-    assert not left(shared(1), shared(2))
-    assert not left(own(1), shared(1))
-    assert not left(FREE, own(1))
+    stays_in, alone = change("vda", shared(1), shared(2)), change("vdb", own(1), own(2))
+    assert in_order([stays_in, alone]) == ([stays_in, alone], [])
+    leaves, joins = change("vdc", shared(1), FREE), change("vdd", own(1), shared(2))
+    assert in_order([joins, stays_in, alone, leaves]) == ([alone, leaves, joins, stays_in], [])
+    first, second = change("vda", shared(1), shared(1, "h")), change("vdb", shared(1, "h"), shared(1))
+    assert in_order([first, alone, second, joins]) == ([alone], [first, second, joins])
 
 
 def test_outcomes_keep_their_order_whatever_guests_they_are_of() -> None:
