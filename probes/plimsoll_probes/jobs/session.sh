@@ -112,9 +112,9 @@ sweep() {
     done
 }
 
-# Takes the present directory for this call: whoever sweeps finds it by its number. Files of an earlier job go.
+# Takes the present directory for this call: whoever sweeps finds it by its number. Files of an earlier job go; its result stays until there is another.
 claim() {
-    rm -f pid job.fio out.json out.json.gz err && echo $$ >pid
+    rm -f pid job.fio out.json err && echo $$ >pid
 }
 
 # The kernel's counters of the whole disk, where it has been told: completed reads and writes, and what is in flight.
@@ -268,7 +268,7 @@ run) # SECONDS DISK, and the job file on standard input
         exit 0
     fi
     if [ "$status" = 0 ]; then
-        gzip <out.json >out.json.gz
+        rm -f out.json.gz && gzip <out.json >out.json.gz
         echo "bytes=$(wc -c <out.json.gz)"
     fi
     ;;
