@@ -29,9 +29,8 @@ def direction(before: Limits, after: Limits) -> Direction:
 
 
 def loosest(directions: Iterable[Direction]) -> Direction:
-    """The one of them that gives a guest most; ``TIGHTEN`` of none."""
-    order = list(Direction)
-    return max(directions, key=order.index, default=Direction.TIGHTEN)
+    """The one of them that gives a guest most; there must be one."""
+    return max(directions, key=list(Direction).index)
 
 
 def share_left(before: Limits, after: Limits) -> float:

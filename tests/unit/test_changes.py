@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.changes import Change, change_for
 from plimsoll_agent.decide import Answer, Decision, Remembered, Unmanaged, Wants
-from plimsoll_agent.direction import Direction, direction, share_left
+from plimsoll_agent.direction import Direction, direction, loosest, share_left
 from plimsoll_agent.disk import Disk
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown, because
@@ -126,6 +126,12 @@ def test_a_first_limit_tightens_and_no_limit_lifts(limits: Limits) -> None:
             {"total_iops_sec": 400, "total_iops_sec_max": 901},
             LOOSEN,
         ),
+        # more at once, and all in all less in one go
+        (
+            {"total_iops_sec": 500, "total_iops_sec_max": 900, "total_iops_sec_max_length": 10},
+            {"total_iops_sec": 500, "total_iops_sec_max": 901},
+            LOOSEN,
+        ),
         # 900 at once was allowed before as well, but for moments only
         ({"total_iops_sec": 500, "total_iops_sec_max": 900}, {"total_iops_sec": 900}, LOOSEN),
         # without a burst QEMU lets a tenth of a second's worth pass in one go
@@ -147,6 +153,22 @@ def test_directions_that_are_easy_to_get_wrong(before: dict, after: dict, expect
     assert direction(Limits(**before), Limits(**after)) is expected
 
 
+@pytest.mark.parametrize(
+    ("directions", "expected"),
+    [
+        ([TIGHTEN], TIGHTEN),
+        ([TIGHTEN, LOOSEN], LOOSEN),
+        ([LOOSEN, TIGHTEN], LOOSEN),
+        ([LOOSEN, Direction.LIFT, TIGHTEN], Direction.LIFT),
+        ([Direction.LIFT, LOOSEN], Direction.LIFT),
+    ],
+)
+def test_the_loosest_of_several_directions_gives_a_guest_most(
+    directions: list[Direction], expected: Direction
+) -> None:
+    assert loosest(directions) is expected
+
+
 # --- a cut by more than half
 
 
@@ -163,6 +185,12 @@ def test_directions_that_are_easy_to_get_wrong(before: dict, after: dict, expect
             {"total_iops_sec": 500, "total_iops_sec_max": 5000},
             {"total_iops_sec": 400, "total_iops_sec_max": 500},
             0.1,
+        ),
+        # for ever, under the same burst
+        (
+            {"total_iops_sec": 500, "total_iops_sec_max": 5000},
+            {"total_iops_sec": 100, "total_iops_sec_max": 5000},
+            0.2,
         ),
         # a first limit is no cut of anything
         ({}, {"total_iops_sec": 1}, 1),
