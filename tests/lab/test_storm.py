@@ -82,10 +82,21 @@ def one_osd_killed(cloud: Cloud) -> Iterator[Callable[[], None]]:
         cloud.ceph.wait_healthy(120)
 
 
+def shared(guest: Guest, iops: int) -> str:
+    limits = f"{{total_iops_sec: {iops}, group_name: both}}"
+    return f"  - {{name: shared, match: {{guest: {guest.uuid}}}, limits: {limits}}}\n"
+
+
 def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_right_afterwards(
-    pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt
+    pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt, guests: Guests
 ) -> None:
+    """A volume that is attached into a group meanwhile raises none of the group's disks."""
     node, guest, scope = pair
+    (grouped,) = guests(disks=[volume(2**30), volume(2**30)])
+    scope = [*scope, "--guest", grouped.uuid]
+    before, after = (Limits(total_iops_sec=iops, group_name="both") for iops in (100, 400))
+    node.write_rules("rules:\n" + shared(grouped, 100))
+    assert node.run("enforce", "--guest", grouped.uuid).status == 0
     with one_osd_killed(cloud) as kill_the_others:
         known = clusters.read([cloud.ceph.conf])
         health = Ceph("plimsoll", 5).health(known.known[0])
@@ -100,7 +111,9 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
             "rules:\n"
             + rule_for(guest, "vda", "{total_iops_sec: 900}")
             + rule_for(guest, "vdb", "{total_iops_sec: 300}")
+            + shared(grouped, 400)
         )
+        assert grouped.attach(volume(2**30)) == "vdc"
         kill_the_others()
         enforced = node.run("enforce", *scope)
         assert enforced.status == 3, enforced.out + enforced.err
@@ -108,9 +121,15 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
         assert "1 changed" in enforced.out
         assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=700), "of the hold"
         assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=300)
-    after = node.run("enforce", *scope)
-    assert after.status == 0, after.out + after.err
+        assert of_all(hypervisor, grouped) == {"vda": before, "vdb": before, "vdc": Limits()}
+    well_again = node.run("enforce", *scope)
+    assert well_again.status == 0, well_again.out + well_again.err
     assert in_force(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
+    assert of_all(hypervisor, grouped) == dict.fromkeys(("vda", "vdb", "vdc"), after)
+
+
+def of_all(hypervisor: Libvirt, guest: Guest) -> dict[str, Limits]:
+    return {target: in_force(hypervisor, guest.uuid, target) for target in ("vda", "vdb", "vdc")}
 
 
 def test_without_a_monitor_nobody_knows_and_nothing_is_loosened(
