@@ -95,6 +95,7 @@ def _remembered(mark: Mark, known: Remembered | None, disk: Disk, now: datetime)
         by_rules=mark.by_rules,
         revision=mark.revision,
         mark=mark.digest,
+        released=mark.released,
     )
 
 
@@ -143,6 +144,7 @@ def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
         returns=remembered.returns,
         theirs=remembered.theirs,
         hold=held,
+        released=remembered.released,
     )
 
 

@@ -28,8 +28,10 @@ from plimsoll_agent.outcome import Braked, Edit, Outcome
 from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.regionorders import Of
 
-_BY_A_PERSON = (Code.HOLD, Code.HOLD_ENDED, Code.UNDONE)
-"""What a person decided for this very disk. Limits on the command line are for many, and may be a slip."""
+_BY_A_PERSON = (Code.HOLD, Code.HOLD_ENDED, Code.UNDONE, Code.RELEASED)
+"""What a person decided for this very disk, or the region for its type. Limits on the command line are for many, and
+may be a slip.
+"""
 _RECENT = timedelta(hours=1)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from plimsoll_agent.approvals import digest_of_change
 from plimsoll_agent.catalogue import Catalogue
 from plimsoll_agent.direction import Direction, direction
 from plimsoll_agent.disk import Disk
@@ -51,6 +52,12 @@ class Remembered:
     """The revision of rules and catalogue (``brake.revision``) by which it was; None where that is not known."""
     mark: str | None = None
     """The digest of the mark that the disk had in its guest's metadata when this was remembered."""
+    source: Code | None = field(default=None, compare=False)
+    """Which kind of source wanted it last, by its reason; None where that is not known. It says where limits came
+    from, and makes no other limits of them.
+    """
+    released: str | None = None
+    """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,12 @@ class Decision:
         return said.limits if isinstance(said, Wants) and said.reason.code is not Code.COMMAND_LINE else None
 
     @property
+    def source(self) -> Code | None:
+        """Which kind of source wants that, by its reason."""
+        said = self.aside or self.wanted
+        return said.reason.code if isinstance(said, Wants) else None
+
+    @property
     def by_type(self) -> str | None:
         """The volume type whose QoS spec's own word it is that the sources want."""
         said = self.aside or self.wanted
@@ -163,8 +176,12 @@ class Decision:
 
 
 def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
-    """Ask the sources, bound what they said, and let an operator's hold have the last word."""
-    return _hold(disk, situation, _shape(disk, situation, _base(disk, situation, sources)))
+    """Ask the sources, bound what they said, and let an operator's hold have the last word.
+
+    Where no source has an opinion, limits whose source is gone are told from others.
+    """
+    said = _shape(disk, situation, _base(disk, situation, sources))
+    return _hold(disk, situation, _orphaned(disk, situation, said))
 
 
 def _base(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
@@ -211,6 +228,59 @@ def silence_of(rule: Rule, disk: Disk, situation: Situation) -> Silent | Unknown
     if misfit is None or isinstance(misfit, Unknown):
         return misfit
     return Silent(because(Code.RULE_DOES_NOT_MATCH, word=misfit))
+
+
+# What tells that a kind of source was not asked: then it may want today what it wanted before.
+_NOT_ASKED = {Code.QOS_SPEC: Code.NOBODY_ASKED, Code.FLAVOR: Code.FLAVOR_NOT_TOLD}
+
+
+def _orphaned(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """Limits whose source is gone stay until a person releases them; a release stands until the type changes.
+
+    No floor or ceiling bounds them: no source has an opinion here.
+    """
+    remembered = situation.memory.get(disk.key)
+    if remembered is None or decision.wanted.reason.code is not Code.NO_LIMIT:
+        return decision
+    orphaned = _are_orphaned(disk, remembered, situation, decision.trail)
+    if remembered.released == released_for(disk) or (orphaned and _region_releases(remembered, situation)):
+        facts = {} if disk.volume_type is None else {"type": disk.volume_type}
+        return decision.and_then("release", Wants(Limits(), because(Code.RELEASED, **facts)))
+    return decision.and_then("limits in force", Unmanaged(_origin(disk, remembered))) if orphaned else decision
+
+
+def released_for(disk: Disk) -> str:
+    """What a release of the disk's orphaned limits is bound to: its volume type, "" where it has none."""
+    return disk.volume_type or ""
+
+
+def _are_orphaned(disk: Disk, remembered: Remembered, situation: Situation, trail: tuple[Step, ...]) -> bool:
+    """Whether the limits in force are known to be of a source that is gone; the sources have no opinion now."""
+    had, ours = disk.in_force, situation.ours(disk)
+    if not isinstance(had, Limits) or had.unlimited or remembered.wanted is None or remembered.returns is not None:
+        return False
+    of_source = {remembered.source} if remembered.source is not None else _NOT_ASKED.keys()
+    if any(step.answer.reason.code is _NOT_ASKED.get(source) for step in trail for source in of_source):
+        return False
+    return (remembered.kept and remembered.wanted == had) or (ours is not None and ours.put == had)
+
+
+def _region_releases(remembered: Remembered, situation: Situation) -> bool:
+    """Whether the region approved of these specs and types, and that volumes of this type lose their limits."""
+    known, type = situation.catalogue, remembered.by_type
+    return type is not None and isinstance(known, Catalogue) and known.approved(situation.now, removing=type)
+
+
+def _origin(disk: Disk, remembered: Remembered) -> Reason:
+    """Where orphaned limits came from, and the digest that releases them."""
+    facts: dict[str, object] = {"digest": digest_of_change(disk.key, Limits())}
+    if remembered.by_type is not None:
+        facts["type"] = remembered.by_type
+    elif remembered.by_rules:
+        facts["rule"] = remembered.by_rules[0]
+    elif remembered.source in (Code.NODE_DEFAULT, Code.FLAVOR):
+        facts["source"] = remembered.source.value
+    return because(Code.ORPHANED, **facts)
 
 
 def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:

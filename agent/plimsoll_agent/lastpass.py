@@ -73,6 +73,11 @@ class LastDisk:
         return max(self.shares.values(), default=0.0) >= AT_WALL
 
     @property
+    def orphaned(self) -> bool:
+        """It keeps limits whose source is gone."""
+        return self.kind is Kind.LEFT_ALONE and self.reason.code is Code.ORPHANED
+
+    @property
     def astray(self) -> bool:
         """A limit is wanted, and there is none at all."""
         return bool(self.unlimited) and self.wanted is not None and not self.wanted.unlimited

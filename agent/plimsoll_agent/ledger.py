@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from pathlib import Path
 from plimsoll_agent.adoption import awaits_adoption
 from plimsoll_agent.approvals import Approval
 from plimsoll_agent.changes import BY_OTHERS, Change
-from plimsoll_agent.decide import Decision, Remembered, Situation, Wants
+from plimsoll_agent.decide import Decision, Remembered, Situation, Wants, released_for
 from plimsoll_agent.direction import Direction
 from plimsoll_agent.disk import Disk, guest_of
 from plimsoll_agent.entries import Conclusion, Event, Happening, RecordedChange, Verdict
@@ -215,6 +215,8 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
                 by_type=taken.reason.of_type,
                 by_rules=() if wanted is None else taken.reason.rules,
                 revision=None if wanted is None else taken.edition,
+                source=None if wanted is None else taken.reason.code,
+                released=str(taken.reason.facts.get("type", "")) if taken.reason.code is Code.RELEASED else None,
             )
     return ours
 
@@ -271,6 +273,7 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         since = remembered.since if remembered.wanted == change.after else now
         by_type = remembered.by_type if change.reason.code is Code.WANTED_BEFORE else change.reason.of_type
         by_rules = remembered.by_rules if change.reason.code is Code.WANTED_BEFORE else change.reason.rules
+        source = remembered.source if change.reason.code is Code.WANTED_BEFORE else change.reason.code
         remembered = replace(
             remembered,
             wanted=change.after,
@@ -279,6 +282,7 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
             by_type=by_type,
             by_rules=by_rules,
             revision=change.edition,
+            source=source,
         )
     return remembered_after(change, remembered, now)
 
@@ -333,16 +337,12 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
     counts = weighed and decision.aside is None and disk.key not in sight.braked
     if says is not None and counts:
         since = after.since if says == after.wanted else now
-        after = replace(
-            after,
-            wanted=says,
-            since=since,
-            by_type=decision.by_type,
-            by_rules=decision.by_rules,
-            revision=sight.revision,
-        )
+        after = replace(after, wanted=says, since=since, revision=sight.revision)
+        if decision.source is not Code.RELEASED:  # of limits that are released their origin stays known
+            after = replace(after, by_type=decision.by_type, by_rules=decision.by_rules, source=decision.source)
     elif wanted.reason.code is Code.RULE_UNMANAGES:
         after = replace(after, by_type=None)
+    after = replace(after, released=_released(disk, decision, after))
     put = sight.put.get(disk.key)
     in_force = disk.in_force if put is None else put.after
     right = isinstance(wanted, Wants) and in_force == wanted.limits
@@ -358,6 +358,19 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, sight: Sig
             after = replace(after, put=None if after.theirs else after.returns)
         after = replace(after, returns=None, theirs=False)
     return after
+
+
+def _released(disk: Disk, decision: Decision, remembered: Remembered) -> str | None:
+    """The release that stands on: until the type changes, or a source has an opinion."""
+    said = decision.aside or decision.wanted
+    if said.reason.code is Code.RELEASED:
+        return released_for(disk)
+    return remembered.released if isinstance(said, Unknown) or said.reason.code is Code.COMMAND_LINE else None
+
+
+def releasing(orphans: Iterable[Disk], memory: Mapping[str, Remembered]) -> dict[str, Remembered]:
+    """What is to be remembered of these disks when their limits are released; each of them is in ``memory``."""
+    return {disk.key: replace(memory[disk.key], released=released_for(disk)) for disk in orphans}
 
 
 def _known(disk: Disk, situation: Situation) -> Remembered:
@@ -377,6 +390,8 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
         by_type=known.by_type,
         by_rules=known.by_rules,
         revision=known.revision,
+        source=known.source,
+        released=known.released,
     )
 
 
@@ -403,6 +418,7 @@ def remembered_after(change: Change | RecordedChange, remembered: Remembered, no
         remembered,
         put=None if is_theirs(change.reason) else change.after,
         kept=remembered.wanted == change.after if code is Code.UNDONE else remembered.kept,
+        released=None if code is Code.UNDONE else remembered.released,
         fought=(remembered.fought if _within_a_day(remembered.fought_at, now) else 0) + 1 if fought else 0,
         fought_at=now if fought else None,
     )

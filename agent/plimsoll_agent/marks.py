@@ -51,6 +51,7 @@ class Mark:
     returns: Limits | None = None
     theirs: bool = False
     hold: MarkedHold | None = None
+    released: str | None = None
 
     @property
     def digest(self) -> str:
@@ -84,6 +85,10 @@ def _disk(name: str, mark: Mark) -> ET.Element:
     for word, text in (("type", mark.by_type), ("revision", mark.revision)):
         if text is not None and _fits(text):
             disk.set(word, text)
+    if mark.released is not None and (mark.released == "" or _fits(mark.released)):
+        disk.set("released", "yes")
+        if mark.released:
+            disk.set("released-type", mark.released)
     for rule in mark.by_rules:
         if _fits(rule):
             disk.append(ET.Element("rule", name=rule))
@@ -135,7 +140,8 @@ def read(marks: ET.Element) -> Marks:
     for element in marks:
         if _word(element) != "disk":
             raise UnreadableMark(f"<{element.tag[:40]}> in it")
-        name = _attributes(element, {"name", "since"}, {"kept", "theirs", "type", "revision"})["name"]
+        others = {"kept", "theirs", "type", "revision", "released", "released-type"}
+        name = _attributes(element, {"name", "since"}, others)["name"]
         if name in found:
             raise UnreadableMark(f"disk {name[:80]!r} stands there twice")
         found[name] = _read_disk(element)
@@ -157,6 +163,7 @@ def _read_disk(element: ET.Element) -> Mark:
         returns=_read_limits(parts.get("returns")),
         theirs=_read_yes(element, "theirs"),
         hold=None if hold is None else _read_hold(hold),
+        released=element.get("released-type", "") if _read_yes(element, "released") else None,
     )
 
 

@@ -23,7 +23,7 @@ from plimsoll_agent.series import Row, counter, gauge, label
 from plimsoll_agent.usage import Rates
 
 PER_NODE = 37
-PER_TYPE = 14
+PER_TYPE = 15
 PER_DISK = 12
 PER_PARAMETER = 2
 PER_LIMIT = 2
@@ -173,6 +173,12 @@ def _of_types(last: LastPass) -> Iterator[Metric]:
         "Disks without any limit though one is wanted",
         ("volume_type",),
         [((name,), sum(disk.astray for disk in disks)) for name, disks in types.items()],
+    )
+    yield gauge(
+        "plimsoll_disks_orphaned",
+        "Disks with limits whose source is gone",
+        ("volume_type",),
+        [((name,), sum(disk.orphaned for disk in disks)) for name, disks in types.items()],
     )
     yield gauge(
         "plimsoll_disks_at_wall",

@@ -14,7 +14,7 @@ class Code(StrEnum):
     COMMAND_LINE = "command-line"
     RULE = "rule"
     NODE_DEFAULT = "node-default"
-    RULE_RELEASES = "rule-releases"
+    RELEASED = "released"
     HOLD = "hold"
     HOLD_ENDED = "hold-ended"
     WANTED_BEFORE = "wanted-before"
@@ -55,6 +55,7 @@ class Code(StrEnum):
     RULE_UNMANAGES = "rule-unmanages"
     NO_LIMIT = "no-limit"
     FOREIGN_LIMIT = "foreign-limit"
+    ORPHANED = "orphaned"
     MIGRATING = "migrating"
     INCOMING = "incoming"
     # why limits in force are not known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +24,10 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.COMMAND_LINE: "given on the command line",
     Code.RULE: 'rule "{rule}"',
     Code.NODE_DEFAULT: "node default",
-    Code.RULE_RELEASES: 'rule "{rule}" releases what no source limits',
+    Code.RELEASED: lambda facts: (
+        "orphaned limits are released"
+        + (f", as long as the volume type is {facts['type']}" if "type" in facts else "")
+    ),
     Code.HOLD: lambda facts: (
         f"held{' in the whole region' if facts.get('region') else ''} until {_minute(facts['until'])}"
         f" by {facts['by']}: {facts['why']}" + (" (ignores the health gate)" if facts.get("ignore_health") else "")
@@ -73,6 +77,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NO_DEFAULT: "none is configured",
     Code.RULE_UNMANAGES: 'rule "{rule}" says manage: false',
     Code.NO_LIMIT: "no source gives a limit",
+    Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
     Code.FOREIGN_LIMIT: "attached with limits already, and no rule overrides them",
     Code.MIGRATING: "the guest is migrating out; the target sets its limits",
     Code.INCOMING: "the guest is migrating in and does not run yet",
@@ -139,12 +144,22 @@ def words(reason: Reason) -> str:
     sentence = _SENTENCES[reason.code]
     facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in reason.facts.items()}
     said = sentence(facts) if callable(sentence) else sentence.format_map(facts)
-    if reason.code in (Code.RULE, Code.RULE_UNMANAGES, Code.RULE_RELEASES) and facts.get("why"):
+    if reason.code in (Code.RULE, Code.RULE_UNMANAGES) and facts.get("why"):
         said += f" ({facts['why']})"
     for word, does in (("floor", "raised"), ("ceiling", "capped")):
         if word in facts:
             said += f', {does} by rule "{facts[word]}"'
     return said
+
+
+def _origin(facts: Mapping[str, Any]) -> str:
+    if "type" in facts:
+        return f"volume type {facts['type']}, which gives none now"
+    if "rule" in facts:
+        return f'rule "{facts["rule"]}", which gives none now'
+    sources = {Code.NODE_DEFAULT.value: "the node default", Code.FLAVOR.value: "the flavor"}
+    source = sources.get(str(facts.get("source")))
+    return "a source that is gone" if source is None else f"{source}, which gives none now"
 
 
 def _per_gib(facts: Mapping[str, Any]) -> str:
@@ -326,9 +341,12 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
     if report.paused is not None:
         yield f"Nothing is written: {words(report.paused)}"
     yield from map(note_words, report.notes)
+    yield from _orphaned_lines(report)
     alone: dict[str, int] = {}
     for outcome in report.outcomes:
-        if outcome.result.kind is Kind.LEFT_ALONE and outcome.change is None:
+        if outcome.result.reason.code is not Code.ORPHANED and (
+            outcome.result.kind is Kind.LEFT_ALONE and outcome.change is None
+        ):
             sentence = words(outcome.result.reason)
             alone[sentence] = alone.get(sentence, 0) + 1
     for sentence, number in alone.items():
@@ -336,6 +354,23 @@ def closing_lines(report: PassReport, *, planned: bool) -> Iterator[str]:
     if report.braked is not None:
         yield from _braked_lines(report.braked, report)
     yield plan_sum(report) if planned else pass_sum(report)
+
+
+def _orphaned_lines(report: PassReport) -> Iterator[str]:
+    """Disks whose limits are orphaned, by origin and volume type, and what releases them."""
+    orphans: dict[tuple[str, str | None], list[Outcome]] = {}
+    for outcome in report.outcomes:
+        if outcome.result.reason.code is Code.ORPHANED:
+            orphans.setdefault((words(outcome.result.reason), outcome.disk.volume_type), []).append(outcome)
+    for (sentence, type), outcomes in orphans.items():
+        number, digest = len(outcomes), str(outcomes[0].result.reason.facts["digest"])
+        said = f"{number} {_disks(number)} with {sentence}; release: plimsoll approve --remove"
+        if number == 1:
+            yield f"{said} {digest:.16}"
+        elif type is not None:
+            yield f"{said} --type {shlex.quote(printable(type))}"
+        else:
+            yield f"{said} DIGEST, for each of them as plimsoll disk explain prints it"
 
 
 def _braked_lines(braked: Braked, report: PassReport) -> Iterator[str]:
@@ -425,6 +460,8 @@ def state_words(outcome: Outcome) -> str:
         return how if change.cause in BY_OTHERS else f"behind: {how}"
     if result.kind is Kind.LEFT_ALONE:
         drift = "; set behind libvirt's back" if disk.drifted else ""
+        if result.reason.code is Code.ORPHANED:
+            return f"{words(result.reason)}{drift}"
         if result.reason.code is Code.NO_LIMIT and disk.in_force == Limits():
             return f"no-limit{drift}"
         return f"left alone: {words(result.reason)}{drift}"

@@ -116,8 +116,6 @@ class Rule:
     """At most this, whoever gave the limits."""
     floor: Limits | None = None
     """At least this, whoever gave the limits."""
-    release_when_silent: bool = False
-    """A disk for which no source has limits is to have none."""
     boot_volume_by_flavor: bool = False
     """The volume that a guest boots from gets its flavor's limits where its QoS spec has none."""
     probe: Probing | None = None

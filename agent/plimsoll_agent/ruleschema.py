@@ -52,7 +52,12 @@ def short(text: str, most: int) -> str:
 
 _FILE_KEYS = ("default", "rules", "objectives")
 _MATCH_KEYS = ("project", "user", "flavor", "image", "kind", "pool", "volume", "guest", "cluster")
-_SWITCHES = ("release_when_silent", "boot_volume_by_flavor")
+_SWITCHES = ("boot_volume_by_flavor",)
+_REMOVED = {
+    "release_when_silent": "was removed: orphaned limits are released by plimsoll approve --remove,"
+    " see Orphaned limits in the guide; take it out"
+}
+"""Words that a rule could have once, and what is there instead."""
 _EFFECTS = ("limits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective")
 _LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
 _PROBE_KEYS = ("every", "jobs", "directory")
@@ -80,6 +85,8 @@ class _Stranger:
 
     def __str__(self) -> str:
         name, word = short(self._name, 40), self._name[:40].lower()
+        if word in _REMOVED:
+            return f"{name} {_REMOVED[word]}"
         if word in _PLACES and word not in self._known:
             return f"{name} is no key here; it belongs {_PLACES[word]}"
         here = difflib.get_close_matches(word, self._known, n=1)
@@ -419,7 +426,6 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "ceiling": _bound,
     "floor": _bound,
     "manage": _boolean,
-    "release_when_silent": _boolean,
     "boot_volume_by_flavor": _boolean,
     "probe": _probe,
     "objective": _objective,
@@ -442,7 +448,11 @@ def _rule(given: object) -> Rule:
         keys.fault("override needs limits: it puts them before those of Cinder and the flavor", "override")
     # A word that is there and wrong is told already, and may be what the rule was to say.
     said = [name for name in _EFFECTS if name in keys.given and values.get(name) is not (name == "manage")]
-    if not said and keys.lacks("limits", "ceiling", "floor", "probe", "objective"):
+    if (
+        not said
+        and not _REMOVED.keys() & keys.given.keys()
+        and keys.lacks("limits", "ceiling", "floor", "probe", "objective")
+    ):
         switches = "".join(f"{name}: true, " for name in _SWITCHES)
         keys.fault(f"says none of limits, ceiling, floor, manage: false, {switches}probe and objective")
     match = values.get("match")

@@ -154,7 +154,6 @@ def _effects(rule: Rule) -> list[str]:
         "limits": rule.limits is not None,
         "ceiling": rule.ceiling is not None,
         "floor": rule.floor is not None,
-        "release_when_silent": rule.release_when_silent,
         "boot_volume_by_flavor": rule.boot_volume_by_flavor,
         "probe": rule.probe is not None,
         "objective": rule.objective is not None,

@@ -19,6 +19,7 @@ from plimsoll_agent.disk import DiskName
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code
 from plimsoll_agent.sightings import Sightings
 
 LOG = logging.getLogger(__name__)
@@ -505,6 +506,8 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         "kept": remembered.kept,
         "by_type": remembered.by_type,
         **({} if remembered.mark is None else {"mark": remembered.mark}),
+        **({} if remembered.source is None else {"source": remembered.source.value}),
+        **({} if remembered.released is None else {"released": remembered.released}),
         "by_rules": list(remembered.by_rules),
         "revision": remembered.revision,
         "fought": remembered.fought,
@@ -534,6 +537,8 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         by_rules=tuple(map(_text, by_rules)),
         revision=_text_or_none(value["revision"]),
         mark=_text_or_none(value.get("mark")),
+        source=None if value.get("source") is None else Code(value["source"]),
+        released=_text_or_none(value.get("released")),
         fought=fought,
         fought_at=None if value["fought_at"] is None else _time(value["fought_at"]),
     )

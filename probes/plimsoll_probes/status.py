@@ -199,6 +199,9 @@ def _state(kind: Kind) -> str:
 
 def _limits(last: LastPass) -> str:
     told = [f"{number(sum(disk.astray for disk in last.disks), 'disk')} without one though one is wanted"]
+    orphaned = sum(disk.orphaned for disk in last.disks)
+    if orphaned:
+        told.append(f"{orphaned} orphaned (see: plimsoll plan)")
     if last.interval is not None:
         told.append(f"{sum(disk.at_wall for disk in last.disks)} at the wall in the last {_span(last.interval)}")
     back = sum(last.totals.corrected.values())

@@ -86,12 +86,12 @@ class Shell:
         return self.run(Enforce, "--mode", "enforce", *words)
 
     def refresh(self, *specs: Any, issued: datetime | None = None) -> Catalogue:
-        """What the refresher keeps: every volume that was met is of type gold."""
+        """What the refresher keeps: every volume that was met is of type gold, which has the first spec, or none."""
         chosen = specs or (GOLD,)
         met = self.state.load_sightings()
         gold = a_type("gold", chosen[0])
         known = a_catalogue(
-            *chosen,
+            *filter(None, chosen),
             types=[gold],
             volumes=dict.fromkeys(met.marks_of_volumes(), gold),
             met=met,

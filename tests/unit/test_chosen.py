@@ -32,7 +32,7 @@ def a_rule(name: str, probe: Probing | None = HOURLY, **other: object) -> Rule:
 
 
 def test_without_a_rule_that_says_so_no_guest_is_probed() -> None:
-    everything_else = Rule(name="r", match=Match(project=(PROJECT,)), objective=FAST, release_when_silent=True)
+    everything_else = Rule(name="r", match=Match(project=(PROJECT,)), objective=FAST)
     assert asked(Rules(rules=(everything_else,)), a_disk()) == Chosen((), ())
 
 

@@ -242,6 +242,12 @@ def test_the_rows_say_what_the_pass_came_to(here: Here) -> None:
     assert "disk full" in here.row("remarks")
 
 
+def test_orphaned_limits_are_counted(here: Here) -> None:
+    here.passed(a_last_pass(a_last_disk(kind=Kind.LEFT_ALONE, reason=because(Code.ORPHANED, type="gold"))))
+    here.run()
+    assert ", 1 orphaned (see: plimsoll plan)" in here.row("limits")
+
+
 def test_types_stand_below_with_a_column_for_each_state_that_there_is(here: Here) -> None:
     here.passed(a_varied_pass())
     here.run()

@@ -52,12 +52,11 @@ _RULE = (
     "floor",
     "manage",
     "override",
-    "release_when_silent",
     "boot_volume_by_flavor",
     "until",
     "reason",
 )
-_SWITCHES = ("release_when_silent", "boot_volume_by_flavor")
+_SWITCHES = ("boot_volume_by_flavor",)
 _KEYS = ("default", "rules", *_RULE, *_MATCH, "total_iops_sec", "size_iops_sec", "group_name")
 _LEAVES = st.sampled_from(
     f"""unlimited a '' 5 -1 1e9 0x5 0x_ 1:30 .nan true false ~ {{}} [] {PROJECT} 2026-01-01 2026-01-01T00:00Z

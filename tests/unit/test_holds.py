@@ -195,7 +195,7 @@ def test_after_a_hold_a_disk_of_which_nothing_is_wanted_goes_back_to_what_it_had
     node.rules = NO_RULES
     end(node)
     assert in_force(node) == DEFAULT
-    assert codes(node.run()) == [Code.NO_LIMIT]
+    assert codes(node.run()) == [Code.ORPHANED]
     node.rules = Rules(default=TIGHTER)
     assert kinds(node.run()) == ["changed"], "it is still ours"
 
@@ -313,7 +313,7 @@ def test_a_hold_that_needed_no_write_leaves_nothing_behind(tmp_path: Path) -> No
     hold_for_two_hours(node, DEFAULT)
     node.rules = NO_RULES
     end(node)
-    assert codes(node.run()) == [Code.NO_LIMIT]
+    assert codes(node.run()) == [Code.ORPHANED]
     assert in_force(node) == DEFAULT
 
 
@@ -323,7 +323,7 @@ def test_what_was_there_before_a_hold_does_not_come_back_once_a_source_has_spoke
     node.rules = Rules(default=HELD)  # just what the hold put: after it there is nothing to write
     end(node)
     node.rules = NO_RULES
-    assert codes(node.run()) == [Code.NO_LIMIT]
+    assert codes(node.run()) == [Code.ORPHANED]
     assert in_force(node) == HELD
 
 

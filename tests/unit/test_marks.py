@@ -62,6 +62,8 @@ def test_what_was_written_is_read(mark: Mark, hold: MarkedHold | None, name: str
         replace(MARK, put=None),
         replace(MARK, kept=True),
         replace(MARK, by_type="gold"),
+        replace(MARK, released=""),
+        replace(MARK, released="gold"),
         replace(MARK, returns=None),
         replace(MARK, by_rules=("a",)),
         replace(MARK, revision="4f21c8"),

@@ -19,6 +19,7 @@ from plimsoll_agent.hypervisor import BlockStats
 from plimsoll_agent.lastpass import Grade, LastDisk, LastPass, Setting, failed
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind
+from plimsoll_agent.reason import Code, because
 from plimsoll_agent.usage import Rates, Reading
 from tests.unit.lastpasses import BRONZE, GOLD, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.values import NOON, examples
@@ -114,6 +115,12 @@ def test_of_a_disk_whose_limits_nobody_knows_it_is_not_said_that_it_has_none() -
     for name in ("disk_unlimited", "disk_limit_in_force", "disk_limit_wanted"):
         assert named(last, name) == {}
     assert named(last, "disks_unlimited") == {("gold",): 0}
+
+
+def test_disks_with_orphaned_limits_are_counted() -> None:
+    gone = a_last_disk(kind=Kind.LEFT_ALONE, reason=because(Code.ORPHANED, type="gold"), wanted=None)
+    alone = a_last_disk(a_name(2), kind=Kind.LEFT_ALONE, reason=because(Code.NO_LIMIT), wanted=None)
+    assert named(a_last_pass(gone, alone), "disks_orphaned") == {("gold",): 1}
 
 
 def test_a_disk_that_does_nothing_is_told_from_one_that_was_not_read() -> None:

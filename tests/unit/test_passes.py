@@ -638,7 +638,7 @@ def test_a_rule_that_says_unlimited_lifts_the_limit(node: Node) -> None:
 def test_a_default_that_is_removed_lifts_nothing(node: Node) -> None:
     node.run()
     node.rules = Rules()
-    assert codes(node.run()) == [Code.NO_LIMIT] * 4
+    assert codes(node.run()) == [Code.ORPHANED] * 4
     assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].in_force == DEFAULT
 
 

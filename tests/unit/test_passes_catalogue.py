@@ -41,8 +41,8 @@ class Cloud:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.specs = {spec.name: spec for spec in (GOLD, BRONZE, SIZED)}
-        self.types = {name: name for name in self.specs}
-        """By name: the spec's name."""
+        self.types: dict[str, str | None] = {name: name for name in self.specs}
+        """By name: the spec's name, None where the type has none."""
         self.type_of: dict[str, str] = {}
         """By volume id: the type's name, gold where none is said."""
         self.orders = Orders()
@@ -50,7 +50,7 @@ class Cloud:
     def refresh(self) -> Catalogue:
         """What the refresher does: it asks for the volumes that the last pass met."""
         met = self.node.state.load_sightings()
-        types = {name: a_type(name, self.specs[spec]) for name, spec in self.types.items()}
+        types = {name: a_type(name, spec and self.specs[spec]) for name, spec in self.types.items()}
         known = a_catalogue(
             *self.specs.values(),
             types=list(types.values()),
@@ -248,12 +248,9 @@ def test_a_size_that_cannot_be_had_leaves_its_disk_as_it_is(sized: Cloud) -> Non
 # --- what nobody knows
 
 
-@pytest.mark.parametrize("rule", [[], [Rule(name="r", match=ANYWHERE, release_when_silent=True)]])
 @pytest.mark.parametrize("default", [None, SLIP])
-def test_a_catalogue_that_is_lost_changes_no_limit(
-    cloud: Cloud, node: Node, default: Limits | None, rule: list[Rule]
-) -> None:
-    node.rules = Rules(tuple(rule), default=default, edition="b" * 64)
+def test_a_catalogue_that_is_lost_changes_no_limit(cloud: Cloud, node: Node, default: Limits | None) -> None:
+    node.rules = Rules(default=default, edition="b" * 64)
     node.catalogue = LOST
     node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(2)], POOR)
     for _ in range(2):
@@ -295,7 +292,7 @@ def test_what_cinder_does_not_show_any_more_releases_nothing(
     """A spec deleted by force, or a policy that became stricter, is no word that there is no limit."""
     assert isinstance(node.catalogue, Catalogue)
     node.catalogue = forget(node.catalogue)
-    node.rules = Rules((Rule(name="r", match=ANYWHERE, release_when_silent=True),), default=SLIP, edition="b" * 64)
+    node.rules = Rules(default=SLIP, edition="b" * 64)
     assert kinds(node.run()) == ["left-alone"] * 2
     assert in_force(node) == [RICH] * 2
 
@@ -487,7 +484,7 @@ def test_a_type_that_lost_its_spec_releases_nothing_and_a_spec_that_says_0_is_br
     assert stop is not None
     assert stop.released == 20
     many.edit(replace(GOLD, keys={}))
-    assert codes(many.node.run()) == [Code.NO_LIMIT] * 20
+    assert codes(many.node.run()) == [Code.ORPHANED] * 20
     assert set(in_force(many.node)) == {RICH}
 
 

@@ -202,7 +202,6 @@ def reasons_for_limits() -> list[str]:
             because(Code.HOLD_ENDED),
             because(Code.RULE, **why),
             because(Code.RULE_UNMANAGES, **why),
-            because(Code.RULE_RELEASES, **why),
             because(Code.NODE_DEFAULT, ceiling="night"),
             because(Code.RULE, **why, floor="least", ceiling="night"),
             because(Code.QOS_SPEC, **PER_GIB),
@@ -212,6 +211,8 @@ def reasons_for_limits() -> list[str]:
             because(Code.APPROVED, edition="4f21c8", why="as agreed"),
             because(Code.APPROVED, edition="4f21c8", why=""),
             because(Code.OPERATOR, why="moving racks"),
+            because(Code.RELEASED, type="gold"),
+            because(Code.RELEASED),
         )
     ]
 

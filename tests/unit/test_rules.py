@@ -198,10 +198,9 @@ MEASURED = Rule(
         (Rule(name="a", match=Match(pool=("volumes",)), limits=Limits(total_iops_sec=500), override=True),),
         (Rule(name="a", match=Match(pool=("volumes",)), ceiling=Limits(total_iops_sec=100)),),
         (Rule(name="a", match=Match(pool=("volumes",)), floor=Limits(total_iops_sec=9000)),),
-        (Rule(name="a", match=Match(pool=("volumes",)), release_when_silent=True),),
         (Rule(name="a", match=Match(pool=("volumes",)), manage=False),),
     ],
-    ids=["none", "limits", "override", "ceiling", "floor", "release", "unmanaged"],
+    ids=["none", "limits", "override", "ceiling", "floor", "unmanaged"],
 )
 @pytest.mark.parametrize("default", [None, Limits(total_iops_sec=250)], ids=["no-default", "default"])
 def test_a_rule_that_only_measures_is_no_word_on_limits(

@@ -136,11 +136,12 @@ def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
         (rule("match: {pool: a}"), "rules.yaml:2: rules[0]: says none of limits, ceiling"),
         (rule("match: {pool: a}\nmanage: true"), "rules.yaml:2: rules[0]: says none of limits, ceiling"),
         (
-            rule("match: {pool: a}\nrelease_when_silent: false\nreason: x"),
-            "rules.yaml:2: rules[0]: says none of limits, ceiling",
+            rule("match: {pool: a}\nrelease_when_silent: true\nreason: x"),
+            "rules.yaml:4: rules[0]: release_when_silent was removed: orphaned limits are released by plimsoll"
+            " approve --remove, see Orphaned limits in the guide; take it out",
         ),
         (
-            rule("match: {pool: a}\nboot_volume_by_flavor: false\nrelease_when_silent: false"),
+            rule("match: {pool: a}\nboot_volume_by_flavor: false"),
             "rules.yaml:2: rules[0]: says none of limits, ceiling",
         ),
         (
@@ -397,7 +398,6 @@ def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
         f" kind: [volume, ephemeral], cluster: {VOLUME.upper()}}}\n"
         "ceiling: {total_iops_sec: 500, total_iops_sec_max: 900}\n"
         "floor: {read_iops_sec: 10}\n"
-        "release_when_silent: true\n"
         "boot_volume_by_flavor: true\n"
         "until: 2026-12-01T18:00:00+01:00\n"
         "reason: import of the year's data"
@@ -411,7 +411,6 @@ def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
             ),
             ceiling=Limits(total_iops_sec=500, total_iops_sec_max=900),
             floor=Limits(read_iops_sec=10),
-            release_when_silent=True,
             boot_volume_by_flavor=True,
             until=datetime(2026, 12, 1, 17, 0, tzinfo=UTC),
             why="import of the year's data",
@@ -424,7 +423,6 @@ def test_every_word_of_a_rule_and_of_a_match_is_read() -> None:
     [
         "ceiling: {total_iops_sec: 5}",
         "floor: {total_iops_sec: 5}",
-        "release_when_silent: true",
         "boot_volume_by_flavor: true",
     ],
 )
@@ -437,15 +435,14 @@ def test_each_effect_alone_is_enough_for_a_rule(effect: str) -> None:
 def test_a_rule_that_unmanages_says_nothing_else() -> None:
     text = rule(
         "match: {pool: a}\nmanage: false\nlimits: unlimited\nceiling: {total_iops_sec: 5}\n"
-        "floor: {total_iops_sec: 5}\noverride: true\nrelease_when_silent: true\nboot_volume_by_flavor: true"
+        "floor: {total_iops_sec: 5}\noverride: true\nboot_volume_by_flavor: true"
     )
     assert [(line.split(":")[1], line.split()[2]) for line in faults(text)] == [
         ("5", "limits"),
         ("6", "ceiling"),
         ("7", "floor"),
         ("8", "override"),
-        ("9", "release_when_silent"),
-        ("10", "boot_volume_by_flavor"),
+        ("9", "boot_volume_by_flavor"),
     ]
 
 

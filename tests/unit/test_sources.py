@@ -168,29 +168,16 @@ def test_a_rule_that_has_ended_is_as_if_it_were_not_there() -> None:
     assert decision(ended).trail[0].answer.reason.code is Code.RULE_ENDED
 
 
-def release(name: str = "r", match: Match = HERE) -> Rule:
-    return Rule(name=name, match=match, release_when_silent=True, why="no quota, no limit")
+def test_limits_that_a_source_wanted_that_is_gone_are_orphaned_and_others_are_not() -> None:
+    ours = Remembered(OWN, NOON, NOON, OWN, ATTACHED.attachment, source=Code.RULE)
+    assert left_alone(disk=ATTACHED, memory={ATTACHED.key: ours}) is Code.ORPHANED
+    for other in (replace(ours, wanted=None), replace(ours, source=None), replace(ours, source=Code.QOS_SPEC)):
+        assert left_alone(disk=ATTACHED, memory={ATTACHED.key: other}) is Code.NO_LIMIT, "Cinder is not asked here"
+    assert left_alone(exempt("x"), disk=ATTACHED, memory={ATTACHED.key: ours}) is Code.RULE_UNMANAGES
+    assert left_alone(disk=ATTACHED) is Code.FOREIGN_LIMIT
 
 
-def test_a_disk_of_which_nobody_speaks_is_released_only_where_a_rule_says_so() -> None:
-    ours = {ATTACHED.key: Remembered(OWN, NOON, NOON, OWN, ATTACHED.attachment)}
-    assert left_alone(disk=ATTACHED, memory=ours) is Code.NO_LIMIT
-    assert left_alone(release(match=ELSEWHERE), disk=ATTACHED, memory=ours) is Code.NO_LIMIT
-    answer = decision(release(), disk=ATTACHED, memory=ours).wanted
-    assert answer == Wants(Limits(), because(Code.RULE_RELEASES, rule="r", why="no quota, no limit"))
-
-
-def test_a_rule_that_releases_comes_after_all_that_limits() -> None:
-    assert wanted(release(), default=C) == C
-    assert wanted(release(), limit("a", A)) == A
-    assert left_alone(release(), exempt("x")) is Code.RULE_UNMANAGES
-
-
-def test_limits_of_others_are_not_released() -> None:
-    assert left_alone(release(), disk=ATTACHED) is Code.FOREIGN_LIMIT
-
-
-@pytest.mark.parametrize("concerned", [exempt, override, limit, release])
+@pytest.mark.parametrize("concerned", [exempt, override, limit])
 def test_a_disk_on_a_cluster_that_nobody_knows_is_left_as_it_is_where_that_decides(concerned: Any) -> None:
     match = Match(cluster=("bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7",))
     unplaced = a_disk(monitors=("10.0.0.1:6789",))

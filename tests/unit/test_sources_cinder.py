@@ -30,7 +30,6 @@ FIXED = a_spec("gold-iops", total_iops_sec="3000")
 PER_GB = a_spec("gold-iops", total_iops_sec_per_gb="30", total_iops_sec_per_gb_min="500")
 HOLD = Limits(total_iops_sec=7)
 DEFAULTS = Rule(name="all", match=Match(pool=("*",)), limits=HOLD)
-RELEASES = Rule(name="free", match=Match(pool=("*",)), release_when_silent=True)
 
 
 def cloud(spec: QosSpec | None = FIXED, *, seen: Sightings = HERE, **other: Any) -> Catalogue:
@@ -60,10 +59,10 @@ def silent(known: Catalogue | None, disk: Disk = DISK) -> Code:
 
 
 def unknown(known: Catalogue | Unknown, disk: Disk = DISK, seen: Sightings = HERE) -> Code:
-    """The code; and that neither a default nor a rule that releases is asked after it."""
+    """The code; and that no rule is asked after it."""
     said = answer(known, disk, seen)
     assert isinstance(said, Unknown)
-    decision = decide(disk, knowing(known, seen, DEFAULTS, RELEASES), SOURCES)
+    decision = decide(disk, knowing(known, seen, DEFAULTS), SOURCES)
     assert decision.wanted == said, "unknown ends the question"
     return said.reason.code
 

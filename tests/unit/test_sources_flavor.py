@@ -26,7 +26,6 @@ LIMITS, OLD = Limits(total_iops_sec=500), Limits(total_iops_sec=9)
 ANYWHERE = Match(pool=("*",))
 BOOT = Rule(name="boot", match=ANYWHERE, boot_volume_by_flavor=True)
 DEFAULTS = Rule(name="all", match=ANYWHERE, limits=OLD)
-RELEASES = Rule(name="free", match=ANYWHERE, release_when_silent=True)
 LOST = Unknown(because(Code.CATALOGUE_UNREADABLE, detail="?"))
 
 
@@ -101,7 +100,7 @@ def test_a_flavor_that_nova_was_not_asked_for_is_unknown_and_gets_no_default() -
     disk = local()
     for known, seen in ((a_catalogue(), met(disk)), (nova(disk)[0], Sightings())):
         assert answer(disk, known, seen) == Unknown(because(Code.FLAVOR_NOT_ASKED))
-        decision = decide(disk, knowing(known, seen, DEFAULTS, RELEASES), SOURCES)
+        decision = decide(disk, knowing(known, seen, DEFAULTS), SOURCES)
         assert decision.wanted == Unknown(because(Code.FLAVOR_NOT_ASKED))
 
 

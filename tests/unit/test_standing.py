@@ -19,10 +19,14 @@ from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force
 from plimsoll_agent.clock import Clocks
 from plimsoll_agent.disk import DiskName, guest_of
+from plimsoll_agent.entries import Happening, RecordedEvent
+from plimsoll_agent.history import Selection, entries
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, Unknown
+from plimsoll_agent.record import Record
 from plimsoll_agent.report import note_words
+from plimsoll_agent.state import Busy
 from tests.fakes import FakeHypervisor
 from tests.unit.clouds import a_spec
 from tests.unit.enforcing import KNOWN, RICH, Shell, settings
@@ -358,3 +362,59 @@ def test_who_is_the_login_that_the_kernel_keeps_and_who_used_sudo_or_else_the_un
     if sudo is not None:
         monkeypatch.setenv("SUDO_USER", sudo)
     assert standing.who() == expected
+
+
+# --- releasing orphaned limits
+
+
+@pytest.fixture
+def orphaned(shell: Shell) -> Shell:
+    """The spec was taken away from the volume's type."""
+    assert shell.enforce() == 0
+    shell.refresh(None)
+    assert shell.enforce() == 0
+    assert in_force(shell) == RICH
+    return shell
+
+
+def digest_in(shell: Shell) -> str:
+    (line,) = (line for line in shell.out.splitlines() if line.startswith("1 disk with orphaned limits: "))
+    return line.rpartition(" --remove ")[2]
+
+
+def removal(shell: Shell) -> tuple[object, ...]:
+    """What the next pass is to put there, why, and why it is deferred: no cluster is there to say that it is well."""
+    assert shell.enforce("--format", "json") == 3
+    (outcome,) = json.loads(shell.out)["outcomes"]
+    return outcome["change"]["after"], outcome["change"]["reason"]["code"], outcome["reason"]["code"]
+
+
+def test_orphaned_limits_are_released_by_the_digest_that_the_plan_prints(orphaned: Shell) -> None:
+    digest = digest_in(orphaned)
+    assert orphaned.run(Approve, digest) == 64
+    assert orphaned.run(Approve, digest, "--remove", "--reason", "ticket 4711") == 0
+    assert orphaned.out == "Released: instance-00000001 vda. The next pass removes its limits.\n"
+    assert removal(orphaned) == ({}, "released", "cluster-not-known")
+    assert orphaned.run(Approve, digest, "--remove") == 64, "there is nothing to release any more"
+
+
+def test_orphaned_limits_are_released_by_volume_type(orphaned: Shell) -> None:
+    for words in (("--type", "gold"), ("--type", "silver", "--remove"), ("--remove",), ("0" * 16, "--type", "gold")):
+        assert orphaned.run(Approve, *words) == 64
+    assert orphaned.run(Approve, "--remove", "--type", "gold") == 0
+    assert removal(orphaned) == ({}, "released", "cluster-not-known")
+
+
+def test_a_release_is_recorded_with_the_disk_and_the_reason(orphaned: Shell) -> None:
+    orphaned.run(Approve, "--remove", "--type", "gold", "--reason", "ticket 4711")
+    told = entries(Record(orphaned.state.record), Selection())
+    (event,) = (each for each in told if isinstance(each, RecordedEvent) and each.what is Happening.APPROVED)
+    assert (event.what, event.disk and event.disk.target) == (Happening.APPROVED, "vda")
+    assert event.reason is not None
+    assert event.reason.facts["why"] == "ticket 4711"
+
+
+def test_nothing_is_released_while_a_pass_runs(orphaned: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plimsoll_agent.cli.approve.PATIENCE", 0)
+    with orphaned.state.locked():
+        assert orphaned.run(Approve, "--remove", "--type", "gold") == Busy.exit_status

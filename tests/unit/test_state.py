@@ -27,6 +27,7 @@ from plimsoll_agent.approvals import Approval
 from plimsoll_agent.decide import Remembered
 from plimsoll_agent.holds import Hold
 from plimsoll_agent.limits import Limits
+from plimsoll_agent.reason import Code
 from plimsoll_agent.record import SCHEMA_VERSION
 from plimsoll_agent.sightings import Sighting, Sightings
 from plimsoll_agent.state import Busy, CorruptState, Given, Memory, State, StateError, set_aside
@@ -46,6 +47,8 @@ FOUGHT = replace(
     revision="a1b2c3",
     fought=3,
     fought_at=NOON,
+    source=Code.QOS_SPEC,
+    released="gold",
 )
 DISK = a_disk()
 HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")

@@ -20,9 +20,10 @@ from plimsoll_agent.entries import Happening, RecordedChange, Verdict
 from plimsoll_agent.errors import NoSuchGuest
 from plimsoll_agent.history import Selection
 from plimsoll_agent.hypervisor import Movement
-from plimsoll_agent.ledger import Ledger, hold_event
+from plimsoll_agent.ledger import Ledger, hold_event, releasing
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Scope
+from plimsoll_agent.passes import Mode
 from plimsoll_agent.reason import Code, Reason, because
 from plimsoll_agent.record import CorruptRecord, Record
 from plimsoll_agent.rules import Rules
@@ -745,7 +746,13 @@ def take_a_step(node: Node, step: str) -> None:
     elif step == "take":
         node.rules = rules(None, TAKEN)
     elif step == "yield":
-        node.rules = rules(None, "rules: [{name: own, match: {pool: vms}, release_when_silent: true}]\n")
+        node.rules = rules(None)
+        planned = node.run(Mode.PLAN)
+        orphans = [each.disk for each in planned.outcomes if each.result.reason.code is Code.ORPHANED]
+        memory = Ledger(node.state, "ann").recall(node.now, look_only=False)
+        node.state.save_memory(
+            replace(memory, disks={**memory.disks, **releasing(orphans, planned.situation.memory)})
+        )
     elif step == "hold":
         node.hold(1, "vda", NEWER, timedelta(minutes=20))
     else:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from plimsoll_agent.decide import Answer, Silent, Situation, Step, Unmanaged, Wants, silence_of
 from plimsoll_agent.disk import Disk
-from plimsoll_agent.limits import Limits
 from plimsoll_agent.reason import Code, because
 from plimsoll_agent.rules import Rule
 
@@ -21,13 +20,13 @@ def first_word(disk: Disk, situation: Situation) -> tuple[Step, ...]:
 
 
 def last_word(disk: Disk, situation: Situation) -> tuple[Step, ...]:
-    """The other rules, then the node's default, then rules that release what nobody speaks of."""
+    """The other rules, then the node's default."""
     default = situation.rules.default
     last: Answer = Silent(because(Code.NO_DEFAULT))
     if default is not None:
         last = Wants(default, because(Code.NODE_DEFAULT))
     others = _ask(disk, situation, lambda rule: rule.limits is not None and not rule.override, _limits)
-    return (*others, Step("default", last), *_ask(disk, situation, lambda rule: rule.release_when_silent, _release))
+    return (*others, Step("default", last))
 
 
 def _ask(
@@ -42,7 +41,3 @@ def _ask(
 
 def _limits(rule: Rule) -> Answer:
     return Unmanaged(rule.reason) if rule.limits is None else Wants(rule.limits, rule.reason)
-
-
-def _release(rule: Rule) -> Answer:
-    return Wants(Limits(), because(Code.RULE_RELEASES, **rule.reason.facts))
