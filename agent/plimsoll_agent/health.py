@@ -149,7 +149,7 @@ def _disks(number: int) -> str:
 
 
 def _do_about_brake(last: LastPass) -> str:
-    return f"plimsoll plan; if it is meant: plimsoll approve {printable(last.braked)}" if last.braked else ""
+    return f"plimsoll plan; if it is meant: plimsoll approve {printable(last.braked)[:16]}" if last.braked else ""
 
 
 def _longest(last: LastPass) -> str:

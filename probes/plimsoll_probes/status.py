@@ -150,7 +150,7 @@ def _facts_of_pass(last: LastPass, status: Status) -> dict[str, str]:
     told["limits"] = _limits(last)
     if last.braked_disks:
         told["brake"] = (
-            f"{number(last.braked_disks, 'disk')} waiting for plimsoll approve {printable(last.braked or '')}"
+            f"{number(last.braked_disks, 'disk')} waiting for plimsoll approve {printable(last.braked or '')[:16]}"
         )
     if last.holds:
         told["holds"] = f"{number(last.holds, 'exception')} of operators: see plimsoll disk hold list"
