@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,9 +69,11 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
     for _ in range(2):
         braked = node.run("enforce", *scope)
         assert braked.status == 4, braked.out + braked.err
-        assert "30 of 100 disks would be cut by more than half. None of them was changed." in braked.out
+        # Others' guests on this libvirt count too: new rules are judged on the whole node.
+        assert re.search(r"30 of \d+ disks would be cut by more than half.*None of them was changed\.", braked.out)
         assert set(everything_in_force(hypervisor, hundred)) == {DEFAULT}
-    assert "30 of 100 disks would be cut by more than half" in planned.out
+    assert re.search(r"30 of \d+ disks would be cut by more than half", planned.out)
+    assert "Edited: gold total_iops_sec 3000 → 30 (30 disks)" in planned.out
     command = next(line for line in braked.out.splitlines() if "plimsoll approve" in line)
 
     # It was meant: one command, and it is done. Another state of the rules is not approved by it.
@@ -102,6 +105,4 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
 
 
 def _without_limits(definition: str) -> str:
-    import re
-
     return re.sub(r"<iotune>.*?</iotune>", "", definition, flags=re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -148,8 +149,10 @@ def test_rules_say_unlimited_aloud_to_lift(node: Node, guests: Guests, hyperviso
     node.run("enforce", *only(guest))
     node.write_rules("default: {limits: unlimited}\n")
     plan = node.run("plan", *only(guest))
-    assert "2 of 2 disks would be released." in plan.out, "where only some guests are meant, a person has to say so"
-    assert node.run("enforce", *only(guest)).status == 0
+    assert plan.out.count("a removal needs plimsoll approve --remove") == 2, plan.out
+    (digest,) = re.findall(r"if it is meant: plimsoll approve --remove ([0-9a-f]{16})", plan.out)
+    assert node.run("enforce", "--approve", digest, *only(guest)).status == 4, "which approves of no removal"
+    assert node.run("enforce", "--approve", digest, "--remove", *only(guest)).status == 0
     assert set(all_in_force(hypervisor, guest).values()) == {Limits()}
 
 

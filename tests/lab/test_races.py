@@ -70,7 +70,7 @@ def test_two_passes_at_once_are_one_pass_and_a_sentence(node: Node, guests: Gues
     both = [node.start("enforce", *only(*made)) for _ in range(2)]
     ended = [process.communicate(timeout=60) for process in both]
     statuses = sorted(process.returncode for process in both)
-    assert statuses in ([0, 0], [0, 1]), ended
+    assert statuses in ([0, 0], [0, 75]), ended
     assert all(in_force(hypervisor, guest.uuid, "vdb") == LIMIT for guest in made)
 
 
@@ -93,7 +93,7 @@ def test_two_passes_and_a_person_at_once_leave_one_truth(node: Node, guests: Gue
     everybody = [node.start("enforce", *only(*made)), node.start(*words), node.start("enforce", *only(*made))]
     ended = [(process.communicate(timeout=90), process.returncode) for process in everybody]
     assert ended[1][1] == 0, ended
-    assert {ended[0][1], ended[2][1]} <= {0, 1}, ended
+    assert {ended[0][1], ended[2][1]} <= {0, 75}, ended
     last = node.run("enforce", *only(*made))
     assert last.status == 0, last.out + last.err
     assert in_force(hypervisor, held.uuid, "vdb") == Limits(total_iops_sec=100)
