@@ -39,7 +39,7 @@ def withheld(outcomes: Sequence[Outcome]) -> list[Outcome]:
         # A change that is deferred leaves its disk in the group that it was to leave: that one is looked at once
         # more.
         while True:
-            _, stuck = in_order([each.change for each in guest if each.change is not None and _is_planned(each)])
+            _, stuck = in_order([each.change for each in guest if each.change is not None])
             after = [_withheld(outcome, guest, stuck) for outcome in guest]
             if after == guest:
                 return after

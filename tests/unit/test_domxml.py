@@ -382,6 +382,29 @@ def test_a_group_named_after_the_device_is_none() -> None:
     assert disk.defined == Limits(total_iops_sec=5)
 
 
+def test_the_groups_of_disks_that_are_not_on_rbd_are_known_by_their_names() -> None:
+    def grouped(name: str) -> str:
+        return (
+            f"<target dev='vdz'/><iotune><total_iops_sec>5</total_iops_sec><group_name>{name}</group_name></iotune>"
+        )
+
+    guest, (disk,) = parse(
+        domain(
+            rbd(grouped("ours").partition("/>")[2]),
+            f"<disk type='file'><source file='/x'/>{grouped('file')}</disk>",
+            f"<disk type='block' device='disk'><source dev='/x'/>{grouped('block')}</disk>",
+            f"<disk type='network' device='disk'><source protocol='nbd' name='a/b'/>{grouped('nbd')}</disk>",
+            f"<disk type='file' device='cdrom'>{grouped('cdrom')}</disk>",
+            rbd(grouped("drive").partition("/>")[2], attributes="device='cdrom'"),
+            f"<disk type='file' device='disk'><source file='/x'/>{grouped('/machine/peripheral/vdz')}</disk>",
+            "<disk type='file' device='disk'><source file='/x'/><target dev='vdy'/></disk>",
+        )
+    )
+    assert guest.other_groups == {"file", "block", "nbd", "cdrom", "drive"}
+    assert disk.guest == guest
+    assert parse(domain(rbd()))[0].other_groups == frozenset()
+
+
 # --- what is no domain
 
 

@@ -143,7 +143,8 @@ def test_a_hold_on_a_member_keeps_its_group_as_it_is_and_this_is_said(pair: Node
     report = pair.run()
     assert became(report) == [WITHHELD, ("left-alone", Code.HOLD)]
     facts = report.outcomes[0].result.reason.facts
-    assert (facts["group"], facts["target"]) == ("g", "vdb")
+    because_of = report.outcomes[1].result.reason.as_record()
+    assert facts == {"group": "g", "target": "vdb", "because": because_of}
     assert of(pair) == {"vda": shared(100), "vdb": shared(100)}
     assert truthful(pair, report)
     assert len(rows(pair)) == before
@@ -191,6 +192,7 @@ def test_a_disk_does_not_join_a_group_in_which_others_are_right_with_other_limit
     report = pair.run()
     assert kinds(report) == ["right", "right", "waits"]
     assert codes(report)[2] is Code.GROUP_DISAGREES
+    assert report.outcomes[2].result.reason.facts == {"group": "g", "target": "vda"}
     assert of(pair) == {"vda": shared(100), "vdb": shared(100), "vdc": FREE}
 
 
@@ -430,7 +432,9 @@ def test_a_group_that_a_disk_of_another_kind_is_in_is_left_as_it_is(pair: Node) 
     there = pair.hypervisor.by_uuid[uuid_of(1)]
     pair.rules = desired(vda=shared(90), vdb=shared(90, "h"))
     there.xml = domain_xml(there).replace("</devices>", f"{IN_A_GROUP}</devices>")
-    assert became(pair.run(Mode.PLAN)) == [("waits", Code.GROUP_OF_OTHERS), ("planned", Code.RULE)]
+    plan = pair.run(Mode.PLAN)
+    assert became(plan) == [("waits", Code.GROUP_OF_OTHERS), ("planned", Code.RULE)]
+    assert plan.outcomes[0].result.reason.facts == {"group": "g"}
     there.xml = None
     at_the_writers_look(
         pair, lambda: setattr(there, "xml", domain_xml(there).replace("</devices>", f"{IN_A_GROUP}</devices>"))
