@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.approvals import digest_of_change
-from plimsoll_agent.brake import Brake, braked, graves, revision
+from plimsoll_agent.brake import Brake, Grave, braked, graves, revision
 from plimsoll_agent.catalogue import Catalogue, VolumeType
 from plimsoll_agent.changes import Change
 from plimsoll_agent.clusters import Cluster, Clusters
@@ -106,6 +106,26 @@ def test_a_rule_that_cuts_30_of_100_disks_to_a_hundredth_changes_none_of_them(no
     assert codes(report).count(Code.BRAKED) == kinds(report).count("waits") == len(stop.keys) == 30
     waiting = next(outcome.result for outcome in report.outcomes if outcome.result.reason.code is Code.BRAKED)
     assert waiting.reason.facts == {"edition": BBB, "disks": 30, "of": 100}
+
+
+def test_edits_are_named_by_where_an_operator_makes_them() -> None:
+    reasons = {
+        "gold-iops": because(Code.QOS_SPEC, spec="gold-iops", rule="a ceiling"),
+        "night": because(Code.RULE, rule="night"),
+        "m1.small": because(Code.FLAVOR, flavor="m1.small"),
+        "default": because(Code.NODE_DEFAULT),
+        "command line": because(Code.COMMAND_LINE),
+        "wanted-before": because(Code.WANTED_BEFORE),
+    }
+    before, after = Limits(total_iops_sec=70), Limits(total_iops_sec=7, group_name="g")
+    found = [Grave(name, before, after, Direction.TIGHTEN, True, reason) for name, reason in reasons.items()]
+    stop = braked(found, a_situation(), Brake(), disks=len(found), whole=True)
+    assert stop is not None
+    assert stop.edits == tuple(
+        edit
+        for name in reasons
+        for edit in (Edit(name, "total_iops_sec", 70, 7, disks=1), Edit(name, "group_name", None, "g", disks=1))
+    )
 
 
 def test_the_brake_holds_in_every_pass_until_a_person_has_spoken(node: Node) -> None:
