@@ -15,6 +15,7 @@ from plimsoll_agent.approvals import Approval
 from plimsoll_agent.catalogue import NAME, Catalogue, save
 from plimsoll_agent.cli import standing
 from plimsoll_agent.cli.approve import Approve
+from plimsoll_agent.cli.disk import DiskExplain
 from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force
 from plimsoll_agent.clock import Clocks
@@ -396,6 +397,13 @@ def test_orphaned_limits_are_released_by_the_digest_that_the_plan_prints(orphane
     assert orphaned.out == "Released: instance-00000001 vda. The next pass removes its limits.\n"
     assert removal(orphaned) == ({}, "released", "cluster-not-known")
     assert orphaned.run(Approve, digest, "--remove") == 64, "there is nothing to release any more"
+
+
+def test_the_explanation_of_a_disk_names_what_releases_its_orphaned_limits(orphaned: Shell) -> None:
+    digest = digest_in(orphaned)
+    assert orphaned.run(DiskExplain, "instance-00000001") == 0
+    assert "orphaned limits: they came from volume type gold, which gives none now" in orphaned.out
+    assert f"plimsoll approve --remove {digest}" in orphaned.out
 
 
 def test_orphaned_limits_are_released_by_volume_type(orphaned: Shell) -> None:

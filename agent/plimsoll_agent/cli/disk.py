@@ -19,7 +19,7 @@ from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.limits import Limits
 from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
 from plimsoll_agent.passes import Mode
-from plimsoll_agent.reason import Unknown
+from plimsoll_agent.reason import Code, Unknown
 from plimsoll_agent.record import Record
 from plimsoll_agent.record_words import reason_words
 from plimsoll_agent.state import StateError
@@ -212,6 +212,8 @@ class DiskExplain(OneDisk, lister.Lister):
             rows.append(("defined", f"{report.in_force_words(disk.defined)} (libvirt's belief)"))
         if outcome.result.kind is Kind.WAITS:
             rows.append(("state", report.state_words(outcome)))
+        if outcome.result.reason.code is Code.ORPHANED:
+            rows.append(("release", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
         return ("asked", "answer"), rows
 
     def produce_output(
