@@ -70,13 +70,15 @@ def fill(place: Path) -> None:
             pass
 
 
-def test_a_deleted_state_directory_makes_a_new_node_of_it(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
+def test_after_a_deleted_state_directory_the_guests_tell_whose_limits_they_have(
+    node: Node, guest: Guest, hypervisor: Libvirt
+) -> None:
     shutil.rmtree(node.state.directory)
     node.write_rules(rules(LOOSER))
     status, said = enforce(node, guest)
     assert status == 0, said
-    assert limits_of(hypervisor, guest) == {LIMIT}, "nobody knows any more whose limits these are: left alone"
-    assert "2 disks left alone" in said
+    assert limits_of(hypervisor, guest) == {LOOSER}, "by the marks in its definition"
+    assert "2 changed" in said
 
 
 def only_tightens(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
