@@ -89,7 +89,6 @@ class Edits:
     group: int | None = None
     own: int | None = None
     """An override for disks that are no volumes."""
-    release: bool = False
 
     @property
     def rules(self) -> Rules:
@@ -105,8 +104,6 @@ class Edits:
             rules.append(Rule(name="group", match=replace(volume, guest=(GROUPED,)), limits=limits, override=True))
         if self.own is not None:
             rules.append(Rule(name="own", match=own, limits=iops(self.own), override=True))
-        if self.release:
-            rules.append(Rule(name="rest", match=Match(), release_when_silent=True))
         default = None if self.default is None else iops(self.default)
         return Rules(tuple(rules), default=default, edition=digest_of_change(repr(self), UNLIMITED))
 
@@ -497,7 +494,7 @@ class History:
                 return iops(number), None
         if edits.default is not None:
             return iops(edits.default), None
-        return (UNLIMITED if edits.release else Word.NONE), None
+        return Word.NONE, None
 
     def hold_on(self, key: str, now: datetime) -> Held | None:
         held = self.held.get(key)
@@ -701,6 +698,6 @@ class History:
                 return isinstance(outcome.decision.wanted, Unmanaged)
             return kind is Kind.RIGHT and outcome.disk.in_force == held.hold.limits
         if kind is Kind.LEFT_ALONE:
-            foreign = code is Code.FOREIGN_LIMIT and key in self.others
+            foreign = code is Code.FOREIGN_LIMIT and (key in self.others or key in self.unrecorded)
             return foreign or word is Word.NONE or held is not None
         return kind is Kind.RIGHT and (held is not None or word is Word.NONE or outcome.disk.in_force == word)

@@ -97,9 +97,9 @@ class Histories(RuleBasedStateMachine):
     def group(self, group: int | None) -> None:
         self.history.edit(group=group)
 
-    @rule(own=maybe, unmanaged=st.booleans(), release=st.booleans())
-    def other_rules(self, own: int | None, unmanaged: bool, release: bool) -> None:
-        self.history.edit(own=own, unmanaged=unmanaged, release=release)
+    @rule(own=maybe, unmanaged=st.booleans())
+    def other_rules(self, own: int | None, unmanaged: bool) -> None:
+        self.history.edit(own=own, unmanaged=unmanaged)
 
     @rule(limits=maybe, minutes=st.sampled_from([12, 300]))
     def night(self, limits: int | None, minutes: int) -> None:
