@@ -28,7 +28,7 @@ from tests.unit.histories import History, Trap, Word, iops, key_of
 STEPS = 50
 A_FEW = depth.count(quick=2, landing=12, soak=2500)
 """At soak depth that is more than 10^5 steps."""
-BUDGET = 40
+BUDGET = 160
 """Within so many histories a planted bug is found; all of them are found within far fewer."""
 
 sides = st.sampled_from(["a", "b"])
