@@ -172,6 +172,7 @@ def nova(openstack: OpenStack, cloud: Cloud, pytestconfig: pytest.Config) -> Nov
             # Not begun once more: that would end the whole cloud, which the other lane is using.
             raise LabError(f"Nova did not come up: {said.strip()}")
     cloud.up(["nova"])
+    openstack.close()  # its connection may have the catalogue of before: another process brought Nova up
     return cloud.nova
 
 
