@@ -123,7 +123,7 @@ def test_all_that_is_not_there_is_said_at_once_and_nothing_is_made(
 
 
 def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
-    openstack: OpenStack, playbooks: Playbooks, inventory: Path
+    openstack: OpenStack, nova: Nova, playbooks: Playbooks, inventory: Path
 ) -> None:
     word = uuid4().hex[:8]
     volume = openstack.create_volume(openstack.create_volume_type(f"gold-{word}"), name=f"canary-{word}-{HOST}")
