@@ -1,7 +1,7 @@
 """``script/bench [enforce]``: a pass of plimsoll beside the cron way, on the same paused guests, in turn, in one run.
 
 Each way is run as a whole process, once with every disk to change and then with nothing to change. The limits
-only ever get tighter: plimsoll asks Ceph's health before it loosens one, and the cron way has no such care to
+only ever get tighter: plimsoll asks Ceph's health before it raises one, and the cron way has no such care to
 be compared with. plimsoll is called as its timer calls it, with a rules file; as a person does, with limits on the
 command line; and with a catalogue, so that the volumes get what a QoS spec of Cinder says, once flat and once per
 GiB, for which a pass has to ask how large they are. Then it runs once more with clocks inside, to see where its

@@ -22,8 +22,9 @@ from typing import Any, NoReturn  # noqa: E402
 def main(into: Path, words: list[str]) -> NoReturn:
     import libvirtmod
 
-    from plimsoll_agent import domxml, passes
-    from plimsoll_agent.adapters.libvirt import Libvirt
+    from plimsoll_agent.adapters.libvirt import domxml
+    from plimsoll_agent.adapters.libvirt.client import Libvirt
+    from plimsoll_agent.reconcile import run as passes
 
     spans: dict[str, list[tuple[float, float]]] = {"libvirt": [], "xml": [], "connect": [], "pass": []}
 
@@ -44,8 +45,8 @@ def main(into: Path, words: list[str]) -> NoReturn:
     domxml.parse = timed("xml", domxml.parse)
     Libvirt.__init__ = timed("connect", Libvirt.__init__)  # type: ignore[method-assign]
     passes.run_pass = timed("pass", passes.run_pass)  # before the commands take it by its name
-    from plimsoll_agent.cli import app
     from plimsoll_agent.cli.passes import Enforce  # noqa: F401  # or it would be imported by the command line
+    from plimsoll_agent.command import main as program
 
     imported = time.monotonic()
     leave = os._exit
@@ -55,7 +56,7 @@ def main(into: Path, words: list[str]) -> NoReturn:
         leave(status)
 
     os._exit = tell_and_leave  # plimsoll's way out: nothing of ours would run after it
-    app.main(words)
+    program.main(words)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.lab import in_lab, say
 from bench.measure import Spread, once
 from bench.ways import BY_RULES, Way, Ways
-from plimsoll_agent import metrics, passfile, textfile
-from plimsoll_agent.lastpass import LastDisk, LastPass
-from plimsoll_agent.limits import BASES, Limits
-from plimsoll_agent.state import State
-from plimsoll_agent.usage import Rates
+from plimsoll_agent.model.limits import BASES, Limits
+from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor import pass_metrics, pass_summary_file, textfile
+from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
+from plimsoll_agent.store.state import State
 from tests.lab.cloud import Cloud, Guest, ephemeral, volume
 
 GIB = 2**30
@@ -142,7 +142,7 @@ class Bench:
         return without, told
 
     def _last(self, way: Way) -> LastPass:
-        last = passfile.load(State(Path(way.command[2]).parent / "state"))
+        last = pass_summary_file.load(State(Path(way.command[2]).parent / "state"))
         if last is None or not all(disk.rates is not None and disk.shares for disk in last.disks):
             raise RuntimeError("the last pass has no averages of all disks")
         if len(last.disks) != 2 * self._guests:
@@ -153,7 +153,7 @@ class Bench:
         directory = Path(tempfile.mkdtemp(dir=self._home))
 
         def render() -> None:
-            textfile.write(directory, "pass", metrics.families(last, detail=detail))
+            textfile.write(directory, "pass", pass_metrics.families(last, detail=detail))
 
         rendered = Spread.of(_seconds(render) for _ in range(self._runs))
         text = (directory / "plimsoll-pass.prom").read_text(encoding="utf-8")
@@ -230,8 +230,8 @@ class Bench:
         ours, full, sums = files.values()
         asked = peer.seconds.middle if isinstance(peer, Answer) else bulk.middle
         whose = PEER if isinstance(peer, Answer) else "the bulk call"
-        per_disk = metrics.PER_DISK + 13 * metrics.PER_PARAMETER + 4 * metrics.PER_LIMIT
-        room = metrics.PER_NODE + 2 * metrics.PER_TYPE
+        per_disk = pass_metrics.PER_DISK + 13 * pass_metrics.PER_PARAMETER + 4 * pass_metrics.PER_LIMIT
+        room = pass_metrics.PER_NODE + 2 * pass_metrics.PER_TYPE
         usual, largest = (file.answer.seconds.middle / asked for file in (ours, full))
         goals = [
             (full.series <= disks * per_disk + room, f"no more series than the budget: {full.series}"),
@@ -246,12 +246,12 @@ class Bench:
 
 
 def _filled(last: LastPass, limits: Limits) -> LastPass:
-    """The same disks with all these limits in force and wanted, and all of them used."""
+    """The same disks with all these limits in force and desired, and all of them used."""
     values = {base: 0.5 for base in BASES if getattr(limits, base)}
     rates = Rates(12.5, 34.5, 123456.5, 654321.5, 300.0)
 
     def full(disk: LastDisk) -> LastDisk:
-        return replace(disk, in_force=limits, wanted=limits, rates=rates, shares=values, allowed=values)
+        return replace(disk, actual=limits, desired=limits, rates=rates, shares=values, allowed=values)
 
     return replace(last, disks=tuple(map(full, last.disks)))
 

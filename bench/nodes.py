@@ -35,7 +35,7 @@ from bench.region import write_key
 from bench.simulated import Node
 from bench.volumes import fill
 from bench.ways import PLIMSOLL
-from plimsoll_agent import config
+from plimsoll_agent.config import settings as config
 from tests.lab.cloud import Cloud, Daemon, Login, OpenStack, Request
 
 TYPES = 20

@@ -24,8 +24,8 @@ from bench.cronprobe import JOBS, fio
 from bench.lab import in_lab, say
 from bench.measure import Cost, Spread, once
 from bench.ways import HERE
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.looking import put

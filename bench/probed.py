@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from plimsoll_agent.adapters.ceph import Ceph
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.cli import app
-from plimsoll_probes import runner, session
-from plimsoll_probes.history import History
-from plimsoll_probes.session import Session
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.command import main as program
+from plimsoll_probes.execute import runner
+from plimsoll_probes.guest import session
+from plimsoll_probes.guest.session import Session
+from plimsoll_probes.store.history import History
 
 # Times of the guest are seconds since it was started; what was used is in its process's line of /proc.
 _CLOCK = """
@@ -96,7 +97,7 @@ def main(into: Path, words: list[str]) -> NoReturn:
         leave(0 if status == 3 else status)  # what a busy machine delivers is not what is measured here
 
     os._exit = tell_and_leave  # plimsoll's way out: nothing of ours would run after it
-    app.main(words)
+    program.main(words)
 
 
 def _used() -> tuple[float, float]:

@@ -21,12 +21,14 @@ from uuid import UUID
 
 from bench.measure import Cost, Spread, once
 from bench.ways import PLIMSOLL
-from plimsoll_agent import catalogue, files, refresh, regionfile, sightings
 from plimsoll_agent.adapters.ed25519 import read_private, read_public
-from plimsoll_agent.catalogue import VolumeType
-from plimsoll_agent.qosspec import Consumer, QosSpec
-from plimsoll_agent.regionfile import Region
-from plimsoll_agent.sightings import Sighting, Sightings
+from plimsoll_agent.catalogue import attachments, planner, signed_file
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.attachments import Attachment, Attachments
+from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
+from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.util import files
 
 TYPES = 20
 WHOLE = "a node's whole refresh"
@@ -69,7 +71,7 @@ def _write(home: Path) -> None:
     """Everything but the asking: that is in ``script/bench nodes``."""
     region, key = _region(home), read_private(home / "key")
     with _timed(home):
-        content = regionfile.encode(region)
+        content = signed_file.encode(region)
         files.write_whole(home / "region.sig", key.sign(content).decode())
         files.write_whole(home / "region", content.decode())
 
@@ -77,20 +79,23 @@ def _write(home: Path) -> None:
 def _verify(home: Path) -> None:
     key = read_public(home / "key.pub")
     with _timed(home):
-        content = files.read_whole(home / "region", regionfile.MOST_BYTES)
+        content = files.read_whole(home / "region", signed_file.MOST_BYTES)
         key.verify(content, (home / "region.sig").read_bytes(), "region")
 
 
 def _decode(home: Path) -> None:
     content = (home / "region").read_bytes()
     with _timed(home):
-        regionfile.decode(content, "region")
+        signed_file.decode(content, "region")
 
 
 def _slice(home: Path) -> None:
-    region, met = regionfile.decode((home / "region").read_bytes(), "region"), sightings.load(home / "sightings.json")
+    region, met = (
+        signed_file.decode((home / "region").read_bytes(), "region"),
+        attachments.load(home / "attachments.json"),
+    )
     with _timed(home):
-        found = refresh.sliced(None, region, met, source="region")
+        found = planner.sliced(None, region, met, source="region")
         catalogue.save(home, found)
     if met is None or found.volumes.keys() != met.marks_of_volumes().keys():
         raise RuntimeError("the slice is not that of the node")
@@ -143,8 +148,8 @@ def _prepare(home: Path, volumes: int, guests: int, of_node: int) -> None:
     uuids = [_uuid() for _ in range(guests)]
     (home / "ids.json").write_text(json.dumps({"volumes": ids, "guests": uuids}))
     since = datetime.now(UTC) - timedelta(days=1)
-    met = {f"{_uuid()}/{id}": Sighting(f"{n:012x}", since) for n, id in enumerate(random.sample(ids, of_node))}
-    sightings.save(home / "sightings.json", Sightings(met))
+    met = {f"{_uuid()}/{id}": Attachment(f"{n:012x}", since) for n, id in enumerate(random.sample(ids, of_node))}
+    attachments.save(home / "attachments.json", Attachments(met))
     (home / "plimsoll.conf").write_text(
         f"[DEFAULT]\nstate_dir = {home}\n[catalogue]\nsource = region-file\ndirectory = {home}\n"
         f"region_file = {home}/region\nregion_key = {home}/key.pub\n"

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from plimsoll_agent import catalogue, sightings
-from plimsoll_agent.cli.refreshing import fetch, load_sightings
-from plimsoll_agent.config import Settings
+from plimsoll_agent.app.refresh import fetch, load_attachments
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.attachments import Attachment, Attachments
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.refreshdir import Notes
-from plimsoll_agent.sightings import Sighting, Sightings
+from plimsoll_agent.store.refresh_state import Notes
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class Node:
 
     def attach(self, volumes: list[str], now: datetime) -> None:
         """Each in the place of one that was attached before; all of them where there was none."""
-        met = sightings.load(self._sightings) or Sightings()
+        met = attachments.load(self._attachments) or Attachments()
         kept = list(met.volumes.items())[len(volumes) :]
-        new = {f"{_uuid()}/{id}": Sighting(f"{random.getrandbits(48):012x}", now) for id in volumes}
-        sightings.save(self._sightings, Sightings(dict(kept) | new))
+        new = {f"{_uuid()}/{id}": Attachment(f"{random.getrandbits(48):012x}", now) for id in volumes}
+        attachments.save(self._attachments, Attachments(dict(kept) | new))
 
     def spread_reading(self, now: datetime, over: timedelta) -> None:
         """As if the volumes had been asked for one by one, over such a time: so it is once a node ran for long."""
@@ -45,7 +46,7 @@ class Node:
 
     def refresh(self, now: datetime) -> str | None:
         """What ``plimsoll catalogue refresh`` does, at a time that is given. Returns what went wrong."""
-        met, complaint = load_sightings(self.settings)
+        met, complaint = load_attachments(self.settings)
         try:
             before = catalogue.load(self.home)
             fetched = fetch(self.settings.catalogue, before, met, Notes(), now, at_once=False)
@@ -55,8 +56,8 @@ class Node:
         return complaint or (str(fetched.trouble) if fetched.trouble else None)
 
     @property
-    def _sightings(self) -> Path:
-        return self.home / "sightings.json"
+    def _attachments(self) -> Path:
+        return self.home / "attachments.json"
 
 
 def _uuid() -> str:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.measure import once
-from plimsoll_agent import catalogue, sightings
-from plimsoll_agent.catalogue import Catalogue, Volume, VolumeType
-from plimsoll_agent.qosspec import Consumer, QosSpec
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import Catalogue, Volume, VolumeType
+from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
 
 BYTES = 104857600
 HERE = Path(__file__).parent
@@ -86,7 +87,7 @@ class Ways:
         empty = Catalogue(1, now, "bench", {spec.id: spec}, {of.id: of})
         catalogue.save(place, empty)
         once([*way.command, "--mode", "observe"], self.environment)
-        met = sightings.load(place / "state/sightings.json")
+        met = attachments.load(place / "state/attachments.json")
         if met is None or not met.volumes:
             raise RuntimeError(f"{' '.join(way.command)} met no volume")
         volumes = {id: Volume(of.id, frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}

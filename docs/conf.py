@@ -16,13 +16,11 @@ nitpicky = True
 highlight_language = "none"
 smartquotes = False  # what stands in quotes is typed as it stands
 
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "Block I/O limits in force on every RBD disk of a compute node",
-    "page_width": "76em",
-    "sidebar_width": "15em",
-    "fixed_sidebar": True,
-}
+html_theme = "furo"
+html_title = f"plimsoll {release}"
+# A literal may break anywhere, so that no page is wider than a phone; the browser's own fonts, light or dark.
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_show_copyright = False

@@ -34,10 +34,14 @@ class Floor:
 # The longest folder first: a file belongs to the first that it lies in. Each stands a point or two below what is so.
 FLOORS = (
     Floor("plimsoll_agent.cli", "agent/plimsoll_agent/cli", 94),
+    Floor("plimsoll_agent.command", "agent/plimsoll_agent/command", 94),
+    Floor("plimsoll_agent.app", "agent/plimsoll_agent/app", 94),
     Floor("plimsoll_agent.adapters", "agent/plimsoll_agent/adapters", 92),
     Floor("plimsoll_agent, the rest", "agent/plimsoll_agent", 98),
     Floor("plimsoll_probes.cli", "probes/plimsoll_probes/cli", 97),
+    Floor("plimsoll_probes.app", "probes/plimsoll_probes/app", 97),
     Floor("plimsoll_probes, the rest", "probes/plimsoll_probes", 97.5),
+    Floor("plimsoll_insight", "insight/plimsoll_insight", 95),
     Floor("plimsoll_installer", "installer/plimsoll_installer", 93),
     # They run on hosts too, with a Python that measures nothing: this is what unit tests alone execute.
     Floor("Ansible modules", "ansible/plugins/modules", 25),

@@ -15,18 +15,18 @@ is_debian_12() { . /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_ID:
 
 # missing_packages GROUP...: packages of these groups of packages.txt that are not there, or were not installed to the end.
 missing_packages() {
-    local package file group= wanted=()
+    local package file group= desired=()
     while read -r package file; do
         case $package in
             ''|'#'*) ;;
             '['*) group=${package//[][]/} ;;
             *)  if [[ " $* " == *" $group "* ]]; then
-                    if [ -e "$file" ]; then wanted+=("$package"); else printf '%s ' "$package"; fi
+                    if [ -e "$file" ]; then desired+=("$package"); else printf '%s ' "$package"; fi
                 fi ;;
         esac
     done < script/packages.txt
-    if [ ${#wanted[@]} -gt 0 ] && command -v dpkg-query > /dev/null; then
-        { dpkg-query --show --showformat '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2> /dev/null || true; } |
+    if [ ${#desired[@]} -gt 0 ] && command -v dpkg-query > /dev/null; then
+        { dpkg-query --show --showformat '${db:Status-Status} ${Package}\n' "${desired[@]}" 2> /dev/null || true; } |
             while read -r file package; do
                 case $file in installed|not-installed|config-files) ;; *) printf '%s ' "$package" ;; esac
             done
@@ -55,7 +55,7 @@ install_packages() {
 }
 
 # What is installed depends on it: when it changes, that has to be done again.
-requirements() { { awk '/^\[/ { wanted = /^\[(metadata|options)/ } wanted' setup.cfg; cat script/constraints.txt; } | sha256sum; }
+requirements() { { awk '/^\[/ { desired = /^\[(metadata|options)/ } desired' setup.cfg; cat script/constraints.txt; } | sha256sum; }
 
 # of_parts COLUMN PART...: the words in that column of parts.txt.
 of_parts() {

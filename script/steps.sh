@@ -3,7 +3,7 @@
 declare -a STEPS=()
 declare -A STEP_AFTER=() STEP_WORDS=() STEP_COMMAND=() STEP_STATE=() STEP_NUMBER=() STEP_BEGAN=() STEP_OF=()
 
-# add_step NAME "NAMES THAT IT WAITS FOR" "words" FUNCTION: names that were not added are not waited for.
+# add_step NAME "NAMES THAT IT DEFERRED FOR" "words" FUNCTION: names that were not added are not waited for.
 add_step() {
     STEPS+=("$1")
     STEP_AFTER[$1]=$2 STEP_WORDS[$1]=$3 STEP_COMMAND[$1]=$4 STEP_STATE[$1]=open STEP_NUMBER[$1]=${#STEPS[@]}

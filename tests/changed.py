@@ -1,8 +1,9 @@
 """Which tests the change since BASE can reach: ``python -m tests.changed BASE`` prints unit and functional ones.
 
-A test is reached by what it, or the conftest.py beside it, imports, directly or through others. Files that nothing
-imports (samples, roles, pages) reach the tests that name them or a folder that they are in; changed commands reach
-the functional tests that run ``plimsoll``. For the inner loop only: a test may depend on what no import tells.
+A test is reached by what it, or a conftest.py beside or above it, imports, directly or through others. Files that
+nothing imports (samples, roles, pages) reach the tests that name them or a folder that they are in; changed
+commands reach the functional tests that run ``plimsoll``. For the inner loop only: a test may depend on what no
+import tells.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path, PurePath
 
 import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_installer", "dashboards", "tests")
+PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight", "plimsoll_installer", "tests")
 # Below these, the names of modules begin.
-SOURCES = ("agent/", "probes/", "installer/", "")
+SOURCES = ("agent/", "probes/", "insight/", "installer/", "")
 GROUPS = ("tests.unit.", "tests.functional.")
-COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.")
+COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.", "plimsoll_insight.cli.")
 # All tests name these, for what they import.
 OUR_FOLDERS = {"tests", "unit", "functional", "lab"}
 RUNS_COMMANDS = re.compile(r"\bplimsoll: ")
@@ -41,10 +42,17 @@ def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str
     return {
         test
         for test, text in texts.items()
-        if modules & {test, f"{test.rpartition('.')[0]}.conftest"}
+        if modules & {test, *_conftests(test)}
         or (named and named.search(text))
         or (commands and test.startswith("tests.functional.") and RUNS_COMMANDS.search(text))
     }
+
+
+def _conftests(test: str) -> Iterator[str]:
+    """Beside the test and in each folder above it."""
+    folder = test
+    while folder := folder.rpartition(".")[0]:
+        yield f"{folder}.conftest"
 
 
 def _module(path: str, known: Set[str]) -> str | None:

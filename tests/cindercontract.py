@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent import qosapply, qoscloud, qosplan
-from plimsoll_agent.cloudapi import BLOCK_STORAGE, Refused
-from plimsoll_agent.qosapply import How
-from plimsoll_agent.qoscloud import Cinder
-from plimsoll_agent.qosfile import Declared, Spec, Type
+from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
+from plimsoll_agent.qos import apply as qos_apply
+from plimsoll_agent.qos import cinder as qos_cinder
+from plimsoll_agent.qos import plan as qos_plan
+from plimsoll_agent.qos.apply import How
+from plimsoll_agent.qos.cinder import Cinder
+from plimsoll_agent.qos.file import Declared, Spec, Type
 
 NOBODY = "00000000-0000-4000-8000-00000000abcd"
 Texts = Mapping[str, str | None]
@@ -29,7 +31,7 @@ class CinderContract:
         number = next(_numbers)
         end = f"-{word}-{number}"
         yield lambda begin: begin + end
-        live = qoscloud.read(cinder)
+        live = qos_cinder.read(cinder)
         for what, path in ((live.types, "/types"), (live.specs, "/qos-specs")):
             for one in what.values():
                 if one.name.endswith(end):
@@ -45,7 +47,7 @@ class CinderContract:
         )
 
     def keys(self, cinder: Cinder, name: str) -> Texts:
-        return qoscloud.read(cinder).specs[name].keys
+        return qos_cinder.read(cinder).specs[name].keys
 
     def tie(self, cinder: Cinder, spec: str, type: str, verb: str = "associate") -> None:
         cinder.get(BLOCK_STORAGE, f"/qos-specs/{spec}/{verb}", {"vol_type_id": type})
@@ -58,7 +60,7 @@ class CinderContract:
     def test_what_is_put_comes_to_the_keys_that_are_there(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         id = self.spec(cinder, name("a"), consumer="front-end", x="1", y="2")
         cinder.put(BLOCK_STORAGE, f"/qos-specs/{id}", {"qos_specs": {"y": "3", "z": "", "consumer": "both"}})
-        there = qoscloud.read(cinder).specs[name("a")]
+        there = qos_cinder.read(cinder).specs[name("a")]
         assert (there.id, there.consumer, there.keys) == (id, "both", {"x": "1", "y": "3", "z": ""})
 
     def test_a_null_takes_the_place_of_a_value_and_is_forgotten_where_none_is(
@@ -90,7 +92,7 @@ class CinderContract:
         self, cinder: Cinder, name: Callable[[str], str]
     ) -> None:
         id = self.spec(cinder, name("a"))
-        assert qoscloud.read(cinder).specs[name("a")].consumer == "back-end"
+        assert qos_cinder.read(cinder).specs[name("a")].consumer == "back-end"
         self.refused(400, lambda: self.spec(cinder, name("b"), consumer="frontend"))
         body = {"qos_specs": {"consumer": "frontend"}}
         self.refused(400, lambda: cinder.put(BLOCK_STORAGE, f"/qos-specs/{id}", body))
@@ -113,9 +115,9 @@ class CinderContract:
         self.tie(cinder, old, type)
         self.refused(400, lambda: self.tie(cinder, new, type))
         self.tie(cinder, new, type, "disassociate")
-        assert qoscloud.read(cinder).types[name("t")].qos_spec == name("a"), "of the spec that it has not"
+        assert qos_cinder.read(cinder).types[name("t")].qos_spec == name("a"), "of the spec that it has not"
         self.tie(cinder, old, type, "disassociate")
-        assert qoscloud.read(cinder).types[name("t")].qos_spec is None
+        assert qos_cinder.read(cinder).types[name("t")].qos_spec is None
         self.refused(404, lambda: self.tie(cinder, NOBODY, type))
         self.refused(404, lambda: self.tie(cinder, new, NOBODY))
 
@@ -126,7 +128,7 @@ class CinderContract:
         self.tie(cinder, spec, type)
         self.refused(400, lambda: cinder.delete(BLOCK_STORAGE, f"/qos-specs/{spec}", {"force": "false"}))
         cinder.delete(BLOCK_STORAGE, f"/qos-specs/{spec}", {"force": "true"})
-        live = qoscloud.read(cinder)
+        live = qos_cinder.read(cinder)
         assert name("a") not in live.specs
         assert live.types[name("t")].qos_spec is None
 
@@ -135,7 +137,7 @@ class CinderContract:
         self.tie(cinder, spec, type)
         cinder.delete(BLOCK_STORAGE, f"/types/{type}")
         cinder.delete(BLOCK_STORAGE, f"/qos-specs/{spec}")
-        assert name("a") not in qoscloud.read(cinder).specs
+        assert name("a") not in qos_cinder.read(cinder).specs
 
     def test_a_type_that_a_volume_has_keeps_its_extra_specs_and_is_not_deleted(
         self, cinder: Cinder, name: Callable[[str], str], volume: Callable[[str], None]
@@ -148,7 +150,7 @@ class CinderContract:
         self.refused(400, lambda: cinder.delete(BLOCK_STORAGE, f"/types/{type}"))
 
     def test_the_default_type_is_named_and_not_deleted(self, cinder: Cinder) -> None:
-        live = qoscloud.read(cinder)
+        live = qos_cinder.read(cinder)
         assert live.default is not None
         self.refused(400, lambda: cinder.delete(BLOCK_STORAGE, f"/types/{live.types[str(live.default)].id}"))
 
@@ -161,11 +163,11 @@ class CinderContract:
         )
         cinder.put(BLOCK_STORAGE, f"/types/{type}", {"volume_type": {"description": ""}})
         cinder.post(BLOCK_STORAGE, f"/types/{type}/extra_specs", {"extra_specs": {"y:z": None}})
-        there = qoscloud.read(cinder).types[name("t")]
+        there = qos_cinder.read(cinder).types[name("t")]
         assert (there.description, there.public, there.extra_specs) == ("", False, {"x": None, "y:z": None})
         cinder.put(BLOCK_STORAGE, f"/types/{type}", {"volume_type": {"is_public": True}})
         cinder.delete(BLOCK_STORAGE, f"/types/{type}/extra_specs/y:z")
-        there = qoscloud.read(cinder).types[name("t")]
+        there = qos_cinder.read(cinder).types[name("t")]
         assert (there.public, there.extra_specs) == (True, {"x": None})
 
     def test_one_declaration_after_the_other_is_applied_and_nothing_is_left_to_do(
@@ -188,7 +190,7 @@ class CinderContract:
             ),
         ]
         for specs, types in states:
-            wanted = Declared(
+            desired = Declared(
                 {name(one): Spec(name(one), consumer, keys) for one, (consumer, keys) in specs.items()},
                 {
                     name(one): Type(
@@ -201,10 +203,10 @@ class CinderContract:
                     for one, type in types.items()
                 },
             )
-            live = qoscloud.read(cinder)
-            steps = qosplan.plan(wanted, live)
+            live = qos_cinder.read(cinder)
+            steps = qos_plan.plan(desired, live)
             assert steps
-            assert [(one.how, one.detail) for one in qosapply.apply(steps, live, cinder)] == [(How.DONE, "")] * len(
+            assert [(one.how, one.detail) for one in qos_apply.apply(steps, live, cinder)] == [(How.DONE, "")] * len(
                 steps
             )
-            assert qosplan.plan(wanted, qoscloud.read(cinder)) == ()
+            assert qos_plan.plan(desired, qos_cinder.read(cinder)) == ()

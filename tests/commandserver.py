@@ -30,7 +30,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, ClassVar
 
-GROUPS = ("plimsoll.commands", "plimsoll.formatter.list", "plimsoll.formatter.show")
+GROUP = "plimsoll.commands"
 # Imported by functions, each with what it imports. matplotlib stays with the one command that plots: it reads the
 # environment, and writes caches.
 LATE = (
@@ -42,12 +42,9 @@ LATE = (
     "plimsoll_agent.adapters.https",
     "plimsoll_agent.adapters.openstack",
     "plimsoll_agent.adapters.prometheus",
-    "plimsoll_agent.metrics",
-    "plimsoll_agent.textfile",
-    "plimsoll_probes.metrics",
-    "prometheus_client",
     "rich.console",
     "rich.progress",
+    "rich.table",
 )
 # What the interpreter, libc and libvirt read when they start.
 EARLY = ("COVERAGE_", "GLIBC_", "LANG", "LC_", "LD_", "LIBVIRT_", "MALLOC_", "OPENSSL_", "PYTHON", "TZ")
@@ -70,10 +67,9 @@ def preload(script: Path) -> frozenset[str]:
     importlib.import_module("wsgiref.handlers")  # copies the environment, for a CGI that no command is
     plain = type(os.environ)
     os.environ.__class__ = _Noting
-    for group in GROUPS:
-        for point in distribution("plimsoll-agent").entry_points.select(group=group):
-            point.load()
-    for name in ("plimsoll_agent.cli.app", *LATE):
+    for point in distribution("plimsoll-agent").entry_points.select(group=GROUP):
+        point.load()
+    for name in ("plimsoll_agent.command.main", *LATE):
         importlib.import_module(name)
     os.environ.__class__ = plain
     threads = len(list(Path("/proc/self/task").iterdir()))

@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from plimsoll_agent import domxml
-from plimsoll_agent.errors import Rejected, Vanished
-from plimsoll_agent.hypervisor import Hypervisor, Movement
-from plimsoll_agent.limits import PARAMETERS, Limits
-from plimsoll_agent.marks import Mark, MarkedHold, Marks
-from tests.looking import disk_of, in_force, nobodys, put
+from plimsoll_agent.errors import NotFound, Rejected
+from plimsoll_agent.model.hypervisor import Hypervisor, Movement
+from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
+from tests.looking import actual, disk_of, nobodys, put
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 250, tzinfo=UTC)
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -28,12 +27,12 @@ class HypervisorContract:
     def test_lists_the_guest(self, hypervisor: Hypervisor, uuid: str) -> None:
         assert uuid in {guest.uuid for guest in hypervisor.guests()}
 
-    def test_what_was_set_is_in_force_and_in_the_definition(self, hypervisor: Hypervisor, uuid: str) -> None:
+    def test_what_was_set_is_actual_and_in_the_definition(self, hypervisor: Hypervisor, uuid: str) -> None:
         limits = Limits(total_iops_sec=250, total_iops_sec_max=500, total_bytes_sec=104857600)
         put(hypervisor, uuid, "vdb", limits)
-        assert in_force(hypervisor, uuid, "vdb") == limits
+        assert actual(hypervisor, uuid, "vdb") == limits
         assert disk_of(hypervisor, uuid, "vdb").defined == limits
-        assert in_force(hypervisor, uuid, "vda") == Limits(), "the other disk is as it was"
+        assert actual(hypervisor, uuid, "vda") == Limits(), "the other disk is as it was"
 
     def test_a_full_set_replaces_all_that_was_there(self, hypervisor: Hypervisor, uuid: str) -> None:
         put(
@@ -44,24 +43,24 @@ class HypervisorContract:
         )
         after = Limits(total_bytes_sec=2**20)
         put(hypervisor, uuid, "vdb", after)
-        assert in_force(hypervisor, uuid, "vdb") == after
+        assert actual(hypervisor, uuid, "vdb") == after
         assert disk_of(hypervisor, uuid, "vdb").defined == after
 
     def test_a_limit_can_be_lifted(self, hypervisor: Hypervisor, uuid: str) -> None:
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=250, total_iops_sec_max=500))
         put(hypervisor, uuid, "vdb", Limits())
-        assert in_force(hypervisor, uuid, "vdb") == Limits()
+        assert actual(hypervisor, uuid, "vdb") == Limits()
         assert disk_of(hypervisor, uuid, "vdb").defined == Limits()
 
     def test_a_disk_is_in_no_group_unless_it_was_put_in_one(self, hypervisor: Hypervisor, uuid: str) -> None:
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=250))
-        assert in_force(hypervisor, uuid, "vdb").group_name is None
+        assert actual(hypervisor, uuid, "vdb").group_name is None
 
     def test_disks_of_a_group_share_one_set(self, hypervisor: Hypervisor, uuid: str) -> None:
         put(hypervisor, uuid, "vda", Limits(total_iops_sec=100, group_name="both"))
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=400, group_name="both"))
-        assert in_force(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
-        assert in_force(hypervisor, uuid, "vdb") == Limits(total_iops_sec=400, group_name="both")
+        assert actual(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
+        assert actual(hypervisor, uuid, "vdb") == Limits(total_iops_sec=400, group_name="both")
 
     def test_a_write_to_one_of_a_group_is_one_to_all_in_the_definition_too(
         self, hypervisor: Hypervisor, uuid: str
@@ -70,43 +69,43 @@ class HypervisorContract:
             put(hypervisor, uuid, target, Limits(total_iops_sec=100, group_name="both"))
         other = Limits(read_bytes_sec=2**20, group_name="both")
         put(hypervisor, uuid, "vda", other)
-        assert [in_force(hypervisor, uuid, target) for target in ("vda", "vdb")] == [other, other]
+        assert [actual(hypervisor, uuid, target) for target in ("vda", "vdb")] == [other, other]
         assert [disk_of(hypervisor, uuid, target).defined for target in ("vda", "vdb")] == [other, other]
 
     def test_a_disk_that_joins_a_group_changes_all_that_are_in_it_and_none_of_those_that_it_left(
         self, hypervisor: Hypervisor, uuid: str
     ) -> None:
-        first, second, *_ = (disk.target for disk in domxml.parse(hypervisor.look(uuid).xml)[1])
+        first, second, *_ = (disk.target for disk in hypervisor.look(uuid).disks)
         put(hypervisor, uuid, first, Limits(total_iops_sec=100, group_name="one"))
         put(hypervisor, uuid, second, Limits(total_iops_sec=300, group_name="other"))
         joined = Limits(total_iops_sec=400, group_name="one")
         put(hypervisor, uuid, second, joined)
-        assert [in_force(hypervisor, uuid, target) for target in (first, second)] == [joined, joined]
+        assert [actual(hypervisor, uuid, target) for target in (first, second)] == [joined, joined]
         assert [disk_of(hypervisor, uuid, target).defined for target in (first, second)] == [joined, joined]
         away = Limits(total_iops_sec=50, group_name="other")
         put(hypervisor, uuid, second, away)
-        assert [in_force(hypervisor, uuid, target) for target in (first, second)] == [joined, away]
+        assert [actual(hypervisor, uuid, target) for target in (first, second)] == [joined, away]
         assert [disk_of(hypervisor, uuid, target).defined for target in (first, second)] == [joined, away]
 
     def test_a_disk_that_leaves_its_group_takes_nobody_along(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
             put(hypervisor, uuid, target, Limits(total_iops_sec=400, group_name="both"))
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=100), alone=True)
-        assert in_force(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100)
-        assert in_force(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
+        assert actual(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100)
+        assert actual(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
 
     def test_a_disk_stays_in_its_group_unless_it_is_taken_out(self, hypervisor: Hypervisor, uuid: str) -> None:
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=400, group_name="both"))
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=100))
-        assert in_force(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100, group_name="both")
+        assert actual(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100, group_name="both")
 
     def test_a_lifted_disk_has_left_its_group(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
             put(hypervisor, uuid, target, Limits(total_iops_sec=400, group_name="both"))
         put(hypervisor, uuid, "vdb", Limits())
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=100))
-        assert in_force(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100)
-        assert in_force(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
+        assert actual(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100)
+        assert actual(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
 
     def test_the_definition_is_read_anew_at_every_look(self, hypervisor: Hypervisor, uuid: str) -> None:
         before = disk_of(hypervisor, uuid, "vdb").defined
@@ -116,16 +115,16 @@ class HypervisorContract:
     def test_a_survey_tells_what_a_look_and_a_question_for_each_disk_tell(
         self, hypervisor: Hypervisor, uuid: str
     ) -> None:
-        disks = domxml.parse(hypervisor.look(uuid).xml)[1]
+        disks = hypervisor.look(uuid).disks
         for n, disk in enumerate(disks, 1):
             hypervisor.set_limits(disk, Limits(total_iops_sec=100 * n))
         put(hypervisor, uuid, "vda", Limits(total_iops_sec=400, group_name="both"))
         survey = hypervisor.survey(uuid)
-        assert survey.disks == domxml.parse(hypervisor.look(uuid).xml)[1]
+        assert survey.disks == hypervisor.look(uuid).disks
         assert survey.movement is Movement.STAYS
-        assert survey.in_force == {disk.target: hypervisor.in_force(disk) for disk in disks}
-        assert survey.in_force["vda"] == Limits(total_iops_sec=400, group_name="both")
-        assert survey.in_force["vdb"] == Limits(total_iops_sec=200), "a name that QEMU gave is no group"
+        assert survey.actual == {disk.target: hypervisor.actual(disk) for disk in disks}
+        assert survey.actual["vda"] == Limits(total_iops_sec=400, group_name="both")
+        assert survey.actual["vdb"] == Limits(total_iops_sec=200), "a name that QEMU gave is no group"
 
     def test_sizes_are_in_bytes(self, hypervisor: Hypervisor, uuid: str) -> None:
         assert hypervisor.sizes(uuid)["vdb"] % 2**20 == 0
@@ -138,19 +137,19 @@ class HypervisorContract:
     def test_marks_replace_those_that_were_there(self, hypervisor: Hypervisor, uuid: str) -> None:
         hold = MarkedHold(Limits(), NOON, NOON + timedelta(hours=2), "root (ann)", 'import <4711> & "more"')
         first = Mark(Limits(total_iops_sec=250), NOON, Limits(total_iops_sec=100), hold=hold, by_type="gold & silver")
-        second = Mark(None, NOON, Limits(total_bytes_sec=10**15), kept=True, returns=Limits(), theirs=True)
+        second = Mark(None, NOON, Limits(total_bytes_sec=10**15), enforced=True, restore_to=Limits(), foreign=True)
         for marks in (Marks({"volumes/a": first, "b": second}), Marks({"b": first})):
             hypervisor.set_marks(uuid, marks)
-            guest, disks = domxml.parse(hypervisor.look(uuid).xml)
-            assert guest.marks == marks
-            assert all(disk.guest.marks == marks for disk in disks)
+            seen = hypervisor.look(uuid)
+            assert seen.guest.marks == marks
+            assert all(disk.guest.marks == marks for disk in seen.disks)
 
     def test_marks_can_be_taken_away(self, hypervisor: Hypervisor, uuid: str) -> None:
-        before = domxml.parse(hypervisor.look(uuid).xml)[0]
+        before = hypervisor.look(uuid).guest
         hypervisor.set_marks(uuid, Marks({"b": Mark(Limits(), NOON, None)}))
         hypervisor.set_marks(uuid, Marks())
         hypervisor.set_marks(uuid, Marks())
-        guest = domxml.parse(hypervisor.look(uuid).xml)[0]
+        guest = hypervisor.look(uuid).guest
         assert guest.marks is None
         assert guest == before, "what others wrote into the metadata is as it was"
 
@@ -160,29 +159,29 @@ class HypervisorContract:
 
     def test_a_guest_that_is_gone_has_vanished(self, hypervisor: Hypervisor, uuid: str) -> None:
         disk = nobodys(disk_of(hypervisor, uuid, "vda"), uuid=NOBODY)
-        with pytest.raises(Vanished):
+        with pytest.raises(NotFound):
             hypervisor.look(NOBODY)
-        with pytest.raises(Vanished):
+        with pytest.raises(NotFound):
             hypervisor.survey(NOBODY)
-        with pytest.raises(Vanished):
+        with pytest.raises(NotFound):
             hypervisor.set_marks(NOBODY, Marks({"b": Mark(Limits(), NOON, None)}))
-        with pytest.raises(Vanished):
-            hypervisor.in_force(disk)
-        with pytest.raises(Vanished):
+        with pytest.raises(NotFound):
+            hypervisor.actual(disk)
+        with pytest.raises(NotFound):
             hypervisor.set_limits(disk, Limits(total_iops_sec=1))
 
     def test_a_disk_that_is_not_there_is_refused(self, hypervisor: Hypervisor, uuid: str) -> None:
         disk = nobodys(disk_of(hypervisor, uuid, "vda"), target="vdz")
         with pytest.raises(Rejected):
-            hypervisor.in_force(disk)
+            hypervisor.actual(disk)
         with pytest.raises(Rejected):
             hypervisor.set_limits(disk, Limits(total_iops_sec=1))
 
     def test_the_largest_values_are_kept_whole(self, hypervisor: Hypervisor, uuid: str) -> None:
         limits = Limits(total_bytes_sec=10**15, total_iops_sec=10**15)
         put(hypervisor, uuid, "vdb", limits)
-        assert in_force(hypervisor, uuid, "vdb") == limits
+        assert actual(hypervisor, uuid, "vdb") == limits
 
     def test_there_are_19_numbers(self, hypervisor: Hypervisor, uuid: str) -> None:
         assert len(PARAMETERS) == 19
-        assert set(in_force(hypervisor, uuid, "vdb").full_set()) == {parameter.name for parameter in PARAMETERS}
+        assert set(actual(hypervisor, uuid, "vdb").full_set()) == {parameter.name for parameter in PARAMETERS}

@@ -18,13 +18,13 @@ from plimsoll_agent.errors import (
     AgentAway,
     AgentGarbled,
     AgentRefused,
-    AgentSilent,
+    AgentTimedOut,
+    DeadlineExceeded,
     NoAgent,
+    NotFound,
     PlimsollError,
-    Unanswered,
-    Vanished,
 )
-from plimsoll_probes.finding import Why
+from plimsoll_probes.model.finding import Why
 
 MIB = 2**20
 
@@ -204,7 +204,7 @@ class AgentContract:
         with pytest.raises(AgentRefused, match=r"“no-such-program” .No such file or directory"):
             started(agent, ("no-such-program",))
 
-    def test_a_command_that_is_not_known_is_refused(self, agent: FakeAgent) -> None:
+    def test_a_command_that_is_unknown_is_refused(self, agent: FakeAgent) -> None:
         with pytest.raises(AgentRefused, match=r"^The command guest-no-such has not been found$"):
             told(agent, "guest-no-such")
 
@@ -323,7 +323,7 @@ def loses_the_result(agent: FakeAgent, seconds: int) -> str:
     agent.reboot()
     if agent.asked.count("guest-exec-status") > 1:
         raise AgentRefused("Invalid parameter 'pid'")
-    return hangs(AgentSilent("Guest agent not available for now"))(agent, seconds)
+    return hangs(AgentTimedOut("Guest agent not available for now"))(agent, seconds)
 
 
 def commands(*listed: object) -> Lie:
@@ -348,7 +348,7 @@ def _info(name: str, lie: Lie, defect: str, why: Why = Why.NONSENSE) -> Kind:
 
 EXEC = {"name": "guest-exec", "enabled": True}
 STATUS = {"name": "guest-exec-status", "enabled": True}
-NO_WORD = AgentSilent("Guest agent is not responding: Guest agent not available for now")
+NO_WORD = AgentTimedOut("Guest agent is not responding: Guest agent not available for now")
 NOBODY = AgentAway("Guest agent is not responding: QEMU guest agent is not connected")
 
 KINDS = (
@@ -419,10 +419,10 @@ KINDS = (
     _ended("a pid that is none", "1.0 is 1", pid=4321.0),
     # what befalls a program
     _status("never exits", returns({"exited": False}), "waits for ever", Why.UNFINISHED),
-    _status("silent", hangs(NO_WORD), "waits for ever", Why.AGENT_SILENT),
-    _status("gone silent", hangs(NO_WORD), "waits for ever", Why.AGENT_SILENT, nth=3),
-    _status("nobody listens", fails(NOBODY), "asks as fast as it can, for ever", Why.AGENT_SILENT),
-    _status("answer lost", loses_the_result, "taken for a reboot", Why.AGENT_SILENT),
+    _status("silent", hangs(NO_WORD), "waits for ever", Why.AGENT_TIMED_OUT),
+    _status("gone silent", hangs(NO_WORD), "waits for ever", Why.AGENT_TIMED_OUT, nth=3),
+    _status("nobody listens", fails(NOBODY), "asks as fast as it can, for ever", Why.AGENT_TIMED_OUT),
+    _status("answer lost", loses_the_result, "taken for a reboot", Why.AGENT_TIMED_OUT),
     _status("rebooted", reboots, "waits for ever", Why.REBOOTED),
     _status("frozen for ever", freezes, "waits for ever", Why.FROZEN),
     _status("frozen and will not say", freezes_and_melts, "waits for ever", Why.EXEC_FORBIDDEN),
@@ -430,9 +430,9 @@ KINDS = (
     _status("forbidden meanwhile", refuses("Command has been disabled"), "waits for ever", Why.EXEC_FORBIDDEN),
     _status("refused with a megabyte", refuses("no " * MIB), "a megabyte in a log line", Why.EXEC_FORBIDDEN),
     _status("refused in colour", refuses("\x1b[31mno\r\n\u202e"), "escapes on a terminal", Why.EXEC_FORBIDDEN),
-    _status("vanished", fails(Vanished("the guest is gone")), "waits for ever", Why.VANISHED),
-    _status("libvirt lost", fails(Unanswered("the connection was lost")), "waits for ever", Why.UNREACHABLE),
-    _status("libvirt hangs", hangs(Unanswered("no answer")), "overdraws the deadline", Why.UNREACHABLE),
+    _status("not-found", fails(NotFound("the guest is gone")), "waits for ever", Why.NOT_FOUND),
+    _status("libvirt lost", fails(DeadlineExceeded("the connection was lost")), "waits for ever", Why.UNREACHABLE),
+    _status("libvirt hangs", hangs(DeadlineExceeded("no answer")), "overdraws the deadline", Why.UNREACHABLE),
     _status("channel unplugged", fails(NoAgent("none")), "waits for what cannot come", Why.AGENT_ABSENT),
     # no program
     _started("pid is true", returns({"pid": True}), "asks for the status of init"),
@@ -443,7 +443,7 @@ KINDS = (
     _started("pid is a text", returns({"pid": "7"}), "what the guest says goes back into a request"),
     _started("no pid", returns({}), "KeyError"),
     _started("a list for a pid", returns([7]), "TypeError"),
-    _started("start is silent", hangs(NO_WORD), "asks again, and it runs twice", Why.AGENT_SILENT),
+    _started("start is silent", hangs(NO_WORD), "asks again, and it runs twice", Why.AGENT_TIMED_OUT),
     _started("start in megabytes", lambda *_: "[" * 4 * MIB, "only a status is bounded"),
     _started(
         "no timeout in the guest",
@@ -455,10 +455,10 @@ KINDS = (
     _started("frozen just now", refuses("disabled: the agent is in frozen state"), "", Why.FROZEN),
     # no agent to run one
     _info("no channel", fails(NoAgent("none")), "said to be silent", Why.AGENT_ABSENT),
-    _info("boots", fails(NOBODY), "said to be absent", Why.AGENT_SILENT),
-    _info("hangs", hangs(NO_WORD), "waits for ever", Why.AGENT_SILENT),
-    _info("no libvirt", fails(Unanswered("the connection was lost")), "said to be silent", Why.UNREACHABLE),
-    _info("gone", fails(Vanished("the guest is gone")), "said to be silent", Why.VANISHED),
+    _info("boots", fails(NOBODY), "said to be absent", Why.AGENT_TIMED_OUT),
+    _info("hangs", hangs(NO_WORD), "waits for ever", Why.AGENT_TIMED_OUT),
+    _info("no libvirt", fails(DeadlineExceeded("the connection was lost")), "said to be silent", Why.UNREACHABLE),
+    _info("gone", fails(NotFound("the guest is gone")), "said to be silent", Why.NOT_FOUND),
     _info("exec forbidden", commands(EXEC | {"enabled": False}, STATUS), "tried anyway", Why.EXEC_FORBIDDEN),
     _info("status forbidden", commands(EXEC, STATUS | {"enabled": False}), "started blindly", Why.EXEC_FORBIDDEN),
     _info("too old", commands({"name": "guest-ping", "enabled": True}), "said to be forbidden", Why.NOT_SUPPORTED),

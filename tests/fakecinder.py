@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll_agent.cloudapi import BLOCK_STORAGE, Refused
+from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
 
 _PUTTABLE = re.compile(r"[a-zA-Z0-9\-_:. /]{1,255}")
 _CONSUMERS = ("front-end", "back-end", "both")
@@ -70,8 +70,8 @@ class FakeCinder:
                     raise Refused("Default volume type can not be found.", 404)
                 return {"volume_type": self._shown(self.types[self.default])}
             case ["volumes", "detail"], query:
-                wanted = [one for one in self.volumes if query.get("status") in (None, one["status"])]
-                return self._page("volumes", "volumes_links", wanted, query)
+                desired = [one for one in self.volumes if query.get("status") in (None, one["status"])]
+                return self._page("volumes", "volumes_links", desired, query)
             case ["qos-specs", id, ("associate" | "disassociate") as verb], query:
                 self._tie(verb, self._known(self.specs, id), self._known(self.types, query["vol_type_id"]))
                 return None

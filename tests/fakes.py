@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from xml.sax.saxutils import escape, quoteattr
 
-from plimsoll_agent import domxml
-from plimsoll_agent.disk import Disk
-from plimsoll_agent.errors import NotSent, PlimsollError, Rejected, Unanswered, Vanished
-from plimsoll_agent.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
-from plimsoll_agent.limits import Limits, LimitsError
-from plimsoll_agent.marks import NAMESPACE, PREFIX, Marks
+from plimsoll_agent.adapters.libvirt import domxml
+from plimsoll_agent.errors import DeadlineExceeded, NotFound, NotSent, PlimsollError, Rejected
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
+from plimsoll_agent.model.limits import Limits, LimitsError
+from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
 UNLIMITED = Limits()
@@ -27,7 +27,7 @@ class FakeDisk:
     image: str
     pool: str = "volumes"
     volume_id: str | None = None
-    in_force: Limits = field(default_factory=Limits)
+    actual: Limits = field(default_factory=Limits)
     defined: Limits = field(default_factory=Limits)
     persistent: Limits = field(default_factory=Limits)
     size: int | None = 10 * 2**30
@@ -83,7 +83,7 @@ class FakeHypervisor:
         guest.run += 1
         guest.marks = None
         for disk in guest.disks.values():
-            disk.in_force = disk.defined = defined
+            disk.actual = disk.defined = defined
 
     def lose_marks(self) -> None:
         """As if an older plimsoll had set what is in force."""
@@ -99,7 +99,7 @@ class FakeHypervisor:
         guest.run = next(to.runs)
         for target, limits in (fresh or {}).items():
             disk = guest.disks[target]
-            disk.in_force = disk.defined = limits
+            disk.actual = disk.defined = limits
         for disk in guest.disks.values():
             disk.persistent = disk.defined
 
@@ -122,25 +122,25 @@ class FakeHypervisor:
     def look(self, uuid: str) -> Sighting:
         self._happens("look")
         guest = self._guest(uuid)
-        return Sighting(guest.xml or domain_xml(guest), guest.movement)
+        return Sighting(*domxml.parse(guest.xml or domain_xml(guest)), guest.movement)
 
     def survey(self, uuid: str) -> Survey:
         """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
         sighting = self.look(uuid)
         told: dict[str, Limits | PlimsollError | LimitsError] = {}
-        survey = Survey(domxml.parse(sighting.xml)[1], sighting.movement, told)
+        survey = Survey(sighting.disks, sighting.movement, told)
         for disk in survey.disks if survey.movement is Movement.STAYS else ():
             try:
-                told[disk.target] = self.in_force(disk)
-            except (Rejected, Vanished, NotSent, LimitsError) as error:
+                told[disk.target] = self.actual(disk)
+            except (Rejected, NotFound, NotSent, LimitsError) as error:
                 told[disk.target] = error
-            except Unanswered as error:
-                return replace(survey, in_force={each.target: told.get(each.target, error) for each in survey.disks})
+            except DeadlineExceeded as error:
+                return replace(survey, actual={each.target: told.get(each.target, error) for each in survey.disks})
         return survey
 
-    def in_force(self, disk: Disk) -> Limits:
-        self._happens("in_force")
-        return self._disk(disk).in_force
+    def actual(self, disk: Disk) -> Limits:
+        self._happens("actual")
+        return self._disk(disk).actual
 
     def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
         self._happens("block_stats")
@@ -155,11 +155,11 @@ class FakeHypervisor:
         self._happens("set_limits")
         disk = self._disk(asked)
         self.writes.append((asked.guest.uuid, asked.target, limits))
-        group = None if alone or limits.unlimited else limits.group_name or disk.in_force.group_name
+        group = None if alone or limits.unlimited else limits.group_name or disk.actual.group_name
         limits = replace(limits, group_name=group)  # a word about no group is no word to leave one
-        disk.in_force = limits
+        disk.actual = limits
         for other in self._sharing(asked.guest.uuid, limits.group_name):  # QEMU keeps one set of limits for a group
-            other.in_force = other.defined = limits
+            other.actual = other.defined = limits
         disk.defined = limits
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
@@ -178,7 +178,7 @@ class FakeHypervisor:
         """Of one guest: each QEMU has groups of its own."""
         if group is None:
             return []
-        return [disk for disk in self._guest(uuid).disks.values() if disk.in_force.group_name == group]
+        return [disk for disk in self._guest(uuid).disks.values() if disk.actual.group_name == group]
 
     def _happens(self, call: str) -> None:
         self.calls.append(call)
@@ -186,7 +186,7 @@ class FakeHypervisor:
 
     def _guest(self, uuid: str) -> FakeGuest:
         if uuid not in self.by_uuid:
-            raise Vanished("the guest is gone")
+            raise NotFound("the guest is gone")
         return self.by_uuid[uuid]
 
     def _disk(self, disk: Disk) -> FakeDisk:
@@ -198,8 +198,8 @@ class FakeHypervisor:
         return guest.disks[target]
 
 
-def hangs() -> Unanswered:
-    return Unanswered("no answer from QEMU within 5 s")
+def hangs() -> DeadlineExceeded:
+    return DeadlineExceeded("no answer from QEMU within 5 s")
 
 
 def domain_xml(guest: FakeGuest) -> str:

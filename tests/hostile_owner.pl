@@ -24,6 +24,9 @@ my $JOB = "[r]\nrw=randread\nfilename=data\nsize=64k\nbs=16k\ndirect=1\nthread=1
 STDOUT->autoflush(1);
 umask 0;
 
+# What is root's, held open: the owner changes the names.
+my %held;
+
 sub spew {
     my ($path, $text, $mode) = @_;
     sysopen(my $file, $path, O_WRONLY | O_CREAT | O_EXCL, $mode) or die "$path: $!";
@@ -64,10 +67,19 @@ sub of_root {
     # Where others may write as well.
     mkdir "$place/shared", 0777;
     mkdir "$place/hard", 0777;
+    vacate();
     if ($kind eq "disk") {
         link "$outside/$_", "$place/hard/$_" or die $! for @NAMES;
     }
     chown $NOBODY, $NOBODY, $place;
+}
+
+# A directory like one that the script has just made, but for its age. Empty, so that the owner may remove it: then there
+# is another one.
+sub vacate {
+    mkdir "$place/vacant", 0700 or return;
+    utime 1e9, 1e9, "$place/vacant";
+    sysopen($held{vacant}, "$place/vacant", O_RDONLY | O_DIRECTORY) or die "vacant: $!";
 }
 
 # A line for each path, called what it is told, with all that a write, a removal or another mode would change.
@@ -81,9 +93,6 @@ sub state_of {
     }
     return ($told, map { state_of("$path/$_", "$called/$_") } sort(entries($path)));
 }
-
-# Held open: the owner changes their names.
-my %held;
 
 sub all_of_root {
     return map { state_of("/proc/$$/fd/" . fileno($held{$_}) . "/.", $_) } sort keys %held;
@@ -99,7 +108,7 @@ sub hold {
 
 my ($to_root, $from_owner, $to_owner, $from_root);
 my $done = 0;
-my @TRAPS = qw(links fifos shared hard planted precious backup elsewhere sibling to-empty mounted);
+my @TRAPS = qw(links fifos shared hard planted precious backup vacant elsewhere sibling to-empty mounted);
 
 sub rest {
     my ($most) = @_;
@@ -300,6 +309,7 @@ my ($won, @was) = (0, @before);
 
 for my $number (1 .. $tries) {
     attempt("t$number");
+    vacate() if (stat $held{vacant})[3] == 0;
     my @is = all_of_root();
     $won++ if "@is" ne "@was";
     @was = @is;

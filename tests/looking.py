@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll_agent import domxml
-from plimsoll_agent.disk import Disk, Guest
-from plimsoll_agent.hypervisor import Hypervisor
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.model.disk import Disk, Guest
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.limits import Limits
 
 
 def disk_of(hypervisor: Hypervisor, uuid: str, target: str) -> Disk:
     """As libvirt defines it now."""
-    return next(disk for disk in domxml.parse(hypervisor.look(uuid).xml)[1] if disk.target == target)
+    return next(disk for disk in hypervisor.look(uuid).disks if disk.target == target)
 
 
-def in_force(hypervisor: Hypervisor, uuid: str, target: str) -> Limits:
-    return hypervisor.in_force(disk_of(hypervisor, uuid, target))
+def actual(hypervisor: Hypervisor, uuid: str, target: str) -> Limits:
+    return hypervisor.actual(disk_of(hypervisor, uuid, target))
 
 
 def put(hypervisor: Hypervisor, uuid: str, target: str, limits: Limits, *, alone: bool = False) -> None:

@@ -33,20 +33,48 @@ WORK = ROOT / "build/mutation"
 EXPLAINED = ROOT / "tests/mutation_explained.txt"
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "agent/plimsoll_agent/adoption.py": ("test_adoption",),
-    "agent/plimsoll_agent/brake.py": ("test_brake", "test_passes_region", "test_passes_catalogue"),
-    "agent/plimsoll_agent/direction.py": ("test_changes",),
-    "agent/plimsoll_agent/gate.py": ("test_gate",),
-    "agent/plimsoll_agent/groups.py": ("test_groups",),
-    "agent/plimsoll_agent/ledger.py": ("test_ledger",),
-    "agent/plimsoll_agent/qosspec.py": ("test_qosspec",),
-    "agent/plimsoll_agent/record.py": ("test_record",),
-    "agent/plimsoll_agent/regionbrake.py": ("test_regionbrake",),
-    "agent/plimsoll_agent/regionorders.py": ("test_regionorders",),
-    "agent/plimsoll_agent/write.py": ("test_write", "test_groups"),
-    "ansible/plugins/filter/batches.py": ("test_batches",),
-    "ansible/plugins/filter/verdict.py": ("test_batches",),
-    "probes/plimsoll_probes/verdict.py": ("test_verdict",),
+    "agent/plimsoll_agent/policy/adoption.py": ("agent/policy/test_adoption",),
+    "agent/plimsoll_agent/reconcile/apply.py": (
+        "agent/reconcile/test_apply",
+        "agent/reconcile/test_run",
+        "agent/reconcile/test_groups",
+    ),
+    "agent/plimsoll_agent/model/approvals.py": ("agent/reconcile/test_brake",),
+    "agent/plimsoll_agent/reconcile/brake.py": (
+        "agent/reconcile/test_brake",
+        "agent/reconcile/test_brake_later",
+        "agent/passes/test_region",
+        "agent/passes/test_catalogue",
+    ),
+    "agent/plimsoll_agent/policy/diff.py": ("agent/policy/test_diff",),
+    "agent/plimsoll_agent/policy/decide.py": (
+        "agent/policy/test_decide",
+        "agent/reconcile/test_brake",
+        "agent/reconcile/test_brake_later",
+        "agent/passes/test_holds",
+        "agent/passes/test_orphaned",
+        "agent/catalogue/test_orders",
+    ),
+    "agent/plimsoll_agent/model/direction.py": ("agent/policy/test_diff",),
+    "agent/plimsoll_agent/reconcile/follow.py": ("agent/reconcile/test_follow",),
+    "agent/plimsoll_agent/reconcile/health_gate.py": ("agent/reconcile/test_health_gate",),
+    "agent/plimsoll_agent/reconcile/groups.py": ("agent/reconcile/test_groups",),
+    "agent/plimsoll_agent/store/node_store.py": ("agent/store/test_node_store",),
+    "agent/plimsoll_agent/catalogue/qosspec.py": ("agent/catalogue/test_qosspec",),
+    "agent/plimsoll_agent/store/record.py": (
+        "agent/store/test_record",
+        "agent/store/test_retention",
+        "agent/store/test_node_store",
+    ),
+    "agent/plimsoll_agent/catalogue/region_brake.py": ("agent/catalogue/test_region_brake",),
+    "agent/plimsoll_agent/catalogue/orders.py": ("agent/catalogue/test_orders",),
+    "agent/plimsoll_agent/reconcile/limit_writer.py": (
+        "agent/reconcile/test_limit_writer",
+        "agent/reconcile/test_groups",
+    ),
+    "ansible/plugins/filter/batches.py": ("collection/test_batches",),
+    "ansible/plugins/filter/batch_result.py": ("collection/test_batches",),
+    "probes/plimsoll_probes/evaluate/verdict.py": ("probes/evaluate/test_verdict",),
 }
 """The safety code, and the unit tests that are to find its mutants."""
 
@@ -153,7 +181,7 @@ def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[
     directory = WORK / module.removesuffix(".py").replace("/", ".")
     shutil.rmtree(directory, ignore_errors=True)
     left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
-    for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "ansible/"):
+    for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "insight/plimsoll_insight", "ansible/"):
         shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
     for name in ("installer", "script", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=left_out)

@@ -114,7 +114,7 @@ def revise(house: Path, version: str, changes: Changes | None = None, extras: Co
     """Make an unpacked wheelhouse one of another version, or one of fewer ``extras``; where it is then.
 
     Files of plimsoll's wheel are replaced, added, or (None) left out. They are named as in the wheel, for example
-    ``plimsoll_agent/decide.py``; ``data/`` stands for the wheel's data files, as in
+    ``plimsoll_agent/policy/decide.py``; ``data/`` stands for the wheel's data files, as in
     ``data/share/plimsoll/systemd/plimsoll-enforce.timer``.
     """
     described = json.loads((house / "wheelhouse.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Errors, split by whose fault they are. Each one's text is a sentence that says what to do next."""
+"""Errors, by whose fault they are. Each text says what to do next."""
 
 from __future__ import annotations
 
@@ -10,54 +10,58 @@ class PlimsollError(Exception):
 
 
 class UsageError(PlimsollError):
-    """The command line cannot be meant (EX_USAGE of sysexits.h; argparse's 2 would say "changes")."""
+    """A wrong command line (EX_USAGE of sysexits.h; argparse's 2 would mean "changes")."""
 
     exit_status = 64
 
 
 class ConfigError(PlimsollError):
-    """The operator's files are at fault; one line a fault, each with file, line and key."""
+    """A fault in the operator's files; one line per fault, with file, line and key."""
 
 
 class Unreachable(PlimsollError):
-    """The world is at fault: libvirt is down, refuses us, or the socket is another one."""
+    """A service is unreachable: libvirt is down, refuses the connection, or has another socket."""
 
 
-class Vanished(PlimsollError):
-    """The guest, or the disk on it, was there a moment ago and is gone."""
+class NotFound(PlimsollError):
+    """The guest, or its disk, is gone."""
 
 
 class NoSuchGuest(UsageError):
-    """No guest runs on this node by the name or uuid that was given."""
+    """No running guest on this node has the given name or UUID."""
 
 
 class Rejected(PlimsollError):
-    """libvirt or QEMU answered and said no."""
+    """libvirt or QEMU rejected the request."""
 
 
-class Unanswered(PlimsollError):
-    """A deadline passed. What was asked for may still happen: the outcome is not known."""
+class UnreadableXML(PlimsollError):
+    """The guest's definition is not valid domain XML."""
 
 
-class NotSent(Unanswered):
-    """The call was not even made, since others hang: it had no answer, and it will have no effect."""
+class DeadlineExceeded(PlimsollError):
+    """A deadline passed. The request may still take effect: the result is unknown."""
+
+
+class NotSent(DeadlineExceeded):
+    """The call was not made, because others hang: it has no effect."""
 
 
 class NoAgent(Rejected):
-    """The guest has no channel on which an agent could be asked."""
+    """The guest has no channel for a guest agent."""
 
 
 class AgentRefused(Rejected):
-    """The guest's agent answered and said no; the text is its own."""
+    """The guest agent rejected the command; the text is its own."""
 
 
 class AgentGarbled(Rejected):
-    """What came from the guest's agent is no answer at all. The answer that it stands for is lost."""
+    """The guest agent sent something that is not an answer; the answer is lost."""
 
 
 class AgentAway(NotSent):
-    """Nobody listens at the guest's end of the channel: the guest boots or is paused, or its agent is stopped."""
+    """No guest agent is listening: the guest boots or is paused, or its agent is stopped."""
 
 
-class AgentSilent(Unanswered):
-    """The guest's agent hangs, or went away. It may have had the question."""
+class AgentTimedOut(DeadlineExceeded):
+    """The guest agent hangs or went away. It may have received the command."""

@@ -1,5 +1,5 @@
-"""The node's installer: takes a wheelhouse into ``/opt/plimsoll``, back to the version before, and away again.
+"""The node's installer: installs a wheelhouse into ``/opt/plimsoll``, rolls back to the version before, and removes.
 
-It travels in each wheelhouse as the one file ``install`` (a zipped package, ``unzip -l`` lists it), and needs nothing
-but Python's standard library: it has to work where nothing is installed yet and no index can be reached.
+Each wheelhouse contains it as the file ``install``, a zipped package. It needs only Python's standard library, since
+it works where nothing is installed yet and no index can be reached.
 """

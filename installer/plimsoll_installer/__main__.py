@@ -9,7 +9,7 @@ OLDEST = (3, 11)
 
 
 def pythons(beside: Path) -> "list[str]":
-    """Where a Python may be that fits: the wheelhouse beside us was built for one, the version in force has one."""
+    """Paths to try for the Python that the wheelhouse beside this file was built for, or of the current version."""
     try:
         tag = re.search(r'"python": *"cp(\d)(\d+)"', (beside / "wheelhouse.json").read_text())
     except (OSError, ValueError):
@@ -19,12 +19,12 @@ def pythons(beside: Path) -> "list[str]":
     else:
         later = [f"python3.{minor}" for minor in range(OLDEST[1], OLDEST[1] + 9)]
         names = [Path(os.path.realpath(str(beside / "current/bin/python"))).name, *later]
-    # Not $PATH: what stands in somebody's home is closed to plimsoll's users.
+    # Not $PATH: plimsoll's users cannot run a Python in a home directory.
     return [place + name for name in names for place in ("/usr/bin/", "/usr/local/bin/")]
 
 
 def begin() -> None:
-    """Go on in this process, or in the right Python in its place."""
+    """Continue in this process, or replace it by the right Python."""
     here = Path(sys.argv[0]).resolve()
     places = pythons(here.parent)
     found = [place for place in places if os.access(place, os.X_OK) and Path(place).is_file()]

@@ -27,13 +27,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str]) -> int:
-    """0 done, 1 not done and said why, 64 usage."""
+    """Returns 0 done, 1 not done, 64 usage."""
     asked = _parser().parse_args(argv)
     os.umask(0o022)
     layout = Layout(Path(asked.root).resolve())
     try:
         if layout.is_node and os.geteuid() != 0:
-            raise InstallError("root has to run it")
+            raise InstallError("run it as root")
         return _act(asked, layout)
     except InstallError as error:
         problem = str(error)
@@ -69,7 +69,7 @@ def _act(asked: argparse.Namespace, layout: Layout) -> int:
         summary = {"changed": bool(here.did), "version": versions.current, "previous": versions.previous}
         print(json.dumps(summary | {"did": here.did, "notes": here.notes}))
     elif not here.did:
-        say(f"nothing to do: plimsoll {versions.current} is in force" if versions.current else "nothing to do")
+        say(f"nothing to do: plimsoll {versions.current} is installed" if versions.current else "nothing to do")
     return 0
 
 
@@ -78,43 +78,52 @@ def _say(sentence: str) -> None:
 
 
 def _python() -> str:
-    """What environments are made of, by the name that no later Python takes over. All must be able to run it."""
+    """The Python for environments, by its real path, so that no later Python replaces it. All users must be able to
+    run it."""
     python = Path(sys.executable).resolve()
     for part in python.parents:
         if not part.stat().st_mode & 0o001:
-            raise InstallError(f"{python}: plimsoll's users could not run it: {part} is closed to them")
+            raise InstallError(f"{python}: plimsoll's users cannot run it: they may not enter {part}")
     return str(python)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="install", description="Installs plimsoll on this node, without any index.")
+    parser = _Parser(prog="install", description="Installs plimsoll on this node, without a package index.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="install|rollback|remove")
-    install = commands.add_parser("install", help="have the version of this wheelhouse in force")
+    install = commands.add_parser("install", help="install the version of this wheelhouse")
     install.add_argument(
         "--extras", type=_extras, default=None, metavar="NAME,...",
-        help="openstack, region, report, or '' for none; without it those of the version in force",
+        help="openstack, region, report, or '' for none; default: those of the current version",
     )  # fmt: skip
     install.add_argument(
         "--wheelhouse", type=Path, default=Path(sys.argv[0]).resolve().parent, metavar="DIR",
-        help="an unpacked wheelhouse; without it the one that this file lies in",
+        help="an unpacked wheelhouse; default: the one that contains this file",
     )  # fmt: skip
-    rollback = commands.add_parser("rollback", help="have the version before in force again")
+    rollback = commands.add_parser("rollback", help="switch back to the version before")
     rollback.add_argument(
         "--from", default="", dest="only_from", metavar="VERSION",
-        help="only where this version is in force, or an install of it was broken off; else nothing is done",
+        help="only where this is the current version, or an install of it was interrupted; otherwise do nothing",
     )  # fmt: skip
-    remove = commands.add_parser("remove", help="take plimsoll away; settings, state and users stay")
-    remove.add_argument("--state", action="store_true", help="take settings, state and users away as well")
+    remove = commands.add_parser("remove", help="remove plimsoll; settings, state and users stay")
+    remove.add_argument("--state", action="store_true", help="remove settings, state and users too")
     for each in (install, rollback):
         each.add_argument(
             "--skip-state-check", action="store_true",
-            help="switch although the version cannot read the state that is there, or cannot be asked",
+            help="switch even if the version cannot read or check the state",
         )  # fmt: skip
     for each in (install, rollback, remove):
-        each.add_argument("--check", action="store_true", help="say what would be done, and do nothing")
+        each.add_argument("--check", action="store_true", help="print what would be done, and do nothing")
         each.add_argument("-f", "--format", choices=("text", "json"), default="text", help="one JSON object, or text")
-        each.add_argument("--wait", type=float, default=600, metavar="SECONDS", help="for another run, or a pass")
-        each.add_argument("--root", default=os.environ.get("PLIMSOLL_ROOT", "/"), help="for tests: below a directory")
+        each.add_argument(
+            "--wait",
+            type=float,
+            default=600,
+            metavar="SECONDS",
+            help="how long to wait for another run or a pass; default: 600",
+        )
+        each.add_argument(
+            "--root", default=os.environ.get("PLIMSOLL_ROOT", "/"), help="for tests: install into a directory"
+        )
     return parser
 
 

@@ -1,4 +1,4 @@
-"""A version on the node: a virtual environment, never changed once it is whole."""
+"""A version on the node: a virtual environment, which is never changed once it is complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plimsoll_installer.wheelhouse import Wheelhouse
 
 RECORD_FORMAT = 1
 _BLOCK = 4096
-# Everything that a pass imports, libvirt's library of the node included.
+# Imports all that a pass needs, including the node's libvirt library.
 _PROOF = """\
 import libvirt, plimsoll_agent.cli.passes
 from importlib.metadata import version
@@ -27,14 +27,14 @@ print(version("plimsoll-agent"))
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an environment was made of; written beside it when it is whole."""
+    """What an environment was made from; written beside it when it is complete."""
 
     wheelhouse: str
     digest: str
     extras: tuple[str, ...]
     python: str
     replaces: str = ""
-    """The environment of the same version that this one took the place of: a pass may still be running in it."""
+    """The environment of the same version that this one replaced: a pass may still run in it."""
 
     def makes_the_same_as(self, other: Recipe) -> bool:
         return asdict(self) | {"replaces": ""} == asdict(other) | {"replaces": ""}
@@ -42,7 +42,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """``versions/NAME``; the name is the version, with ``~2`` where that was taken by another make of it."""
+    """``versions/NAME``; the name is the version, with ``~2`` for a second environment of the same version."""
 
     directory: Path
 
@@ -67,7 +67,7 @@ class Environment:
         return self.directory / "bin/plimsoll"
 
     def recipe(self) -> Recipe | None:
-        """What it was made of, None where that is not known."""
+        """What it was made from; None where unknown."""
         try:
             content = json.loads(self.record.read_text(encoding="utf-8"))
             if content.pop("format") != RECORD_FORMAT:
@@ -77,11 +77,11 @@ class Environment:
             return None
 
     def is_whole(self) -> bool:
-        """Whether it was made to the end, and its Python is still there."""
+        """Whether it is complete and its Python still exists."""
         return self.recipe() is not None and self.python.exists() and self.command.exists()
 
     def shipped(self) -> dict[str, bytes]:
-        """What plimsoll, and not what it needs, has put into ``share``, by its path below the environment."""
+        """plimsoll's own files in ``share``, by their path in the environment."""
         found = {}
         for info in (self.directory / "lib").glob("python*/site-packages/plimsoll_agent-*.dist-info"):
             for row in csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines()):
@@ -91,7 +91,7 @@ class Environment:
         return found
 
     def may_be_of(self, wheelhouse: str) -> bool:
-        """Whether it was made of the wheelhouse of this name, or would be, where that is not known."""
+        """Whether it was made from the wheelhouse of this name, or may have been where that is unknown."""
         recipe = self.recipe()
         return recipe.wheelhouse == wheelhouse if recipe else wheelhouse.startswith(f"plimsoll-{self.version}-")
 
@@ -101,7 +101,7 @@ def environment(layout: Layout, name: str) -> Environment:
 
 
 def choose(layout: Layout, version: str, recipe: Recipe) -> Environment:
-    """The environment that is made so already, else one that may be made: not one that a link names."""
+    """The environment that was made from the same, or else a new one, which no link names."""
     number = 1
     while True:
         name = version if number == 1 else f"{version}~{number}"
@@ -115,31 +115,31 @@ def choose(layout: Layout, version: str, recipe: Recipe) -> Environment:
 
 
 def all_of(layout: Layout) -> list[Environment]:
-    """Whole ones, and what is left of others."""
+    """Complete ones, and remains of others."""
     names = {path.name.removesuffix(".json") for path in layout.versions.glob("[!.]*")}
     return [environment(layout, name) for name in sorted(names)]
 
 
 def version_of(name: str) -> str:
-    """The version that an environment of this name is of."""
+    """The version of an environment with this name."""
     return name.partition("~")[0]
 
 
 def make(hand: Hand, home: Environment, wheelhouse: Wheelhouse, recipe: Recipe) -> None:
-    """Make it from nothing; ``finish`` makes it whole. Raises ``InstallError``, ``OSError``."""
+    """Make the environment, which ``finish`` completes. Raises ``InstallError``, ``OSError``."""
     hand.remove(home.record)
     hand.remove(home.directory)
     hand.directory(home.directory.parent)
     venv = [recipe.python, "-I", "-m", "venv", "--without-pip", str(home.directory)]
     hand.call(venv, f"{home.directory}: cannot be made")
-    # Byte code is made now: the units find the file system read-only.
+    # Byte code is compiled now: the units mount the file system read-only.
     pip = [str(home.python), "-I", *_pip_install(wheelhouse, recipe.extras)]
     hand.call(pip, f"{home.directory}: pip could not install {wheelhouse.name}")
     _prove(hand, home)
 
 
 def finish(hand: Hand, home: Environment, recipe: Recipe) -> None:
-    """Record that it is whole; where that is missing, it is made again. Raises ``InstallError``, ``OSError``."""
+    """Record that it is complete; without the record it is made again. Raises ``InstallError``, ``OSError``."""
     hand.call(["sync", "--file-system", str(home.directory)], f"{home.directory}: cannot be written to the disk")
     content = {"format": RECORD_FORMAT, **asdict(recipe)}
     hand.write(home.record, (json.dumps(content, indent=1) + "\n").encode())
@@ -157,11 +157,11 @@ def runs(hand: Hand, home: Environment) -> bool:
 def _prove(hand: Hand, home: Environment) -> None:
     said = hand.call([str(home.python), "-I", "-c", _PROOF], f"{home.directory}: does not run on this node").strip()
     if said != home.version:
-        raise InstallError(f"{home.directory}: holds plimsoll {said}, and was to hold {home.version}")
+        raise InstallError(f"{home.directory}: contains plimsoll {said} instead of {home.version}; run it again")
 
 
 def needed_bytes(wheelhouse: Wheelhouse, extras: Iterable[str]) -> int:
-    """What the environment will take on the disk, with byte code, which is about as large as what it is made from."""
+    """Bytes on disk that the environment will take, with byte code, which is about as large as its source."""
     total = 0
     for wheel in wheelhouse.wheels(extras):
         with zipfile.ZipFile(wheel) as archive:
@@ -171,7 +171,7 @@ def needed_bytes(wheelhouse: Wheelhouse, extras: Iterable[str]) -> int:
 
 
 def _pip_install(wheelhouse: Wheelhouse, extras: Iterable[str]) -> list[str]:
-    """Of just these files: there is nothing to find, and nothing to choose from."""
+    """pip's arguments to install exactly these files, without any index."""
     words = [f"{wheelhouse.pip}/pip", "install", "--isolated", "--quiet", "--no-input", "--no-cache-dir"]
     words += ["--disable-pip-version-check", "--no-index", "--no-deps", "--compile"]
     return [*words, *map(str, wheelhouse.wheels(extras))]

@@ -1,5 +1,5 @@
-"""What may go wrong, said in one line: what, where, and what to do."""
+"""Errors, each a line: where, what, and what to do."""
 
 
 class InstallError(Exception):
-    """The node is as it was, or the next run completes it."""
+    """The node is unchanged, or the next run completes the change."""

@@ -1,4 +1,4 @@
-"""The only place that changes the node. A file is there whole or not at all, whatever the umask, whenever we die."""
+"""The only place that changes the node. Each file is complete or absent, also after a kill, with any umask."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plimsoll_installer.errors import InstallError
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended, and what it said."""
+    """How a program ended, with its output."""
 
     status: int
     out: str
@@ -25,14 +25,14 @@ Run = Callable[[Sequence[str]], Ended]
 
 @dataclass(frozen=True, slots=True)
 class Hand:
-    """Changes, each of them complete in itself. Raises ``OSError``, and ``InstallError`` where a program failed."""
+    """Makes atomic changes. Raises ``OSError``, and ``InstallError`` where a program failed."""
 
     run: Run
     as_root: bool
-    """Whether what is made is given to root."""
+    """Whether root becomes the owner of what is made."""
 
     def directory(self, path: Path) -> None:
-        """Make it, and what is missing above it."""
+        """Make the directory and its missing parents."""
         missing = [parent for parent in (path, *path.parents) if not parent.exists()]
         for parent in reversed(missing):
             parent.mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ class Hand:
         self.commit(path)
 
     def stage(self, path: Path, content: bytes, mode: int = 0o644) -> None:
-        """Have all of the file on the disk, under a name that nobody reads: what may fail for want of space."""
+        """Write the file to the disk under a temporary name: the part that fails where space is short."""
         new = self._beside(path)
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(file, "wb") as stream:
@@ -59,19 +59,19 @@ class Hand:
         self.commit(path)
 
     def stage_link(self, path: Path, target: str) -> None:
-        """As ``stage``."""
+        """As ``stage``, for a link."""
         self._beside(path).symlink_to(target)
 
     def commit(self, path: Path) -> None:
-        """Put what was staged in its place, in one step."""
+        """Rename what was staged to its path."""
         self.rename(beside(path), path)
 
     def unstage(self, path: Path) -> None:
-        """Forget what was staged, and what a killed run had staged."""
+        """Remove what this run or a killed one staged for the path."""
         beside(path).unlink(missing_ok=True)
 
     def rename(self, old: Path, new: Path) -> None:
-        """In one step, and on the disk when this returns."""
+        """Rename in one step; it is on the disk when this returns."""
         old.replace(new)
         parent = os.open(new.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -80,7 +80,7 @@ class Hand:
             os.close(parent)
 
     def remove(self, path: Path) -> None:
-        """A file, a link or a whole directory, and what a killed run left beside it."""
+        """Remove a file, a link or a directory with its content, and what a killed run staged for it."""
         for each in (beside(path), path):
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
@@ -88,7 +88,7 @@ class Hand:
                 each.unlink(missing_ok=True)
 
     def copy(self, sources: Sequence[Path], directory: Path) -> None:
-        """A directory with copies of these files in it, in one step; what was there before is gone."""
+        """Replace the directory, in one step, by one with copies of these files."""
         self.directory(directory.parent)
         new = beside(directory)
         self.remove(directory)
@@ -100,7 +100,7 @@ class Hand:
         self.rename(new, directory)
 
     def call(self, argv: Sequence[str], what: str) -> str:
-        """What the program printed. Raises ``InstallError`` with the last thing that it complained of."""
+        """The program's output. Raises ``InstallError`` with the last error that it printed."""
         ended = self.run(argv)
         if ended.status:
             lines = [line.strip() for line in (ended.err or ended.out).splitlines() if line.strip()]
@@ -120,5 +120,5 @@ class Hand:
 
 
 def beside(path: Path) -> Path:
-    """The one name that a thing has until it is whole; what a killed run left there is written over."""
+    """The temporary name of a file; always the same, so that a new run overwrites what a killed one left."""
     return path.with_name(f".{path.name}.new")

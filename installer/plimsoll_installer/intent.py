@@ -1,4 +1,4 @@
-"""The change that is under way, on the disk: a run that was killed is completed by the next."""
+"""The change that is under way, kept on disk, so that the next run completes one that was killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plimsoll_installer.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """Which environments ``current`` and ``previous`` are to name, and whether that is a step back."""
+    """Which environments ``current`` and ``previous`` will name, and whether this is a rollback."""
 
     current: str
     previous: str
@@ -19,7 +19,7 @@ class Intent:
 
 
 def read(layout: Layout) -> Intent | None:
-    """None when none is under way."""
+    """The change under way; None if there is none."""
     try:
         return Intent(**json.loads(layout.intent.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

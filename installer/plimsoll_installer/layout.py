@@ -1,4 +1,4 @@
-"""Where things are on a node; below another root for tests."""
+"""The installer's paths on a node; under another root for tests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Every path that the installer touches."""
+    """All paths that the installer changes."""
 
     root: Path = Path("/")
 
     @property
     def is_node(self) -> bool:
-        """Whether this is the machine itself, with its systemd, and not a directory for a test."""
+        """Whether this is the machine itself and not a directory for a test."""
         return self.root == Path("/")
 
     @property
@@ -31,7 +31,7 @@ class Layout:
 
     @property
     def installer(self) -> Path:
-        """The copy that ``rollback`` and ``remove`` are typed with."""
+        """The copy of the installer that operators use for ``rollback`` and ``remove``."""
         return self.base / "install"
 
     @property
@@ -44,12 +44,12 @@ class Layout:
 
     @property
     def intent(self) -> Path:
-        """There while a change is under way: the next run completes it."""
+        """Exists while a change is under way."""
         return self.base / "under-way.json"
 
     @property
     def placed(self) -> Path:
-        """The list of what was put outside of ``base``."""
+        """The list of files outside of ``base``."""
         return self.base / "placed.json"
 
     @property
@@ -78,12 +78,12 @@ class Layout:
 
     @property
     def states(self) -> tuple[Path, ...]:
-        """The directories that ``remove --state`` takes."""
+        """The directories that ``remove --state`` removes."""
         return (self.root / "var/lib/plimsoll", self.root / "var/lib/plimsoll-catalogue")
 
 
 def linked(link: Path) -> str:
-    """The last part of what a link names, nothing when it is no link."""
+    """The last part of the link's target; empty if it is not a link."""
     try:
         return link.readlink().name
     except OSError:

@@ -1,4 +1,4 @@
-"""One at a time on a node."""
+"""Locks: one installer at a time on a node, and none during a pass."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from plimsoll_installer.errors import InstallError
 
 OF_PASSES = "pass.lock"
-"""What passes hold, in the state directory."""
+"""The lock file of passes, in the state directory."""
 
 _held: list[int] = []
 
 
 def held() -> list[int]:
-    """The lock, for programs that we start: while one of them lives it stays locked, though we were killed."""
+    """The locks, to be inherited by programs: they stay locked while one of them runs, even if we were killed."""
     return list(_held)
 
 
@@ -33,10 +33,9 @@ def locked(
     left: str = "this one changed nothing",
     make: Callable[[Path], None] | None = None,
 ) -> Iterator[None]:
-    """Hold the directory, or the lock file; where it is missing, and not to be made, there is nothing to hold.
+    """Lock a directory or a lock file; without ``make``, a missing one is not locked.
 
-    ``who`` else may hold it, and what is ``left`` when that takes longer than ``patience``, are words of the
-    ``InstallError`` that is raised then.
+    Raises ``InstallError`` after ``patience`` seconds, with ``who`` may hold it and what is ``left`` unchanged.
     """
     end, said = time.monotonic() + patience, False
     while True:
@@ -52,7 +51,7 @@ def locked(
             break
         os.close(lock)
         if time.monotonic() >= end:
-            raise InstallError(f"{path}: {who} is under way here; {left}")
+            raise InstallError(f"{path}: {who} is under way; {left}")
         if not said:
             say(f"{who} is under way on this node: waiting for it")
             said = True
@@ -66,12 +65,12 @@ def locked(
 
 
 def _opened(path: Path) -> int:
-    """Raises ``OSError``. What others may have put there, a device say, is not opened to find out that it is one."""
+    """Raises ``OSError``. It does not open a device, which another user may have placed there."""
     known = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         mode = os.fstat(known).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            raise InstallError(f"{path}: is no lock file; move it away")
+            raise InstallError(f"{path}: is not a lock file; move it away")
         return os.open(f"/proc/self/fd/{known}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(known)
@@ -86,7 +85,7 @@ def _takes(lock: int) -> bool:
 
 
 def _is_still(lock: int, path: Path) -> bool:
-    """Whether it still bears the name: the other one may have been a remove."""
+    """Whether the path still names the locked file: the other run may have removed it."""
     try:
         return os.path.samestat(os.fstat(lock), path.stat())
     except OSError:

@@ -31,7 +31,7 @@ def here() -> Machine:
 
 
 def system(release: Mapping[str, str]) -> str:
-    """The operating system, out of ``os-release``; RHEL and what is built from it are one."""
+    """The operating system, from ``os-release``; RHEL and its rebuilds count as one."""
     rebuilt = release.get("PLATFORM_ID", "").removeprefix("platform:")
     if re.fullmatch(r"el\d+", rebuilt):
         return rebuilt

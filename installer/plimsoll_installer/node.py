@@ -1,4 +1,4 @@
-"""What the commands do to a node, step by step. A run that is killed anywhere is completed by the next."""
+"""The steps of the commands. The next run completes one that was killed at any point."""
 
 from __future__ import annotations
 
@@ -20,45 +20,44 @@ from plimsoll_installer.wheelhouse import Wheelhouse
 
 _PAST = {
     "ask": "asked",
-    "bring": "brought",
     "complete": "completed",
+    "copy": "copied",
     "make": "made",
-    "prune": "pruned",
-    "put": "put",
+    "place": "placed",
+    "remove": "removed",
     "stop": "stopped",
     "switch": "switched",
-    "take": "took",
 }
 
 
 @dataclass
 class Node:
-    """The node, how it is to be treated, and what was said of it."""
+    """The node, the options of this run, and what it did."""
 
     layout: Layout
     hand: Hand
     system: System
     machine: Machine
     python: str
-    """The one that environments are made of."""
+    """The Python that environments are made with."""
     check: bool = False
     skip_state_check: bool = False
     patience: float = 0
-    """Seconds that a pass is waited for."""
+    """Seconds to wait for a pass."""
     say: Callable[[str], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     did: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def tell(self, verb: str, rest: str) -> None:
-        """One thing that was done, or would be."""
+        """Report one step that was done, or would be."""
         sentence = f"would {verb} {rest}" if self.check else f"{_PAST[verb]} {rest}"
         self.did.append(sentence)
         self.say(sentence)
 
     @property
     def current(self) -> str:
-        """The name of the environment in force, nothing when there is none."""
+        """The name of the current environment; empty if there is none."""
         return linked(self.layout.current)
 
     @property
@@ -68,7 +67,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What is in force, or would be, and what is there to go back to; empty for nothing."""
+    """The current version, or what it would be, and the one to roll back to; empty for none."""
 
     current: str = ""
     previous: str = ""
@@ -78,14 +77,14 @@ class Versions:
 
 
 def install(node: Node, source: Wheelhouse, extras: Sequence[str] | None) -> Versions:
-    """Have this version in force, with the extras of the one that is for None.
+    """Install this version; with ``extras`` None, with those of the current version.
 
     Raises ``InstallError``, ``OSError``.
     """
     source.verify()
     source.fit(node.machine)
     if extras is None:
-        extras = _extras_in_force(node)
+        extras = _extras_actual(node)
     for extra in extras:
         if extra not in source.extras:
             raise InstallError(f"{source.name} was built without {extra!r}; it has: {', '.join(source.extras)}")
@@ -98,13 +97,13 @@ def install(node: Node, source: Wheelhouse, extras: Sequence[str] | None) -> Ver
     return _settle(node, home, source, Intent(home.name, _before(node, home), back=False))
 
 
-def _extras_in_force(node: Node) -> tuple[str, ...]:
+def _extras_actual(node: Node) -> tuple[str, ...]:
     recipe = environment.environment(node.layout, node.current).recipe()
     return recipe.extras if recipe else ()
 
 
 def _bring(node: Node, source: Wheelhouse) -> None:
-    """The node keeps its wheelhouse: rollback needs no other."""
+    """Copy the wheelhouse to the node, for a later rollback."""
     home = node.layout.wheelhouses / source.name
     if source.directory.resolve() == home.resolve():
         return
@@ -113,13 +112,13 @@ def _bring(node: Node, source: Wheelhouse) -> None:
         if there.digest == source.digest and there.verify():
             return
     room.demand(node.layout.base, home, sum(file.stat().st_size for file in source.files()))
-    node.tell("bring", f"the wheelhouse to {home}")
+    node.tell("copy", f"the wheelhouse to {home}")
     if not node.check:
         node.hand.copy(source.files(), home)
 
 
 def _can_be_used(node: Node, home: Environment) -> bool:
-    """Whether it is there as it was made. That which is in force is not tried: its passes tell."""
+    """Whether it is complete and runs. The current one is not tried: its passes show whether it runs."""
     return home.is_whole() and (home.name == node.current or environment.runs(node.hand, home))
 
 
@@ -131,7 +130,7 @@ def _make(node: Node, home: Environment, source: Wheelhouse, recipe: Recipe) -> 
         node.tell("make", f"{home.directory}{extras}, about {room.mib(needed)} MiB")
         return
     kept = wheelhouse.load(node.layout.wheelhouses / source.name)
-    kept.verify()  # the copy of a disk that may not be what it was
+    kept.verify()  # the node's copy may be damaged
     try:
         environment.make(node.hand, home, kept, recipe)
         node.system.relabel(home.directory)
@@ -147,7 +146,7 @@ def _make(node: Node, home: Environment, source: Wheelhouse, recipe: Recipe) -> 
 
 
 def _before(node: Node, home: Environment) -> str:
-    """What rollback is to go back to: another version, never the same one made anew."""
+    """The environment to roll back to: of another version, never of the same."""
     under_way = intent.read(node.layout)
     begun = [under_way.current, under_way.previous] if under_way else []
     for name in [node.current, *begun, node.previous]:
@@ -160,7 +159,7 @@ def _before(node: Node, home: Environment) -> str:
 
 
 def rollback(node: Node, only_from: str = "") -> Versions:
-    """Have the version before in force again, if ``only_from`` is in force, or was about to be.
+    """Switch back to the version before; with ``only_from``, only if that is the current version or was about to be.
 
     Raises ``InstallError``, ``OSError``.
     """
@@ -180,7 +179,7 @@ def rollback(node: Node, only_from: str = "") -> Versions:
 
 
 def _way_back(node: Node) -> Intent:
-    """To ``previous``; where a run was killed, on with that rollback, or back from that install."""
+    """Back to ``previous``. After a killed run: complete its rollback, or undo its install."""
     under_way = intent.read(node.layout)
     if under_way is None:
         return Intent(node.previous, node.current, back=True)
@@ -190,25 +189,25 @@ def _way_back(node: Node) -> Intent:
 
 
 def _source_of(node: Node, home: Environment) -> tuple[Wheelhouse, Recipe]:
-    """The node's own wheelhouse of a version whose environment is gone, and how that was made."""
+    """The node's wheelhouse of a version whose environment is gone, and how that was made."""
     known = home.recipe()
     for directory in sorted(node.layout.wheelhouses.glob(f"plimsoll-{home.version}-*")):
         source = wheelhouse.load(directory)
         if known is None or directory.name == known.wheelhouse:
-            extras = known.extras if known else tuple(sorted({*_extras_in_force(node)} & {*source.extras}))
+            extras = known.extras if known else tuple(sorted({*_extras_actual(node)} & {*source.extras}))
             return source, Recipe(source.name, source.digest, extras, node.python)
     raise InstallError(
-        f"{home.directory}: is gone, and its wheelhouse is not below {node.layout.wheelhouses}; unpack the one of"
+        f"{home.directory}: is gone, and its wheelhouse is not in {node.layout.wheelhouses}; unpack the one of"
         f" {home.version} and run its install"
     )
 
 
-# --- what both come to -----------------------------------------------------------------------------------
+# --- what both share -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What is to become of the node outside of the environment, from what is there to what is wanted."""
+    """The changes outside of the environment."""
 
     want: Intent
     things: Sequence[Thing]
@@ -222,30 +221,30 @@ class _Change:
         return bool(self.switch or self.missing or self.stale or self.under_way)
 
     def sentences(self, was: str) -> Iterator[tuple[str, str]]:
-        """Verb and object of each."""
+        """Verb and object of each change."""
         for thing in self.missing:
-            yield "put", str(thing.path)
+            yield "place", str(thing.path)
         for path in self.stale:
-            yield "take", f"{path} away, which {version_of(self.want.current)} does not have"
+            yield "remove", f"{path}, which {version_of(self.want.current)} does not have"
         if self.switch:
             yield "switch", f"to {self.want.current}{f' from {was}' if was else ''}"
         elif self.under_way:
             yield "complete", "what an earlier run had begun"
         for home in self.old if self else ():
-            yield "prune", str(home.directory)
+            yield "remove", str(home.directory)
 
 
 def _settle(node: Node, home: Environment, source: Wheelhouse | None, want: Intent) -> Versions:
-    """Units, links and ``current`` as the version has them; what an earlier run left undone as well."""
+    """Make units, links and ``current`` those of the version; completes an earlier run."""
     change, was = _change(node, home, source, want), node.current
     with _no_pass(node) if change.switch and not node.check else nullcontext():
         if change.switch:
             _ask_about_state(node, home)
         if change and not node.check:
             _stage(node, change)
-            _put_in_force(node, change)
+            _commit(node, change)
     if not change and not node.check:
-        # Cheap, and no change of ours: users and directories that somebody took away come back.
+        # Restores users and directories that were removed; it is quick.
         node.system.make_users()
         node.system.make_directories()
     for verb, rest in change.sentences(was):
@@ -255,9 +254,9 @@ def _settle(node: Node, home: Environment, source: Wheelhouse | None, want: Inte
 
 @contextmanager
 def _no_pass(node: Node) -> Iterator[None]:
-    """As passes hold the node: what one writes now, nobody would ask the version that is to come about.
+    """Lock out passes: the new version could not check state that a pass writes after the check.
 
-    Of either version: those of before hold the directory, and those of today the file in it.
+    Passes of older versions lock the directory, those of newer ones a file in it.
     """
     directory = node.layout.states[0]
     left = "nothing was switched; run it again"
@@ -285,14 +284,14 @@ def _change(node: Node, home: Environment, source: Wheelhouse | None, want: Inte
 
 def _things(layout: Layout, home: Environment, source: Wheelhouse | None) -> list[Thing]:
     if home.is_whole():
-        return placing.wanted(layout, home.shipped(), _installer(layout, home.recipe()))
-    if source is not None:  # checking only: it is not made yet
-        return placing.wanted(layout, source.shipped(), (source.directory / wheelhouse.INSTALLER).read_bytes())
+        return placing.desired(layout, home.shipped(), _installer(layout, home.recipe()))
+    if source is not None:  # with --check it is not made
+        return placing.desired(layout, source.shipped(), (source.directory / wheelhouse.INSTALLER).read_bytes())
     raise AssertionError(home)
 
 
 def _installer(layout: Layout, recipe: Recipe | None) -> bytes:
-    """The copy that is kept is that of the version in force, while its wheelhouse is there."""
+    """The installer of the current version, from its wheelhouse if that is there."""
     with suppress(OSError):
         if recipe is not None:
             return (layout.wheelhouses / recipe.wheelhouse / wheelhouse.INSTALLER).read_bytes()
@@ -304,22 +303,22 @@ def _installer(layout: Layout, recipe: Recipe | None) -> bytes:
 def _ours(node: Node, things: Sequence[Thing]) -> list[Thing]:
     ours = []
     for thing in things:
-        if thing.is_somebody_elses(node.layout):
-            node.notes.append(f"{thing.path} is not plimsoll's: left as it is; plimsoll's own is {thing.target}")
+        if thing.is_foreign(node.layout):
+            node.notes.append(f"{thing.path} is not plimsoll's and stays unchanged; plimsoll's is {thing.target}")
         else:
             ours.append(thing)
     return ours
 
 
 def _ask_about_state(node: Node, home: Environment) -> None:
-    if not home.is_whole():  # checking only
+    if not home.is_whole():  # with --check
         node.tell("ask", f"plimsoll {home.version} whether it reads the state of this node")
     elif not node.skip_state_check:
         statecheck.check(node.hand, node.layout, home)
 
 
 def _stage(node: Node, change: _Change) -> None:
-    """Everything that needs space. Where there is none, the node is as it was, and it raises ``InstallError``."""
+    """Write all that needs space. Without space it leaves the node unchanged and raises ``InstallError``."""
     layout, hand, want = node.layout, node.hand, change.want
     try:
         intent.write(hand, layout, want)
@@ -350,8 +349,8 @@ def _unstage(node: Node, change: _Change) -> None:
         node.hand.unstage(path)
 
 
-def _put_in_force(node: Node, change: _Change) -> None:
-    """Nothing but renames of what was staged. Users come before the units that name them, and systemd last."""
+def _commit(node: Node, change: _Change) -> None:
+    """Rename all that was staged. Users come before the units that name them, and systemd last."""
     layout, hand = node.layout, node.hand
     users = [thing for thing in change.missing if thing.path in (layout.sysusers, layout.tmpfiles)]
     for thing in users:
@@ -364,19 +363,19 @@ def _put_in_force(node: Node, change: _Change) -> None:
     if _has_previous(change.want):
         hand.commit(layout.previous)
     hand.commit(layout.current)
-    # Not before: the version that has them may be the one in force for a long time yet, if we are killed.
+    # Only now: after a kill, the version with these units may stay the current one for a long time.
     node.system.disable([path.name for path in change.stale if placing.is_unit(layout, path)])
     for path in change.stale:
         hand.remove(path)
     node.system.reload()
-    _unstage(node, change)  # what a killed run had staged for itself
+    _unstage(node, change)  # what a killed run staged
     placing.list_placed(hand, layout, {thing.path for thing in change.things})
     _prune(node, change)
     intent.done(hand, layout)
 
 
 def _prune(node: Node, change: _Change) -> None:
-    """Two versions stay, the one in force and the one before, with their wheelhouses."""
+    """Remove all versions but the current and the previous one, with their wheelhouses."""
     layout = node.layout
     for old in change.old:
         node.hand.remove(old.directory)

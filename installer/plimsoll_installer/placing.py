@@ -1,4 +1,4 @@
-"""What a version has outside of its environment: units, users, directories, links."""
+"""A version's files outside of its environment: units, users, directories, links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMMANDS = ("plimsoll", "check_plimsoll")
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A file with its content, or a link with what it names."""
+    """A file with its content, or a link with its target."""
 
     path: Path
     content: bytes = b""
@@ -27,7 +27,7 @@ class Thing:
     mode: int = 0o644
 
     def is_there(self) -> bool:
-        """Whether it stands as it should, its mode too."""
+        """Whether it exists with the right content and mode."""
         try:
             if self.target:
                 return str(self.path.readlink()) == self.target
@@ -37,8 +37,8 @@ class Thing:
         except OSError:
             return False
 
-    def is_somebody_elses(self, layout: Layout) -> bool:
-        """A link is made only where nothing is, or a link of ours."""
+    def is_foreign(self, layout: Layout) -> bool:
+        """Whether a file that is not plimsoll's is in the place of this link."""
         if not self.target or not os.path.lexists(self.path):
             return False
         try:
@@ -47,8 +47,8 @@ class Thing:
             return True
 
 
-def wanted(layout: Layout, shipped: Mapping[str, bytes], installer: bytes) -> list[Thing]:
-    """All that the version has outside, in the order in which it is put there, and the installer."""
+def desired(layout: Layout, shipped: Mapping[str, bytes], installer: bytes) -> list[Thing]:
+    """All files of the version outside of its environment, in the order of placing, and the installer."""
     things = [*_users(layout, shipped), *_units(layout, shipped), *_links(layout, shipped)]
     return [*things, Thing(layout.installer, installer, mode=0o755)] if installer else things
 
@@ -74,7 +74,7 @@ def _links(layout: Layout, shipped: Mapping[str, bytes]) -> Iterator[Thing]:
 
 
 def placed(layout: Layout) -> list[Path]:
-    """What was put outside by an earlier run, killed ones as well."""
+    """The files that earlier runs placed, including killed ones."""
     try:
         names = json.loads(layout.placed.read_text(encoding="utf-8"))
         return [layout.root / str(name).lstrip("/") for name in names]
@@ -83,7 +83,7 @@ def placed(layout: Layout) -> list[Path]:
 
 
 def stale(layout: Layout, things: Sequence[Thing]) -> list[Path]:
-    """What another version had put outside, and this one does not have."""
+    """The files of another version that this one does not have."""
     ours = {thing.path for thing in things}
     return [path for path in placed(layout) if path not in ours and _is_still_ours(layout, path)]
 
@@ -95,7 +95,7 @@ def _is_still_ours(layout: Layout, path: Path) -> bool:
 
 
 def list_placed(hand: Hand, layout: Layout, paths: set[Path]) -> None:
-    """Note it before it is put there: what is not on the list is never taken away."""
+    """List the files before they are placed: a file that is not on the list is never removed."""
     names = sorted(f"/{path.relative_to(layout.root)}" for path in paths)
     content = (json.dumps(names, indent=1) + "\n").encode()
     if not Thing(layout.placed, content).is_there():

@@ -1,4 +1,4 @@
-"""Taking plimsoll off a node. What tells where things are goes last: a run that was killed can be repeated."""
+"""Removes plimsoll from a node. The list of its files is removed last, so that a killed run can be repeated."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from plimsoll_installer.layout import Layout
 from plimsoll_installer.node import Node, Versions
 
 _TEXTFILE_DIR = "/var/lib/prometheus/node-exporter"
-# As systemd/sysusers.conf makes them: the node's copy went with an earlier remove.
+# As in systemd/sysusers.conf, of which an earlier remove may have removed the node's copy.
 USERS = ("plimsoll", "plimsoll-probe", "plimsoll-catalogue")
 GROUPS = ("plimsoll", "plimsoll-ceph", "plimsoll-catalogue")
 
 
 def remove(node: Node, *, state: bool) -> Versions:
-    """All that was installed, the site's drop-ins and the metrics; settings, state and users only with ``state``.
+    """Remove all that was installed, the site's drop-ins and metrics; with ``state`` also settings, state and users.
 
     Raises ``InstallError``, ``OSError``.
     """
@@ -34,7 +34,7 @@ def remove(node: Node, *, state: bool) -> Versions:
     drop_ins = [found for unit in units if (found := unit.with_name(f"{unit.name}.d")).is_dir()]
     _take(node, [*_metrics(layout), *drop_ins, *(path for path in things if path != layout.installer)])
     if not node.check:
-        node.system.reload()  # also where a killed run has taken all units, and said nothing
+        node.system.reload()  # also where a killed run has removed all units
     if state:
         _take(node, [*layout.states, layout.settings])
         _forget_users(node)
@@ -45,7 +45,7 @@ def remove(node: Node, *, state: bool) -> Versions:
 def _take(node: Node, paths: Sequence[Path]) -> None:
     for path in paths:
         if os.path.lexists(path):
-            node.tell("take", f"{path} away")
+            node.tell("remove", str(path))
             if not node.check:
                 node.hand.remove(path)
 
@@ -58,14 +58,14 @@ def _forget_users(node: Node) -> None:
     users = node.system.known("passwd", USERS)
     gone = users if node.check else [user for user in users if _forget(node, "userdel", user)]
     if gone:
-        node.tell("take", f"the users {', '.join(gone)} away")
+        node.tell("remove", f"the users {', '.join(gone)}")
     if not node.check:
         for group in node.system.known("group", GROUPS):
             _forget(node, "groupdel", group)
 
 
 def _forget(node: Node, program: str, name: str) -> bool:
-    """Whether it is gone. A process may still run as the user, the group may be another user's."""
+    """Remove a user or group; returns whether it is gone. A process may still run as the user."""
     try:
         node.hand.call([program, name], f"{name} stays")
     except InstallError as error:
@@ -75,7 +75,7 @@ def _forget(node: Node, program: str, name: str) -> bool:
 
 
 def _metrics(layout: Layout) -> list[Path]:
-    """What node_exporter would go on to serve, though it never changes again."""
+    """plimsoll's metrics, which node_exporter would continue to serve."""
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     for file in (layout.settings / "plimsoll.conf", *sorted((layout.settings / "plimsoll.conf.d").glob("*.conf"))):
         with suppress(OSError, configparser.Error, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Space on the node's disk, and the words for too little of it."""
+"""Space on the node's disk, and errors where it is too little."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTHING_LEFT = 2 * _MIB
 
 
 def demand(near: Path, what: Path, needed: int) -> None:
-    """Raises ``InstallError`` where the file system of ``near`` has not that many bytes left."""
+    """Raises ``InstallError`` where the file system of ``near`` has fewer bytes free."""
     free = free_bytes(near)
     if free < needed:
         raise InstallError(
@@ -23,7 +23,7 @@ def demand(near: Path, what: Path, needed: int) -> None:
 
 
 def ran_out(what: Path, needed: int) -> InstallError:
-    """For what had room when it was begun."""
+    """The error where space ran out although there was enough at the start."""
     return InstallError(
         f"{what}: no space left: it needs about {mib(needed)} MiB, and inodes (df -i); make room and run it again;"
         " nothing was switched"
@@ -31,14 +31,14 @@ def ran_out(what: Path, needed: int) -> InstallError:
 
 
 def is_full(near: Path, error: Exception) -> bool:
-    """Whether it failed for want of space; a program that we ran tells that in words only."""
+    """Whether the reason is a full disk; of a program there is only the text of its error."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return "No space left" in str(error) or free_bytes(near) < _NOTHING_LEFT
 
 
 def free_bytes(path: Path) -> int:
-    """For us, at this path or where it is going to be."""
+    """Bytes that this process can use at the path or its nearest existing parent."""
     there = next(parent for parent in (path, *path.parents) if parent.exists())
     return shutil.disk_usage(there).free
 
@@ -53,4 +53,4 @@ def explain(error: OSError) -> str:
     where = error.filename2 or error.filename or "the node"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{where}: no space left; make room and run it again"
-    return f"{where}: {error.strerror or error}; run it again when that is put right"
+    return f"{where}: {error.strerror or error}; correct that and run it again"

@@ -1,4 +1,4 @@
-"""Whether the version that is to come reads what is there: asked of that version itself."""
+"""Asks the new version whether it can read the node's state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plimsoll_installer.hand import Ended, Hand
 from plimsoll_installer.layout import Layout
 
 _BAD = ("newer", "corrupt", "unreadable")
-_ANYWAY = "to go there all the same: --skip-state-check"
+_ANYWAY = "--skip-state-check switches nevertheless"
 
 
 def check(hand: Hand, layout: Layout, home: Environment) -> None:
@@ -33,7 +33,7 @@ def _judge(version: str, ended: Ended) -> None:
         more = f", and {len(rows) - 1} more files" if len(rows) > 1 else ""
         raise InstallError(
             f"plimsoll {version} cannot read the state of this node: {rows[0].get('file')}: {rows[0]['condition']},"
-            f" {rows[0].get('detail')}{more}; the version in force stays; {_ANYWAY}"
+            f" {rows[0].get('detail')}{more}; the current version stays; {_ANYWAY}"
         )
     lines = ended.err.strip().splitlines()
     why = lines[-1] if lines else f"exit status {ended.status}"

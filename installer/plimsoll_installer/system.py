@@ -1,4 +1,4 @@
-"""What the node's systemd is asked for, and how programs are run at all."""
+"""Calls to the node's systemd, and how programs are run."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from plimsoll_installer.errors import InstallError
 from plimsoll_installer.hand import Ended, Hand
 from plimsoll_installer.layout import Layout
 
-# systemd-tmpfiles(8): lines that are not valid were ignored. All files of the node are read, so they may be others'.
+# systemd-tmpfiles(8): invalid lines were ignored. It reads all files of the node, so they may not be plimsoll's.
 _LINES_IGNORED = 65
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Nothing of it happens where this is no node."""
+    """The system of the node; with a directory for a test it does nothing."""
 
     hand: Hand
     layout: Layout
     is_up: bool
-    """Whether systemd runs here as the first process."""
+    """Whether systemd runs as the first process."""
     is_node: bool
     """Whether this is the machine itself, and not a directory for a test."""
     is_labelled: bool
-    """Whether SELinux holds it."""
+    """Whether SELinux is enabled."""
 
     def reload(self) -> None:
         """Let systemd read the units again. Raises ``InstallError``."""
@@ -43,7 +43,7 @@ class System:
         """Raises ``InstallError``."""
         if not (self.is_node and self.layout.tmpfiles.exists()):
             return
-        # Not by the name of our file: what the site puts before it would not be read (tmpfiles.d(5)).
+        # Not by the name of plimsoll's file: a site's file that overrides it would not be read (tmpfiles.d(5)).
         prefixes = [f"--prefix={path}" for path in self.layout.states]
         ended = self.hand.run(["systemd-tmpfiles", "--create", *prefixes])
         if ended.status not in (0, _LINES_IGNORED):
@@ -51,14 +51,14 @@ class System:
             raise InstallError(f"systemd-tmpfiles: {lines[-1] if lines else f'exit status {ended.status}'}")
 
     def relabel(self, directory: Path) -> None:
-        """What systemd starts has to bear the label of programs. Raises ``InstallError``."""
+        """Give programs the SELinux label that systemd needs to start them. Raises ``InstallError``."""
         if self.is_node and self.is_labelled:
             self.hand.call(["restorecon", "-R", str(directory)], f"restorecon {directory}")
 
     def disable(self, units: Sequence[str]) -> None:
-        """Stop them and have them not start again. Raises ``InstallError``."""
+        """Stop and disable them. Raises ``InstallError``."""
         if self.is_node and units:
-            # Without systemd running there is nothing to stop, and the links are taken away all the same.
+            # Without a running systemd there is nothing to stop, but the links are removed.
             now = ["--now"] if self.is_up else []
             self.hand.call(["systemctl", "disable", "--quiet", *now, *units], "systemctl disable")
             if self.is_up:
@@ -70,9 +70,9 @@ class System:
 
 
 def runner(keep: Callable[[], Sequence[int]]) -> Callable[[Sequence[str]], Ended]:
-    """Runs programs with nothing of our environment: no proxy, no setting of pip or Python, no home.
+    """Runs programs with an empty environment: no proxy, no settings of pip or Python, no home.
 
-    ``keep`` names the files that they hold open with us: the lock, so that a pip that outlives us is waited for.
+    ``keep`` returns the open files that they inherit: the lock, so that other runs wait for a pip that outlives us.
     """
 
     def run(argv: Sequence[str]) -> Ended:
@@ -83,7 +83,7 @@ def runner(keep: Callable[[], Sequence[int]]) -> Callable[[Sequence[str]], Ended
             "PIP_CONFIG_FILE": os.devnull,
         }
         try:
-            done = subprocess.run(  # noqa: S603  # no shell, and nothing that a guest or a tenant has said
+            done = subprocess.run(  # noqa: S603  # no shell, and no text of guests or tenants
                 list(argv),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -105,6 +105,6 @@ def runner(keep: Callable[[], Sequence[int]]) -> Callable[[Sequence[str]], Ended
 
 
 def system_of(hand: Hand, layout: Layout) -> System:
-    """This machine's, as it is found to be."""
+    """The system of this machine."""
     is_up = Path("/run/systemd/system").is_dir()  # sd_booted(3)
     return System(hand, layout, is_up, layout.is_node, is_labelled=Path("/sys/fs/selinux/enforce").exists())

@@ -1,4 +1,4 @@
-"""A wheelhouse: every wheel that one version needs on one kind of machine, with the sums that prove them."""
+"""A wheelhouse: all wheels that one version needs on one kind of machine, with their checksums."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _WORD = r"[A-Za-z0-9][A-Za-z0-9._+-]*"
 
 @dataclass(frozen=True, slots=True)
 class Wheelhouse:
-    """One that is unpacked."""
+    """An unpacked wheelhouse."""
 
     directory: Path
     version: str
     machine: Machine
     needs: Mapping[str, tuple[str, ...]]
-    """File names of others' wheels: for plimsoll by itself (``base``), and for it with each extra."""
+    """File names of the dependencies' wheels: without extras (``base``), and with each extra."""
 
     @property
     def extras(self) -> tuple[str, ...]:
         return tuple(sorted(self.needs.keys() - {BASE}))
 
     def wheels(self, extras: Iterable[str]) -> list[Path]:
-        """All that is installed for plimsoll with these extras."""
+        """All wheels to install for plimsoll with these extras."""
         names = {name for need in (BASE, *extras) for name in self.needs[need]}
         return [self.wheel, *(self.directory / name for name in sorted(names))]
 
@@ -46,30 +46,30 @@ class Wheelhouse:
 
     @property
     def wheel(self) -> Path:
-        """plimsoll's own."""
+        """plimsoll's wheel."""
         return self.directory / f"plimsoll_agent-{self.version}-py3-none-any.whl"
 
     @property
     def pip(self) -> Path:
-        """The wheel of pip: a node needs none of its own."""
+        """The wheel of pip, so that the node needs no pip."""
         for file in sorted(self.directory.glob("pip-*.whl")):
             return file
         raise InstallError(f"{self.directory}: has no wheel of pip; build it again with script/wheelhouse")
 
     @property
     def digest(self) -> str:
-        """What tells it from another build of the same name."""
+        """Differs from that of another build with the same name."""
         try:
             return hashlib.sha256((self.directory / SUMS).read_bytes()).hexdigest()
         except OSError as error:
             raise _unreadable(self.directory / SUMS, error) from error
 
     def files(self) -> list[Path]:
-        """All that belongs to it."""
+        """All files of the wheelhouse."""
         return [self.directory / SUMS, *(self.directory / name for name in self._sums())]
 
     def verify(self) -> int:
-        """How many files are byte for byte what was built. Raises ``InstallError`` for the first that is not."""
+        """Check all files against their sums; returns how many. Raises ``InstallError`` at the first wrong one."""
         sums = self._sums()
         for name in (
             DESCRIPTION,
@@ -111,7 +111,7 @@ class Wheelhouse:
         )
 
     def shipped(self) -> dict[str, bytes]:
-        """The data files of the wheel, by their path below the environment."""
+        """The data files of plimsoll's wheel, by their path in the environment."""
         top = f"plimsoll_agent-{self.version}.data/data/"
         with zipfile.ZipFile(self.wheel) as archive:
             return {
@@ -130,18 +130,18 @@ class Wheelhouse:
         for line in lines:
             match = re.fullmatch(rf"([0-9a-f]{{64}})  ({_WORD})", line)
             if match is None:
-                raise InstallError(f"{path}: {line[:80]!r} is no sum and file name; unpack the wheelhouse again")
+                raise InstallError(f"{path}: {line[:80]!r} is not a sum and a file name; unpack the wheelhouse again")
             sums[match[2]] = match[1]
         return sums
 
 
 def name_of(version: str, machine: Machine) -> str:
-    """Of the directory and of the tarball."""
+    """The name of the directory and of the tarball."""
     return f"plimsoll-{version}-{machine}"
 
 
 def load(directory: Path) -> Wheelhouse:
-    """What the directory says that it is. Raises ``InstallError``."""
+    """The wheelhouse in a directory. Raises ``InstallError``."""
     path = directory / DESCRIPTION
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -149,11 +149,11 @@ def load(directory: Path) -> Wheelhouse:
         needs = {extra: tuple(names) for extra, names in content["wheels"].items()}
         for word in (*words, *needs, *needs[BASE], *(name for names in needs.values() for name in names)):
             if not re.fullmatch(_WORD, word):
-                raise ValueError(f"{word!r} is no name")
+                raise ValueError(f"{word!r} is not a name")
     except FileNotFoundError as error:
         raise InstallError(
-            f"{directory}: is no wheelhouse: {DESCRIPTION} is missing. Unpack one and run the install in it, or name"
-            " it with --wheelhouse"
+            f"{directory}: is not a wheelhouse: {DESCRIPTION} is missing. Unpack one and run the install in it, or"
+            " name it with --wheelhouse"
         ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from error

@@ -161,8 +161,8 @@ class Cloud:
     def page(self, key: str, entries: list[dict[str, Any]], query: dict[str, str], base: str) -> dict[str, Any]:
         """As Cinder pages (cinder/api/common.py); the id filter takes a Python list of an admin."""
         if "id" in query:
-            wanted = query["id"]
-            entries = [one for one in entries if f"'{one['id']}'" in wanted or one["id"] == wanted]
+            desired = query["id"]
+            entries = [one for one in entries if f"'{one['id']}'" in desired or one["id"] == desired]
         ids = [one["id"] for one in entries]
         start = ids.index(query["marker"]) + 1 if "marker" in query else 0
         limit = min(int(query.get("limit", self.most)), self.most)

@@ -34,6 +34,14 @@ def test_node(tmp_path: Path) -> str:
     return f"test://{tmp_path}/node.xml"
 
 
+@pytest.fixture
+def unreadable_node(test_node: str) -> str:
+    """The URI of that node, where the definition of one guest, instance-00000001, cannot be read."""
+    file = Path(test_node.removeprefix("test://")).with_name("0.xml")
+    file.write_text(re.sub(r"(<nova:name>.*?</nova:name>)", r"\1\1", file.read_text(), count=1))
+    return test_node
+
+
 @dataclass(frozen=True)
 class Ran:
     status: int

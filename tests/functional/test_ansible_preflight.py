@@ -25,7 +25,7 @@ FIT: Mapping[str, Any] = {
     "libvirt": {
         "version": "9.0.0",
         "needed": True,
-        "wanted": "/run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock",
+        "desired": "/run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock",
         "socket": "/run/libvirt/libvirt-sock",
         "socket_group": 110,
         "group": 110,
@@ -79,7 +79,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "old libvirt": ({"libvirt": {"version": "6.10.0"}}, {}, ["libvirt is 6.10.0", "7.0.0", "Upgrade"]),
     "old qemu": ({"qemu": "4.2.1"}, {}, ["QEMU is 4.2.1", "5.0.0"]),
     "a younger qemu than its digits": ({"qemu": "10.0.2"}, {}, []),
-    "no group": ({"libvirt": {"group": None, "socket_group": 64055}}, {}, ["no group libvirt", "64055"]),
+    "no group": ({"libvirt": {"group": None, "socket_group": 64055}}, {}, ["Group libvirt, by which", "64055"]),
     "another group": ({"libvirt": {"socket_group": 64055}}, {}, ["Set agent_libvirt_group to 64055"]),
     "a clock behind": ({"clock_offset": -7198.4}, {}, ["7198 s behind", "30 s are allowed"]),
     "a clock ahead": ({"clock_offset": 31.0}, {}, ["31 s ahead of"]),
@@ -120,9 +120,13 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         ["[DEFAULT] mode, [DEFAULT] state_dir,"],
     ),
     "other settings": ({}, {"agent_settings": {"brake": {"disks": 3}, "catalogue": {"keep_for": 60}}}, []),
-    "rules twice": ({}, {"agent_rules": {"rules": []}, "agent_rules_file": "{home}/rules.yaml"}, ["Leave one"]),
+    "rules twice": ({}, {"agent_rules": {"rules": []}, "agent_rules_file": "{home}/rules.yaml"}, ["Set only one"]),
     "rules from a file": ({}, {"agent_rules_file": "{home}/rules.yaml"}, []),
-    "rules from nowhere": ({}, {"agent_rules_file": "{home}/no.yaml"}, ["not on the controller", "no.yaml"]),
+    "rules from nowhere": (
+        {},
+        {"agent_rules_file": "{home}/no.yaml"},
+        ["does not exist on the controller", "no.yaml"],
+    ),
     "no credentials": ({}, {"agent_catalogue_source": "openstack"}, ["agent_openstack_conf", "vault"]),
     "credentials that are there": (
         {"plimsoll": {"openstack_conf": True}},
@@ -137,7 +141,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "no region file": (
         {},
         {"agent_catalogue_source": "region-file", "agent_region_key": "k"},
-        ["agent_region_file does not say"],
+        ["agent_region_file is not set"],
     ),
     "no region key": (
         {},
@@ -155,7 +159,11 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"agent_ceph_keyring": "[client.plimsoll-fra]", "agent_settings": {"ceph": {"id": "plimsoll-fra"}}},
         [],
     ),
-    "names for networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "mon1"]}, ["what is no network: mon1."]),
+    "names for networks": (
+        {},
+        {"agent_ceph_networks": ["192.0.2.0/24", "mon1"]},
+        ["entries that are not networks: mon1."],
+    ),
     "both kinds of networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "2001:db8::/32", "192.0.2.7"]}, []),
     "a relative directory": ({}, {"agent_textfile_dir": "metrics"}, ["agent_textfile_dir", "metrics"]),
     "no directory": ({}, {"agent_textfile_dir": ""}, []),
@@ -187,7 +195,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
     """The faults and remarks of each case, in one run of Ansible: a host for each."""
     hosts = {
-        name: filled({"__agent_node": merged(FIT, node), **wanted}, home) for name, (node, wanted, _) in CASES.items()
+        name: filled({"__agent_node": merged(FIT, node), **desired}, home)
+        for name, (node, desired, _) in CASES.items()
     }
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text()) | {"agent_wheelhouses": str(home)}
     (home / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": defaults, "hosts": hosts}}))

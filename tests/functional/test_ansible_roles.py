@@ -13,7 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COLLECTION = ROOT / "ansible"
 ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
-WANTED = {"agent", "probe_guest", "canary", "nagios", "prometheus", "qos"}
+DESIRED = {"agent", "probe_guest", "canary", "nagios", "prometheus", "qos"}
 
 
 def load(path: Path) -> Any:
@@ -34,7 +34,7 @@ def parts(option: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_all_roles_are_there():
-    assert {role.name for role in ROLES} == WANTED
+    assert {role.name for role in ROLES} == DESIRED
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent import catalogue, sightings
-from plimsoll_agent.sightings import Sighting, Sightings
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from tests.functional import cloudserver
 from tests.functional.cloudserver import PASSWORD, Cloud, cloud_server, credentials
 from tests.functional.conftest import Ran
@@ -57,10 +58,10 @@ class Node:
     def sees(self, *volumes: int, guests: tuple[int, ...] = (), since: datetime = LONG_AGO, mark: str = "m") -> None:
         """As a pass leaves it."""
         (self.home / "state").mkdir(exist_ok=True)
-        seen = Sighting(mark, since)
-        sightings.save(
-            self.home / "state" / "sightings.json",
-            Sightings({f"{uuid(9)}/{uuid(one)}": seen for one in volumes}, {uuid(one): seen for one in guests}),
+        seen = Attachment(mark, since)
+        attachments.save(
+            self.home / "state" / "attachments.json",
+            Attachments({f"{uuid(9)}/{uuid(one)}": seen for one in volumes}, {uuid(one): seen for one in guests}),
         )
 
     def runs(self, *words: str, **environment: str) -> Ran:
@@ -106,14 +107,14 @@ def test_a_refresh_says_what_it_cost_and_a_second_one_costs_nothing(node: Node) 
     node.sees(1)
     ran = node.refresh()
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out == "3 calls: 2 QoS specs, 2 volume types, 1 of 1 unknown volume; generation 1.\n"
+    assert ran.out == "3 calls: 2 QoS specs, 2 volume types, 1 of 1 new volume found; generation 1.\n"
     assert len(node.cloud.services_asked()) == 3
     known = node.catalogue
     assert known.volumes[uuid(1)].type == "t-gold"
     assert known.types["t-gold"].qos_spec == "s-gold"
     assert known.specs["s-gold"].keys == {"total_iops_sec": "500"}
     ran = node.refresh()
-    assert (ran.status, ran.out) == (0, "0 calls: nothing was due; generation 1.\n")
+    assert (ran.status, ran.out) == (0, "0 calls: nothing due; generation 1.\n")
     assert node.cloud.asked == []
 
 
@@ -121,10 +122,10 @@ def test_a_new_volume_costs_one_call_and_forty_cost_one_too(node: Node) -> None:
     node.sees(1)
     node.refresh()
     node.sees(1, 2)
-    assert node.refresh().out.startswith("1 call: 1 of 1 unknown volume;")
+    assert node.refresh().out.startswith("1 call: 1 of 1 new volume found;")
     node.cloud.volumes = [volume(number) for number in range(1, 41)]
     node.sees(*range(1, 41))
-    assert node.refresh().out.startswith("1 call: 38 of 38 unknown volumes;")
+    assert node.refresh().out.startswith("1 call: 38 of 38 new volumes found;")
     assert set(node.catalogue.volumes) == {uuid(number) for number in range(1, 41)}
 
 
@@ -136,13 +137,15 @@ def test_a_cinder_that_does_not_filter_by_ids_is_asked_for_one_after_the_other(n
     refused = cloudserver.status(400, {"badRequest": {"message": "Invalid filters id are found in query options."}})
     node.cloud.faults = {f"{VOLUMES}/detail": [unfiltered if answer == "everything" else refused, ...]}
     node.sees(1, 3)
-    assert node.refresh().out.startswith("5 calls: 2 QoS specs, 2 volume types, 2 of 2 unknown volumes;")
+    assert node.refresh().out.startswith("5 calls: 2 QoS specs, 2 volume types, 2 of 2 new volumes found;")
     assert {id: one.type for id, one in node.catalogue.volumes.items()} == {uuid(1): "t-gold", uuid(3): "t-none"}
 
 
 def test_a_volume_that_is_not_there_is_noted_as_missing_and_not_asked_for_each_time(node: Node) -> None:
     node.sees(1, 77)
-    assert node.refresh().status == 0
+    ran = node.refresh()
+    assert ran.status == 0
+    assert f"1 of 2 new volumes found (not in Cinder: {uuid(77)});" in ran.out
     assert node.catalogue.volumes[uuid(77)].missing
     assert not node.catalogue.volumes[uuid(1)].missing
     assert node.refresh().out.startswith("0 calls")
@@ -153,8 +156,8 @@ def test_calls_for_many_unknown_volumes_are_bounded_and_the_rest_waits(node: Nod
     node.cloud.faults = {f"{VOLUMES}/detail": [refused, ...]}
     node.cloud.volumes = [volume(number) for number in range(1, 81)]
     node.sees(*range(1, 81))
-    assert node.refresh().out.startswith("52 calls: 2 QoS specs, 2 volume types, 49 of 80 unknown volumes;")
-    assert node.refresh().out.startswith("32 calls: 31 of 31 unknown volumes;")
+    assert node.refresh().out.startswith("52 calls: 2 QoS specs, 2 volume types, 49 of 80 new volumes found;")
+    assert node.refresh().out.startswith("32 calls: 31 of 31 new volumes found;")
 
 
 def test_a_cinder_before_ussuri_tells_names_and_the_lists_tell_the_ids(node: Node) -> None:
@@ -170,7 +173,7 @@ def test_a_cinder_before_ussuri_tells_names_and_the_lists_tell_the_ids(node: Nod
     assert node.catalogue.volumes[uuid(1)].type == "t-gold"
 
 
-def test_flavors_of_a_nodes_guests_come_in_one_call_and_only_when_one_is_not_known(node: Node) -> None:
+def test_flavors_of_a_nodes_guests_come_in_one_call_and_only_when_one_is_unknown(node: Node) -> None:
     node.settings["nova"] = True
     flavor = {"extra_specs": {"quota:disk_total_iops_sec": "300", "hw:cpu_policy": "shared"}}
     node.cloud.servers = [{"id": uuid(5), "flavor": flavor}, {"id": uuid(6), "flavor": {}}]
@@ -209,9 +212,9 @@ def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
 @pytest.mark.parametrize(
     ("path", "fault", "words"),
     [
-        (SPECS, cloudserver.status(500), "Cinder (URL/volume/v3/qos-specs): is in trouble (500)"),
-        (SPECS, cloudserver.html, "Cinder (URL/volume/v3/qos-specs): the answer is no JSON but text/html"),
-        (SPECS, cloudserver.half, "Cinder (URL/volume/v3/qos-specs): the answer is no JSON, or only a part of it"),
+        (SPECS, cloudserver.status(500), "Cinder (URL/volume/v3/qos-specs): server error (500)"),
+        (SPECS, cloudserver.html, "Cinder (URL/volume/v3/qos-specs): the answer is not JSON but text/html"),
+        (SPECS, cloudserver.half, "Cinder (URL/volume/v3/qos-specs): the answer is not JSON, or incomplete"),
         (SPECS, cloudserver.cut, "Cinder (URL/volume/v3/qos-specs): the answer was cut off"),
         (SPECS, cloudserver.hang, "Cinder (URL/volume/v3/qos-specs): no answer within"),
         (SPECS, cloudserver.trickle, "Cinder (URL/volume/v3/qos-specs): no answer within 1 s"),
@@ -220,15 +223,15 @@ def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
         (SPECS, cloudserver.status(200, {"qos_specs": [{"id": "s"}]}), "QoS spec 's': name must be text"),
         (SPECS, cloudserver.status(200, {"qos_specs": {}}), "the answer has no list of qos_specs"),
         (SPECS, cloudserver.status(200, {"qos_specs": []}), "does not list the QoS spec of volume type gold, s-gold"),
-        (SPECS, cloudserver.status(429), "Cinder (URL/volume/v3/qos-specs): is asked too often (429)"),
-        (TYPES, cloudserver.status(200, {"volume_types": []}), "Cinder names no volume type at all"),
-        ("/identity", cloudserver.status(404), "that address is not Keystone's"),
+        (SPECS, cloudserver.status(429), "Cinder (URL/volume/v3/qos-specs): too many requests (429)"),
+        (TYPES, cloudserver.status(200, {"volume_types": []}), "Cinder lists no volume type"),
+        ("/identity", cloudserver.status(404), "this is not Keystone's address"),
         (TYPES, cloudserver.status(200, {"volume_types": [{"id": 5, "name": "x"}]}), "no list of volume_types"),
-        (TYPES, cloudserver.status(503, None, {"Retry-After": "3600"}), "/types): is in trouble (503)"),
-        ("/identity/v3/auth", cloudserver.status(500), "Keystone (URL/identity/v3/auth/tokens): is in trouble (500)"),
-        ("/identity/v3/auth", cloudserver.html, "Keystone (URL/identity/v3/auth/tokens): cannot be understood"),
+        (TYPES, cloudserver.status(503, None, {"Retry-After": "3600"}), "/types): server error (503)"),
+        ("/identity/v3/auth", cloudserver.status(500), "Keystone (URL/identity/v3/auth/tokens): server error (500)"),
+        ("/identity/v3/auth", cloudserver.html, "Keystone (URL/identity/v3/auth/tokens): answer cannot be read"),
         ("/identity/v3/auth", cloudserver.trickle, "Keystone (URL/identity/v3/auth/tokens): no answer within 1 s"),
-        ("/identity/v3/auth", cloudserver.status(401), "the credentials are refused (401)"),
+        ("/identity/v3/auth", cloudserver.status(401), "credentials refused (401)"),
         ("/identity", cloudserver.hang, "Keystone (URL/identity/v3): no answer within"),
     ],
 )
@@ -254,8 +257,8 @@ def test_trouble_after_the_lists_keeps_what_was_answered(node: Node) -> None:
     node.sees(1)
     ran = node.refresh()
     assert ran.status == 3
-    assert ran.out == "3 calls: 2 QoS specs, 2 volume types, 0 of 1 unknown volume; generation 1.\n"
-    assert "is in trouble (500)" in ran.err
+    assert ran.out == "3 calls: 2 QoS specs, 2 volume types, 0 of 1 new volume found; generation 1.\n"
+    assert "server error (500)" in ran.err
     node.cloud.faults = {}
     assert node.refresh("--now").status == 0
     assert node.catalogue.volumes[uuid(1)].type == "t-gold"
@@ -276,7 +279,7 @@ def test_a_token_that_is_never_taken_is_asked_for_twice_and_no_more(node: Node) 
     node.cloud.faults = {SPECS: [cloudserver.status(401), ...]}
     ran = node.refresh()
     assert ran.status == 1
-    assert "access rules, they must let GET /qos-specs through" in ran.err
+    assert "access rules of an application credential must allow GET /qos-specs" in ran.err
     assert len(node.cloud.services_asked()) == 2
 
 
@@ -311,8 +314,8 @@ def test_after_failures_nobody_is_asked_for_a_while_unless_somebody_says_now(nod
     node.refresh()
     ran = node.refresh()
     assert (ran.status, ran.out) == (1, "")
-    assert "nobody is asked before" in ran.err
-    assert "is in trouble (500)" in ran.err
+    assert "not refreshed: waiting until" in ran.err
+    assert "server error (500)" in ran.err
     assert node.cloud.asked == []
     node.cloud.faults = {}
     assert node.refresh("--now").status == 0
@@ -357,11 +360,11 @@ def test_a_credentials_file_that_others_may_read_is_refused(node: Node) -> None:
         ("[openstack]\nauth_type = password\npassword = x\n", "auth_url"),
         ("[openstack]\nauth_url = http://x\n", "has no auth_type"),
         ("[openstack]\nauth_type = pasword\n", "pasword"),
-        (f"[openstack]\n{PASSWORD}\n", "openstack.conf:2: is no line of settings"),
+        (f"[openstack]\n{PASSWORD}\n", "openstack.conf:2: is not KEY = VALUE"),
         ("", "has no auth_type"),
         ("[openstack]\nauth_type = password\nauth_url = http://x\n", "[openstack] has no password"),
-        ("[openstack]\nauth_type = password\npasswrd = " + PASSWORD, "passwrd: not known with auth_type password"),
-        (f"[openstack]\nauth_type = password\npassword = x${PASSWORD[:2]}\n", "a plain $ is written $$"),
+        ("[openstack]\nauth_type = password\npasswrd = " + PASSWORD, "unknown with auth_type password: passwrd"),
+        (f"[openstack]\nauth_type = password\npassword = x${PASSWORD[:2]}\n", "write a plain $ as $$"),
     ],
 )
 def test_credentials_that_are_none_are_a_line_without_what_stands_in_them(
@@ -381,7 +384,7 @@ def test_a_pipe_in_the_place_of_credentials_does_not_hold_the_refresher_up(node:
     path.unlink()
     os.mkfifo(path, 0o600)
     ran = node.refresh()
-    assert (ran.status, ran.err) == (1, f"{path}: is no regular file\n")
+    assert (ran.status, ran.err) == (1, f"{path}: is not a regular file\n")
 
 
 def test_clouds_yaml_works_too(node: Node) -> None:
@@ -407,7 +410,7 @@ def test_clouds_yaml_works_too(node: Node) -> None:
     clouds.write_text(f"clouds: {{mine: [{PASSWORD}")
     ran = node.refresh(OS_CLIENT_CONFIG_FILE=str(clouds))
     assert ran.status == 1
-    assert ran.err == f"{clouds}: is no YAML\n"
+    assert ran.err == f"{clouds}: is not YAML\n"
 
 
 @pytest.mark.parametrize(
@@ -462,7 +465,7 @@ def test_a_corrupt_catalogue_is_set_aside_and_fetched_anew(node: Node) -> None:
     (node.directory / "catalogue.json").write_text('{"kind": "plimsoll-cat')
     ran = node.refresh()
     assert ran.status == 0
-    assert "is set aside as catalogue.json.corrupt" in ran.err
+    assert "moved to catalogue.json.corrupt" in ran.err
     assert node.catalogue.volumes[uuid(1)].type == "t-gold"
     assert (node.directory / "catalogue.json.corrupt").exists()
 
@@ -477,7 +480,7 @@ def test_what_is_no_file_in_the_place_of_ours_does_not_stop_every_refresh(
     ran = node.refresh()
     assert ran.status == 0
     assert "catalogue.json: cannot be read" in ran.err
-    assert "is set aside as catalogue.json.corrupt" in ran.err
+    assert "moved to catalogue.json.corrupt" in ran.err
     assert node.refresh().out.startswith("0 calls")
 
 
@@ -511,7 +514,7 @@ def test_a_catalogue_that_cannot_be_kept_is_a_failure_and_nobody_is_asked_for_a_
         assert "catalogue.json: cannot be written: No space left" in ran.err
         ran = node.refresh()
         assert ran.status == 1
-        assert "nobody is asked before" in ran.err
+        assert "not refreshed: waiting until" in ran.err
         assert node.cloud.asked == []
     finally:
         subprocess.run(["umount", node.directory], check=True)
@@ -531,11 +534,11 @@ def test_a_catalogue_of_a_newer_plimsoll_is_left_alone(node: Node) -> None:
 def test_sightings_that_cannot_be_read_do_not_keep_the_lists_from_being_fetched(node: Node) -> None:
     node.sees(1)
     node.refresh()
-    (node.home / "state" / "sightings.json").write_text("{")
+    (node.home / "state" / "attachments.json").write_text("{")
     node.cloud.specs = [GOLD | {"specs": {"total_iops_sec": "900"}}]
     ran = node.refresh("--now")
     assert ran.status == 3
-    assert "sightings.json: is not what a pass wrote" in ran.err
+    assert "attachments.json: unreadable" in ran.err
     assert len(ran.err.splitlines()) == 1
     assert "Error" not in ran.err
     assert node.catalogue.specs["s-gold"].keys == {"total_iops_sec": "900"}
@@ -573,7 +576,7 @@ def test_one_that_is_killed_midway_loses_nothing(node: Node) -> None:
     node.cloud.asked.clear()
     ran = node.refresh()
     assert ran.status == 1
-    assert "did not come to its end" in ran.err  # a timer whose runs are cut off each time would be a storm
+    assert "the last refresh was interrupted" in ran.err  # a timer whose runs are cut off each time would be a storm
     assert node.cloud.asked == []
     assert node.refresh("--now").status == 0
 
@@ -582,7 +585,7 @@ def test_a_directory_that_cannot_be_written_is_a_line(node: Node) -> None:
     node.settings["directory"] = "/proc/nowhere"
     ran = node.refresh()
     assert ran.status == 1
-    assert "/proc/nowhere: cannot be made" in ran.err
+    assert "/proc/nowhere: cannot be created" in ran.err
 
 
 def test_without_openstacksdk_the_line_says_what_to_install(node: Node) -> None:
@@ -600,7 +603,7 @@ def test_without_a_source_there_is_nobody_to_ask(node: Node) -> None:
     node.settings["source"] = "none"
     ran = node.refresh()
     assert ran.status == 1
-    assert "there is nobody to ask" in ran.err
+    assert "nothing to fetch" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -626,9 +629,9 @@ def test_show_lists_types_and_volumes(node: Node) -> None:
     node.refresh()
     assert node.runs("show").out.splitlines() == [
         "TYPE   QOS SPEC   CONSUMER   KEYS                VOLUMES",
-        "gold   gold-iops  front-end  total_iops_sec=500  1",
-        "plain  none       -          -                   1",
-        "-      x          back-end   -                   -",
+        "gold   gold-iops  front-end  total_iops_sec=500        1",
+        "plain  none       -          -                         1",
+        "-      x          back-end   -                         -",
     ]
     rows = json.loads(node.runs("show", "gold", "-f", "json").out)
     assert rows == [
@@ -658,7 +661,7 @@ def test_age_is_a_check_that_a_monitor_can_run(node: Node) -> None:
     ran = node.runs("age")
     assert ran.status == 1
     assert "3 h ago" in ran.out
-    assert "nothing new" in ran.err
+    assert "not refreshed from" in ran.err
 
 
 def test_diff_tells_key_by_key_what_a_refresh_would_change_and_keeps_nothing(node: Node) -> None:

@@ -16,7 +16,10 @@ from tests.command import NO_BRAKE
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
-LIST_COLUMNS = ["guest", "disk", "volume", "type", "pool", "size", "in_force", "wanted", "state"]
+LIST_COLUMNS = [
+    *("server", "guest", "disk", "volume", "type", "pool", "size", "actual", "desired", "state", "reason"),
+    *("project", "project_name", "guest_uuid", "cluster"),
+]
 
 
 @pytest.mark.parametrize(
@@ -59,21 +62,21 @@ def test_plan_tells_changes_by_its_status(plimsoll: Plimsoll, test_node: str) ->
 def test_a_dry_run_prints_the_plan(plimsoll: Plimsoll, test_node: str) -> None:
     plan = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
     dry = plimsoll("enforce", "--dry-run", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
-    assert dry.status == 0
-    assert dry.out == plan.out + "This was a dry run: nothing was changed.\n"
+    assert (plan.status, dry.status) == (2, 2)
+    assert dry.out == plan.out + "Dry run: nothing is written.\n"
 
 
 def test_the_shipped_mode_observes(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250, total_iops_sec_max: 250}}\n")
     ran = plimsoll("enforce", "--uri", test_node)
     assert ran.status == 0
-    assert "nothing was changed" in ran.out
+    assert "nothing is written" in ran.out
 
 
 def test_enforce_says_3_when_some_of_it_was_refused(plimsoll: Plimsoll, test_node: str) -> None:
     # libvirt's test driver refuses a base without a burst, and no cluster is known to raise a limit on.
     ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
-    assert "refused" in ran.out
+    assert "rejected: " in ran.out
     assert ran.status == 3
 
 
@@ -90,10 +93,30 @@ def test_machine_formats_have_stable_columns(plimsoll: Plimsoll, test_node: str)
 def test_the_plan_is_data_too(plimsoll: Plimsoll, test_node: str) -> None:
     ran = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", "-f", "json", **NO_BRAKE)
     report = json.loads(ran.out)
-    assert report["version"] == 1
+    assert report["version"] == 2
     changes = [outcome["change"] for outcome in report["outcomes"] if outcome["change"]]
+    assert sum(report["counts"].values()) == len(report["outcomes"])
     assert changes
     assert all(change["after"] == {"total_iops_sec": 400} for change in changes)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "--guest", "nobody"],
+        ["enforce", "--guest", "nobody"],
+        ["undo", "--last", "--dry-run", "--guest", "nobody"],
+        ["disk", "list", "--guest", "nobody"],
+        ["disk", "show", "nobody"],
+        ["disk", "explain", "nobody"],
+        ["probe", "run", "--guest", "nobody"],
+    ],
+    ids=" ".join,
+)
+def test_a_guest_that_does_not_exist_is_64_everywhere(plimsoll: Plimsoll, test_node: str, words: list[str]) -> None:
+    ran = plimsoll(*words, "--uri", test_node)
+    assert ran.status == 64, ran.err
+    assert ran.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["show", "explain"])
@@ -122,16 +145,25 @@ def test_explain_walks_through_the_rules(plimsoll: Plimsoll, test_node: str, tmp
         "  - {name: elsewhere, match: {pool: ssd}, manage: false}\n"
         "  - {name: everything, match: {pool: '*'}, override: true, limits: {total_iops_sec: 250}}\n"
     )
-    rows = json.loads(plimsoll("disk", "explain", "--uri", test_node, "instance-00000001", "vda", "-f", "json").out)
-    assert [row["asked"] for row in rows] == ['rule "elsewhere"', 'rule "everything"', "wanted", "in force"]
+    told = json.loads(plimsoll("disk", "explain", "--uri", test_node, "instance-00000001", "vda", "-f", "json").out)
+    assert [(row["source"], row["answer"]) for row in told["sources"]] == [
+        ('rule "elsewhere"', "no-opinion"),
+        ('rule "everything"', "limits"),
+    ]
+    assert told["desired"] == {
+        "answer": "limits",
+        "limits": {"total_iops_sec": 250},
+        "reason": {"code": "rule", "rule": "everything"},
+    }
 
 
 def test_explain_says_that_a_change_waits_and_for_what(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250}}\n")
     (tmp_path / "paused").write_text("a drill\n")
     words = ("disk", "explain", "--uri", test_node, "instance-00000001", "vda", "-f", "json")
-    rows = json.loads(plimsoll(*words, OS_DEFAULT__PAUSE_FILE=str(tmp_path / "paused")).out)
-    assert rows[-1] == {"asked": "state", "answer": f"waits: paused by {tmp_path}/paused: a drill"}
+    told = json.loads(plimsoll(*words, OS_DEFAULT__PAUSE_FILE=str(tmp_path / "paused")).out)
+    assert told["state"] == "deferred"
+    assert (told["reason"]["code"], told["reason"]["why"]) == ("paused", "a drill")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +236,7 @@ def test_a_reader_that_goes_away_does_not_end_the_pass(plimsoll: Plimsoll, test_
     with Path("/dev/full").open("w") as full:
         ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "400", stdout=full, **NO_BRAKE)
     assert ran.status == 1
-    assert "the pass goes on unheard" in ran.err
+    assert "the pass continues without it" in ran.err
     with sqlite3.connect(tmp_path / "state" / "record.sqlite") as database:
         results = {row[0] for row in database.execute("SELECT result FROM change")}
     assert results == {"refused"}, "every write was tried, and what became of it is recorded"
@@ -221,7 +253,7 @@ def test_a_list_that_nobody_takes_is_a_failure_without_a_traceback(plimsoll: Pli
 def test_a_terminal_without_arrows_does_not_end_the_pass(plimsoll: Plimsoll, test_node: str) -> None:
     ran = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", PYTHONIOENCODING="latin-1", **NO_BRAKE)
     assert ran.status == 2
-    assert "unlimited ? total_iops_sec 400" in ran.out
+    assert "unlimited ? 400 IOPS" in ran.out
 
 
 @pytest.mark.parametrize("loss", ["removed", "emptied"])
@@ -234,10 +266,10 @@ def test_rules_that_disappear_are_a_fault_and_the_last_good_ones_hold(
     rules.unlink() if loss == "removed" else rules.write_text("\n")
     ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
     assert ran.status == 1
-    assert f"{rules}: is missing or empty" in ran.err
-    assert "0 changed" in ran.out
+    assert f"{rules}: {'no such file' if loss == 'removed' else 'is empty'}" in ran.err
+    assert "Done: nothing changed" in ran.out
     rules.write_text("{}\n")
-    assert plimsoll("plan", "--uri", test_node).status == 0, "a file that says so stands for no rules"
+    assert plimsoll("plan", "--uri", test_node).status == 0, "a file with {} in it means no rules"
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201])
@@ -248,3 +280,20 @@ def test_a_reason_that_says_nothing_or_fills_the_screen_is_refused(
     ran = plimsoll("pause", "--reason", reason, OS_DEFAULT__PAUSE_FILE=str(file))
     assert (ran.status, file.exists()) == (64, False)
     assert plimsoll("disk", "hold", "add", "x", "--for", "1h", "--reason", reason).status == 64
+
+
+def test_v_shows_the_parameters_of_libvirt_wherever_it_stands(plimsoll: Plimsoll, test_node: str) -> None:
+    words = ["--uri", test_node, "--total-iops-sec", "400"]
+    for ran in (plimsoll("-v", "plan", *words, **NO_BRAKE), plimsoll("plan", *words, "-v", **NO_BRAKE)):
+        assert "unlimited → total_iops_sec 400  given on the command line" in ran.out
+    shown = plimsoll("disk", "show", "-v", "--uri", test_node, "instance-00000001", "vdb")
+    assert "_iops_sec " in shown.out
+
+
+def test_the_plan_as_yaml_is_the_plan_as_json(plimsoll: Plimsoll, test_node: str) -> None:
+    words = ["plan", "--uri", test_node, "--total-iops-sec", "400", "-f"]
+    as_yaml, as_json = (plimsoll(*words, form, **NO_BRAKE) for form in ("yaml", "json"))
+    told, same = yaml.safe_load(as_yaml.out), json.loads(as_json.out)
+    for each in (told, same):
+        del each["started"], each["seconds"]
+    assert told == same

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.record import Record
+from plimsoll_agent.store.record import Record
 from tests.command import PLIMSOLL, Forked, Installed
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import credentials
 from tests.functional.conftest import Ran, ended
 from tests.functional.test_qos import FILE, serving
-from tests.unit.test_record import a_change
+from tests.unit.agent.store.test_record import a_change
 from tests.unit.values import NOON
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,8 @@ def home(tmp_path: Path, name: str, address: str = "") -> Path:
     [
         "",
         "--version",
-        "plann",
+        "hold add",
+        "-f json settings --changed",
         "plan --uri NODE --total-iops-sec 350 -f json",
         "plan --uri test:///nowhere.xml",
         "enforce --mode observe --uri NODE",

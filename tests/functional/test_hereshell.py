@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_probes import hereshell
-from plimsoll_probes.finding import Trouble, Why
-from plimsoll_probes.hereshell import HereShell
-from plimsoll_probes.shell import Ran
+from plimsoll_probes.adapters import local_shell
+from plimsoll_probes.adapters.local_shell import HereShell
+from plimsoll_probes.guest.shell import Ran
+from plimsoll_probes.model.finding import Trouble, Why
 
 
 def wait_until_gone(pid: int) -> None:
@@ -53,8 +53,8 @@ def test_time_is_up_for_a_program_and_its_children(tmp_path: Path) -> None:
 
 def test_what_will_not_end_is_left_in_time_and_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It went out of timeout's reach, and holds the output open."""
-    monkeypatch.setattr(hereshell, "KILL_AFTER", 0)
-    monkeypatch.setattr(hereshell, "SLACK", 0.5)
+    monkeypatch.setattr(local_shell, "KILL_AFTER", 0)
+    monkeypatch.setattr(local_shell, "SLACK", 0.5)
     script = f"trap '' TERM; echo $$ >{tmp_path}/child; sleep 77; sleep 77"
     began = time.monotonic()
     with pytest.raises(Trouble) as caught:
@@ -88,7 +88,7 @@ def test_output_without_end_costs_what_an_agent_would_keep() -> None:
 
 
 def test_a_machine_without_timeout_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hereshell, "PATH", "/nonexistent")
+    monkeypatch.setattr(local_shell, "PATH", "/nonexistent")
     with pytest.raises(Trouble) as caught:
         HereShell().run(["true"], seconds=9)
     assert caught.value.why is Why.NOT_SUPPORTED

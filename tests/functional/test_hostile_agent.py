@@ -12,18 +12,18 @@ import libvirt
 import libvirt_qemu
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.errors import (
     AgentAway,
     AgentGarbled,
     AgentRefused,
-    AgentSilent,
+    AgentTimedOut,
+    DeadlineExceeded,
     NoAgent,
+    NotFound,
     NotSent,
     PlimsollError,
     Rejected,
-    Unanswered,
-    Vanished,
 )
 
 MIB = 2**20
@@ -37,10 +37,10 @@ ROOT = Path(__file__).parents[2]
 
 HELD = """
 import json
-import plimsoll_agent.adapters.libvirt
-import plimsoll_probes.runner
-from plimsoll_probes.finding import Trouble
-from plimsoll_probes.guestshell import GuestShell
+import plimsoll_agent.adapters.libvirt.client
+import plimsoll_probes.execute.runner
+from plimsoll_probes.model.finding import Trouble
+from plimsoll_probes.guest.agent_shell import GuestShell
 from tests.fakeagent import KINDS, SLEEPS, LyingAgent
 
 for kind in KINDS:
@@ -58,11 +58,11 @@ print(json.dumps({"kinds": len(KINDS), "peak": highest()}))
 
 LARGEST = """
 import json
-import plimsoll_agent.adapters.libvirt
-import plimsoll_probes.runner
-from plimsoll_probes.finding import Trouble
-from plimsoll_probes.guestexec import LONGEST_ANSWER
-from plimsoll_probes.guestshell import GuestShell
+import plimsoll_agent.adapters.libvirt.client
+import plimsoll_probes.execute.runner
+from plimsoll_probes.model.finding import Trouble
+from plimsoll_probes.guest.qga_exec import LONGEST_ANSWER
+from plimsoll_probes.guest.agent_shell import GuestShell
 from tests.fakeagent import FAILS, Kind, LyingAgent
 
 def repeated(beginning, unit, end):
@@ -147,17 +147,21 @@ REFUSED = "internal error: unable to execute QEMU agent command 'guest-exec': "
             "due to an error",
         ),
         (failed(55, "Requested operation is not valid: domain is not running"), AgentAway, "not running"),
-        (failed(86, "Guest agent is not responding: Guest agent not available for now"), AgentSilent, "for now"),
-        (failed(86, "Guest agent disappeared while executing command"), AgentSilent, "disappeared"),
-        (failed(97, "guest agent didn't respond to synchronization within '5' seconds"), AgentSilent, "synchroni"),
+        (failed(86, "Guest agent is not responding: Guest agent not available for now"), AgentTimedOut, "for now"),
+        (failed(86, "Guest agent disappeared while executing command"), AgentTimedOut, "disappeared"),
+        (failed(97, "guest agent didn't respond to synchronization within '5' seconds"), AgentTimedOut, "synchroni"),
         (failed(1, REFUSED + "Command guest-exec has been disabled"), AgentRefused, "^Command guest-exec has been"),
         (failed(1, REFUSED + "x" * 10**6), AgentRefused, "^x{900,1000}$"),
         (failed(38, "No complete agent response found in 10485760 bytes"), AgentGarbled, "No complete"),
         (failed(1, "internal error: cannot parse json", libvirt.VIR_FROM_NONE), AgentGarbled, "cannot parse"),
-        (libvirt.libvirtError("virDomainQemuAgentCommand() failed"), AgentSilent, "does not say why"),
+        (libvirt.libvirtError("virDomainQemuAgentCommand() failed"), AgentTimedOut, "gives no reason"),
         (failed(68, "Timed out: cannot acquire state change lock (held by agent=…)"), NotSent, "busy"),
-        (failed(38, "End of file while reading data", libvirt.VIR_FROM_RPC), Unanswered, "connection to libvirt"),
-        (failed(42, "Domain not found"), Vanished, "gone"),
+        (
+            failed(38, "End of file while reading data", libvirt.VIR_FROM_RPC),
+            DeadlineExceeded,
+            "connection to libvirt",
+        ),
+        (failed(42, "Domain not found"), NotFound, "gone"),
         (failed(29, "operation forbidden: read only access prevents it"), Rejected, "read only"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), AgentGarbled, "UTF-8"),
     ],
@@ -183,7 +187,7 @@ def test_a_guest_that_stops_under_a_question_has_vanished(
         raise failed(86, "Guest agent is not responding: Guest agent disappeared while executing command")
 
     monkeypatch.setattr(libvirt_qemu, "qemuAgentCommand", stops)
-    with pytest.raises(Vanished):
+    with pytest.raises(NotFound):
         hypervisor.agent(hypervisor.guests()[0].uuid, "{}", 1)
 
 

@@ -9,22 +9,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent import catalogue
+from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.cli.record import RecordList
-from plimsoll_agent.config import Settings
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.record import Record
-from plimsoll_agent.refreshdir import Notes, RefreshDir
-from plimsoll_probes.history import History
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.refresh_state import Notes, RefreshDir
 from plimsoll_probes.nagios.measure import Only, measure
+from plimsoll_probes.store.history import History
 from tests.unit.enforcing import Shell
-from tests.unit.probes import a_probe
+from tests.unit.results import a_probe
 
 NOBODY = 65534
 LIMIT, TIGHTER, LOOSER = (Limits(total_iops_sec=iops) for iops in (250, 240, 260))
@@ -66,15 +64,6 @@ while True:
 """
 
 
-class Here(Shell):
-    """At a node that loosens without asking Ceph."""
-
-    @property
-    def settings(self) -> Settings:
-        whole = super().settings
-        return replace(whole, ceph=replace(whole.ceph, blocking_checks=()))
-
-
 @pytest.fixture
 def home() -> Iterator[Path]:
     """Others may enter it, as /var/lib."""
@@ -86,8 +75,8 @@ def home() -> Iterator[Path]:
 @pytest.fixture
 def shell(home: Path) -> Shell:
     """At a node that has limited its guest's disk, and probed. The group of its state directory is nobody's."""
-    shell = Here(home)
-    shell.source = "none"
+    shell = Shell(home)
+    shell.source, shell.asks_ceph = "none", False
     write_rules(shell, LIMIT)
     shell.state.directory.mkdir(exist_ok=True)
     shutil.chown(shell.state.directory, group=NOBODY)
@@ -103,9 +92,9 @@ def write_rules(shell: Shell, limits: Limits) -> None:
     shell.rules.write_text(f"default: {{limits: {{total_iops_sec: {limits.total_iops_sec}}}}}\n")
 
 
-def in_force(shell: Shell) -> Limits:
+def actual(shell: Shell) -> Limits:
     (disk,) = shell.guest.disks.values()
-    return disk.in_force
+    return disk.actual
 
 
 @contextmanager
@@ -152,8 +141,8 @@ def test_a_reader_who_locks_what_he_can_holds_up_no_pass_and_leaves_no_change_un
         for limits in (LOOSER, TIGHTER):
             write_rules(shell, limits)
             assert shell.enforce("--yes") == 0, shell.out + shell.err
-            assert in_force(shell) == limits
-        assert f"{shell.state.directory}: is locked by a program that only reads there" in caplog.text
+            assert actual(shell) == limits
+        assert f"{shell.state.directory}: is locked by another program or by an older plimsoll" in caplog.text
     record = Record(shell.state.record)
     assert record.unsettled() == []
     (last,) = record.taken()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from plimsoll_agent import audit
+from plimsoll_agent.app import audit
 from tests.unit.values import GUEST, VOLUME
 
 ROOT = Path(__file__).parents[2]
@@ -25,14 +25,14 @@ journalctl --directory /run/log/journal --no-pager -o json SYSLOG_IDENTIFIER=pli
 WRITER = """
 import sys
 from pathlib import Path
-from plimsoll_agent.audit import to_journal
-from plimsoll_agent.entries import Conclusion, Event, Happening, Verdict
-from plimsoll_agent.reason import Code, because
-from plimsoll_agent.record import Record
-from tests.unit.test_record import NOON, a_change
+from plimsoll_agent.app.audit import to_journal
+from plimsoll_agent.store.entries import Conclusion, Event, Happening, Ending
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.store.record import Record
+from tests.unit.agent.store.test_record import NOON, a_change
 record = Record(Path(sys.argv[1]), to_journal)
 (id_,) = record.intend([a_change()], NOON, "root (ann)")
-record.conclude([Conclusion(id_, Verdict.REFUSED, "not\\nso")], NOON)
+record.conclude([Conclusion(id_, Ending.REFUSED, "not\\nso")], NOON)
 why = because(Code.OPERATOR, why="moving racks")
 record.note([Event(NOON, "ann", Happening.PAUSED, why)])
 """

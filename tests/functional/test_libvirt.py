@@ -6,17 +6,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import libvirt
 import pytest
 
-from plimsoll_agent import domxml
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.errors import Rejected, Unanswered, Unreachable, Vanished
-from plimsoll_agent.hypervisor import Movement
-from plimsoll_agent.limits import Limits, LimitsError
-from tests.looking import disk_of, in_force, put
+from plimsoll_agent.adapters.libvirt import client
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.errors import DeadlineExceeded, NotFound, Rejected, Unreachable
+from plimsoll_agent.model.hypervisor import Movement
+from plimsoll_agent.model.limits import Limits, LimitsError
+from tests.looking import actual, disk_of, put
 
 
 @pytest.fixture
@@ -38,16 +39,15 @@ def test_guests_that_nova_made_are_read_through_real_bindings(hypervisor: Libvir
     guests = hypervisor.guests()
     assert len(guests) == 4
     sighting = hypervisor.look(guests[0].uuid)
-    guest, disks = domxml.parse(sighting.xml)
-    assert guest.uuid == guests[0].uuid
-    assert guest.project == "76f321b2fd294e5fa90eb0525110f9e2"
-    assert disks
+    assert sighting.guest.uuid == guests[0].uuid
+    assert sighting.guest.project == "76f321b2fd294e5fa90eb0525110f9e2"
+    assert sighting.disks
     assert sighting.movement is Movement.STAYS, "a driver that knows no jobs has no migration under way"
 
 
 def test_limits_of_the_definition_are_read(hypervisor: Libvirt) -> None:
     grouped = hypervisor.guests()[3].uuid
-    assert in_force(hypervisor, grouped, "vdc") == Limits(
+    assert actual(hypervisor, grouped, "vdc") == Limits(
         total_bytes_sec=4194304, total_iops_sec=500, group_name="vm-total"
     )
 
@@ -59,7 +59,7 @@ def test_what_libvirt_refuses_is_rejected_with_its_words(hypervisor: Libvirt) ->
 
 
 def test_a_guest_that_is_gone_has_vanished(hypervisor: Libvirt) -> None:
-    with pytest.raises(Vanished):
+    with pytest.raises(NotFound):
         hypervisor.look("00000000-0000-4000-8000-000000000000")
 
 
@@ -67,18 +67,18 @@ def test_a_guest_that_has_stopped_has_vanished_whatever_libvirt_calls_it(hypervi
     guest = hypervisor.guests()[0]
     with world(hypervisor) as connection:
         connection.lookupByUUIDString(guest.uuid).destroy()
-    with pytest.raises(Vanished):
-        in_force(hypervisor, guest.uuid, "vda")
+    with pytest.raises(NotFound):
+        actual(hypervisor, guest.uuid, "vda")
 
 
 def test_a_guest_that_was_started_anew_answers_again(hypervisor: Libvirt) -> None:
     guest = hypervisor.guests()[0]
-    before = domxml.parse(hypervisor.look(guest.uuid).xml)[0].run
+    before = hypervisor.look(guest.uuid).guest.run
     with world(hypervisor) as connection:
         connection.lookupByUUIDString(guest.uuid).destroy()
         connection.lookupByUUIDString(guest.uuid).create()
-    assert domxml.parse(hypervisor.look(guest.uuid).xml)[0].run not in (None, before)
-    assert in_force(hypervisor, guest.uuid, "vda") == Limits()
+    assert hypervisor.look(guest.uuid).guest.run not in (None, before)
+    assert actual(hypervisor, guest.uuid, "vda") == Limits()
 
 
 def test_a_guest_that_was_started_after_the_list_is_found(hypervisor: Libvirt) -> None:
@@ -88,7 +88,7 @@ def test_a_guest_that_was_started_after_the_list_is_found(hypervisor: Libvirt) -
     assert guest not in hypervisor.guests()
     with world(hypervisor) as connection:
         connection.lookupByUUIDString(guest.uuid).create()
-    assert guest.uuid in hypervisor.look(guest.uuid).xml
+    assert hypervisor.look(guest.uuid).guest.uuid == guest.uuid
 
 
 def test_guests_of_the_list_are_not_looked_up_with_every_call(
@@ -102,8 +102,8 @@ def test_guests_of_the_list_are_not_looked_up_with_every_call(
         for guest in guests:
             hypervisor.look(guest.uuid)
     for guest in guests:
-        for disk in domxml.parse(hypervisor.look(guest.uuid).xml)[1]:
-            hypervisor.in_force(disk)
+        for disk in hypervisor.look(guest.uuid).disks:
+            hypervisor.actual(disk)
     assert looked_up == []
 
 
@@ -129,7 +129,7 @@ def test_a_guest_without_a_definition_of_its_own_has_none_to_write(hypervisor: L
         connection.createXML(text)
     limits = Limits(total_iops_sec=250, total_iops_sec_max=250)
     hypervisor.define_limits(disk_of(hypervisor, uuid, "vda"), limits)
-    assert in_force(hypervisor, uuid, "vda") == Limits()
+    assert actual(hypervisor, uuid, "vda") == Limits()
 
 
 def test_a_definition_that_libvirt_refuses_to_write_is_rejected(hypervisor: Libvirt) -> None:
@@ -155,12 +155,14 @@ def test_libvirt_prints_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> 
 def test_calls_may_come_from_several_threads(hypervisor: Libvirt) -> None:
     guests = hypervisor.guests()
     seen: list[str] = []
-    threads = [threading.Thread(target=lambda g=guest: seen.append(hypervisor.look(g.uuid).xml)) for guest in guests]
+    threads = [
+        threading.Thread(target=lambda g=guest: seen.append(hypervisor.look(g.uuid).guest.uuid)) for guest in guests
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert len(seen) == len(guests)
+    assert sorted(seen) == sorted(guest.uuid for guest in guests)
 
 
 # --- a survey
@@ -177,9 +179,9 @@ def test_a_survey_is_one_errand(hypervisor: Libvirt, monkeypatch: pytest.MonkeyP
     errands: list[str] = []
     call = hypervisor._deadlines.call
     guest = hypervisor.guests()[GROUPED]
-    expected = {disk.target: hypervisor.in_force(disk) for disk in domxml.parse(hypervisor.look(guest.uuid).xml)[1]}
+    expected = {disk.target: hypervisor.actual(disk) for disk in hypervisor.look(guest.uuid).disks}
     monkeypatch.setattr(hypervisor._deadlines, "call", lambda who, ask: [errands.append(who), call(who, ask)][1])
-    assert hypervisor.survey(guest.uuid).in_force == expected
+    assert hypervisor.survey(guest.uuid).actual == expected
     assert len(expected) == 3
     assert len(errands) == 1
 
@@ -199,7 +201,7 @@ def stopped(domain: Any, target: str, flags: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("trouble", "kind", "last"),
-    [(refused, Rejected, Limits), (impossible, LimitsError, Limits), (stopped, Vanished, Vanished)],
+    [(refused, Rejected, Limits), (impossible, LimitsError, Limits), (stopped, NotFound, NotFound)],
 )
 def test_a_disk_whose_limits_cannot_be_had_costs_a_survey_that_disk_only(
     hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch, trouble: Tune, kind: type, last: type
@@ -213,7 +215,22 @@ def test_a_disk_whose_limits_cannot_be_had_costs_a_survey_that_disk_only(
     )
     survey = hypervisor.survey(uuid)
     assert [disk.target for disk in survey.disks] == ["vda", "vdb", "vdc"]
-    assert [type(survey.in_force[disk.target]) for disk in survey.disks] == [Limits, kind, last]
+    assert [type(survey.actual[disk.target]) for disk in survey.disks] == [Limits, kind, last]
+
+
+def test_a_guest_that_was_just_surveyed_is_not_asked_whether_it_hangs_before_its_counters(
+    hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    occupied = [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 10_000]
+    monkeypatch.setattr(libvirt.virDomain, "controlInfo", lambda _domain: occupied)
+    now = [0.0]
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    uuid = hypervisor.guests()[GROUPED].uuid
+    assert hypervisor.block_stats(uuid, ["vda"]) == {}, "it hangs"
+    hypervisor.survey(uuid)
+    assert set(hypervisor.block_stats(uuid, ["vda"])) == {"vda"}
+    now[0] += 0.5
+    assert hypervisor.block_stats(uuid, ["vda"]) == {}, "that was some time ago"
 
 
 def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
@@ -230,13 +247,13 @@ def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
     monkeypatch.setattr(libvirt.virDomain, "blockIoTune", hangs)
     hypervisor = Libvirt(test_node, deadline=0.3, at_once=1)  # the call that hangs has the only slot
     survey = hypervisor.survey(hypervisor.guests()[GROUPED].uuid)
-    kinds = [(disk.target, type(survey.in_force[disk.target])) for disk in survey.disks]
-    assert kinds == [("vda", Limits), ("vdb", Unanswered), ("vdc", Unanswered)]
+    kinds = [(disk.target, type(survey.actual[disk.target])) for disk in survey.disks]
+    assert kinds == [("vda", Limits), ("vdb", DeadlineExceeded), ("vdc", DeadlineExceeded)]
     assert asked == ["vda", "vdb"]
     lid.set()
     while hypervisor.hung:
         time.sleep(0.01)
-    assert [(disk.target, type(survey.in_force[disk.target])) for disk in survey.disks] == kinds
+    assert [(disk.target, type(survey.actual[disk.target])) for disk in survey.disks] == kinds
     hypervisor.close()
 
 
@@ -245,7 +262,7 @@ def test_a_guest_whose_xml_does_not_come_is_unanswered(test_node: str, monkeypat
     hypervisor = Libvirt(test_node, deadline=0.1, at_once=1)
     uuid = hypervisor.guests()[0].uuid
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", lambda *_: lid.wait(10))
-    with pytest.raises(Unanswered):
+    with pytest.raises(DeadlineExceeded):
         hypervisor.survey(uuid)
     lid.set()
 

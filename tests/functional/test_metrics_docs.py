@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from plimsoll_agent import metrics as of_pass
-from plimsoll_agent.series import LABEL_MAX
-from plimsoll_probes import metrics as of_probes
+from plimsoll_agent.monitor import pass_metrics
+from plimsoll_agent.monitor.prometheus_text import LABEL_MAX
+from plimsoll_probes.output import metrics as of_probes
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/metrics.rst").read_text(encoding="utf-8")
@@ -47,22 +47,25 @@ def test_the_page_lists_the_families_that_there_are_with_their_types_and_labels(
 
 
 def test_what_the_page_says_of_the_cost_is_the_budget() -> None:
-    table = dict(re.findall(r"^   \* - (.+)\n     - (\d+)", PAGE, re.MULTILINE))
+    table = dict(re.findall(r"^   \* - (.+)\n     - (?:at most )?(\d+)", PAGE, re.MULTILINE))
 
     def disk(parameters: int, limits: int) -> str:
-        return str(of_pass.PER_DISK + parameters * of_pass.PER_PARAMETER + limits * of_pass.PER_LIMIT)
+        return str(pass_metrics.PER_DISK + parameters * pass_metrics.PER_PARAMETER + limits * pass_metrics.PER_LIMIT)
 
     # A histogram, +Inf, sum and count: the job read has none of writes, nor write one of reads.
     one_way = len(of_probes.LE) + 3
     assert list(table.values()) == [
-        str(of_pass.PER_NODE),
-        str(of_pass.PER_TYPE),
+        str(pass_metrics.PER_NODE),
+        str(pass_metrics.PER_TYPE),
+        str(pass_metrics.PER_CLUSTER),
+        str(pass_metrics.PER_GUEST),
         disk(2, 2),
         disk(6, 2),
         disk(13, 4),
         str(3 * of_probes.PER_PROBE - 2 * one_way + of_probes.PER_TARGET),
+        str(of_probes.PER_VERDICTS),
     ]
-    formula = f"{of_pass.PER_DISK} for each disk, {of_pass.PER_PARAMETER} for each parameter that is set"
+    formula = f"{pass_metrics.PER_DISK} for each disk, {pass_metrics.PER_PARAMETER} for each parameter that is set"
     assert formula in " ".join(PAGE.split())
     assert f"after {LABEL_MAX} characters" in PAGE
     assert f"{of_probes.SHOWN_FOR.days} days" in PAGE.replace("seven", "7")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -18,19 +19,22 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent import passfile
-from plimsoll_agent.lastpass import LastPass
-from plimsoll_agent.measures import MEASURES
-from plimsoll_agent.outcome import Kind
-from plimsoll_agent.reason import Code, because
-from plimsoll_agent.state import State
-from plimsoll_probes.finding import Finding, Verdict, Why
-from plimsoll_probes.history import History
+from plimsoll_agent.alerts import nagios as definitions
+from plimsoll_agent.alerts.files import alerts_of
+from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor.pass_summary import LastPass
+from plimsoll_agent.monitor.thresholds import MEASURES, SHIPPED, Thresholds
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.store.state import State
+from plimsoll_probes.model.finding import Finding, Verdict, Why
+from plimsoll_probes.model.result import ProbeResult
 from plimsoll_probes.nagios import check
-from plimsoll_probes.result import ProbeResult
+from plimsoll_probes.store.history import History
 from tests.functional.conftest import Ran
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
-from tests.unit.probes import a_probe
+from tests.unit.results import a_probe
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "etc/nagios"
@@ -39,6 +43,10 @@ INSTALLED = "/usr/local/bin/check_plimsoll"
 GROUP = 64123
 """Of the state directory: a number that no group of this machine has."""
 COMMANDS = {"agent", "limits", "probe"}
+STRICT = Site(
+    docs_url="https://docs.site.example/",
+    thresholds={"pass_age": Thresholds("", "3600"), "unlimited": Thresholds("~:5", "@10:20")},
+)
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 
@@ -89,7 +97,7 @@ def run(*words: str | Path) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-def recent(count: int = 1, kind: Kind = Kind.RIGHT, name: str = "instance") -> LastPass:
+def recent(count: int = 1, kind: Kind = Kind.IN_SYNC, name: str = "instance") -> LastPass:
     now = datetime.now(UTC)
     refused = because(Code.REJECTED, detail="QEMU is busy")
     disks = [
@@ -111,7 +119,7 @@ def probed(state: State, result: ProbeResult) -> None:
 
 @as_root
 def test_nagios_reads_the_state_by_its_group_alone(home: Path, state: State) -> None:
-    passfile.save(state, recent())
+    pass_summary_file.save(state, recent())
     probed(state, a_probe(started=datetime.now(UTC)))
     member, stranger = plugin(home, [GROUP]), plugin(home, [], "stranger")
     for subject in COMMANDS:
@@ -121,7 +129,7 @@ def test_nagios_reads_the_state_by_its_group_alone(home: Path, state: State) -> 
         assert (ran.status, ran.err) == (3, "")
         assert ran.out.count("\n") == 1
         assert f"{state.directory}" in ran.out
-        assert "put the user of this check into its group" in ran.out
+        assert "add the user of this check to its group" in ran.out
 
 
 @as_root
@@ -142,8 +150,8 @@ def test_what_a_pass_wrote_is_what_the_check_reads(
     # libvirt's test driver refuses a limit without a burst.
     plimsoll("enforce", "--uri", test_node, OS_DEFAULT__MODE="enforce")
     ran = run(*words)
-    assert ran.status == 2
-    assert re.search(r"^PLIMSOLL LIMITS CRITICAL - change failed: instance-\d{8} vd\w", ran.out)
+    assert ran.status == 1
+    assert re.search(r"^WARNING failed \d", ran.out, re.MULTILINE)
     plimsoll("enforce", "--uri", test_node)
     ran = run(*words)
     assert ran.status == 1
@@ -156,14 +164,59 @@ def test_it_loads_no_hypervisor_no_http_client_and_no_command_line_of_plimsoll()
         " *(name for name in sys.modules if name.startswith('plimsoll')))"
     )
     names = set(run(sys.executable, "-c", loaded).out.split())
-    assert {"nagiosplugin", "plimsoll_agent.health"} <= names
-    assert not names & {"libvirt", "cliff", "requests", "openstack", "matplotlib", "prometheus_client", "rich"}
-    assert not {name for name in names if name.startswith(("plimsoll_agent.cli", "plimsoll_probes.cli"))}
+    assert {"nagiosplugin", "plimsoll_agent.monitor.health"} <= names
+    assert not names & {"libvirt", "cliff", "requests", "openstack", "matplotlib", "rich"}
+    assert not {
+        name
+        for name in names
+        if name.startswith(("plimsoll_agent.cli", "plimsoll_agent.command", "plimsoll_probes.cli"))
+    }
 
 
 def test_it_is_installed_under_the_name_that_the_samples_run() -> None:
     ran = run(Path(sys.executable).with_name("check_plimsoll"), "--version")
     assert (ran.status, ran.out.split()[0]) == (3, "check_plimsoll")
+
+
+# --- made of one table
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [("objects", "plimsoll-objects.cfg"), ("nrpe", "nrpe-plimsoll.cfg"), ("icinga2", "icinga2-plimsoll.conf")],
+)
+def test_the_definitions_are_those_that_the_command_makes(plimsoll: Callable[..., Ran], part: str, name: str) -> None:
+    made = plimsoll("monitoring", "nagios", "--part", part)
+    assert (made.status, made.out) == (0, (SAMPLES / name).read_text()), f"plimsoll monitoring nagios --part {part}"
+    rows = dict(re.findall(r"^\S+ (\w+) +(\S+ +\S+)  ", made.out, re.MULTILINE))
+    for measure in MEASURES:
+        assert rows[measure.name].split() == [measure.warning or "never", measure.critical or "never"]
+    for alert in alerts_of(Site()):
+        assert not alert.measure or re.search(rf"^\S+ {alert.measure} .*\b{alert.name}\b", made.out, re.MULTILINE)
+
+
+def test_the_ranges_of_a_site_are_those_of_its_commands_and_all_others_those_of_the_node() -> None:
+    found: dict[str, Thresholds] = {}
+    for command in re.findall(r"^command\[\w+\]=(.+)$", definitions.nrpe_text(STRICT), re.MULTILINE):
+        found |= check.thresholds(check.parser().parse_args(shlex.split(command)[1:]), SHIPPED)
+    never = Thresholds("~:", "3600")  # no value is outside
+    assert found == {**SHIPPED, "pass_age": never, "unlimited": STRICT.thresholds["unlimited"]}
+    icinga = definitions.icinga_text(STRICT)
+    said = re.findall(r'^  vars\.plimsoll_(\w+_(?:warning|critical)) = "(.*)"$', icinga, re.MULTILINE)
+    assert dict(said) == {
+        "pass_age_warning": "~:",
+        "pass_age_critical": "3600",
+        "unlimited_warning": "~:5",
+        "unlimited_critical": "@10:20",
+    }
+
+
+def test_the_notes_of_a_check_lead_to_the_table_of_runbooks() -> None:
+    page, anchor = "reference/alerts.html", "one-table"
+    text = (ROOT / "docs" / page).with_suffix(".rst").read_text()
+    assert "\nOne table\n---------\n" in text
+    for made in (definitions.objects_text(STRICT), definitions.icinga_text(STRICT)):
+        assert made.count(f"https://docs.site.example/{page}#{anchor}") == len(COMMANDS)
 
 
 # --- NRPE
@@ -238,16 +291,16 @@ def _where_nagios_reaches(home: Path) -> tuple[Path, Path, list[str]]:
 
 @as_root
 def test_nrpe_runs_each_command_of_the_sample(state: State, check_nrpe: Callable[..., Ran]) -> None:
-    passfile.save(state, recent())
+    pass_summary_file.save(state, recent())
     short = Finding(Verdict.SHORT, Why.CLUSTER_SHORT, {"parameter": "total_iops_sec", "allowed": 9.0, "done": 4.0})
     probed(state, a_probe(started=datetime.now(UTC), finding=short))
     assert set(nrpe_commands()) == {f"check_plimsoll_{subject}" for subject in COMMANDS}
-    for name, status in (("agent", 0), ("limits", 0), ("probe", 2)):
+    for name, status in (("agent", 0), ("limits", 0), ("probe", 1)):
         ran = check_nrpe("-c", f"check_plimsoll_{name}")
         assert ran.status == status, ran.out
         assert ran.out.startswith(f"PLIMSOLL {name.upper()} ")
-    assert "instance-00000001 (canary) read: short: 44 % of total_iops_sec" in ran.out
-    assert "probe_broken=1;;0;0" in ran.out
+    assert "instance-00000001 (canary) read: short: 44 % of limit" in ran.out
+    assert "probe_broken=1;0;;0" in ran.out
     probed(state, a_probe(started=datetime.now(UTC) + timedelta(seconds=1)))
     assert check_nrpe("-c", "check_plimsoll_probe").status == 0
 
@@ -257,14 +310,15 @@ def test_nrpe_runs_each_command_of_the_sample(state: State, check_nrpe: Callable
 def test_each_protocol_of_nrpe_carries_the_first_line_and_all_figures(
     state: State, check_nrpe: Callable[..., Ran], protocol: list[str]
 ) -> None:
-    passfile.save(state, recent(500, Kind.FAILED, "ä𝄞" * 60))
+    pass_summary_file.save(state, recent(500, Kind.FAILED, "ä𝄞" * 60))
     ran = check_nrpe(*protocol, "-c", "check_plimsoll_limits")
-    assert ran.status == 2
+    assert ran.status == 1
     first, *more = ran.out.splitlines()
     text, _, figures = first.partition(" | ")
-    assert text.startswith("PLIMSOLL LIMITS CRITICAL - change failed: ä𝄞")
-    assert " and 499 more; plimsoll disk list" in text
-    known = {measure.name for measure in MEASURES if measure.subject == "limits"} - {"at_wall"}  # of no reading
+    assert text.startswith("PLIMSOLL LIMITS WARNING - change failed on 500 disks: ä𝄞")
+    assert " and 499 more: " in text
+    assert "; plimsoll disk explain " in text
+    known = {measure.name for measure in MEASURES if measure.subject == "limits"} - {"at_limit"}  # of no reading
     assert {each.partition("=")[0] for each in figures.split()} == known
     assert len(more) >= (0 if protocol else 20)
 
@@ -318,7 +372,7 @@ def icinga(home: Path) -> Callable[[str], Ran]:
         (home / name).mkdir()
     zone = home / "ZonesDir/master"
     zone.mkdir()
-    shutil.copy(SAMPLES / "icinga2-plimsoll.conf", zone)
+    (zone / "icinga2-plimsoll.conf").write_text(definitions.icinga_text(STRICT))
     user = pwd.getpwuid(os.geteuid())
     defined = [f"Configuration.{name}={home}/{name}" for name in directories]
     defined += [f"Configuration.RunAsUser={user.pw_name}", "Configuration.RunAsGroup=" + _group(user.pw_gid)]

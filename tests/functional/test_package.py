@@ -15,6 +15,7 @@ from pathlib import Path
 
 import packing
 import pytest
+from setuptools import find_packages
 
 ROOT = Path(__file__).parents[2]
 MAN = {
@@ -90,14 +91,10 @@ def sdist(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return into / SDIST.removesuffix(".tar.gz")
 
 
-def test_every_package_is_named_in_setup_cfg() -> None:
-    named = set(_setup()["options"]["packages"].split())
-    found = {
-        ".".join(file.parent.relative_to(ROOT / top).parts)
-        for top in ("agent", "probes")
-        for file in (ROOT / top).rglob("__init__.py")
-    }
-    assert named == found
+def test_every_folder_with_modules_is_a_package_that_setup_finds() -> None:
+    for top in ("agent", "probes", "insight"):
+        folders = {file.parent.relative_to(ROOT / top) for file in (ROOT / top).rglob("*.py")}
+        assert set(find_packages(str(ROOT / top))) == {".".join(folder.parts) for folder in folders}
 
 
 def test_every_entry_point_can_be_loaded() -> None:
@@ -112,10 +109,10 @@ def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(
     with zipfile.ZipFile(built / WHEEL) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
     tree = packing.tracked(elsewhere)
-    wanted = {name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/"))}
-    wanted |= {f"{DATA}/plimsoll/{name}" for name in tree if name.startswith(("systemd/", "etc/"))}
-    wanted |= {f"{DATA}/man/{page}" for page in MAN} | {f"{DATA}/bash-completion/completions/plimsoll"}
-    assert inside == wanted
+    desired = {name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/", "insight/"))}
+    desired |= {f"{DATA}/plimsoll/{name}" for name in tree if name.startswith(("systemd/", "etc/"))}
+    desired |= {f"{DATA}/man/{page}" for page in MAN} | {f"{DATA}/bash-completion/completions/plimsoll"}
+    assert inside == desired
 
 
 @pytest.mark.packaging

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import os
 import subprocess
 import sys
@@ -11,16 +12,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from plimsoll_probes.history import History
-from plimsoll_probes.job import JobName
+from plimsoll_probes.model.job import JobName
+from plimsoll_probes.store.history import History
 from tests.functional.browser import CHROMIUM, Tab, browser
-from tests.unit.probes import MS, a_flow, a_measurement, a_subject
-from tests.unit.test_report_gathered import DISCARDED, FAILED, KEPT, OVER, SHORT, SLOW, run
+from tests.unit.probes.output.report.test_gathered import FAILED, INCONCLUSIVE, KEPT, OVER, SHORT, SLOW, run
+from tests.unit.results import MS, a_flow, a_measurement, a_subject
 
 NASTY = '$x^2$</title><script>document.title="mine"</script><img src=http://127.0.0.1:9/x onerror="document.title=1">'
 LONG = "a-name-without-any-end-" * 10
-GUESTS = {"plain": SHORT, NASTY: SLOW, LONG: OVER, "批处理 בדיקה": KEPT, "broken": FAILED, "moved": DISCARDED}
+GUESTS = {"plain": SHORT, NASTY: SLOW, LONG: OVER, "批处理 בדיקה": KEPT, "broken": FAILED, "moved": INCONCLUSIVE}
 PHONE, DESK = 390, 1280
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
@@ -47,11 +49,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return report(directory)
 
 
-def report(directory: Path, **environment: str) -> str:
+def report(directory: Path, since: str = "7d", **environment: str) -> str:
     """What the installed command makes of the history in that directory, as a person would have it made."""
     output, settings = directory / "report.html", directory / "plimsoll.conf"
     settings.write_text(f"[DEFAULT]\nstate_dir = {directory}\n")
-    words = ["--config-file", str(settings), "probe", "report", "--since", "7d", "-o", str(output)]
+    words = ["--config-file", str(settings), "probe", "report", "--since", since, "-o", str(output)]
     command = Path(sys.executable).with_name("plimsoll")
     ran = subprocess.run(
         [str(command), *words], capture_output=True, encoding="utf-8", timeout=60, env=os.environ | environment
@@ -60,7 +62,7 @@ def report(directory: Path, **environment: str) -> str:
     assert ran.stdout == ""
     *first, last = ran.stderr.splitlines()
     assert last.startswith(f"{output}: ")
-    assert first in ([], ["nothing was probed on this node yet; see: plimsoll probe run"])
+    assert first in ([], ["no probe has run on this node yet; see: plimsoll probe run"])
     return output.as_uri()
 
 
@@ -77,6 +79,50 @@ def test_no_name_of_a_guest_runs_or_is_lost(tab: Tab, page: str) -> None:
     assert tab.value("document.scripts.length") == 0
     for name in GUESTS:
         assert name in tab.value("document.body.innerText"), name
+
+
+@pytest.fixture(scope="module")
+def fifty(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report on 50 guests: nine in trouble now, one ten days ago, most of the others well again."""
+    directory = tmp_path_factory.mktemp("fifty")
+    history = History(directory / "probes.sqlite")
+    now = datetime.now(UTC)
+    for number in range(50):
+        name = f"server-{number}-of-a-tenant.example"
+        subject = a_subject(
+            guest_uuid=f"u{number}",
+            guest_name=f"instance-{number:08x}",
+            display_name=name,
+            volume_type=f"type{number % 5}",
+        )
+        for hours in (240, 90, 3):
+            bad = {240: number == 9, 90: 9 < number < 40, 3: number < 9}[hours]
+            finding = (SHORT, SLOW, OVER)[number % 3] if bad else KEPT
+            if hours == 240 or number != 9:
+                history.add(run(1, finding, subject=subject, started=now - timedelta(hours=hours, minutes=number)))
+    return report(directory, "30d")
+
+
+def test_fifty_guests_are_a_short_page_on_a_telephone(tab: Tab, fifty: str) -> None:
+    tab.open(fifty, PHONE)
+    assert tab.value("document.querySelector('h1').innerText").endswith("; 1 last known bad, 10 d ago")
+    assert tab.value("document.documentElement.scrollHeight") < 6000
+    assert tab.value("document.documentElement.scrollWidth") <= PHONE
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_a_figure_is_as_dark_as_the_page(tab: Tab, fifty: str, scheme: str) -> None:
+    tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    try:
+        tab.open(fifty, DESK)
+        place = tab.value("document.images[0].getBoundingClientRect().toJSON()")
+        clip = {name: place[name] for name in ("x", "y", "width", "height")} | {"scale": 1}
+        seen = tab.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+    finally:
+        tab.ask("Emulation.setEmulatedMedia", features=[])
+    grey = Image.open(io.BytesIO(base64.b64decode(seen))).convert("L")
+    usual = max(grey.getcolors(maxcolors=256), key=lambda each: each[0])[1]
+    assert usual < 40 if scheme == "dark" else usual > 250
 
 
 def test_every_figure_can_be_seen(tab: Tab, page: str) -> None:
@@ -99,14 +145,15 @@ def test_letters_can_be_read_on_a_telephone(tab: Tab, page: str) -> None:
     tab.open(page, PHONE)
     sizes = "[...document.querySelectorAll('main *')].map(each => parseFloat(getComputedStyle(each).fontSize))"
     assert tab.value(f"Math.min(...{sizes})") >= 11
-    scale = tab.value("Math.min(...[...document.images].map(each => each.clientWidth / each.naturalWidth))")
+    shown = "[...document.images].filter(each => each.clientWidth)"
+    scale = tab.value(f"Math.min(...{shown}.map(each => each.clientWidth / each.naturalWidth))")
     assert 8 * 96 / 72 * scale >= 7
 
 
 def test_what_is_the_matter_is_on_the_first_screen_of_a_telephone(tab: Tab, page: str) -> None:
     tab.open(page, PHONE, 844)
     assert tab.value("document.querySelector('h1').getBoundingClientRect().bottom") < 844 / 3
-    assert tab.value("document.querySelector('.cards td').getBoundingClientRect().top") < 844
+    assert tab.value("document.querySelector('.strip').getBoundingClientRect().top") < 844
 
 
 def test_it_can_be_printed(tab: Tab, page: str) -> None:
@@ -119,7 +166,7 @@ def test_it_can_be_printed(tab: Tab, page: str) -> None:
 def test_a_node_on_which_nothing_was_probed_has_a_page_that_says_so(tab: Tab, tmp_path: Path) -> None:
     tab.open(report(tmp_path), PHONE)
     assert tab.complaints == []
-    assert tab.value("document.querySelector('h1').innerText") == "Nothing was probed in this time"
+    assert tab.value("document.querySelector('h1').innerText") == "No probes in this time"
     assert "plimsoll probe run" in tab.value("document.body.innerText")
     assert tab.value("document.documentElement.scrollWidth") <= PHONE
 

@@ -17,7 +17,7 @@ import pytest
 
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.cli.region import RegionStatus
-from plimsoll_agent.errors import PlimsollError, Rejected, Unanswered, Unreachable
+from plimsoll_agent.errors import DeadlineExceeded, PlimsollError, Rejected, Unreachable
 from tests.functional.cloudserver import Answering
 from tests.functional.test_prometheus_api import ran
 from tests.functional.webserver import certificate
@@ -124,19 +124,19 @@ def cut_off(handler: Handler) -> None:
 @pytest.mark.parametrize(
     ("say", "kind", "words"),
     [
-        (page(401), Rejected, "does not let in us without a token (401); correct [prometheus] token_file"),
+        (page(401), Rejected, "requires a token (401); correct [prometheus] token_file"),
         (page(403), Rejected, "(403)"),
-        (page(404), Rejected, "is no Prometheus; look there"),
-        (page(302, Location="https://login.example/?secret"), Rejected, "sends us elsewhere (302)"),
-        (page(503), Unreachable, "is in trouble (503); try again later"),
+        (page(404), Rejected, "is not Prometheus; check it"),
+        (page(302, Location="https://login.example/?secret"), Rejected, "redirects (302)"),
+        (page(503), Unreachable, "server error (503); try again later"),
         (error(503, "unavailable", "TSDB not ready\x1b[2J"), Unreachable, "(503): TSDB not ready?[2J; try"),
-        (error(503, "timeout", "query timed out"), Unanswered, "no answer within 5 s"),
+        (error(503, "timeout", "query timed out"), DeadlineExceeded, "no answer within 5 s"),
         (error(422, "execution", "too many samples"), Rejected, "cannot answer (422): too many samples"),
-        (page(429), Unreachable, "is in trouble (429)"),
-        (page(200), Rejected, "not what a Prometheus answers"),
-        (page(200, b"[]"), Rejected, "not what a Prometheus answers"),
-        (page(200, b"[" * 100_000), Rejected, "not what a Prometheus answers"),
-        (page(200, b'{"status": "success", "data": []}'), Rejected, "not what a Prometheus answers"),
+        (page(429), Unreachable, "too many requests (429)"),
+        (page(200), Rejected, "the answer is not Prometheus"),
+        (page(200, b"[]"), Rejected, "the answer is not Prometheus"),
+        (page(200, b"[" * 100_000), Rejected, "the answer is not Prometheus"),
+        (page(200, b'{"status": "success", "data": []}'), Rejected, "the answer is not Prometheus"),
         (cut_off, Unreachable, "the answer was cut off"),
     ],
 )
@@ -169,7 +169,7 @@ def test_answers_of_another_shape_are_refused(told: Told, data: object) -> None:
     prometheus = asking(told)
     prometheus.now()
     told.say = lambda handler: handler.good(data)
-    with pytest.raises(Rejected, match="not what a Prometheus answers"):
+    with pytest.raises(Rejected, match="the answer is not Prometheus"):
         prometheus.query("up")
 
 
@@ -195,7 +195,7 @@ def test_the_deadline_is_for_all_queries_together_even_if_bytes_keep_coming(told
     told.say = drip
     began = time.monotonic()
     for _ in range(2):
-        with pytest.raises(Unanswered, match=r"no answer within 0.6 s; .*\[prometheus\] deadline"):
+        with pytest.raises(DeadlineExceeded, match=r"no answer within 0.6 s; .*\[prometheus\] deadline"):
             prometheus.query("up")
     assert time.monotonic() - began < 1.5
 
@@ -213,7 +213,7 @@ def test_queries_that_each_are_in_time_do_not_add_up_beyond_the_deadline(told: T
     began = time.monotonic()
     for _ in range(3):
         prometheus.query("up")
-    with pytest.raises(Unanswered):
+    with pytest.raises(DeadlineExceeded):
         prometheus.query("up")
     assert time.monotonic() - began < 1.4
 
@@ -223,6 +223,16 @@ def test_an_answer_without_end_is_not_read_to_its_end(told: Told, monkeypatch: p
     told.say = page(200, b" " * 200_000)
     with pytest.raises(Rejected, match="longer than 10000 bytes"):
         asking(told).now()
+
+
+def test_what_stands_in_a_redirect_is_not_read(told: Told) -> None:
+    def without_end(handler: Handler) -> None:
+        handler.say(302, b"", {"Location": "/"}, length=2**40)
+        handler.rfile.read(1)  # until the other side hangs up
+
+    told.say = without_end
+    with pytest.raises(Rejected, match=r"redirects \(302\)"):
+        asking(told, deadline=2).now()
 
 
 def test_an_answer_that_is_not_whole_is_shown_and_ends_with_1(told: Told, tmp_path: Path) -> None:
@@ -236,8 +246,8 @@ def test_an_answer_that_is_not_whole_is_shown_and_ends_with_1(told: Told, tmp_pa
     told.say = partly
     done = ran(RegionStatus, tmp_path, "--prometheus", told.url)
     assert done.status == 1
-    assert done.err == f"{told.url}: the answer is not whole: store gone?[2J\n"
-    assert "nodes        1" in done.out
+    assert done.err == f"{told.url}: the answer is incomplete: store gone?[2J\n"
+    assert "nodes      1" in done.out
 
 
 # --- whom the token goes to ------------------------------------------------------------------------------
@@ -257,7 +267,7 @@ def test_the_token_goes_over_tls_to_whom_the_ca_file_trusts(tmp_path: Path, toke
     with serving(tmp_path, tls=True) as told:
         asking(told, token, told.ca).now()
         assert told.authorized == [f"Bearer {TOKEN}"]
-        with pytest.raises(Unreachable, match="its certificate is not trusted"):
+        with pytest.raises(Unreachable, match="certificate not trusted"):
             asking(told, token).now()
         assert len(told.authorized) == 1
 

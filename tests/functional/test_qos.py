@@ -15,22 +15,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.cloudapi import BLOCK_STORAGE, Refused
+from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
 from tests.command import Forked
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import Cloud, Handler, Server, credentials
 from tests.functional.conftest import Ran, ended
-
-FILE = """\
-qos_specs:
-  gold:
-    consumer: front-end
-    keys:
-      total_iops_sec: 30
-volume_types:
-  gold: {qos_spec: gold}
-  silver: {qos_spec: gold}
-"""
+from tests.unit.agent.cli.test_qos import FILE
 
 
 class CinderHandler(Handler):
@@ -120,7 +110,7 @@ def test_without_credentials_it_is_a_line_that_says_where_they_go(site: Site, tm
     (tmp_path / "openstack.conf").unlink()
     ran = site.run("plan", str(site.file))
     assert (ran.status, len(ran.err.splitlines())) == (1, 1)
-    assert "openstack.conf: is not there" in ran.err
+    assert "openstack.conf: no such file" in ran.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -143,11 +133,10 @@ def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, n
     assert out.splitlines() == [
         "~ volume type gold  QoS spec gold → other   done",
         "~ volume type silver  QoS spec gold → other   not tried: interrupted",
-        "Left as they are: 1 volume type (__DEFAULT__) and 1 QoS spec (gold); --prune deletes what the file does not"
-        " declare.",
-        "1 of 2 steps done; 1 to do: see plimsoll qos plan.",
+        "Kept: 1 volume type (__DEFAULT__) and 1 QoS spec (gold); not in the file; --prune deletes them.",
+        "1 of 2 steps done; 1 left: see plimsoll qos plan.",
     ]
-    assert err.startswith("Interrupted: no other step is begun.")
+    assert err.startswith("Interrupted: no more steps.")
     assert process.returncode == 3
     site.cinder.before = lambda method, path: None
     assert site.run("apply", str(site.file)).status == 0

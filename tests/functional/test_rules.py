@@ -41,9 +41,9 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_without_fault_is_counted(plimsoll: Plimsoll, file: Path) -> None:
     file.write_text(GOOD)
     ran = plimsoll("rules", "check", str(file))
-    assert (ran.status, ran.out, ran.err) == (0, f"{file}: 2 rules and a default, no fault\n", "")
+    assert (ran.status, ran.out, ran.err) == (0, f"{file}: 2 rules and a default, no faults\n", "")
     file.write_text("{}\n")
-    assert plimsoll("rules", "check", str(file)).out == f"{file}: no rules and no default, no fault\n"
+    assert plimsoll("rules", "check", str(file)).out == f"{file}: no rules and no default, no faults\n"
 
 
 def test_every_fault_is_a_line_of_its_own_that_an_editor_can_jump_to(plimsoll: Plimsoll, file: Path) -> None:
@@ -65,7 +65,19 @@ def test_a_warning_is_no_fault_and_says_since_when(plimsoll: Plimsoll, file: Pat
     first, last = ran.out.splitlines()
     assert first.startswith(f"{file}:2: rules[0]: until has passed (2020-01-01 00:00 UTC)")
     assert first.endswith(" (warning)")
-    assert last == f"{file}: 1 rule and no default, no fault, 1 warning"
+    assert last == f"{file}: 1 rule and no default, no faults, 1 warning"
+
+
+def test_warnings_fail_only_a_strict_check_and_notes_never_do(plimsoll: Plimsoll, file: Path) -> None:
+    file.write_text(WARNED)
+    assert plimsoll("rules", "check", "--strict", str(file)).status == 1
+    file.write_text("default: {limits: {total_bytes_sec: 100MiB}}\n")
+    ran = plimsoll("rules", "check", "--strict", str(file))
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"{file}:1: default.limits.total_bytes_sec: 100MiB is 104857600",
+        f"{file}: no rules and a default, no faults",
+    ]
 
 
 @pytest.mark.parametrize(("text", "severities"), [(GOOD, []), (BROKEN, ["fault"] * 3), (WARNED, ["warning"])])
@@ -83,23 +95,23 @@ def test_json_has_every_remark_and_nothing_else(
 def test_without_a_file_it_is_the_one_of_the_settings(plimsoll: Plimsoll, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text("rule: []\n")
     ran = plimsoll("rules", "check")
-    assert ran.out == f"{tmp_path}/rules.yaml:1: rule is no key here; did you mean rules?\n"
+    assert ran.out == f"{tmp_path}/rules.yaml:1: rule is not a key here; did you mean rules?\n"
 
 
 def test_a_file_that_is_not_there_is_one_line(plimsoll: Plimsoll, file: Path) -> None:
     ran = plimsoll("rules", "check", str(file))
     assert (ran.status, ran.out) == (1, "")
-    assert ran.err.startswith(f"{file}: is missing or empty")
+    assert ran.err.startswith(f"{file}: no such file")
     assert len(ran.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("written", "status", "told"),
     [
-        (GOOD.encode(), 0, "<stdin>: 2 rules and a default, no fault\n"),
-        (b"rule: []\n", 1, "<stdin>:1: rule is no key here; did you mean rules?\n"),
+        (GOOD.encode(), 0, "<stdin>: 2 rules and a default, no faults\n"),
+        (b"rule: []\n", 1, "<stdin>:1: rule is not a key here; did you mean rules?\n"),
         (b"rules: []\n#\xff\n", 1, "<stdin>:2: cannot be read: "),
-        (b"", 1, "<stdin>: is missing or empty"),
+        (b"", 1, "<stdin>: is empty"),
         (b"#" * 2_000_000, 1, "<stdin>:1: is larger than 1 MiB"),
     ],
     ids=["good", "fault", "no-text", "empty", "large"],
@@ -120,7 +132,7 @@ def test_what_the_brake_would_stop_is_told_in_every_format(
     node = ("--uri", test_node)
     rule = "rules: [{name: all, match: {pool: '*'}, override: true, limits: {total_iops_sec: %d}}]"
     (tmp_path / "rules.yaml").write_text(rule % 3000)
-    plimsoll("enforce", *node)  # it is remembered what was wanted
+    plimsoll("enforce", *node)  # it is remembered what was desired
     file.write_text(rule % 30)
     careful = {"OS_BRAKE__DISKS": "0", "OS_BRAKE__PERCENT": "0"}
     ran = plimsoll("rules", "test", str(file), *node, "-f", form, **careful)
@@ -130,7 +142,7 @@ def test_what_the_brake_would_stop_is_told_in_every_format(
     assert "plimsoll approve" not in other
     assert "looked at" not in told
     some = plimsoll("rules", "test", str(file), *node, "--guest", "instance-00000001", "-f", form, **careful)
-    assert "disks of the guests looked at until" in (some.out if form == "table" else some.err)
+    assert " disks of these guests (" in (some.out if form == "table" else some.err)
 
 
 def test_what_is_wrong_with_probes_and_objectives_is_told_in_one_go(plimsoll: Plimsoll, file: Path) -> None:
@@ -167,4 +179,4 @@ def test_rules_that_only_measure_change_no_limit(
     rows = json.loads(ran.out)
     assert ran.status == 0, ran.err
     assert rows
-    assert [row["wanted_now"] for row in rows] == [row["wanted_then"] for row in rows]
+    assert [row["desired_now"] for row in rows] == [row["desired_then"] for row in rows]

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from oslo_config import generator
 
-from plimsoll_agent import config, rules, rulesfile
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.rules import loader
+from plimsoll_agent.rules import model as rules
 
 ETC = Path(__file__).parents[2] / "etc"
 CONF, RULES = ETC / "plimsoll.conf.sample", ETC / "rules.yaml.sample"
@@ -54,15 +56,15 @@ def test_the_settings_sample_shows_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_rules_sample_as_shipped_limits_no_disk() -> None:
-    assert rulesfile.parse(RULES.read_text(), RULES.name) == rules.Rules()
+    assert loader.parse(RULES.read_text(), RULES.name) == rules.Rules()
 
 
 def test_the_rules_sample_uncommented_has_exactly_the_default_that_it_speaks_of() -> None:
-    assert rulesfile.parse(uncommented(RULES.read_text()), RULES.name).default == DEFAULT
+    assert loader.parse(uncommented(RULES.read_text()), RULES.name).default == DEFAULT
 
 
 def test_the_rules_sample_has_an_example_of_each_kind_of_rule() -> None:
-    examples = rulesfile.parse(uncommented(RULES.read_text()), RULES.name).rules
+    examples = loader.parse(uncommented(RULES.read_text()), RULES.name).rules
     words = {field.name for field in fields(rules.Match)}
     assert {word for rule in examples for word in words if getattr(rule.match, word)} == words
     bare = rules.Rule(name="", match=rules.Match())
@@ -75,4 +77,4 @@ def test_the_rules_sample_has_an_example_of_each_kind_of_rule() -> None:
 
 def test_no_rule_of_the_sample_hides_another() -> None:
     now = datetime(2026, 11, 20, tzinfo=UTC)
-    assert rulesfile.check(uncommented(RULES.read_text()), now).remarks == ()
+    assert loader.check(uncommented(RULES.read_text()), now).warnings == 0

@@ -17,20 +17,20 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.state import RECORD
+from plimsoll_agent.store.state import RECORD
 from tests.command import NO_BRAKE, Forked, Installed
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
 NINE = {"total_iops_sec": 9, "total_iops_sec_max": 9}
-WANTED = "default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}\n"
+DESIRED = "default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}\n"
 
 
 @pytest.fixture
 def changed(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> tuple[str, ...]:
     """What to undo on a node on which a pass meant to limit disks, none of which has a limit."""
-    (tmp_path / "rules.yaml").write_text(WANTED)
-    assert "total_iops_sec 5" in plimsoll("enforce", "--mode", "enforce", "--uri", test_node, **NO_BRAKE).out
+    (tmp_path / "rules.yaml").write_text(DESIRED)
+    assert "5 IOPS" in plimsoll("enforce", "--mode", "enforce", "--uri", test_node, **NO_BRAKE).out
     return ("undo", "--since", "1h", "--uri", test_node)
 
 
@@ -49,11 +49,9 @@ def undone(plimsoll: Plimsoll) -> list[dict[str, object]]:
 
 def test_what_did_not_take_is_nothing_to_undo(plimsoll: Plimsoll, changed: tuple[str, ...], tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "state/record.sqlite")) as database, database:
-        database.execute(
-            "UPDATE change SET result = 'unanswered'"
-        )  # of a few the driver may have said that they took
+        database.execute("UPDATE change SET result = 'timed-out'")  # of a few the driver may have said that they took
     done = plimsoll(*changed, "--yes")
-    assert (done.status, done.out[:26]) == (0, "Nothing was changed since ")
+    assert (done.status, done.out[:26]) == (0, "No changes recorded since ")
     assert json.loads(plimsoll("record", "--result", "did-not-take", "-f", "json").out), "and that is settled now"
 
 
@@ -61,19 +59,19 @@ def test_what_is_as_before_needs_no_write(plimsoll: Plimsoll, changed: tuple[str
     pretend(tmp_path, {}, {"total_iops_sec": 5})
     done = plimsoll(*changed, "--yes")
     assert done.status == 0, done.err
-    assert "0 put back" in done.out
-    assert " 0 already as before" not in done.out
+    assert "Undone: nothing changed, " in done.out
+    assert " already restored, in " in done.out
     assert undone(plimsoll) == []
 
 
-def test_a_disk_with_something_else_in_force_is_listed(
+def test_a_disk_with_something_else_actual_is_listed(
     plimsoll: Plimsoll, changed: tuple[str, ...], tmp_path: Path
 ) -> None:
     pretend(tmp_path, {"total_iops_sec": 9}, {"total_iops_sec": 8})
     done = plimsoll(*changed, "--yes", "-f", "json")
     data = json.loads(done.out)
     assert done.status == 1
-    assert {disk["reason"]["code"] for disk in data["disks"]} == {"changed-by-another"}
+    assert {disk["reason"]["code"] for disk in data["disks"]} == {"external-change"}
     assert {str(disk["before"]) for disk in data["disks"]} == {"{}"}
     assert data["counts"]["left-alone"] == len(data["disks"]) > 0
     assert undone(plimsoll) == []
@@ -88,14 +86,15 @@ def test_only_what_was_read_back_is_called_put_back(
     assert undone(plimsoll) == []
     done = plimsoll(*changed, "--yes")
     planned, told = (
-        sorted(line.split("   ")[0] for line in ran.out.splitlines() if "→" in line) for ran in (dry, done)
+        sorted(line[2:].split("IOPS")[0] for line in ran.out.splitlines() if "→" in line) for ran in (dry, done)
     )
     assert told == planned, "in whatever order the guests answered"
     results = [entry["result"] for entry in undone(plimsoll)]
     assert len(results) == len(planned)
-    took, missed = results.count("done"), results.count("unanswered")
-    assert f"{took} put back, 0 already as before, 0 left alone, {missed} failed" in done.out
-    assert done.out.count("QEMU has no limit in force after the write") == missed
+    took, missed = results.count("done"), results.count("timed-out")
+    parts = ([f"{took} set"] if took else ["nothing changed"]) + [f"{missed} unknown"] * bool(missed)
+    assert f"Undone: {', '.join(parts)}, in " in done.out
+    assert done.out.count("QEMU reports no limit after the write") == missed
     assert done.status == (0 if not missed else 3 if took else 1)
     assert {str(entry["after"]) for entry in undone(plimsoll)} == {str(NINE)}
 
@@ -124,8 +123,8 @@ def test_a_person_at_a_terminal_is_asked(
         os.close(slave)
     assert written or asked.returncode == 1, out + err
     before, _, after = out.partition(b"? [y/N] ")
-    assert b"total_iops_sec 9" in before, "what the question is about was shown"
-    assert (b"Nothing was changed." in after) is not written
+    assert "→ 9 IOPS".encode() in before, "what the question is about was shown"
+    assert (b"Nothing changed." in after) is not written
     assert bool(undone(plimsoll)) is written
 
 
@@ -153,7 +152,7 @@ def test_a_node_that_was_in_use_is_read_by_the_plimsoll_that_used_it(
     assert found["record.sqlite"] == {
         "file": str(tmp_path / "state/record.sqlite"),
         "version": RECORD.version,
-        "reads_from": 1,
+        "reads_from": RECORD.oldest,
         "reads_to": RECORD.version,
         "condition": "ok",
         "detail": None,
@@ -167,7 +166,7 @@ def test_a_file_of_a_newer_plimsoll_is_1_and_named(
     checked = plimsoll("state", "check")
     assert checked.status == 1
     (line,) = (line for line in checked.out.splitlines() if "memory.json" in line)
-    assert line.split()[1:5] == ["77", "1", "4", "newer"]
+    assert line.split()[1:5] == ["77", "3", "6", "newer"]
 
 
 def test_another_directory_may_be_looked_at(plimsoll: Plimsoll, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.store import memory_file
 from tests import wheelhouses
 
 ROOT = Path(__file__).parents[2]
@@ -89,20 +90,16 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Houses]:
     there = tmp_path_factory.mktemp("houses")
     tarball = wheelhouses.built()
     timer = (ROOT / "systemd/plimsoll-enforce.timer").read_bytes()
-    state = (ROOT / "agent/plimsoll_agent/state.py").read_text(encoding="utf-8")
-    present = f'owner="passes, ``disk hold``",\n    version={_memory_version(state)}'
-    assert present in state
+    memory = (ROOT / "agent/plimsoll_agent/store/memory_file.py").read_text(encoding="utf-8")
+    present = f"\nVERSION = {memory_file.VERSION}\n"
+    assert present in memory
     changes = {
-        "plimsoll_agent/state.py": state.replace(present, present[:-1] + "99").encode(),
+        "plimsoll_agent/store/memory_file.py": memory.replace(present, "\nVERSION = 99\n").encode(),
         "data/share/plimsoll/systemd/plimsoll-enforce.timer": timer + b"# newer\n",
     }
     newer = wheelhouses.revise(wheelhouses.unpack(tarball, there), "9.9.9", changes)
     yield Houses(wheelhouses.unpack(tarball, there), newer)
     shutil.rmtree(there)  # some 120 MB
-
-
-def _memory_version(source: str) -> str:
-    return source.partition('"memory.json",')[2].partition("version=")[2].partition(",")[0]
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +164,9 @@ def test_a_second_run_reports_no_change(node: Node, houses: Houses) -> None:
 def test_upgrade_and_downgrade_keep_the_state_unless_it_cannot_be_read(node: Node, houses: Houses) -> None:
     node.state.mkdir(parents=True)
     memory = node.state / "memory.json"
-    version = int(_memory_version((ROOT / "agent/plimsoll_agent/state.py").read_text(encoding="utf-8")))
-    memory.write_text(json.dumps({"version": version, "boot": "", "disks": {}, "holds": {}}), encoding="utf-8")
+    memory.write_text(
+        json.dumps({"version": memory_file.VERSION, "boot": "", "disks": {}, "holds": {}}), encoding="utf-8"
+    )
     (node.state / "busy.count").write_bytes(b"...")
     before = {path: path.read_bytes() for path in node.state.iterdir()}
 
@@ -208,7 +206,7 @@ def test_killed_while_pip_works_the_next_run_waits_for_it_and_completes(houses: 
     )
     _wait(lambda: any(node.base.glob("versions/*/lib/python3*/site-packages/*")), installer)
     refused = node.run(houses.present / "install", "install", "--wait", "0", status=1)
-    assert refused.endswith("is under way here; this one changed nothing\n")
+    assert refused.endswith("is under way; this one changed nothing\n")
     installer.send_signal(signal.SIGKILL)
     installer.wait()
     assert not (node.base / "current").exists()
@@ -311,7 +309,7 @@ def test_an_ordinary_user_is_told_that_root_has_to_run_it(houses: Houses, tmp_pa
         )  # fmt: skip
     finally:
         reachable.unlink()
-    assert (done.returncode, done.stderr) == (1, "install: root has to run it\n")
+    assert (done.returncode, done.stderr) == (1, "install: run it as root\n")
 
 
 # --- building ---

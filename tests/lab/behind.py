@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from plimsoll_agent.limits import PARAMETERS, Limits
+from plimsoll_agent.model.limits import PARAMETERS, Limits
 from tests.lab.cloud import Guest
 
 

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from uuid import uuid4
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.adapters.libvirt.client import Libvirt
 from tests.lab.cloud import Cloud, Guest, LabError, Nova, OpenStack
 from tests.lab.cloud.disk import Disk, ephemeral, volume
 from tests.lab.cloud.etcd import Etcd
@@ -57,8 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """In the lane of OpenStack Nova comes up while the first tests run, which do without it."""
-    wanted = session.config.getoption("lane") and any("nova" in _fixtures(item) for item in session.items)
-    if wanted and not session.config.getoption("collectonly"):
+    desired = session.config.getoption("lane") and any("nova" in _fixtures(item) for item in session.items)
+    if desired and not session.config.getoption("collectonly"):
         words = [sys.executable, "-m", "tests.lab.cloud", "up", "--parts", "nova"]
         session.config.stash[_NOVA] = subprocess.Popen(
             words, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -202,3 +203,17 @@ def hypervisor(cloud: Cloud) -> Iterator[Libvirt]:
     hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
     yield hypervisor
     hypervisor.close()
+
+
+@pytest.fixture
+def on_the_node(nova: Nova) -> Iterator[Libvirt]:
+    """The libvirtd of Nova's guests."""
+    hypervisor = Libvirt(nova.libvirt_uri, deadline=5, at_once=4)
+    yield hypervisor
+    hypervisor.close()
+
+
+@pytest.fixture
+def word() -> str:
+    """For names that no other test has."""
+    return uuid4().hex[:8]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.record import Record
-from plimsoll_agent.state import State
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import State
 from tests.command import PLIMSOLL, Forked, Installed
 from tests.lab.cloud import Cloud, Guest
 

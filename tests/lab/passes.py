@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.brake import Brake
-from plimsoll_agent.clusters import Cluster, Clusters
-from plimsoll_agent.decide import Situation
-from plimsoll_agent.gate import ClusterHealth, Gate
-from plimsoll_agent.hypervisor import Sighting
-from plimsoll_agent.ledger import Ledger
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import PassReport, Scope
-from plimsoll_agent.passes import Caution, Mode, run_pass
-from plimsoll_agent.rules import Rules
-from plimsoll_agent.sources import SOURCES
-from plimsoll_agent.write import Bounds
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.clusters import Cluster, Clusters
+from plimsoll_agent.model.hypervisor import Sighting
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.brake import Brake
+from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
+from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
+from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
+from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store.node_store import NodeStore
 from tests.lab.cloud import Guest
 from tests.lab.node import Node
 
@@ -28,15 +28,16 @@ def pass_over(
     guest: Guest, node: Node, hypervisor: Libvirt, *, now: datetime | None = None, rules: Rules | None = None
 ) -> PassReport:
     now = now or datetime.now(UTC)
-    ledger = Ledger(node.state, "test")
-    memory = ledger.recall(now, look_only=False)
+    node_store = NodeStore(node.state, "test")
+    memory = node_store.recall(now, read_only=False)
     return run_pass(
         Scope(frozenset({guest.uuid})),
         Situation(now, rules or Rules(default=LIMIT), memory.disks, memory.holds),
         Mode.ENFORCE,
         hypervisor=hypervisor,
-        sources=SOURCES,
-        ledger=ledger,
+        decider=by_sources(SOURCES),
+        node_store=node_store,
+        notes=node_store.notes,
         bounds=Bounds(),
         caution=Caution(Brake(), Gate(Clusters(), _never_asked), lambda: None, rounds=3),
         tell=lambda _: None,
@@ -44,7 +45,7 @@ def pass_over(
 
 
 def _never_asked(cluster: Cluster) -> ClusterHealth:
-    raise AssertionError("nothing is loosened here")
+    raise AssertionError("nothing is raised here")
 
 
 class ChangesUnderTheHand(Libvirt):

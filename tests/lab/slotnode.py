@@ -18,8 +18,8 @@ from typing import Any
 import etcd3gw  # noqa: F401
 import tooz.coordination  # noqa: F401
 
-from plimsoll_probes import slots
-from plimsoll_probes.finding import Trouble
+from plimsoll_probes.adapters import slots
+from plimsoll_probes.model.finding import Trouble
 
 
 def main(url: str, count: int, node: str, log: str, longest: float, deadline: float, margin: float) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
 from tests.lab.node import Node, only
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 
@@ -35,8 +35,8 @@ def node(tmp_path: Path, cloud: Cloud) -> Node:
     return Node(tmp_path, cloud, RULES, braked=True)
 
 
-def everything_in_force(hypervisor: Libvirt, guests: list[Guest]) -> list[Limits]:
-    return [in_force(hypervisor, guest.uuid, target) for guest in guests for target in ("vda", "vdb")]
+def everything_actual(hypervisor: Libvirt, guests: list[Guest]) -> list[Limits]:
+    return [actual(hypervisor, guest.uuid, target) for guest in guests for target in ("vda", "vdb")]
 
 
 def rules_for(volumes: list[str], iops: int) -> str:
@@ -54,13 +54,13 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
 
     # A new node observes, and is then switched to enforce: it does what its plan said.
     assert node.run("enforce", *scope).status == 0
-    assert set(everything_in_force(hypervisor, hundred)) == {Limits()}, "observing writes nothing"
+    assert set(everything_actual(hypervisor, hundred)) == {Limits()}, "observing writes nothing"
     plan = node.run("plan", *scope)
-    assert plan.out.splitlines()[-1] == "Plan: 100 disks to limit, 0 to release, 0 left alone, 0 already right."
+    assert plan.out.splitlines()[-1] == "Plan: 100 to set."
     node.set_mode("enforce")
     enforced = node.run("enforce", *scope)
     assert enforced.status == 0, enforced.out + enforced.err
-    assert set(everything_in_force(hypervisor, hundred)) == {DEFAULT}
+    assert set(everything_actual(hypervisor, hundred)) == {DEFAULT}
 
     # A slip: 30 for 3000, on 30 of 100 disks. None of them is changed, in no pass.
     slipped = [str(guest.disks["vdb"].volume_id) for guest in hundred[:30]]
@@ -70,22 +70,22 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
         braked = node.run("enforce", *scope)
         assert braked.status == 4, braked.out + braked.err
         # Others' guests on this libvirt count too: new rules are judged on the whole node.
-        assert re.search(r"30 of \d+ disks would be cut by more than half.*None of them was changed\.", braked.out)
-        assert set(everything_in_force(hypervisor, hundred)) == {DEFAULT}
-    assert re.search(r"30 of \d+ disks would be cut by more than half", planned.out)
-    assert "Edited: gold total_iops_sec 3000 → 30 (30 disks)" in planned.out
+        assert re.search(r"The brake defers 30 of \d+ disks \(30 cut by more than half\)", braked.out)
+        assert set(everything_actual(hypervisor, hundred)) == {DEFAULT}
+    assert re.search(r"The brake defers 30 of \d+ disks \(30 cut by more than half\)", planned.out)
+    assert 'BRAKE  rule "gold": total_iops_sec 3000 → 30 (30 disks)' in planned.out
     command = next(line for line in braked.out.splitlines() if "plimsoll approve" in line)
 
     # It was meant: one command, and it is done. Another state of the rules is not approved by it.
-    edition = command.split("plimsoll approve ")[1].split()[0]
+    revision = command.split("plimsoll approve ")[1].split()[0]
     node.write_rules(rules_for(slipped, 31))
-    refused = node.run("approve", edition)
+    refused = node.run("approve", revision)
     assert refused.status == 64, refused.out
     node.write_rules(rules_for(slipped, 30))
-    assert node.run("approve", edition, "--reason", "gold is cheap now").status == 0
+    assert node.run("approve", revision, "--reason", "gold is cheap now").status == 0
     done = node.run("enforce", *scope)
     assert done.status == 0, done.out + done.err
-    limits = everything_in_force(hypervisor, hundred)
+    limits = everything_actual(hypervisor, hundred)
     assert (limits.count(Limits(total_iops_sec=30)), limits.count(DEFAULT)) == (30, 70)
 
     # Every guest loses its limits in a reboot: they are put back without asking anybody.
@@ -95,10 +95,10 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
         guest.domain().destroy()
         domain = connection.defineXML(_without_limits(definition))  # as Nova does it
         domain.createWithFlags(1)  # VIR_DOMAIN_START_PAUSED
-    assert set(everything_in_force(hypervisor, hundred)) == {Limits()}
+    assert set(everything_actual(hypervisor, hundred)) == {Limits()}
     again = node.run("enforce", *scope)
     assert again.status == 0, again.out + again.err
-    limits = everything_in_force(hypervisor, hundred)
+    limits = everything_actual(hypervisor, hundred)
     assert (limits.count(Limits(total_iops_sec=30)), limits.count(DEFAULT)) == (30, 70)
     verified = node.run("record", "--verify")
     assert verified.status == 0, verified.out

@@ -14,9 +14,10 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from plimsoll_agent import catalogue, sightings
-from plimsoll_agent.catalogue import Catalogue
-from plimsoll_agent.sightings import Sighting, Sightings
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.attachments import Attachment, Attachments
+from plimsoll_agent.catalogue.model import Catalogue
 from tests.lab.cloud import Cloud, Nova, OpenStack
 from tests.lab.node import Node
 
@@ -49,10 +50,10 @@ class Reader:
 
     def sees(self, *volumes: str, guests: tuple[str, ...] = ()) -> None:
         self.node.state.prepare()
-        seen = Sighting("m", datetime.now(UTC))
-        sightings.save(
-            self.node.state.sightings,
-            Sightings({f"g/{id}": seen for id in volumes}, dict.fromkeys(guests, seen)),
+        seen = Attachment("m", datetime.now(UTC))
+        attachments.save(
+            self.node.state.attachments,
+            Attachments({f"g/{id}": seen for id in volumes}, dict.fromkeys(guests, seen)),
         )
 
     def refresh(self, *words: str) -> Any:
@@ -235,7 +236,7 @@ def test_access_rules_that_are_too_narrow_are_named_after_two_calls(reader: Read
     )
     ran = reader.refresh()
     assert ran.status == 1
-    assert "access rules, they must let GET /types through" in ran.err
+    assert "access rules of an application credential must allow GET /types" in ran.err
     assert reader.calls == {"GET /v3/qos-specs": 1, "GET /v3/types": 2}
 
 

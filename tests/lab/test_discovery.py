@@ -10,13 +10,13 @@ from uuid import uuid4
 import libvirt
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from tests.lab import luks
 from tests.lab.cloud import Cloud, Guest, Image, Server, ports
 from tests.lab.cloud.disk import belonging_to, ephemeral, volume, xml
 from tests.lab.node import Node
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 
@@ -81,7 +81,7 @@ def test_a_guest_of_any_name_that_nova_did_not_make_is_limited(
     uuid = domain.UUIDString()
     enforce = node.run("enforce", "--guest", domain.name())
     assert enforce.status == 0, enforce.out + enforce.err
-    assert in_force(hypervisor, uuid, "vda") == LIMIT
+    assert actual(hypervisor, uuid, "vda") == LIMIT
     (row,) = node.run("disk", "list", "--guest", uuid, "-f", "json").data()
     assert row["guest"] == domain.name()
     shown = node.run("disk", "show", domain.name(), "-f", "json").data()
@@ -109,8 +109,8 @@ def test_only_rbd_disks_are_ours(
     )
     enforce = node.run("enforce", "--guest", domain.UUIDString())
     assert enforce.status == 0, enforce.out + enforce.err
-    assert "1 changed, 0 already right, 0 left alone, 0 failed" in enforce.out
-    assert in_force(hypervisor, domain.UUIDString(), "vda") == LIMIT
+    assert "Done: 1 set, in " in enforce.out
+    assert actual(hypervisor, domain.UUIDString(), "vda") == LIMIT
     for target in ("vdb", "sdb", "sdc"):
         assert domain.blockIoTune(target, 1)["total_iops_sec"] == 0
 
@@ -153,7 +153,7 @@ def test_an_encrypted_volume_is_limited_like_any_other(
     domain = raw_guest("encrypted", encrypted_disk)
     enforce = node.run("enforce", "--guest", domain.UUIDString())
     assert enforce.status == 0, enforce.out + enforce.err
-    assert in_force(hypervisor, domain.UUIDString(), "vda") == LIMIT
+    assert actual(hypervisor, domain.UUIDString(), "vda") == LIMIT
     shown = node.run("disk", "show", "encrypted", "vda", "--verify", "-f", "json")
     assert shown.status == 0, shown.err
     assert shown.data()["encrypted"] is True

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.disk import Disk
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind
-from plimsoll_agent.reason import Code
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.outcome import Kind
 from tests import depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import volume
 from tests.lab.node import Node, only
 from tests.lab.passes import LIMIT, ChangesUnderTheHand, pass_over
-from tests.looking import in_force, put
+from tests.looking import actual, put
 
 pytestmark = pytest.mark.hurt
 
@@ -56,14 +56,14 @@ def test_a_stopped_qemu_costs_its_own_disks_and_nobody_elses(node: Node, guests:
     finally:
         os.kill(pid, signal.SIGCONT)
     assert enforce.status == 3, enforce.out + enforce.err
-    assert enforce.out.count("not known") == 2, enforce.out
+    assert enforce.out.count(": unknown") == 2, enforce.out
     assert took < 3 * DEADLINE + 3, "one deadline for the hung guest, and the process does not wait for its threads"
     for guest in (first, last):
-        assert in_force(hypervisor, guest.uuid, "vdb") == LIMIT
+        assert actual(hypervisor, guest.uuid, "vdb") == LIMIT
 
     settled = node.run("enforce", *only(first, hung, last))
     assert settled.status == 0, settled.out + settled.err
-    assert in_force(hypervisor, hung.uuid, "vdb") == LIMIT
+    assert actual(hypervisor, hung.uuid, "vdb") == LIMIT
 
 
 def test_a_qemu_that_stops_answering_in_mid_write_is_settled_by_the_next_pass(
@@ -81,7 +81,7 @@ def test_a_qemu_that_stops_answering_in_mid_write_is_settled_by_the_next_pass(
     node.state.prepare()
     try:
         report = pass_over(guest, node, hypervisor)
-        assert [outcome.result.kind for outcome in report.outcomes] == [Kind.NOT_KNOWN]
+        assert [outcome.result.kind for outcome in report.outcomes] == [Kind.UNKNOWN]
         (open_change,) = node.record.unsettled()
         assert open_change.after == LIMIT
     finally:
@@ -108,7 +108,7 @@ def test_a_letter_that_becomes_another_volume_between_plan_and_write_is_not_limi
         (outcome,) = [outcome for outcome in report.outcomes if outcome.disk.target == target]
         assert outcome.result.reason.code is Code.ANOTHER_DISK
         assert booted.disks[target].volume_id == other.image.volume_id
-        assert in_force(hypervisor, booted.uuid, target) == Limits()
+        assert actual(hypervisor, booted.uuid, target) == Limits()
     finally:
         booted.detach(target)
         for letter in ("vda", "vdb"):
@@ -162,11 +162,11 @@ def test_a_libvirtd_that_goes_in_mid_pass_costs_that_pass_and_nothing_else(
         cloud.libvirtd.cont()
     else:
         cloud.libvirtd.start()
-    met = {in_force(hypervisor_of(cloud), guest.uuid, "vdb") for guest in made}
+    met = {actual(hypervisor_of(cloud), guest.uuid, "vdb") for guest in made}
     assert met <= {LIMIT, Limits(total_iops_sec=200)}
     after = node.run("enforce", *only(*made))
     assert after.status == 0, after.out + after.err
-    assert {in_force(hypervisor_of(cloud), guest.uuid, "vdb") for guest in made} == {Limits(total_iops_sec=200)}
+    assert {actual(hypervisor_of(cloud), guest.uuid, "vdb") for guest in made} == {Limits(total_iops_sec=200)}
     assert node.record.unsettled() == []
     assert node.run("record", "--verify").status == 0
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_probes.finding import Trouble, Why
-from plimsoll_probes.guestshell import GuestShell
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_probes.guest.agent_shell import GuestShell
+from plimsoll_probes.model.finding import Trouble, Why
 from tests.fakeagent import CAT, DEAF, FAILS, KILLS_ITSELF, MEGABYTE, MIB, STAYS, AgentContract
 from tests.lab.cloud import Cloud, Guest
 
@@ -136,7 +136,7 @@ def test_too_much_output_costs_that_answer_and_nothing_else(agent: RealAgent) ->
     assert why(lambda: agent.shell.run(MEGABYTE, seconds=9)) is Why.NONSENSE
     # libvirt carries no text of more than 4 MiB, and the agent gives a result once.
     more = ["head", "-c", str(4 * MIB), "/dev/zero"]
-    assert why(lambda: agent.shell.run(more, seconds=9)) is Why.AGENT_SILENT
+    assert why(lambda: agent.shell.run(more, seconds=9)) is Why.AGENT_TIMED_OUT
     agent.shell.check()
 
 
@@ -154,7 +154,7 @@ def test_an_agent_that_hangs_is_silent_and_told_so_in_time(agent: RealAgent) -> 
         finally:
             took.append(agent.clock() - began)
 
-    found(check, Why.AGENT_SILENT)
+    found(check, Why.AGENT_TIMED_OUT)
     assert took[-1] < 11
 
 
@@ -168,14 +168,14 @@ def test_a_program_whose_agent_is_started_anew_is_gone_with_it(agent: RealAgent)
             heard.extend([] if fit(agent) else [why(agent.shell.check)])
 
     assert why(lambda: agent.shell.run(["sleep", "20"], seconds=20, tell=check)) is Why.REBOOTED
-    assert heard == [Why.AGENT_SILENT]
+    assert heard == [Why.AGENT_TIMED_OUT]
 
 
 def test_an_agent_that_forbids_programs_says_so(agent: RealAgent) -> None:
     blocked = f"timeout 5 qemu-ga --block-rpcs=guest-exec; systemctl start {SERVICE}"
     agent.afterwards(f"systemctl stop {SERVICE}; {blocked}")
     *before, _ = found(agent.shell.check, Why.EXEC_FORBIDDEN)
-    assert all(trouble.why is Why.AGENT_SILENT for trouble in before), [trouble.facts for trouble in before]
+    assert all(trouble.why is Why.AGENT_TIMED_OUT for trouble in before), [trouble.facts for trouble in before]
     assert why(lambda: agent.shell.run(["true"], seconds=9)) is Why.EXEC_FORBIDDEN
 
 
@@ -206,8 +206,8 @@ def test_guests_without_a_channel_paused_ones_and_gone_ones_are_told_apart(
 ) -> None:
     (guest,) = guests()
     agent = RealAgent(libvirt, guest)
-    assert why(agent.shell.check) is Why.AGENT_SILENT, "it is paused"
+    assert why(agent.shell.check) is Why.AGENT_TIMED_OUT, "it is paused"
     guest.domain().resume()
     assert why(agent.shell.check) is Why.AGENT_ABSENT
     cloud.destroy_guests([guest])
-    assert why(agent.shell.check) is Why.VANISHED
+    assert why(agent.shell.check) is Why.NOT_FOUND

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import BASES, Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import BASES, Limits
 from tests.contract import HypervisorContract
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
-from tests.looking import in_force, put
+from tests.looking import actual, put
 
 pytestmark = pytest.mark.shared
 
@@ -61,25 +61,25 @@ def _together() -> Iterator[Limits]:
 
 
 @pytest.mark.parametrize("target", ["vda", "vdb", "sda"])
-def test_limits_are_in_force_as_qemu_itself_says_and_nothing_of_those_before_them(
+def test_limits_are_actual_as_qemu_itself_says_and_nothing_of_those_before_them(
     hypervisor: Libvirt, guest: Guest, target: str
 ) -> None:
     """Each set follows one with parameters that it lacks, which must be gone."""
     image = guest.disks[target]
     for limits in (*_alone(), *_together()):
         put(hypervisor, guest.uuid, target, limits)
-        assert in_force(hypervisor, guest.uuid, target) == limits
+        assert actual(hypervisor, guest.uuid, target) == limits
         assert hypervisor.qemu_says(guest.uuid)[f"{image.pool}/{image.image}"] == limits
 
 
 def test_the_persistent_definition_gets_the_limits_too(
     hypervisor: Libvirt, guests: Callable[..., list[Guest]]
 ) -> None:
-    from plimsoll_agent import domxml
+    from plimsoll_agent.adapters.libvirt import domxml
 
     (guest,) = guests()
-    disk = domxml.parse(hypervisor.look(guest.uuid).xml)[1][1]
+    disk = hypervisor.look(guest.uuid).disks[1]
     hypervisor.define_limits(disk, Limits(total_iops_sec=250))
     inactive = 2  # VIR_DOMAIN_XML_INACTIVE
     assert domxml.parse(guest.domain().XMLDesc(inactive))[1][1].defined == Limits(total_iops_sec=250)
-    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(), "CONFIG touches nothing that runs"
+    assert actual(hypervisor, guest.uuid, "vdb") == Limits(), "CONFIG touches nothing that runs"

@@ -12,13 +12,13 @@ from uuid import uuid4
 import libvirt
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.hypervisor import Movement
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.hypervisor import Movement
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from tests.lab.cloud.secondnode import SecondNode
 from tests.lab.node import Node, Ran
-from tests.looking import in_force, put
+from tests.looking import actual, put
 
 pytestmark = pytest.mark.hurt
 
@@ -90,7 +90,7 @@ def test_a_guest_on_the_move_is_left_alone_on_both_sides(
     assert there.status == 0, there.out + there.err
     assert "2 disks left alone: the guest is migrating in" in there.out
 
-    assert in_force(hypervisor, migrating.uuid, "vdb") == Limits()
+    assert actual(hypervisor, migrating.uuid, "vdb") == Limits()
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def server_host(nova: Nova, server_id: str) -> str:
 
 
 def limits_of(hypervisor: Libvirt, uuid: str) -> list[int]:
-    return [in_force(hypervisor, uuid, target).total_iops_sec for target in ("vda", "vdb")]
+    return [actual(hypervisor, uuid, target).total_iops_sec for target in ("vda", "vdb")]
 
 
 def ok(ran: Ran) -> None:

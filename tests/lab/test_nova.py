@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.domxml import NOVAS, parse
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.adapters.libvirt.domxml import NOVAS, parse
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Nova, OpenStack, novaconf
 from tests.lab.cloud.disk import GIB
 from tests.lab.node import Node, Ran
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 
 QUOTA = {"quota:disk_read_iops_sec": "222"}
-
-
-@pytest.fixture
-def on_the_node(nova: Nova) -> Iterator[Libvirt]:
-    hypervisor = Libvirt(nova.libvirt_uri, deadline=5, at_once=4)
-    yield hypervisor
-    hypervisor.close()
 
 
 @pytest.fixture
@@ -55,26 +48,26 @@ def test_an_edit_an_extend_and_a_hard_reboot_are_each_right_after_one_pass(
     volume = openstack.create_volume(openstack.create_volume_type(f"gold-{word}", qos), size_gib=2)
     server = nova.boot(f"web-{word}", nova.create_flavor(f"m1-{word}", QUOTA))
     assert nova.attach(server.id, volume.id) == "vdb"
-    assert parse(on_the_node.look(server.id).xml)[0].extra_specs == QUOTA
-    assert in_force(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200)
+    assert on_the_node.look(server.id).guest.extra_specs == QUOTA
+    assert actual(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200)
 
     openstack.update_qos(qos, {"total_iops_sec_per_gb": 300})
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200), "as it was attached"
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200), "as it was attached"
     enforce("--refresh")
-    assert in_force(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=600)
+    assert actual(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=600)
 
     nova.extend(server.id, volume.id, 4)
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=600), "Nova tells the guest its size only"
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=600), "Nova tells the guest its size only"
     enforce()
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=1200)
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=1200)
 
     nova.hard_reboot(server.id)
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200), "as it was attached"
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=200), "as it was attached"
     assert nova.domain(server.id).blockInfo("vdb")[0] == 4 * GIB
     enforce("--refresh")
-    assert in_force(on_the_node, server.id, "vdb") == Limits(total_iops_sec=1200)
+    assert actual(on_the_node, server.id, "vdb") == Limits(total_iops_sec=1200)
 
     nova.delete(server.id)
     openstack.wait_for_volume(volume.id, "available")
@@ -88,13 +81,13 @@ def test_a_rule_holds_a_guest_that_boots_from_a_volume_to_its_flavor(
     root, data = openstack.create_volume(plain, bootable=True), openstack.create_volume(plain)
     server = nova.boot(f"bfv-{word}", nova.create_flavor(f"m1-{word}", QUOTA), root_volume=root.id)
     nova.attach(server.id, data.id)
-    assert in_force(on_the_node, server.id, "vda") == Limits(), "the flavor's quota misses it"
+    assert actual(on_the_node, server.id, "vda") == Limits(), "the flavor's quota misses it"
     enforce("--refresh")
-    assert in_force(on_the_node, server.id, "vda") == Limits(), "no rule says so"
+    assert actual(on_the_node, server.id, "vda") == Limits(), "no rule says so"
     node.write_rules("rules:\n  - {name: bfv, match: {pool: volumes}, boot_volume_by_flavor: true}\n")
     enforce()
-    assert in_force(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
-    assert in_force(on_the_node, server.id, "vdb") == Limits(), "it is not booted from"
+    assert actual(on_the_node, server.id, "vda") == Limits(read_iops_sec=222)
+    assert actual(on_the_node, server.id, "vdb") == Limits(), "it is not booted from"
     nova.delete(server.id)
 
 
@@ -108,10 +101,10 @@ def test_nova_is_asked_once_for_flavors_that_the_definitions_do_not_tell(
         _as_an_older_nova_wrote_it(nova, server.id)
         nova.domain(server.id).setBlockIoTune("vda", {"read_iops_sec": 0}, 1)  # VIR_DOMAIN_AFFECT_LIVE
     assert node.run("enforce", "--uri", nova.libvirt_uri).status == 3, "nobody knows yet"
-    assert {in_force(on_the_node, server.id, "vda") for server in servers} == {Limits()}, "not known is not unlimited"
+    assert {actual(on_the_node, server.id, "vda") for server in servers} == {Limits()}, "not known is not unlimited"
     mark = openstack.mark()
     enforce("--refresh")
-    assert {in_force(on_the_node, server.id, "vda") for server in servers} == {Limits(read_iops_sec=222)}
+    assert {actual(on_the_node, server.id, "vda") for server in servers} == {Limits(read_iops_sec=222)}
     asked = [request for request in openstack.requests_since(mark, agent="plimsoll") if request.service == "nova"]
     assert [request.path.endswith("/servers/detail") for request in asked if "servers" in request.path] == [True]
 

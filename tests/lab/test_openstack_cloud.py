@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, Login, OpenStack
-from tests.looking import in_force
+from tests.looking import actual
 
 GIB = 1024**3
 
@@ -46,13 +46,13 @@ def test_an_attached_volume_keeps_the_limits_of_its_attachment_when_the_spec_is_
     assert attachment.qos_specs["total_bytes_sec"] == 2 * 1048576
     # As Nova: the length of a burst is dropped.
     attached = Limits(read_iops_sec=500, total_bytes_sec=2 * 1048576)
-    assert in_force(hypervisor, guest.uuid, attachment.target) == attached
+    assert actual(hypervisor, guest.uuid, attachment.target) == attached
     assert guest.disks[attachment.target].volume_id == volume.id
 
     openstack.update_qos(qos, {"read_iops_sec": 900})
     cloud.extend_volume(guest, attachment, 4)
     assert guest.domain().blockInfo(attachment.target)[0] == 4 * GIB
-    assert in_force(hypervisor, guest.uuid, attachment.target) == attached
+    assert actual(hypervisor, guest.uuid, attachment.target) == attached
 
     guest.destroy()
     openstack.detach(attachment)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from plimsoll_agent import domxml, qosfile
-from plimsoll_agent.adapters.libvirt import Libvirt
+from plimsoll_agent.adapters.libvirt import domxml
+from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.openstack import OpenStack as Adapter
 from plimsoll_agent.adapters.openstack import connect
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.qosfile import Declared, Spec, Type
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.qos import file as qos_file
+from plimsoll_agent.qos.file import Declared, Spec, Type
 from tests.cindercontract import CinderContract
 from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.node import Node
@@ -26,11 +26,6 @@ def node(tmp_path: Path, cloud: Cloud, openstack: OpenStack) -> Node:
     node = Node(tmp_path, cloud)
     node.use_cinder(cloud)
     return node
-
-
-@pytest.fixture
-def word() -> str:
-    return uuid4().hex[:8]
 
 
 class TestCinder(CinderContract):
@@ -57,7 +52,7 @@ def test_the_plan_after_an_export_is_empty_and_the_export_of_it_is_the_same(node
     exported = node.run("qos", "export", "--output", str(file))
     assert exported.status == 0, exported.err
     planned = node.run("qos", "plan", "--prune", str(file))
-    assert (planned.status, planned.out) == (0, "Nothing to do: Cinder has what the file declares.\n"), planned
+    assert (planned.status, planned.out) == (0, "Nothing to do: Cinder matches the file.\n"), planned
     assert node.run("qos", "export").out == file.read_text()
     assert node.run("qos", "apply", "--prune", str(file)).status == 0
 
@@ -72,7 +67,7 @@ def test_an_apply_that_is_killed_again_and_again_is_finished_by_the_next(node: N
 
     file = node.home / "qos.yaml"
     for shift in (0, 1):
-        file.write_text(qosfile.text_of(declared(8, shift)))
+        file.write_text(qos_file.text_of(declared(8, shift)))
         for steps in (1, 2, 3, 2):
             process = node.start("qos", "apply", str(file))
             assert process.stdout is not None
@@ -106,11 +101,11 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
     name = f"gold-{word}"
     keys = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
     file = node.home / "qos.yaml"
-    file.write_text(qosfile.text_of(Declared({name: Spec(name, "front-end", keys)}, {name: Type(name, name)})))
+    file.write_text(qos_file.text_of(Declared({name: Spec(name, "front-end", keys)}, {name: Type(name, name)})))
     planned = node.run("qos", "plan", str(file))
     assert planned.status == 2, planned.err
     (effect,) = (line for line in planned.out.splitlines() if line.startswith(f"{name}:"))
-    change = "one of 4 GiB: total_iops_sec 240 → 120"
+    change = "one of 4 GiB: 240 → 120 IOPS"
     assert effect == f"{name}: 2 attached volumes change, 1 does not ({change})"
     (told,) = node.run("qos", "plan", str(file), "-f", "json").data()["effects"]
 
@@ -119,9 +114,9 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
     assert node.run("enforce", "--refresh").status == 0
     says = hypervisor.qemu_says(guest.uuid)
     disks = {disk.volume_id: disk for disk in domxml.parse(guest.domain().XMLDesc())[1]}
-    in_force = {size: says[disks[attachment.volume_id].path] for size, attachment in attached.items()}
-    assert in_force == {size: Limits(total_iops_sec=max(100, 30 * size)) for size in sizes}
-    assert in_force[4].in_effect() == told["median"]["after"]["limits"]
+    actual = {size: says[disks[attachment.volume_id].path] for size, attachment in attached.items()}
+    assert actual == {size: Limits(total_iops_sec=max(100, 30 * size)) for size in sizes}
+    assert actual[4].in_effect() == told["median"]["after"]["limits"]
 
 
 def test_a_spec_that_is_misspelled_in_cinder_is_found_without_a_file(
@@ -131,7 +126,7 @@ def test_a_spec_that_is_misspelled_in_cinder_is_found_without_a_file(
     ran = node.run("qos", "lint")
     assert ran.status == 1
     (line,) = (line for line in ran.out.splitlines() if f"slip-{word}" in line)
-    assert line.endswith("write total_iops_sec")
+    assert line.endswith("did you mean total_iops_sec?")
 
 
 def test_somebody_who_may_only_read_is_told_by_which_rule_and_nothing_is_done(

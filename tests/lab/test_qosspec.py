@@ -11,9 +11,9 @@ from uuid import uuid4
 import openstack.exceptions
 import pytest
 
-from plimsoll_agent.limits import PARAMETERS, Limits, LimitsError
-from plimsoll_agent.qosspec import Evaluated, QosSpec, evaluate, libvirts_number
-from plimsoll_agent.reason import Unknown
+from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate, libvirts_number
+from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.model.reason import Unknown
 from tests import depth
 from tests.lab.cloud import OpenStack
 

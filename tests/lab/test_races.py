@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind
-from plimsoll_agent.reason import Code
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.outcome import Kind
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node, only
 from tests.lab.passes import LIMIT, ChangesUnderTheHand, pass_over
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 
@@ -37,7 +37,7 @@ def test_a_guest_destroyed_between_plan_and_write_is_left_alone(node: Node, gues
     node.state.prepare()
     report = pass_over(guest, node, ChangesUnderTheHand(cloud.libvirt_uri, lambda: guest.domain().destroy()))
     assert {outcome.result.kind for outcome in report.outcomes} == {Kind.LEFT_ALONE}
-    assert {outcome.result.reason.code for outcome in report.outcomes} == {Code.VANISHED}
+    assert {outcome.result.reason.code for outcome in report.outcomes} == {Code.NOT_FOUND}
     assert report.failures == 0
 
 
@@ -50,7 +50,7 @@ def test_a_guest_whose_qemu_is_killed_in_mid_pass_is_left_alone(node: Node, gues
 
     report = pass_over(guest, node, ChangesUnderTheHand(cloud.libvirt_uri, kill))
     assert Kind.CHANGED not in {outcome.result.kind for outcome in report.outcomes}
-    assert report.count(Kind.NOT_KNOWN) <= 1
+    assert report.count(Kind.UNKNOWN) <= 1
 
 
 def test_a_restarted_guest_gets_its_limits_back(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
@@ -60,9 +60,9 @@ def test_a_restarted_guest_gets_its_limits_back(node: Node, guests: Guests, hype
     guest.domain().destroy()
     guest.domain()._conn.defineXML(definition)  # as Nova does it: written again, without our limits
     guest.domain().createWithFlags(1)  # VIR_DOMAIN_START_PAUSED
-    assert in_force(hypervisor, guest.uuid, "vdb") == Limits()
+    assert actual(hypervisor, guest.uuid, "vdb") == Limits()
     assert node.run("enforce", *only(guest)).status == 0
-    assert in_force(hypervisor, guest.uuid, "vdb") == LIMIT
+    assert actual(hypervisor, guest.uuid, "vdb") == LIMIT
 
 
 def test_two_passes_at_once_are_one_pass_and_a_sentence(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
@@ -71,7 +71,7 @@ def test_two_passes_at_once_are_one_pass_and_a_sentence(node: Node, guests: Gues
     ended = [process.communicate(timeout=60) for process in both]
     statuses = sorted(process.returncode for process in both)
     assert statuses in ([0, 0], [0, 75]), ended
-    assert all(in_force(hypervisor, guest.uuid, "vdb") == LIMIT for guest in made)
+    assert all(actual(hypervisor, guest.uuid, "vdb") == LIMIT for guest in made)
 
 
 def test_two_passes_and_a_person_at_once_leave_one_truth(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
@@ -96,14 +96,14 @@ def test_two_passes_and_a_person_at_once_leave_one_truth(node: Node, guests: Gue
     assert {ended[0][1], ended[2][1]} <= {0, 75}, ended
     last = node.run("enforce", *only(*made))
     assert last.status == 0, last.out + last.err
-    assert in_force(hypervisor, held.uuid, "vdb") == Limits(total_iops_sec=100)
-    assert {in_force(hypervisor, guest.uuid, "vda") for guest in made} == {LIMIT}
+    assert actual(hypervisor, held.uuid, "vdb") == Limits(total_iops_sec=100)
+    assert {actual(hypervisor, guest.uuid, "vda") for guest in made} == {LIMIT}
     assert [row["guest"] for row in node.run("disk", "hold", "list", "-f", "json").data()] == [held.name]
     verified = node.run("record", "--verify")
     assert verified.status == 0, verified.out
     assert node.run("disk", "hold", "end", held.name).status == 0
     assert node.run("enforce", *only(*made)).status == 0
-    assert in_force(hypervisor, held.uuid, "vdb") == LIMIT
+    assert actual(hypervisor, held.uuid, "vdb") == LIMIT
 
 
 def test_a_clock_that_runs_a_day_ahead_and_back_loosens_nothing(node: Node, guests: Guests, cloud: Cloud) -> None:
@@ -113,7 +113,7 @@ def test_a_clock_that_runs_a_day_ahead_and_back_loosens_nothing(node: Node, gues
     assert pass_over(guest, node, hypervisor, now=now).count(Kind.CHANGED) == 2
     for hours in (24, 0, -24, 0):
         report = pass_over(guest, node, hypervisor, now=now + timedelta(hours=hours))
-        assert (report.count(Kind.RIGHT), report.notes) == (2, ()), hours
+        assert (report.count(Kind.IN_SYNC), report.notes) == (2, ()), hours
     hypervisor.close()
     assert node.run("record", "--verify").status == 0
 
@@ -132,6 +132,6 @@ def test_a_guest_that_reboots_between_plan_and_write_is_left_to_the_next_pass(
 
     report = pass_over(guest, node, ChangesUnderTheHand(cloud.libvirt_uri, reboot))
     assert {outcome.result.reason.code for outcome in report.outcomes} == {Code.ANOTHER_DISK}
-    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(), "the plan was for another run of the guest"
+    assert actual(hypervisor, guest.uuid, "vdb") == Limits(), "the plan was for another run of the guest"
     assert node.run("enforce", *only(guest)).status == 0
-    assert in_force(hypervisor, guest.uuid, "vdb") == LIMIT
+    assert actual(hypervisor, guest.uuid, "vdb") == LIMIT

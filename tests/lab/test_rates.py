@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
-from plimsoll_probes import fio
-from plimsoll_probes.allowance import reach
-from plimsoll_probes.job import Job, JobName
-from plimsoll_probes.result import Flow, Measured
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
+from plimsoll_probes.evaluate.allowance import reach
+from plimsoll_probes.guest import fio
+from plimsoll_probes.model.job import Job, JobName
+from plimsoll_probes.model.result import Flow, Measured
 from tests.lab.cloud import Guest
 from tests.looking import put
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import libvirt
 import pytest
 
-from plimsoll_agent import domxml, rulesfile
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
-from plimsoll_probes.chosen import chosen
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.rules import loader
+from plimsoll_probes.schedule.targets import chosen
 from tests.lab.cloud import Nova, OpenStack
 from tests.lab.cloud.nova import IMAGE
 from tests.lab.cloud.novaconf import HOST
 from tests.lab.playbook import Playbooks, Played, write_localhost
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 
@@ -44,13 +47,6 @@ def playbooks(tmp_path: Path, openstack: OpenStack) -> Playbooks:
     return playbooks
 
 
-@pytest.fixture
-def on_the_node(nova: Nova) -> Iterator[Libvirt]:
-    hypervisor = Libvirt(nova.libvirt_uri, deadline=5, at_once=4)
-    yield hypervisor
-    hypervisor.close()
-
-
 def all_there_is(openstack: OpenStack, word: str) -> list[Any]:
     """What bears the word, of guests, volumes and images."""
     cloud = openstack.connection
@@ -69,7 +65,7 @@ def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
 
     checked = playbooks.play(MUCH, inventory, "--check", word=word)
     assert checked.ok, checked.failures
-    assert f"To be made: canary-{word}-{HOST}" in checked.said
+    assert f"To be created: canary-{word}-{HOST}" in checked.said
     assert len(checked.changed) == 3, "the image, the volume, the guest"
     assert all_there_is(openstack, word) == []
 
@@ -80,12 +76,13 @@ def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
     assert (found.name, found.status, found.compute_host) == (f"canary-{word}-{HOST}", "ACTIVE", HOST)
     assert (volume.name, volume.size, volume.volume_type) == (found.name, 2, f"gold-{word}")
     assert [one.id for one in found.attached_volumes] == [volume.id]
-    assert in_force(on_the_node, found.id, "vdb") == Limits(total_iops_sec=200)
+    assert actual(on_the_node, found.id, "vdb") == Limits(total_iops_sec=200)
     assert '"admin_password": "' not in made.out, "Nova's answer has the guest's first one in it"
 
-    definition = on_the_node.look(found.id).xml
+    with closing(libvirt.open(nova.libvirt_uri)) as connection:
+        definition = connection.lookupByUUIDString(found.id).XMLDesc()
     assert "org.qemu.guest_agent.0" in definition, "the agent's channel, which the image asks for"
-    assert chosen_by_its_rule(made, definition) == [(found.name, "/srv/data")]
+    assert chosen_by_its_rule(made, on_the_node.look(found.id).disks) == [(found.name, "/srv/data")]
     prepare = base64.b64decode(found.user_data)
     assert volume.id[:20].encode() in prepare
     subprocess.run(["sh", "-n"], input=prepare, check=True)
@@ -99,11 +96,10 @@ def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
     assert all_there_is(openstack, word) == []
 
 
-def chosen_by_its_rule(played: Played, definition: str) -> list[tuple[str, str]]:
+def chosen_by_its_rule(played: Played, disks: Sequence[Disk]) -> list[tuple[str, str]]:
     """The guests that the rule that the role says chooses, and where in them."""
     (rule,) = (result["canary_rule"] for _, _, result in played.results if result.get("canary_rule"))
-    rules = rulesfile.parse(json.dumps({"rules": [rule]}), "rules.yaml")
-    disks = domxml.parse(definition)[1]
+    rules = loader.parse(json.dumps({"rules": [rule]}), "rules.yaml")
     targets = chosen(rules, disks, datetime.now(UTC), node=HOST, default_directory="/elsewhere").targets
     return [(target.guest.display_name or "", target.directory) for target in targets]
 
@@ -117,7 +113,7 @@ def test_all_that_is_not_there_is_said_at_once_and_nothing_is_made(
     said = played.failures["localhost"]
     assert said.startswith(f"Nothing was done: there is no flavor canary-{word} (canary_flavor); ")
     assert "there is no volume type golden (canary_volume_type) for this project, but " in said
-    assert f"the image {IMAGE} gives its guests no agent: " in said
+    assert f"guests of the image {IMAGE} have no agent channel: " in said
     assert said.endswith("Nova has no node n15 (canary_hosts)")
     assert all_there_is(openstack, word) == []
 
@@ -129,7 +125,7 @@ def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
     volume = openstack.create_volume(openstack.create_volume_type(f"gold-{word}"), name=f"canary-{word}-{HOST}")
     played = playbooks.play(MUCH, inventory, word=word, canary_state="absent")
     assert played.failures["localhost"].startswith(
-        f"Nothing was done: canary-{word}-{HOST} is there in this project and"
+        f"Nothing was done: this project has canary-{word}-{HOST}, not created by this role"
     )
     assert [one.id for one in all_there_is(openstack, word)] == [volume.id]
     openstack.delete_volume(volume.id)
@@ -138,8 +134,8 @@ def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
 def test_with_nothing_set_or_no_cloud_it_says_what_must_be(playbooks: Playbooks, inventory: Path) -> None:
     played = playbooks.play(NOTHING, inventory)
     assert played.failures["localhost"].startswith(
-        "Nothing was done: canary_region, canary_hosts, canary_image, canary_flavor, canary_volume_type must be given"
+        "Nothing was done: set canary_region, canary_hosts, canary_image, canary_flavor, canary_volume_type"
     )
     nowhere = playbooks.play(MUCH, inventory, word="r1", canary_cloud="nowhere", canary_image_file="")
-    assert nowhere.failures["localhost"].startswith("Nothing was done: the cloud nowhere cannot be asked: ")
+    assert nowhere.failures["localhost"].startswith("Nothing was done: the query of the cloud nowhere failed: ")
     assert "Traceback" not in nowhere.out

@@ -143,9 +143,9 @@ def test_the_agent_may_run_programs_and_the_empty_disk_is_mounted_and_a_second_r
     checked = playbooks.play(MUCH, inventory, "--check", "--diff")
     assert checked.ok, checked.failures
     assert what(checked) == [
-        "Allow it what plimsoll asks for",
-        "Say that the device would be formatted",
-        "Let nobody but root into the directory",
+        "Allow the commands that plimsoll uses",
+        "Show that the device would be formatted",
+        "Restrict the directory to root",
     ]
     assert (guest.disk, guest.agent) == (before, agent)
 
@@ -226,7 +226,7 @@ def test_on_an_enforcing_system_it_must_be_said_what_selinux_is_to_allow(
     guest: Guest, playbooks: Playbooks, inventory: Path
 ) -> None:
     refused = playbooks.play(RHEL, inventory, probe_guest_channel=SOCKET)
-    assert "SELinux is enforcing here and would stop what the agent runs" in refused.failures[HOST]
+    assert "SELinux is enforcing here and would block the agent's commands" in refused.failures[HOST]
     assert refused.changed == []
 
     played = playbooks.play(RHEL, inventory, probe_guest_channel=SOCKET, probe_guest_selinux="leave")

@@ -8,18 +8,13 @@ from uuid import uuid4
 
 import pytest
 
-from plimsoll_agent import qosfile
-from plimsoll_agent.qosfile import Declared, Spec, Type
+from plimsoll_agent.qos import file as qos_file
+from plimsoll_agent.qos.file import Declared, Spec, Type
 from tests.lab.cloud import Cloud, OpenStack
 from tests.lab.node import Node
 from tests.lab.playbook import Playbooks, write_localhost
 
 pytestmark = pytest.mark.shared
-
-
-@pytest.fixture
-def word() -> str:
-    return uuid4().hex[:8]
 
 
 @pytest.fixture
@@ -49,7 +44,7 @@ def playbooks(node: Node, tmp_path: Path) -> Playbooks:
 def declare(file: Path, word: str, iops: int) -> None:
     name = f"role-{word}"
     spec = Spec(name, "front-end", {"total_iops_sec": str(iops)})
-    file.write_text(qosfile.text_of(Declared({name: spec}, {name: Type(name, name)})))
+    file.write_text(qos_file.text_of(Declared({name: spec}, {name: Type(name, name)})))
 
 
 def test_check_mode_shows_the_plan_and_changes_nothing_then_a_run_does_it_and_the_next_has_nothing_to_do(
@@ -60,7 +55,7 @@ def test_check_mode_shows_the_plan_and_changes_nothing_then_a_run_does_it_and_th
 
     checked = playbooks.play("qos/nothing.yml", inventory, "--check")
     assert checked.ok, checked.failures
-    assert checked.changed == [("Ask Cinder what is missing", "localhost")]
+    assert checked.changed == [("Plan against Cinder", "localhost")]
     planned = node.run("qos", "plan", str(file))
     assert f"+ QoS spec role-{word}  front-end: total_iops_sec 500" in checked.said
     assert checked.said == planned.out.splitlines(), "what plimsoll says"
@@ -68,7 +63,7 @@ def test_check_mode_shows_the_plan_and_changes_nothing_then_a_run_does_it_and_th
 
     played = playbooks.play("qos/nothing.yml", inventory)
     assert played.ok, played.failures
-    assert played.changed == [("Let Cinder have it", "localhost")]
+    assert played.changed == [("Apply to Cinder", "localhost")]
     assert node.run("qos", "plan", str(file)).status == 0
 
     again = playbooks.play("qos/nothing.yml", inventory)
@@ -87,14 +82,14 @@ def test_what_changes_an_attached_volume_waits_until_these_steps_are_approved(
         declare(file := inventory.parent / "qos.yaml", word, 30)
         checked = playbooks.play("qos/nothing.yml", inventory, "--check")
         assert checked.ok, checked.failures
-        assert f"{name}: 1 attached volume changes (one of 1 GiB: total_iops_sec 500 → 30)" in checked.said
+        assert f"{name}: 1 attached volume changes (one of 1 GiB: 500 → 30 IOPS)" in checked.said
         code = approval(checked.said[-1])
 
         declare(file, word, 31)
         refused = playbooks.play("qos/nothing.yml", inventory, qos_approve=code)
         why = refused.failures["localhost"]
         assert why.startswith("Nothing was done")
-        assert f"the approval {code} is of another plan" in why
+        assert f"the approval {code} is for another plan" in why
         assert refused.changed == []
         assert "total_iops_sec 500 → 31" in node.run("qos", "plan", str(file)).out
 
@@ -124,15 +119,15 @@ def test_a_secret_out_of_a_vault_is_nowhere_to_be_read_and_gone_afterwards(
 
     file = inventory.parent / "declared.yaml"
     file.write_text(node.run("qos", "export").out)
-    others = qosfile.read(file).declared
+    others = qos_file.read(file).declared
     name = f"role-{word}"
     specs = dict(others.specs) | {name: Spec(name, "front-end", {"total_iops_sec": "5"})}
-    file.write_text(qosfile.text_of(Declared(specs, dict(others.types) | {name: Type(name, name)})))
+    file.write_text(qos_file.text_of(Declared(specs, dict(others.types) | {name: Type(name, name)})))
     made = playbooks.play("qos/much.yml", inventory, "-vvv", "--diff")
     assert made.ok, made.failures
-    assert made.changed == [("Let Cinder have it", "localhost")]
+    assert made.changed == [("Apply to Cinder", "localhost")]
 
-    file.write_text(qosfile.text_of(others))
+    file.write_text(qos_file.text_of(others))
     refused = playbooks.play("qos/much.yml", inventory, "-vvv", "--diff")
     assert not refused.ok
     assert f"- volume type {name}" in refused.said
@@ -148,7 +143,7 @@ def test_a_secret_out_of_a_vault_is_nowhere_to_be_read_and_gone_afterwards(
 @pytest.mark.parametrize(
     ("text", "variables", "why"),
     [
-        (None, {}, "Set qos_file, or begin with: plimsoll qos export --output"),
+        (None, {}, "Set qos_file, or start with: plimsoll qos export --output"),
         ("qos_specs: {}\nvolume_types: {gold: {}}\n", {}, "qos.yaml: <stdin>:2: "),
         ("{}", {"qos_plimsoll": "/opt/nowhere/plimsoll"}, "The command /opt/nowhere/plimsoll does not run"),
         ("{}", {"qos_prune_in_use": True}, "Set both, or neither."),

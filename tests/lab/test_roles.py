@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll_agent import rulesfile
+from plimsoll_agent.rules import loader
 from tests import wheelhouses
 from tests.lab.cloud import Guest
 from tests.lab.cloud.command import run
@@ -124,7 +124,7 @@ def test_check_mode_on_a_fresh_host_says_what_would_be_done_and_does_nothing(sce
     assert scenario.looked.failures == {}
     assert scenario.touched == ""
     tasks = {task for task, host in scenario.looked.changed if host == NOTHING}
-    assert {"Have this version in force", "Write settings, rules and drop-ins"} <= tasks
+    assert {"Install this version", "Write settings, rules and drop-ins"} <= tasks
     assert "/etc/plimsoll/plimsoll.conf" in said_of(scenario.looked, NOTHING)
     assert "total_iops_sec: 250" in said_of(scenario.looked, MUCH)
 
@@ -140,17 +140,17 @@ def test_a_host_is_asked_and_told_no_more_than_it_takes(scenario: Scenario):
     """Each task costs a region of hundreds of nodes half a minute, and so what is not needed is skipped."""
     always = [
         "Validating arguments against arg spec 'main' - Installs, configures and enables plimsoll on a compute node",
-        "See what the node is like",
-        "See that it is fit for plimsoll",
-        "Have this version in force",
+        "Collect facts of the node",
+        "Check the node's requirements",
+        "Install this version",
         "Write settings, rules and drop-ins",
         "Write credentials",
         "Let plimsoll write its metrics",
-        "Start timers, and stop those that are not wanted",
+        "Start or stop timers",
     ]
     once = {
-        NOTHING: ["Give the group of libvirt's socket a name", "Have systemd read the drop-ins"],
-        MUCH: ["Have systemd read the drop-ins", "Take cron entries out of the way that write limits too"],
+        NOTHING: ["Create a group for libvirt's socket", "Reload systemd"],
+        MUCH: ["Reload systemd", "Disable cron entries that write limits too"],
     }
     for host, more in once.items():
         assert done_on(scenario.again, host) == always
@@ -161,7 +161,7 @@ def test_a_host_is_asked_and_told_no_more_than_it_takes(scenario: Scenario):
 def test_with_nothing_set_passes_are_made_that_change_nothing(fleet: Fleet):
     assert timers(fleet, REAL.name) == {"plimsoll-enforce.timer"}
     fleet.run(REAL, "systemctl start plimsoll-enforce.service")
-    assert "The mode is observe" in fleet.run(REAL, "journalctl --no-pager -u plimsoll-enforce.service")
+    assert "Mode is observe" in fleet.run(REAL, "journalctl --no-pager -u plimsoll-enforce.service")
     assert fleet.run(REAL, "cat /etc/plimsoll/rules.yaml").split() == ["{}"]
     metrics = "/var/lib/prometheus/node-exporter/plimsoll-pass.prom"
     assert fleet.run(REAL, f"stat -c '%U %a' {metrics}").split() == ["plimsoll", "644"]
@@ -182,7 +182,7 @@ def test_what_is_set_is_on_the_host(fleet: Fleet):
     for line in ("mode = enforce", "rounds = 3", "source = openstack", "textfile_dir = /srv/metrics/text"):
         assert line in written.splitlines()
     assert "blocking_checks = PG_AVAILABILITY,SLOW_OPS" in written.splitlines()
-    rules = rulesfile.parse(fleet.run(MUCH, "cat /etc/plimsoll/rules.yaml"), "rules.yaml")
+    rules = loader.parse(fleet.run(MUCH, "cat /etc/plimsoll/rules.yaml"), "rules.yaml")
     assert [rule.name for rule in rules.rules] == ["the cloud's own"]
     assert timers(fleet, MUCH) == {f"plimsoll-{name}.timer" for name in ("enforce", "catalogue", "probe")}
     calendar = fleet.run(MUCH, "systemctl show -p TimersCalendar plimsoll-enforce.timer")
@@ -226,7 +226,7 @@ def test_no_secret_is_in_what_ansible_says_or_the_host_logs(scenario: Scenario, 
 
 
 def test_cron_entries_that_write_limits_are_kept_and_run_no_more(scenario: Scenario, fleet: Fleet):
-    assert ("Take cron entries out of the way that write limits too", MUCH) in scenario.ran.changed
+    assert ("Disable cron entries that write limits too", MUCH) in scenario.ran.changed
     lines = fleet.run(MUCH, "cat /etc/cron.d/limits").splitlines()
     assert CRON_LINE not in lines
     assert "17 * * * * root /bin/true" in lines
@@ -236,7 +236,7 @@ def test_cron_entries_that_write_limits_are_kept_and_run_no_more(scenario: Scena
 
 
 @pytest.mark.usefixtures("scenario")
-def test_another_interval_is_in_force_without_a_restart(fleet: Fleet, site: Site):
+def test_another_interval_is_actual_without_a_restart(fleet: Fleet, site: Site):
     started = fleet.run(MUCH, "systemctl show -p ActiveEnterTimestampMonotonic plimsoll-enforce.timer")
     played = site.play_much("--tags", "configure,enable", agent_interval="*:7")
     assert played.changed == [("Write settings, rules and drop-ins", MUCH)]
@@ -272,8 +272,8 @@ def test_timers_and_cron_entries_are_stopped_kept_and_had_back_as_it_is_asked_fo
     assert fleet.run(MUCH, "cat /etc/cron.daily/limits; stat -c %a /etc/cron.daily/limits") == f"{DAILY}755\n"
 
     assert site.play_much(*only_that).changed == [
-        ("Take cron entries out of the way that write limits too", MUCH),
-        ("Start timers, and stop those that are not wanted", MUCH),
+        ("Disable cron entries that write limits too", MUCH),
+        ("Start or stop timers", MUCH),
     ]
     assert len(timers(fleet, MUCH)) == 3
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.fleethost import REAL
@@ -26,7 +26,7 @@ from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.cloud.prometheus import REGION, Prometheus
 from tests.lab.playbook import Played
 from tests.lab.rollout import LATEST, Site, changes_of, text_of
-from tests.looking import in_force, put
+from tests.looking import actual, put
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
@@ -34,11 +34,11 @@ pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 NAMES = [REAL.name, "r1-c2", "r1-c3", "r2-c1"]
 OTHER_CANARY = "r2-c1"
 # libvirt's test driver takes no limit without a burst.
-WANTED = Limits(total_iops_sec=250, total_iops_sec_max=500)
+DESIRED = Limits(total_iops_sec=250, total_iops_sec_max=500)
 SOMEBODYS = Limits(total_iops_sec=9000)
 SETTINGS: dict[str, Any] = {
     "agent_mode": "enforce",
-    "agent_rules": {"default": {"limits": dict(WANTED.in_effect())}},
+    "agent_rules": {"default": {"limits": dict(DESIRED.in_effect())}},
     # libvirt's test driver forgets limits with each connection, as if somebody else took them off.
     "agent_settings": {"DEFAULT": {"rounds": 1000}},
 }
@@ -50,7 +50,7 @@ PROBE = {"seconds": 6, "file_size": 2**26, "keep_free": 2**20, "grace": 10}
 IN_THREE = {"rollout_fraction": 100}
 # A version with which each pass ends in an error, while its files, units and state are in order.
 BROKEN = {
-    "plimsoll_agent/decide.py": (CHECKOUT / "agent/plimsoll_agent/decide.py").read_bytes()
+    "plimsoll_agent/policy/decide.py": (CHECKOUT / "agent/plimsoll_agent/policy/decide.py").read_bytes()
     + b"\n\ndef decide(*_: object) -> Decision:\n    raise RuntimeError('this version cannot decide')\n"
 }
 
@@ -105,7 +105,7 @@ def limits_of(cloud: Cloud, booted: Guest) -> Callable[[], Limits]:
     def ask() -> Limits:
         hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
         try:
-            return in_force(hypervisor, booted.uuid, "vda")
+            return actual(hypervisor, booted.uuid, "vda")
         finally:
             hypervisor.close()
 
@@ -129,7 +129,7 @@ def test_a_check_changes_nothing(checked: Chapter, fleet: Fleet, limits_of: Call
     assert set(checked.versions.values()) == {"none"}
     places = "/opt/plimsoll /etc/plimsoll /var/lib/plimsoll /etc/systemd/system/plimsoll* /etc/ceph/*.keyring"
     assert fleet.run(REAL, f"ls -d {places} 2>/dev/null; getent passwd plimsoll", check=False) == ""
-    assert limits_of() != WANTED
+    assert limits_of() != DESIRED
 
 
 # --- rollout
@@ -153,19 +153,15 @@ def test_a_rollout_brings_the_version_to_all_hosts(rolled_out: Chapter) -> None:
 
 def test_a_rollout_shows_the_canarys_plan_before_it_enforces(rolled_out: Chapter) -> None:
     tasks = [name for name, host, _ in rolled_out.played.results if host == REAL.name]
-    assert tasks.index("Show what the canaries would change") < tasks.index(
-        "Make a pass, and wait until the node is well"
-    )
-    assert f"total_iops_sec {WANTED.total_iops_sec}" in rolled_out.text.replace("=", " ")
+    assert tasks.index("Show the canaries' plan") < tasks.index("Run passes until the node is healthy")
+    assert f"→ {DESIRED.total_iops_sec} IOPS (burst {DESIRED.total_iops_sec_max} IOPS)" in rolled_out.text
 
 
 def test_hosts_are_done_region_by_region_and_each_region_begins_with_its_canary(rolled_out: Chapter) -> None:
-    done = [
-        host for name, host, _ in rolled_out.played.results if name == "Make a pass, and wait until the node is well"
-    ]
+    done = [host for name, host, _ in rolled_out.played.results if name == "Run passes until the node is healthy"]
     assert done == NAMES
-    assert rolled_out.text.index("region1, the rest: 1 of 1 well") < rolled_out.text.index(
-        "region2, canary: 1 of 1 well"
+    assert rolled_out.text.index("region1, the rest: 1 of 1 healthy") < rolled_out.text.index(
+        "region2, canary: 1 of 1 healthy"
     )
 
 
@@ -191,7 +187,7 @@ def test_a_second_run_changes_nothing(again: Played) -> None:
 def test_the_timer_puts_back_what_somebody_changed_on_a_real_guest(
     again: Played, fleet: Fleet, cloud: Cloud, booted: Guest, limits_of: Callable[[], Limits]
 ) -> None:
-    assert limits_of() == WANTED, "as the rollout left it"
+    assert limits_of() == DESIRED, "as the rollout left it"
     hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
     try:
         before = int(fleet.run(REAL, "date +%s"))
@@ -199,7 +195,7 @@ def test_the_timer_puts_back_what_somebody_changed_on_a_real_guest(
     finally:
         hypervisor.close()
     started = time.monotonic()
-    while limits_of() != WANTED:
+    while limits_of() != DESIRED:
         assert time.monotonic() - started < LATEST, "no pass of the timer put it back"
         time.sleep(0.5)
     cloud.say(f"rollout: the timer put a limit back after {time.monotonic() - started:.0f} s")
@@ -239,8 +235,8 @@ def test_an_upgrade_reaches_all_hosts_and_keeps_the_version_before_it(upgraded: 
 
 
 def test_the_gate_has_the_canarys_guests_probed(upgraded: Chapter, booted: Guest) -> None:
-    probes = [name for name, *_ in upgraded.played.results].index("Probe the guests of the canaries")
-    assert probes < [name for name, *_ in upgraded.played.results].index("Judge the batch")
+    probes = [name for name, *_ in upgraded.played.results].index("Probe the canaries' guests")
+    assert probes < [name for name, *_ in upgraded.played.results].index("Check the batch")
     assert re.search(r"\bread\b.* kept ", upgraded.text), upgraded.text
 
 
@@ -266,7 +262,7 @@ def asking(upgraded: Chapter, site: Site, prometheus: Prometheus) -> Iterator[Ca
 def test_a_region_that_prometheus_does_not_know_is_not_gone_on_with(asking: Callable[[str], Chapter]) -> None:
     asked = asking("Prometheus knows nothing")
     assert not asked.ok
-    assert "STOPPED at region2, canary: 1 of 1 well Prometheus: no node of the region is known" in asked.text
+    assert "STOPPED at region2, canary: 1 of 1 healthy Prometheus: no node of the region is known" in asked.text
 
 
 def test_a_firing_alert_stops_the_rollout_and_its_end_lets_it_go_on(
@@ -275,10 +271,10 @@ def test_a_firing_alert_stops_the_rollout_and_its_end_lets_it_go_on(
     told = fleet.run(REAL, "cat /var/lib/prometheus/node-exporter/plimsoll-pass.prom")
     metrics = prometheus.textfiles("node-1") / "plimsoll-pass.prom"
     metrics.write_text(re.sub(r"(?m)^(plimsoll_pass_last\w*_timestamp_seconds\S*) .*", r"\1 1e9", told))
-    prometheus.wait_for('ALERTS{alertname="PlimsollAgentSilent", alertstate="firing"}', bool, 30)
+    prometheus.wait_for('ALERTS{alertname="PlimsollPassOverdue", alertstate="firing"}', bool, 30)
     stopped = asking("an alert fires")
     assert not stopped.ok
-    assert "PlimsollAgentSilent node-1" in stopped.text
+    assert "PlimsollPassOverdue node-1" in stopped.text
 
     metrics.write_text(told)
     prometheus.wait_for('ALERTS{alertstate="firing"}', lambda found: not found, 30)
@@ -297,7 +293,7 @@ def stopped(upgraded: Chapter, site: Site, booted: Guest) -> Chapter:
 def test_a_failing_canary_stops_the_rollout_before_any_other_host(stopped: Chapter) -> None:
     assert not stopped.ok
     assert stopped.versions == dict.fromkeys(NAMES, "0.1.1") | {REAL.name: "0.1.2"}
-    reached = {host for task, host, _ in stopped.played.results if task == "See what is here"}
+    reached = {host for task, host, _ in stopped.played.results if task == "Read the node's state"}
     assert reached == {REAL.name}, "others were not even asked"
 
 
@@ -347,7 +343,7 @@ def test_it_says_how_passes_write_limits_again(
     resume = "/usr/local/bin/plimsoll resume --reason mended"
     assert resume in rolled_back.text
     fleet.run(REAL, f"{resume} && systemctl start plimsoll-enforce.service")
-    assert limits_of() == WANTED
+    assert limits_of() == DESIRED
 
 
 # --- the table
@@ -386,10 +382,10 @@ def troubled(rolled_back: Chapter, site: Site, fleet: Fleet) -> Chapter:
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("r2-down", ["cannot be reached"]),
+        ("r2-down", ["is unreachable"]),
         ("r2-full", ["/opt/plimsoll has", "MiB free and needs"]),
         ("r2-clock", ["s behind the controller's"]),
-        ("r2-release", ["plimsoll-0.1.1-debian13-cp313-x86_64.tar.gz is wanted"]),
+        ("r2-release", ["it needs plimsoll-0.1.1-debian13-cp313-x86_64.tar.gz"]),
     ],
 )
 def test_a_host_in_trouble_is_told_of_with_what_is_wrong(troubled: Chapter, host: str, words: list[str]) -> None:
@@ -413,7 +409,7 @@ PLACES = "/opt/plimsoll /usr/local/bin/plimsoll /etc/systemd/system/plimsoll* /e
 
 @pytest.fixture(scope="module")
 def retired(troubled: Chapter, site: Site) -> Chapter:
-    lifting = f"{{{{ 'lift' if inventory_hostname == '{REAL.name}' else 'leave' }}}}"
+    lifting = f"{{{{ 'remove' if inventory_hostname == '{REAL.name}' else 'leave' }}}}"
     site.describe(NAMES, **SETTINGS, agent_version="0.1.1", retire_limits=lifting)
     played = site.play("retire", f"--limit={','.join(RETIRED)}", phase="retirement of two")
     return Chapter(played, site.versions(NAMES))

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_probes.finding import Trouble, Why
-from plimsoll_probes.guestshell import GuestShell
-from plimsoll_probes.job import Job, JobName
-from plimsoll_probes.session import SCRIPT, Session
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_probes.guest.agent_shell import GuestShell
+from plimsoll_probes.guest.session import SCRIPT, Session
+from plimsoll_probes.model.finding import Trouble, Why
+from plimsoll_probes.model.job import Job, JobName
 from tests import depth, hostile
 from tests.lab.cloud import Cloud, Guest
 

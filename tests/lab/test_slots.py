@@ -18,8 +18,8 @@ from typing import Any
 import etcd3gw
 import pytest
 
-from plimsoll_probes import slots
-from plimsoll_probes.finding import Trouble, Why
+from plimsoll_probes.adapters import slots
+from plimsoll_probes.model.finding import Trouble, Why
 from tests import depth
 from tests.lab.cloud import ports
 from tests.lab.cloud.etcd import Etcd
@@ -212,7 +212,7 @@ def refused(etcd: Etcd, **more: Any) -> str:
 def test_killed_holders_free_their_slots_when_the_lease_ends_and_not_before(etcd: Etcd) -> None:
     """Each holds one, on a lease that it has just renewed."""
     script = (
-        "import sys, time; from plimsoll_probes import slots\n"
+        "import sys, time; from plimsoll_probes.adapters import slots\n"
         f"with slots.acquire({etcd.url!r}, {SLOTS}, node=sys.argv[1], ttl={TTL}, deadline=5, margin=0) as held:\n"
         "    began = time.monotonic(); held.ensure(1); print(began, flush=True); time.sleep(60)\n"
     )

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent import catalogue, sightings
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.catalogue import Catalogue, Volume, VolumeType
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.qosspec import Consumer, QosSpec
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import Catalogue, Volume, VolumeType
+from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, ports
 from tests.lab.node import Node
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 
@@ -60,7 +61,7 @@ def node(tmp_path: Path, cloud: Cloud, guest: Guest) -> Node:
 
 def cinder_said(node: Node, iops_per_gib: int) -> None:
     """Of all volumes that the node has met; per GiB, so that a pass asks for sizes too."""
-    met = sightings.load(node.state.sightings)
+    met = attachments.load(node.state.attachments)
     assert met is not None
     spec = QosSpec("s", "gold", Consumer.FRONT_END, {"total_iops_sec_per_gb": str(iops_per_gib)})
     type, now = VolumeType("t", "gold", spec.id), datetime.now(UTC)
@@ -79,7 +80,7 @@ def enforce_traced(node: Node, guest: Guest) -> Trace:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     calls = log.read_text()
     modules = re.findall(r"^import time: [^|]*\|[^|]*\|\s*(\S+)$", ended.stderr, re.MULTILINE)
-    assert "plimsoll_agent.passes" in modules
+    assert "plimsoll_agent.reconcile.run" in modules
     return Trace(
         families=frozenset(re.findall(r"socket\((\w+)", calls)),
         peers=frozenset(re.findall(r'sun_path=@?"([^"]*)"', calls) + re.findall(r"_port=htons\((\d+)\)", calls)),
@@ -92,7 +93,7 @@ def test_a_pass_with_a_catalogue_talks_to_libvirt_alone(
 ) -> None:
     cinder_said(node, 500)
     trace = enforce_traced(node, guest)
-    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=500), "it went by the catalogue"
+    assert actual(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=500), "it went by the catalogue"
     assert trace.families == {"AF_UNIX"}
     assert trace.peers - {NAME_SERVICE} == {str(cloud.layout.libvirt_socket)}
 
@@ -109,7 +110,7 @@ def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(node: Node, guest: Guest
     assert node.run("enforce", "--guest", guest.uuid).status == 0
     cinder_said(node, 900)
     trace = enforce_traced(node, guest)
-    assert in_force(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=900)
+    assert actual(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=900)
     asked = {int(peer) for peer in trace.peers if peer.isdecimal()}
     assert asked, "strace sees what goes over the network"
     first, last = ports.CEPH_DAEMONS

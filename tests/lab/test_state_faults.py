@@ -1,6 +1,6 @@
-"""The state directory full, read-only or gone: nothing loosened, no wrong limit, and the next pass is clean.
+"""The state directory full, read-only or gone: nothing raised, no wrong limit, and the next pass is clean.
 
-Damaged files are tests/unit/test_state_faults.py.
+Damaged files are tests/unit/agent/passes/test_state_faults.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
-from tests.looking import in_force
+from tests.looking import actual
 
 pytestmark = pytest.mark.hurt
 
@@ -52,7 +52,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def limits_of(hypervisor: Libvirt, guest: Guest) -> set[Limits]:
-    return {in_force(hypervisor, guest.uuid, target) for target in guest.disks}
+    return {actual(hypervisor, guest.uuid, target) for target in guest.disks}
 
 
 def enforce(node: Node, guest: Guest) -> tuple[int, str]:
@@ -78,10 +78,10 @@ def test_after_a_deleted_state_directory_the_guests_tell_whose_limits_they_have(
     status, said = enforce(node, guest)
     assert status == 0, said
     assert limits_of(hypervisor, guest) == {LOOSER}, "by the marks in its definition"
-    assert "2 changed" in said
+    assert "Done: 2 " in said
 
 
-def only_tightens(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
+def only_lowers(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
     """Nothing can be recorded: a looser limit is not put in force, a tighter one is, and both are said."""
     node.write_rules(rules(LOOSER))
     status, said = enforce(node, guest)
@@ -93,13 +93,13 @@ def only_tightens(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
     assert limits_of(hypervisor, guest) == {TIGHTER}
 
 
-def test_on_a_full_disk_limits_are_tightened_and_never_loosened(
+def test_on_a_full_disk_limits_are_tightened_and_never_raised(
     small: Path, tmp_path: Path, cloud: Cloud, guest: Guest, hypervisor: Libvirt
 ) -> None:
     node = Node(tmp_path, cloud, rules(LIMIT))
     assert enforce(node, guest)[0] == 0
     fill(small)
-    only_tightens(node, guest, hypervisor)
+    only_lowers(node, guest, hypervisor)
     (small / "ballast").unlink()
     node.write_rules(rules(LOOSER))
     status, said = enforce(node, guest)
@@ -108,13 +108,13 @@ def test_on_a_full_disk_limits_are_tightened_and_never_loosened(
     assert node.run("record", "--verify").status == 0
 
 
-def test_on_a_read_only_disk_limits_are_tightened_and_never_loosened(
+def test_on_a_read_only_disk_limits_are_tightened_and_never_raised(
     small: Path, tmp_path: Path, cloud: Cloud, guest: Guest, hypervisor: Libvirt
 ) -> None:
     node = Node(tmp_path, cloud, rules(LIMIT))
     assert enforce(node, guest)[0] == 0
     subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
-    only_tightens(node, guest, hypervisor)
+    only_lowers(node, guest, hypervisor)
     subprocess.run(["mount", "-o", "remount,rw", str(small)], check=True)
     status, said = enforce(node, guest)
     assert status == 0, said

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
-from plimsoll_probes import fio
-from plimsoll_probes.job import Job, JobName
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
+from plimsoll_probes.guest import fio
+from plimsoll_probes.model.job import Job, JobName
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.looking import put
@@ -49,16 +49,16 @@ def test_a_disk_at_its_limit_is_shown_at_the_wall_and_an_idle_one_is_not(
 ) -> None:
     _wait_until_at_work(busy, hypervisor)
     ran = Node(tmp_path, cloud).run("top", "--once", "-f", "json", "--interval", str(INTERVAL), "--guest", busy.name)
-    disks: dict[str, dict[str, Any]] = {disk["disk"]: disk for disk in ran.data()["disks"]}
+    disks: dict[str, dict[str, Any]] = {disk["disk"]: disk for disk in ran.data()}
     assert ran.status == 0, ran.err
     assert list(disks) == ["vdb", "vda"], "closest to the wall first"
-    assert disks["vdb"]["in_force"] == {"total_iops_sec": IOPS}
+    assert disks["vdb"]["actual"] == {"total_iops_sec": IOPS}
     assert 0.9 < disks["vdb"]["share"] < 1.1, "does this machine give twice the limit without it?"
     assert disks["vdb"]["rates"]["write_iops_sec"] == pytest.approx(IOPS, rel=0.1)
     assert disks["vdb"]["rates"]["write_bytes_sec"] == pytest.approx(IOPS * JOB.block_size, rel=0.1)
-    assert disks["vdb"]["at_wall_share"] == 1
+    assert disks["vdb"]["at_limit"] == 1
     assert disks["vda"]["share"] < 0.1
-    assert disks["vda"]["at_wall_share"] == 0
+    assert disks["vda"]["at_limit"] == 0
 
 
 def _wait_until_at_work(guest: Guest, hypervisor: Libvirt) -> None:

@@ -1,4 +1,4 @@
-"""What Cinder and Nova say in unit tests: a catalogue that knows the attachments of these sightings."""
+"""What Cinder and Nova say in unit tests: a catalogue that knows the attachments of these attachments."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from plimsoll_agent.catalogue import Catalogue, Server, Volume, VolumeType
-from plimsoll_agent.decide import Situation
-from plimsoll_agent.disk import Disk
-from plimsoll_agent.qosspec import QosSpec
-from plimsoll_agent.reason import Unknown
-from plimsoll_agent.regionorders import Of, Orders, RegionApproval
-from plimsoll_agent.rules import Rule, Rules
-from plimsoll_agent.sightings import Sightings, sight
+from plimsoll_agent.catalogue.attachments import Attachments, sight
+from plimsoll_agent.catalogue.model import Catalogue, Server, Volume, VolumeType
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.rules.model import Rule, Rules
 from tests.unit.values import NOON
 
 
@@ -29,7 +29,7 @@ def a_catalogue(
     *specs: QosSpec,
     types: Sequence[VolumeType] = (),
     volumes: Mapping[str, VolumeType | None] | None = None,
-    met: Sightings | None = None,
+    met: Attachments | None = None,
     **other: Any,
 ) -> Catalogue:
     """Every volume (by its id) was asked for just the attachments that are ``met``."""
@@ -50,8 +50,8 @@ def a_catalogue(
     )
 
 
-def met(*disks: Disk) -> Sightings:
-    return sight(disks, Sightings(), {}, NOON, boot="b1")
+def met(*disks: Disk) -> Attachments:
+    return sight(disks, Attachments(), {}, NOON, boot="b1")
 
 
 def orders_for(
@@ -62,10 +62,10 @@ def orders_for(
     return Orders((RegionApproval(of, known.digest, NOON, until, "root (ann)", "as agreed", removed),))
 
 
-def a_server(met: Sightings, uuid: str, missing: bool = False, **extra_specs: str) -> Server:
+def a_server(met: Attachments, uuid: str, missing: bool = False, **extra_specs: str) -> Server:
     specs = {f"quota:{name}": value for name, value in extra_specs.items()}
     return Server(specs, frozenset({met.guests[uuid].mark}), NOON, missing)
 
 
-def knowing(known: Catalogue | Unknown | None, met: Sightings, *rules: Rule, **other: Any) -> Situation:
-    return Situation(NOON, Rules(rules), catalogue=known, sightings=met, **other)
+def knowing(known: Catalogue | Unknown | None, met: Attachments, *rules: Rule, **other: Any) -> Situation:
+    return Situation(NOON, Rules(rules), catalogue=known, attachments=met, **other)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from plimsoll_agent import report
-from plimsoll_agent.reason import Reason, because
+from plimsoll_agent.messages import sentences
+from plimsoll_agent.model.reason import Reason, because
 
 _spoken: set[tuple[str, frozenset[str]]] = set()
 _wordless: list[str] = []
@@ -24,7 +24,7 @@ def _making(self: Reason, code: str, facts: Mapping[str, object] | None = None) 
     if known not in _spoken and _by_the_program():
         _spoken.add(known)
         try:
-            report.words(self)
+            sentences.words(self)
         except (KeyError, TypeError, ValueError) as error:
             _wordless.append(f"{code} with {', '.join(self.facts) or 'no fact'}: {error!r}")
 

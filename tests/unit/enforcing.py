@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
-import io
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from plimsoll_agent import config
-from plimsoll_agent.brake import revision
-from plimsoll_agent.catalogue import Catalogue, save
+from plimsoll_agent.app.context import catalogue_actual, rules_actual
+from plimsoll_agent.catalogue.model import Catalogue, save
 from plimsoll_agent.cli.passes import Enforce
-from plimsoll_agent.cli.standing import catalogue_in_force, rules_in_force
-from plimsoll_agent.config import CatalogueSettings, MetricsSettings, Settings
-from plimsoll_agent.decide import Situation
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.state import State
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.settings import CatalogueSettings, MetricsSettings, Settings
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.store.state import State
 from tests.fakes import FakeHypervisor
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import a_volume, guest
+from tests.unit.person import Person
 
 GOLD = a_spec("gold", total_iops_sec="3000")
 KNOWN = a_catalogue(GOLD, types=[a_type("gold", GOLD)])
@@ -35,7 +32,7 @@ def settings(directory: Path, **other: Any) -> CatalogueSettings:
     return replace(config.load([], []).catalogue, **given)
 
 
-class Shell:
+class Shell(Person):
     """A person at a node with one guest whose volume Cinder limits; no mode is chosen for it but by a word."""
 
     def __init__(self, directory: Path) -> None:
@@ -48,39 +45,27 @@ class Shell:
         self.hypervisor = FakeHypervisor(self.guest)
         self.source = "openstack"
         self.metrics = MetricsSettings(None, "disk")
-        self.out, self.err = "", ""
         self.at_a_terminal = True
+        self.asks_ceph = True
 
     @property
     def settings(self) -> Settings:
         whole = config.load([], [])
         chosen = settings(self.fetched, source=self.source)
+        ceph = whole.ceph if self.asks_ceph else replace(whole.ceph, blocking_checks=())
         return replace(
-            whole, state_dir=self.state.directory, rules_file=self.rules, catalogue=chosen, metrics=self.metrics
+            whole,
+            ceph=ceph,
+            state_dir=self.state.directory,
+            rules_file=self.rules,
+            pause_file=self.state.directory / "paused",
+            catalogue=chosen,
+            metrics=self.metrics,
         )
 
     def run(self, command: type, *words: str) -> int:
-        shell = self
-
-        class Here(command):  # type: ignore[misc]
-            """The command, on a node of fakes."""
-
-            def settings(self, parsed_args: argparse.Namespace) -> Settings:
-                return shell.settings
-
-            @contextmanager
-            def libvirt(self, settings: Settings) -> Iterator[FakeHypervisor]:
-                yield shell.hypervisor
-
         terminal = SimpleNamespace(isatty=lambda: self.at_a_terminal)
-        app: Any = SimpleNamespace(
-            stdin=terminal, stdout=io.StringIO(), stderr=io.StringIO(), for_journal=lambda line: line
-        )
-        here = Here(app, None)
-        try:
-            return int(here.run(here.get_parser("plimsoll").parse_args(words)))
-        finally:
-            self.out, self.err = app.stdout.getvalue(), app.stderr.getvalue()
+        return self.types(command, *words, settings=self.settings, hypervisor=self.hypervisor, stdin=terminal)
 
     def enforce(self, *words: str) -> int:
         return self.run(Enforce, "--mode", "enforce", *words)
@@ -88,7 +73,7 @@ class Shell:
     def refresh(self, *specs: Any, issued: datetime | None = None) -> Catalogue:
         """What the refresher keeps: every volume that was met is of type gold, which has the first spec, or none."""
         chosen = specs or (GOLD,)
-        met = self.state.load_sightings()
+        met = self.state.load_attachments()
         gold = a_type("gold", chosen[0])
         known = a_catalogue(
             *filter(None, chosen),
@@ -101,6 +86,6 @@ class Shell:
         return known
 
     def revision(self) -> str:
-        rules, _ = rules_in_force(self.settings, self.state, keep=False)
-        known, _ = catalogue_in_force(self.settings.catalogue, datetime.now(UTC))
-        return revision(Situation(datetime.now(UTC), rules, catalogue=known))
+        rules, _ = rules_actual(self.settings, self.state, keep=False)
+        known, _, _ = catalogue_actual(self.settings.catalogue, datetime.now(UTC))
+        return revision_of(Situation(datetime.now(UTC), rules, catalogue=known))

@@ -7,7 +7,6 @@ approvals, and what each disk was to have last. All limits are of one parameter,
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,24 +15,27 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.approvals import Approval, digest_of_change
-from plimsoll_agent.brake import revision
-from plimsoll_agent.changes import Change
-from plimsoll_agent.decide import Situation, Unmanaged, Wants
-from plimsoll_agent.disk import Disk
-from plimsoll_agent.entries import Conclusion, Verdict
-from plimsoll_agent.holds import Hold
-from plimsoll_agent.ledger import Ledger, Move
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.marks import Marks
-from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
-from plimsoll_agent.passes import Caution, Mode
-from plimsoll_agent.reason import Code, Unknown, because
-from plimsoll_agent.rules import Match, Rule, Rules
-from plimsoll_agent.state import Memory, State, StateError
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.model.approvals import Approval, digest_of_change
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.policy.decide import Desired, Situation, Unmanaged
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.run import Caution
+from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store import clock
+from plimsoll_agent.store.entries import Conclusion, Ending
+from plimsoll_agent.store.node_store import Move, NodeStore
+from plimsoll_agent.store.state import Memory, State, StateError
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import Node, a_volume, guest, own_disk, uuid_of
+from tests.unit.values import NOON
 
 UNLIMITED = Limits()
 BRAKE_DISKS = 2
@@ -105,7 +107,7 @@ class Edits:
         if self.own is not None:
             rules.append(Rule(name="own", match=own, limits=iops(self.own), override=True))
         default = None if self.default is None else iops(self.default)
-        return Rules(tuple(rules), default=default, edition=digest_of_change(repr(self), UNLIMITED))
+        return Rules(tuple(rules), default=default, revision=digest_of_change(repr(self), UNLIMITED))
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Trap:
                 raise Killed
 
 
-class MortalLedger(Ledger):
+class MortalLedger(NodeStore):
     """Dies where the trap says; what is among ``full`` cannot be written."""
 
     def __init__(self, state: State, trap: Trap | None, full: Collection[str] = ()) -> None:
@@ -163,9 +165,9 @@ class MortalLedger(Ledger):
         if self.trap is not None:
             self.trap.spring(call, after=True)
 
-    def intend(self, changes: Sequence[Change], now: datetime, edition: str) -> list[int]:
+    def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
         self._before("intend")
-        ids = super().intend(changes, now, edition)
+        ids = super().intend(changes, now, revision)
         self._after("intend")
         return ids
 
@@ -208,12 +210,12 @@ class Watched(FakeHypervisor):
     def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
         self._spring(after=False)
         owner = self._guest(asked.guest.uuid)
-        before = {target: disk.in_force for target, disk in owner.disks.items()}
+        before = {target: disk.actual for target, disk in owner.disks.items()}
         super().set_limits(asked, limits, alone=alone)
         self.history.asked(self.name, asked, limits)
         for target, disk in owner.disks.items():
-            if disk.in_force != before[target] or target == asked.target:
-                self.history.wrote(self.name, key_of(owner, disk), before[target], disk.in_force)
+            if disk.actual != before[target] or target == asked.target:
+                self.history.wrote(self.name, key_of(owner, disk), before[target], disk.actual)
         self._spring(after=True)
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
@@ -227,11 +229,41 @@ class Watched(FakeHypervisor):
         super().set_marks(uuid, marks)
 
 
-class OneOfTwo(Node):
-    """A node whose brake counts from the third disk on."""
+@dataclass
+class World:
+    """The time that it is, whatever the nodes' clocks say."""
 
-    def caution(self, ledger: Ledger, *, look_only: bool = True, yes: bool = False) -> Caution:
-        caution = super().caution(ledger, look_only=look_only, yes=yes)
+    now: datetime = NOON
+
+
+class OneOfTwo(Node):
+    """A node whose brake counts from the third disk on, and whose clock may be wrong by ``off``."""
+
+    def __init__(self, directory: Path, world: World) -> None:
+        self.world, self.off = world, timedelta(0)
+        self.trusted: clock.Moment | None = None
+        super().__init__(directory)
+        self.keep_time()
+
+    def _reckoned(self) -> clock.Now:
+        uptime = (self.world.now - NOON).total_seconds()
+        clocks = clock.Clocks(self.world.now + self.off, "the only boot", uptime, lambda: not self.off)
+        return clock.reckon(self.trusted, clocks)
+
+    def keep_time(self) -> None:
+        """As each pass does."""
+        self.trusted = self._reckoned().trusted
+
+    @property
+    def now(self) -> datetime:
+        return self._reckoned().at
+
+    @now.setter
+    def now(self, time: datetime) -> None:
+        self.world.now += time - self.now
+
+    def caution(self, node_store: NodeStore, *, read_only: bool = True, yes: bool = False) -> Caution:
+        caution = super().caution(node_store, read_only=read_only, yes=yes)
         return replace(caution, brake=replace(caution.brake, disks=BRAKE_DISKS, factor=FACTOR))
 
 
@@ -239,19 +271,38 @@ class OneOfTwo(Node):
 
 
 @dataclass(frozen=True)
-class Desired:
+class WasDesired:
     """What a disk was to have last, by which revision, and until when a rule said so."""
 
-    limits: Limits
+    limits: Limits | None
+    """None: nothing yet, so a change is weighed against what is in force."""
     revision: str
     until: datetime | None = None
+    later: Limits | None = None
+    """What it was to have after that rule; None where that is not known."""
 
 
 @dataclass
 class Held:
     hold: Hold
     sure: bool = True
-    """False once the guest has migrated: whether the hold came along depends on what its mark could tell."""
+    """False once the guest has migrated, or the memory was lost: then its mark tells, if it could."""
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What may be held of a disk."""
+
+    possible: tuple[Hold | RegionHold, ...] = ()
+    sure: bool = False
+    """One of them surely is."""
+
+    @property
+    def limits(self) -> set[Limits]:
+        return {hold.limits for hold in self.possible if hold.limits is not None}
+
+    def ignore_health(self, limits: Limits) -> bool:
+        return any(isinstance(hold, Hold) and hold.ignore_health and hold.limits == limits for hold in self.possible)
 
 
 @dataclass
@@ -261,10 +312,12 @@ class Side:
     node: OneOfTwo
     cinder: Cinder | None = None
     """As of the last refresh."""
-    desired: dict[str, list[Desired]] = field(default_factory=dict)
+    desired: dict[str, list[WasDesired]] = field(default_factory=dict)
     """By ``Disk.key``; several after a pass that was killed, or could not write: nobody knows which of them."""
     judged: str | None = None
     approvals: list[Approval] = field(default_factory=list)
+    let_through: list[Approval] = field(default_factory=list)
+    """Those of the revision that was judged: for disks that were decided about by another one last."""
     grave: dict[str, datetime] = field(default_factory=dict)
     """Disks that were changed gravely without an approval, and when."""
     full: Collection[str] = ()
@@ -275,10 +328,7 @@ class Side:
 
     def rows(self, *columns: str) -> list[tuple[object, ...]]:
         """Of the record; none as long as nothing was written into it."""
-        try:
-            return self.node.recorded(*columns)
-        except sqlite3.OperationalError:
-            return []
+        return self.node.recorded(*columns) if self.node.state.record.exists() else []
 
 
 class History:
@@ -290,15 +340,22 @@ class History:
         self.edits = Edits()
         self.cinder = Cinder({"gold": 3000, "bronze": 1000}, {})
         self.guests = [self._guest(1), self._guest(2, volumes=2), self._guest(3), self._guest(4)]
+        self.world = World()
+        self.orders = Orders()
+        """What was decided for the region, as both nodes know it."""
         self.sides: dict[str, Side] = {}
         for name, guests in (("a", self.guests[:3]), ("b", self.guests[3:])):
-            node = OneOfTwo(directory / name)
+            node = OneOfTwo(directory / name, self.world)
             node.hypervisor = Watched(self, name, *guests)
             node.state = State(directory / name, boot=f"boot of {name}")
             node.state.prepare()
             node.catalogue = Unknown(because(Code.NO_CATALOGUE, detail="?"))
             self.sides[name] = Side(node)
         self.held: dict[str, Held] = {}
+        self.elsewhere: dict[str, list[Hold]] = {}
+        """Older holds that may stand on the other node still, for a guest that comes back at once."""
+        self.ended: dict[str, Held] = {}
+        """Holds that were ended, and no pass has told the guest: they may follow it to another node."""
         self.past: dict[str, set[Limits]] = {}
         """All limits that a disk had at any time: one of them is gone back to after a hold."""
         self.ours: set[str] = set()
@@ -306,7 +363,11 @@ class History:
         self.ours_at_first: frozenset[str] = frozenset()
         """Of these, those before the pass that runs."""
         self.unrecorded: set[str] = set()
-        """Disks that were cut last while the record could not be written: in no memory either."""
+        """Disks that were cut last while the record could not be written."""
+        self.restore_to: dict[str, Limits] = {}
+        """What disks had before a hold."""
+        self.applied: set[str] = set()
+        """Disks that have what plimsoll put there last for a source or a hold."""
         self.others: set[str] = set()
         """Disks whose limits may be those of others: attached, rebooted, migrated, or changed by hand."""
         self.steps = 0
@@ -340,7 +401,7 @@ class History:
     def refresh(self, name: str) -> None:
         """What Cinder has now reaches the node, for the attachments that its last pass met."""
         side = self.sides[name]
-        met = side.node.state.load_sightings()
+        met = side.node.state.load_attachments()
         there = met.marks_of_volumes()
         specs = {type: a_spec(type, total_iops_sec=str(n)) for type, n in self.cinder.specs.items() if n is not None}
         types = {type: a_type(type, specs.get(type)) for type in self.cinder.specs}
@@ -369,7 +430,7 @@ class History:
             only = None
         scope = Scope() if only is None else Scope(frozenset({only.uuid}))
         side.writes, side.full = [], full
-        at_first = {key_of(owner, disk): disk.in_force for owner, disk in self.disks(name)}
+        at_first = {key_of(owner, disk): disk.actual for owner, disk in self.disks(name)}
         self.ours_at_first = frozenset(self.ours)
         assert isinstance(node.hypervisor, Watched)
         node.hypervisor.trap = trap
@@ -378,7 +439,7 @@ class History:
         with suppress(Killed):
             report = node.run(mode, scope, MortalLedger(node.state, trap, full), yes=yes)
         node.hypervisor.trap, side.full = None, ()
-        self._level_clocks()
+        node.keep_time()
         if mode is not Mode.ENFORCE and side.writes:
             self._breaks(1, f"a pass in mode {mode} wrote {side.writes}")
         if mode is Mode.PLAN:
@@ -386,9 +447,13 @@ class History:
         if not yes and mode is Mode.ENFORCE:
             # A pass over some guests looks at all while no pass over the node has gone through with this revision.
             self._brake(side, at_first, this, whole=only is None or judged != this)
-        self._learn(side, report, this, at_first, sure=report is not None and not full)
-        if report is not None and only is None and report.braked is None and not full:
+        self._learn(side, report, this, sure=report is not None and not full)
+        if report is not None and only is None and report.braked is None and not full and self._knows(side, report):
+            kept = side.let_through if side.judged == this else []
+            side.let_through = [*kept, *(each for each in side.approvals if each.covers(this, removal=False))]
             side.judged = this
+        if report is not None and mode is Mode.ENFORCE and not full and not self.paused(name):
+            self.ended = {k: e for k, e in self.ended.items() if k not in {o.disk.key for o in report.outcomes}}
         if report is not None and mode is Mode.ENFORCE and only is None and not yes and not full:
             side.approvals = []
         return report
@@ -398,17 +463,37 @@ class History:
         number = 1 + self.guests.index(owner)
         side.node.hold(number, target, limits, **other)
         key = key_of(owner, owner.disks[target])
+        if key in self.held and not self.held[key].sure:
+            self.elsewhere.setdefault(key, []).append(self.held[key].hold)
         self.held[key] = Held(side.node.holds[key])
 
     def end_hold(self, name: str, key: str) -> None:
         node = self.sides[name].node
-        memory = node.state.load_memory()
-        if memory is not None and key in memory.holds:
+        memory = NodeStore(node.state, "ann").recall(node.now, read_only=False)
+        if key in memory.holds:
             node.state.save_memory(replace(memory, holds={k: h for k, h in memory.holds.items() if k != key}))
-            if self.held[key].sure and key in memory.disks:
-                del self.held[key]
-            else:  # a pass that was killed may have written it into the guest's metadata
-                self.held[key].sure = False
+            if self.held[key].sure:
+                self.ended[key] = self.held.pop(key)
+
+    def decide_for_region(self, **other: Any) -> None:
+        self.orders = replace(self.orders, **other)
+        for side in self.sides.values():
+            side.node.orders = self.orders
+
+    def region_hold(self, disk: str, limits: Limits | None, span: timedelta) -> None:
+        now = self.world.now
+        hold = RegionHold(disk, limits, now, now + span, "ann", "a test")
+        self.decide_for_region(holds=(*(each for each in self.orders.holds if each.disk != disk), hold))
+
+    def region_pause(self, span: timedelta | None) -> None:
+        now = self.world.now
+        pause = RegionPause(now, None if span is None else now + span, "ann", "a test")
+        self.decide_for_region(pause=pause)
+
+    def region_approval(self, digest: str, span: timedelta) -> None:
+        now = self.world.now
+        approval = RegionApproval(Of.RULES, digest, now, now + span, "ann", "a test")
+        self.decide_for_region(approvals=(*self.orders.approvals, approval))
 
     def approve(self, name: str, digest: str, *, remove: bool) -> None:
         side = self.sides[name]
@@ -416,7 +501,7 @@ class History:
         side.approvals = [Approval(digest, remove)]
 
     def by_hand(self, owner: FakeGuest, disk: FakeDisk, limits: Limits, *, behind_libvirt: bool) -> None:
-        disk.in_force = limits
+        disk.actual = limits
         if not behind_libvirt:
             disk.defined = limits
         self._others(owner, disk)
@@ -432,18 +517,20 @@ class History:
     def attach(self, name: str, limits: Limits) -> None:
         """The volume that was detached first comes back, to the guest that had it."""
         owner, target, disk = self.detached.pop(0)
-        disk.in_force = disk.defined = limits
+        disk.actual = disk.defined = limits
         self.sides[name].node.hypervisor.attach(owner, target, disk)
         self._others(owner, disk)
 
     def migrate(self, name: str, owner: FakeGuest) -> None:
         other = "b" if name == "a" else "a"
+        here, there = self.sides[name].desired, self.sides[other].desired
         self.sides[name].node.hypervisor.migrate(owner, self.sides[other].node.hypervisor)
         for disk in owner.disks.values():
             self._others(owner, disk)
             key = key_of(owner, disk)
-            if key in self.held:
-                self.held[key].sure = False
+            if key in there:
+                there[key] += here.get(key, [])
+            self._only_its_mark_tells(key)
 
     def pause(self, name: str, paused: bool) -> None:
         side = self.sides[name]
@@ -456,8 +543,39 @@ class History:
             side.node.ceph.raised = () if well else ("SLOW_OPS",)
 
     def wait(self, span: timedelta) -> None:
-        for side in self.sides.values():
-            side.node.now += span
+        self.world.now += span
+
+    def set_clock(self, name: str, off: timedelta) -> None:
+        self.sides[name].node.off = off
+
+    def lose_memory(self, name: str, *, corrupt: bool) -> None:
+        """It is made again from the record and the guests' marks, which may know less."""
+        side = self.sides[name]
+        file = side.node.state.memory
+        if corrupt:
+            file.write_text("{")
+        else:
+            file.unlink(missing_ok=True)
+        side.judged, side.grave = None, {}
+        rows = side.rows("disk", "after", "result")
+        desired: dict[str, list[WasDesired]] = {}
+        for owner, disk in self.disks(name):
+            key = key_of(owner, disk)
+            taken = [str(row[1]) for row in rows if row[0] == key and row[2] in ("done", "took")]
+            known = [WasDesired(Limits.from_mapping(json.loads(after)), "") for after in taken[-1:]]
+            desired[key] = [WasDesired(None, ""), *self._desired(key), *known]
+            if any(row[0] == key and row[2] is None for row in rows):
+                # A change for a hold that is settled without a memory does not tell whose limits there were before.
+                self.others.add(key)
+            self._only_its_mark_tells(key)
+        side.desired = desired
+
+    def _only_its_mark_tells(self, key: str) -> None:
+        """Of holds: one that was ended may be in the mark still, another one not yet."""
+        if key in self.ended:
+            self.held.setdefault(key, self.ended.pop(key))
+        if key in self.held:
+            self.held[key].sure = False
 
     # --- what there is
 
@@ -471,34 +589,52 @@ class History:
 
     def revision(self, name: str) -> str:
         node = self.sides[name].node
-        return revision(Situation(node.now, node.rules, catalogue=node.catalogue))
+        return revision_of(Situation(node.now, node.rules, catalogue=node.catalogue))
 
     def word(self, name: str, key: str) -> tuple[Limits | Word, datetime | None]:
         """What the sources have for a disk, and until when a rule says so."""
+        night = self.edits.night
+        if "/" not in key.partition("/")[2] and night is not None and self.world.now < night[1]:
+            return iops(night[0]), night[1]
+        return self.word_by_day(name, key), None
+
+    def word_by_day(self, name: str, key: str) -> Limits | Word:
+        """What they have without the rule that has an end."""
         uuid, _, image = key.partition("/")
         side, edits = self.sides[name], self.edits
         volume = "/" not in image
         if edits.unmanaged and uuid == HANDS_OFF and not volume:
-            return Word.UNMANAGED, None
-        if volume and edits.night is not None and side.node.now < edits.night[1]:
-            return iops(edits.night[0]), edits.night[1]
+            return Word.UNMANAGED
         if volume and edits.group is not None and uuid == GROUPED:
-            return Limits(total_iops_sec=edits.group, group_name="shared"), None
+            return Limits(total_iops_sec=edits.group, group_name="shared")
         if not volume and edits.own is not None:
-            return iops(edits.own), None
+            return iops(edits.own)
         if volume:
             if side.cinder is None or image not in side.cinder.types:
-                return Word.UNKNOWN, None
+                return Word.UNKNOWN
             number = side.cinder.specs.get(side.cinder.types[image] or "")
             if number is not None:
-                return iops(number), None
-        if edits.default is not None:
-            return iops(edits.default), None
-        return Word.NONE, None
+                return iops(number)
+        return Word.NONE if edits.default is None else iops(edits.default)
 
-    def hold_on(self, key: str, now: datetime) -> Held | None:
+    def holds_on(self, key: str) -> Holds:
+        """A hold of the node itself comes before one of the region, and that of the one disk before the volume's."""
+        now, (_, _, image) = self.world.now, key.partition("/")
         held = self.held.get(key)
-        return None if held is None or held.hold.ended(now) else held
+        own = () if held is None or held.hold.ended(now) else (held.hold,)
+        older = tuple(hold for hold in self.elsewhere.get(key, ()) if not hold.ended(now))
+        if held is not None and own and held.sure:
+            return Holds(own + older, sure=True)
+        own += older
+        standing = {each.disk: each for each in self.orders.holds if now < each.until}
+        of_region = standing.get(key) or standing.get(image)
+        if of_region is None:
+            return Holds(own)
+        return Holds((*own, of_region), sure=True)
+
+    def paused(self, name: str) -> bool:
+        of_region = self.orders.pause
+        return self.sides[name].paused or (of_region is not None and of_region.stands(self.world.now))
 
     # --- what must hold
 
@@ -507,7 +643,7 @@ class History:
 
     def touched(self, name: str, what: str) -> None:
         """4: nothing is written while paused."""
-        if self.sides[name].paused:
+        if self.paused(name):
             self._breaks(4, f"{what} of a guest on {name} was written while paused")
 
     def asked(self, name: str, disk: Disk, limits: Limits) -> None:
@@ -525,32 +661,36 @@ class History:
         """1: no disk is looser than sources, holds and gate allow."""
         side = self.sides[name]
         side.writes.append((key, before, after))
-        held, (word, _) = self.hold_on(key, side.node.now), self.word(name, key)
+        held, (word, _) = self.holds_on(key), self.word(name, key)
         raised = looser(before, after) and before != after
         past = self.past.setdefault(key, set())
         allowed: set[Limits] = set()
         if word is not Word.UNMANAGED:
-            if held is not None and held.hold.limits is not None:
-                allowed.add(held.hold.limits)
-            if held is None or not held.sure:
+            allowed |= held.limits
+            if not held.sure:
                 allowed |= {word} if isinstance(word, Limits) else past | {UNLIMITED}
-            if not raised and (held is None or not held.sure):
-                allowed |= {desired.limits for desired in self._desired(key)}
+            if not raised and not held.sure:
+                allowed |= {desired.limits for desired in self._desired(key) if desired.limits is not None}
+            if key in self.others and not held.sure:  # a hold ended: there may be others' limits to go back to
+                allowed |= past
         past |= {before, after}
         self.ours.add(key)
-        self.others.discard(key)
+        if after in held.limits:
+            self.restore_to.setdefault(key, before)
+        if after == word and key not in self.restore_to:  # after a hold these may be others' limits that are the same
+            self.others.discard(key)
         (self.unrecorded.add if "intend" in side.full else self.unrecorded.discard)(key)
+        (self.applied.add if after == word or after in held.limits else self.applied.discard)(key)
         if after not in allowed:
             self._breaks(1, f"{key} on {name} was set from {before} to {after}; allowed: {allowed or word}")
-        ignores = held is not None and held.hold.ignore_health and held.hold.limits == after
-        if raised and not side.well and not ignores:
+        if raised and not side.well and not held.ignore_health(after):
             self._breaks(1, f"{key} on {name} was raised from {before} to {after} while Ceph is unwell")
         if raised and "intend" in side.full:
             self._breaks(1, f"{key} on {name} was raised from {before} to {after} without a record")
 
     def _brake(self, side: Side, at_first: dict[str, Limits], this: str, *, whole: bool) -> None:
         """1: nothing is written that the brake counts and defers."""
-        now = side.node.now
+        now = self.world.now
         written = {key: after for key, _, after in side.writes}
         grave = {key for key, after in written.items() if self._grave(side, key, at_first[key], after, this)}
         alone = [key for key in grave if self._too_much(side, key, at_first[key], written[key], this)]
@@ -561,74 +701,98 @@ class History:
             self._breaks(1, f"{sorted(grave)} were changed gravely without an approval, after {sorted(recent)}")
         side.grave |= dict.fromkeys(grave, now)
 
-    def _before(self, side: Side, key: str, in_force: Limits) -> list[Desired]:
-        """What the change may be weighed against: what was desired last, else what is in force."""
-        return side.desired.get(key) or [Desired(in_force, ""), *self._desired(key)]
+    def _before(self, side: Side, key: str) -> list[WasDesired]:
+        """What the change may be weighed against."""
+        found = side.desired.get(key) or [WasDesired(None, ""), *self._desired(key)]
+        if key in self.restore_to and any(each.limits is None for each in found):  # what is in force is a hold's
+            found = [*found, WasDesired(self.restore_to[key], "")]
+        return found
 
-    def _desired(self, key: str) -> list[Desired]:
+    def _desired(self, key: str) -> list[WasDesired]:
         """On either node: what was desired there follows the guest."""
         return [desired for side in self.sides.values() for desired in side.desired.get(key, [])]
 
-    def _grave(self, side: Side, key: str, in_force: Limits, after: Limits, this: str) -> bool:
-        held, name = self.hold_on(key, side.node.now), next(n for n, s in self.sides.items() if s is side)
-        if (held is not None and held.hold.limits == after) or not isinstance(self.word(name, key)[0], Limits):
+    def _grave(self, side: Side, key: str, actual: Limits, after: Limits, this: str) -> bool:
+        name = next(n for n, s in self.sides.items() if s is side)
+        if after in self.holds_on(key).limits or not isinstance(self.word(name, key)[0], Limits):
             return False
-        if in_force.unlimited and key not in self.ours_at_first:
+        if actual.unlimited and key not in self.ours_at_first:
             return False
-        if key not in side.desired and side.judged == this:
+        if side.judged == this and any(last.limits is None for last in self._before(side, key)):
             return False
         removal = after.unlimited
-        if any(approval.covers(this, digest_of_change(key, after), removal=removal) for approval in side.approvals):
+        before = self._before(side, key)
+        approvals = list(side.approvals)
+        if side.judged == this and any(last.revision != this for last in before):
+            approvals += side.let_through
+        if any(approval.covers(this, digest_of_change(key, after), removal=removal) for approval in approvals):
+            return False
+        of_region = {each.digest for each in self.orders.approvals if self.world.now < each.until}
+        if not removal and not of_region.isdisjoint({this, self.edits.rules.revision}):
             return False
         return all(
-            (after != last.limits and (looser(last.limits, after) or share_left(last.limits, after) < 0.5))
-            and not (last.revision == this and last.until is not None and last.until <= side.node.now)
-            for last in self._before(side, key, in_force)
+            after not in (was, last.limits, last.later) and (looser(was, after) or share_left(was, after) < 0.5)
+            for last in before
+            for was in self._weighed(last, actual)
         )
 
-    def _too_much(self, side: Side, key: str, in_force: Limits, after: Limits, this: str) -> bool:
+    def _weighed(self, last: WasDesired, actual: Limits) -> list[Limits]:
+        """What a change is weighed against: also what is in force, after a rule of which that was not known."""
+        if last.until is not None and last.until <= self.world.now:
+            return [last.later] if last.later is not None else [last.limits or actual, actual]
+        return [last.limits or actual]
+
+    def _too_much(self, side: Side, key: str, actual: Limits, after: Limits, this: str) -> bool:
         return all(
-            last.revision != this and (after.unlimited or share_left(last.limits, after) <= 1 / FACTOR)
-            for last in self._before(side, key, in_force)
+            last.revision != this and (after.unlimited or share_left(was, after) <= 1 / FACTOR)
+            for last in self._before(side, key)
+            for was in self._weighed(last, actual)
         )
 
     # --- what the model learns
 
+    def _knows(self, side: Side, report: PassReport) -> bool:
+        """Whether all disks but a few are remembered, so that others are new ones."""
+        unknown = sum(outcome.disk.key not in side.node.memory for outcome in report.outcomes)
+        return unknown <= max(BRAKE_DISKS, len(report.outcomes) / 5)
+
     def _others(self, owner: FakeGuest, disk: FakeDisk) -> None:
         key = key_of(owner, disk)
         self.others.add(key)
-        self.past.setdefault(key, set()).update((disk.in_force, disk.defined))
+        self.past.setdefault(key, set()).update((disk.actual, disk.defined))
 
-    def _level_clocks(self) -> None:
-        now = max(side.node.now for side in self.sides.values())
-        for side in self.sides.values():
-            side.node.now = now
-
-    def _learn(
-        self, side: Side, report: PassReport | None, this: str, at_first: dict[str, Limits], *, sure: bool
-    ) -> None:
+    def _learn(self, side: Side, report: PassReport | None, this: str, *, sure: bool) -> None:
         """What is desired now; of a pass that did not come to its end it may be, or not."""
         name = next(n for n, s in self.sides.items() if s is side)
         seen = None if report is None else {o.disk.key: o for o in report.outcomes}
+        if seen is not None and sure:  # a disk that was detached is new when it comes back
+            there = {outcome.disk.guest.uuid for outcome in seen.values()}
+            side.desired = {k: d for k, d in side.desired.items() if k in seen or k.partition("/")[0] not in there}
         for owner, disk in self.disks(name):
             key = key_of(owner, disk)
             word, until = self.word(name, key)
+            before = self._before(side, key)
             if not isinstance(word, Limits):
+                if word is Word.UNMANAGED:
+                    side.desired[key] = [WasDesired(None, ""), *([] if sure else before)]
                 continue
-            new = Desired(word, this, until)
+            by_day = self.word_by_day(name, key)
+            new = WasDesired(word, this, until, by_day if until is not None and isinstance(by_day, Limits) else None)
             if seen is None or not sure:
-                side.desired[key] = [*self._before(side, key, at_first[key]), new]
+                side.desired[key] = [*before, new]
                 continue
             outcome = seen.get(key)
-            if outcome is None or not isinstance(outcome.decision.wanted, Wants):
+            said = None if outcome is None else outcome.decision.aside or outcome.decision.desired
+            if outcome is None or not isinstance(said, Desired):
                 continue
-            if outcome.decision.aside is not None:
-                continue
-            if outcome.decision.wanted.limits != word:
-                self._breaks(1, f"{key} on {name}: {outcome.decision.wanted} is desired, not {word}")
+            if said.limits != word:
+                self._breaks(1, f"{key} on {name}: {said} is desired, not {word}")
             if report is not None and (report.braked is None or key not in report.braked.keys):
                 side.desired[key] = [new]
-                if outcome.result.kind is Kind.RIGHT:
+                if outcome.decision.aside is not None:
+                    continue
+                self.restore_to.pop(key, None)
+                if outcome.result.kind is Kind.IN_SYNC:
                     self.ours.add(key)
 
     # --- rest
@@ -638,10 +802,11 @@ class History:
         self.ceph(True)
         for name in self.sides:
             self.pause(name, False)
-        ends = [held.hold.until for held in self.held.values()]
+        self.decide_for_region(pause=None)
+        ends = [held.hold.until for held in self.held.values()] + [hold.until for hold in self.orders.holds]
+        ends += [hold.until for holds in self.elsewhere.values() for hold in holds]
         ends += [] if self.edits.night is None else [self.edits.night[1]]
-        began = self.sides["a"].node.now
-        if any(began <= end < began + timedelta(hours=2) for end in ends):  # an end is no rest
+        while any(self.world.now <= end < self.world.now + timedelta(hours=2) for end in ends):  # an end is no rest
             self.wait(timedelta(hours=2))
         for _ in range(3):
             for name in self.sides:
@@ -656,48 +821,47 @@ class History:
             assert report is not None
             if side.writes:
                 self._breaks(3, f"{name} does not come to rest: {side.writes}")
-            if report.notes or report.overlooked:
-                self._breaks(3, f"{name} has {report.notes} {report.overlooked}")
+            if report.notes or report.unreachable:
+                self._breaks(3, f"{name} has {report.notes} {report.unreachable}")
             self._agree(name, side, report)
 
     def _agree(self, name: str, side: Side, report: PassReport) -> None:
         rows = side.rows("disk", "attachment", "after", "result", "retried_at")
-        still_open = [row for row in rows if row[3] in (None, Verdict.UNANSWERED.value) or row[4] is not None]
+        still_open = [row for row in rows if row[3] in (None, Ending.TIMED_OUT.value) or row[4] is not None]
         if still_open:
             self._breaks(2, f"{name} has open changes: {still_open}")
         memory = side.node.memory
         for outcome in report.outcomes:
             disk, key = outcome.disk, outcome.disk.key
             if not self._explained(name, key, outcome):
-                self._breaks(3, f"{key} on {name}: {outcome.result} at rest, {disk.in_force} in force")
-            if outcome.result.kind is not Kind.RIGHT or key in self.unrecorded:
+                self._breaks(3, f"{key} on {name}: {outcome.result} at rest, {disk.actual} in force")
+            if outcome.result.kind is not Kind.IN_SYNC:
                 continue
             remembered = memory[key]
-            as_put = disk.defined == disk.in_force and remembered.put in (None, disk.in_force)
+            right = {disk.actual} if key in self.applied else {disk.actual, None}
+            as_put = disk.defined == disk.actual and remembered.applied in right
             if not as_put and key not in self.others:  # others may set just what is desired
-                self._breaks(3, f"{key} on {name}: {disk.in_force}, {disk.defined} defined, {remembered.put} put")
+                self._breaks(
+                    3, f"{key} on {name}: {disk.actual}, {disk.defined} defined, {remembered.applied} applied"
+                )
             took = [row[2] for row in rows if row[:2] == (key, disk.attachment) and row[3] in ("done", "took")]
-            put = None if remembered.put is None else json.dumps(remembered.put.in_effect())
-            if took and put != took[-1] and (put is not None or key not in self.others):
-                self._breaks(3, f"{key} on {name}: {took[-1]} in the record, {put} put")
+            applied = None if remembered.applied is None else json.dumps(remembered.applied.in_effect())
+            if took and applied != took[-1] and key not in self.unrecorded | self.others:
+                self._breaks(3, f"{key} on {name}: {took[-1]} in the record, {applied} applied")
 
     def _explained(self, name: str, key: str, outcome: Outcome) -> bool:
         """Whether a disk that rests as this is as the model has it."""
         word, _ = self.word(name, key)
-        held, kind, code = (
-            self.hold_on(key, self.sides[name].node.now),
-            outcome.result.kind,
-            outcome.result.reason.code,
-        )
-        if kind is Kind.WAITS:
-            return code in (Code.ANOTHERS_HAND, Code.GROUP_WITHHELD, Code.GROUP_DISAGREES)
+        held, kind, code = self.holds_on(key), outcome.result.kind, outcome.result.reason.code
+        if kind is Kind.DEFERRED:
+            return code in (Code.REVERTED_TOO_OFTEN, Code.GROUP_WITHHELD, Code.GROUP_DISAGREES)
         if word is Word.UNMANAGED:
             return code is Code.RULE_UNMANAGES
-        if held is not None and held.sure:
-            if held.hold.limits is None:
-                return isinstance(outcome.decision.wanted, Unmanaged)
-            return kind is Kind.RIGHT and outcome.disk.in_force == held.hold.limits
+        if held.sure and len(held.possible) == 1:
+            if held.possible[0].limits is None:
+                return isinstance(outcome.decision.desired, Unmanaged)
+            return kind is Kind.IN_SYNC and outcome.after.actual == held.possible[0].limits
         if kind is Kind.LEFT_ALONE:
-            foreign = code is Code.FOREIGN_LIMIT and (key in self.others or key in self.unrecorded)
-            return foreign or word is Word.NONE or held is not None
-        return kind is Kind.RIGHT and (held is not None or word is Word.NONE or outcome.disk.in_force == word)
+            foreign = code is Code.FOREIGN_LIMIT and key in self.others
+            return foreign or word is Word.NONE or bool(held.possible)
+        return kind is Kind.IN_SYNC and (bool(held.possible) or word is Word.NONE or outcome.after.actual == word)

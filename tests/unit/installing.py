@@ -170,7 +170,7 @@ class Host:
         there = self.node(**more)
         return removal.remove(there, state=state), there
 
-    def in_force(self) -> str:
+    def actual(self) -> str:
         """What the environment in force says that it is."""
         return (self.layout.current / SITE / "plimsoll_agent/__init__.py").read_text(encoding="utf-8")
 
@@ -179,7 +179,7 @@ class Host:
         if not self.layout.current.is_symlink():
             return True
         home = environment.environment(self.layout, self.layout.current.readlink().name)
-        return home.is_whole() and self.in_force() == home.version
+        return home.is_whole() and self.actual() == home.version
 
     def all_there(self) -> dict[str, str]:
         """The node as it is: every path with its mode and content."""

@@ -6,20 +6,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from plimsoll_agent.disk import DiskName
-from plimsoll_agent.hypervisor import BlockStats, GuestRef
-from plimsoll_agent.lastpass import Grade, LastCatalogue, LastDisk, LastPass, Totals
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, Overlooked
-from plimsoll_agent.reason import Code, because
-from plimsoll_agent.refreshdir import Calls
-from plimsoll_agent.usage import Rates, Reading
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.model.usage import Rates, Reading
+from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Totals
+from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
+from plimsoll_agent.store.refresh_state import Calls
 from tests.unit.node import FSID, uuid_of
 from tests.unit.values import NOON, PROJECT, VOLUME
 
 GOLD = Limits(total_iops_sec=500, total_iops_sec_max=1000, total_iops_sec_max_length=60, total_bytes_sec=104857600)
 BRONZE = Limits(total_iops_sec=250)
-UNTOUCHED = because(Code.UNANSWERED, detail="no answer from QEMU within 5 s")
+UNTOUCHED = because(Code.TIMED_OUT, detail="no answer from QEMU within 5 s")
 
 
 def a_name(number: int = 1, target: str = "vdb", **other: Any) -> DiskName:
@@ -47,10 +48,10 @@ def a_last_disk(named: DiskName | None = None, **other: Any) -> LastDisk:
             "volume_type": "gold",
             "flavor": "m1.small",
             "cluster": FSID,
-            "kind": Kind.RIGHT,
+            "kind": Kind.IN_SYNC,
             "reason": because(Code.QOS_SPEC, spec="gold-iops", type="gold"),
-            "in_force": GOLD,
-            "wanted": GOLD,
+            "actual": GOLD,
+            "desired": GOLD,
             "drifted": False,
             "corrected": 0,
             "attachment": f"3:2:volumes/volume-{VOLUME}",
@@ -89,14 +90,17 @@ def a_varied_pass(**other: Any) -> LastPass:
         rates=Rates(120.0, 80.5, 1966080.0, 1318912.0, 300.0),
         shares={"total_iops_sec": 0.401, "total_bytes_sec": 0.03125},
         allowed={"total_iops_sec": 700.0, "total_bytes_sec": 104892552.5},
+        server='web "1"',
+        project_name="shop",
+        held_until=NOON + timedelta(hours=6),
     )
     hostile = a_last_disk(
         a_name(2, "vdc", guest_name='in"\\stance\n\x1b[2J# HELP\u202e'),
         kind=Kind.CHANGED,
         drifted=True,
         corrected=1,
-        in_force=BRONZE,
-        wanted=BRONZE,
+        actual=replace(BRONZE, size_iops_sec=16384),
+        desired=replace(BRONZE, size_iops_sec=16384),
         reading=Reading(7200.5, BlockStats(7, 28672, 0, 0)),
     )
     own = a_last_disk(
@@ -104,18 +108,18 @@ def a_varied_pass(**other: Any) -> LastPass:
         volume_type=None,
         flavor=None,
         cluster=None,
-        kind=Kind.NOT_KNOWN,
+        kind=Kind.UNKNOWN,
         reason=UNTOUCHED,
-        in_force=None,
-        wanted=BRONZE,
+        actual=None,
+        desired=BRONZE,
     )
     free = a_last_disk(
         a_name(3),
         volume_type="bronze",
         kind=Kind.FAILED,
         reason=because(Code.REJECTED, detail="no"),
-        in_force=Limits(),
-        wanted=BRONZE,
+        actual=Limits(),
+        desired=BRONZE,
         reading=Reading(7200.5, BlockStats(0, 0, 0, 0)),
         rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0),
     )
@@ -123,12 +127,13 @@ def a_varied_pass(**other: Any) -> LastPass:
         "grade": Grade.PARTIAL,
         "last_good": NOON - timedelta(minutes=10),
         "interval": 300.0,
-        "overlooked": (
-            Overlooked(GuestRef(uuid_of(4), "instance-00000004"), UNTOUCHED),
-            Overlooked(GuestRef(uuid_of(5), "instance-00000005"), because(Code.VANISHED, detail="it is gone")),
+        "unreachable": (
+            UnreachableGuest(GuestRef(uuid_of(4), "instance-00000004"), UNTOUCHED),
+            UnreachableGuest(GuestRef(uuid_of(5), "instance-00000005"), because(Code.NOT_FOUND, detail="it is gone")),
         ),
         "paused": because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance"),
-        "braked": "a1b2c3",
+        "revision": "0123456789abcdef0123456789abcdef",
+        "braked": "a1b2c3d4e5f60718293a",
         "braked_disks": 3,
         "holds": 1,
         "sources": {"libvirt": True, "rules": False, "record": True, "catalogue": True},
@@ -137,10 +142,10 @@ def a_varied_pass(**other: Any) -> LastPass:
         "busy": 4,
         "totals": Totals(
             {Grade.GOOD: 10, Grade.PARTIAL: 2},
-            {Kind.RIGHT: 41, Kind.CHANGED: 4, Kind.FAILED: 1, Kind.NOT_KNOWN: 2},
+            {Kind.IN_SYNC: 41, Kind.CHANGED: 4, Kind.FAILED: 1, Kind.UNKNOWN: 2},
             {"gold": 3, "silver": 1},
         ),
         "notes": (because(Code.NO_RESULTS, detail="disk full"),),
-        "trouble": "/etc/plimsoll/rules.yaml:14: no\nThe pass ran on the last good rules.",
+        "trouble": "/etc/plimsoll/rules.yaml:14: no\nUsing the last good rules.",
     }
     return replace(a_last_pass(used, hostile, own, free), **(values | other))

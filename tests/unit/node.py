@@ -9,28 +9,29 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
-from plimsoll_agent.approvals import Approval
-from plimsoll_agent.brake import Brake
-from plimsoll_agent.catalogue import Catalogue
-from plimsoll_agent.changes import Change
-from plimsoll_agent.clusters import Cluster, Clusters
-from plimsoll_agent.decide import Remembered, Situation
-from plimsoll_agent.disk import Disk
+from plimsoll_agent.catalogue.attachments import Attachments
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.gate import ClusterHealth, Gate
-from plimsoll_agent.holds import Hold
-from plimsoll_agent.ledger import Ledger
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.observe import observe
-from plimsoll_agent.outcome import Outcome, PassReport, Scope
-from plimsoll_agent.passes import Caution, Mode, run_pass
-from plimsoll_agent.reason import Code, Reason, Unknown
-from plimsoll_agent.regionorders import Orders
-from plimsoll_agent.rules import Rules
-from plimsoll_agent.sightings import Sightings
-from plimsoll_agent.sources import SOURCES
-from plimsoll_agent.state import Given, State
-from plimsoll_agent.write import Bounds
+from plimsoll_agent.model.acknowledged import Acknowledgement
+from plimsoll_agent.model.approvals import Approval
+from plimsoll_agent.model.clusters import Cluster, Clusters
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.brake import Brake
+from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
+from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.reconcile.observe import observe
+from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
+from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.state import Given, State
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, volume
 from tests.unit.values import NOON
 
@@ -59,7 +60,7 @@ def own_disk(number: int) -> FakeDisk:
 def a_volume(number: int, limits: Limits | None = None, pool: str = "volumes") -> FakeDisk:
     """Attached with these limits, where some are given."""
     disk = volume(f"aaaaa{number:03}-001a-4ea4-a2eb-d491b58efc11", pool=pool)
-    return disk if limits is None else replace(disk, in_force=limits, defined=limits)
+    return disk if limits is None else replace(disk, actual=limits, defined=limits)
 
 
 @dataclass
@@ -102,7 +103,7 @@ class Node:
         self,
         mode: Mode = Mode.ENFORCE,
         scope: Scope = EVERYTHING,
-        ledger: Ledger | None = None,
+        node_store: NodeStore | None = None,
         *,
         hung: int = 2,
         at_once: int = 1,
@@ -113,9 +114,9 @@ class Node:
         """A pass like the commands': all that is remembered comes off the disk, and goes back there."""
         self.now += timedelta(minutes=5)
         self.told.clear()
-        ledger = ledger or Ledger(self.state, "tests")
-        look_only = mode is Mode.PLAN
-        memory = ledger.recall(self.now, look_only=look_only)
+        node_store = node_store or NodeStore(self.state, "tests")
+        read_only = mode is Mode.PLAN
+        memory = node_store.recall(self.now, read_only=read_only)
         known = self.catalogue
         return run_pass(
             scope,
@@ -125,24 +126,25 @@ class Node:
                 memory.disks,
                 memory.holds,
                 known,
-                Sightings() if known is None else self.state.load_sightings(),
-                memory.judged,
-                memory.recent,
+                Attachments() if known is None else self.state.load_attachments(),
+                memory.brake,
                 orders=self.orders,
+                acknowledged=memory.acknowledged,
             ),
             mode,
             hypervisor=self.hypervisor,
-            sources=SOURCES,
-            ledger=ledger,
+            decider=by_sources(SOURCES),
+            node_store=node_store,
+            notes=node_store.notes,
             bounds=Bounds(at_once=at_once, hung_guests=hung),
-            caution=self.caution(ledger, look_only=look_only, yes=yes),
+            caution=self.caution(node_store, read_only=read_only, yes=yes),
             clock=clock,
             tell=tell or self.told.append,
         )
 
-    def caution(self, ledger: Ledger, *, look_only: bool = True, yes: bool = False) -> Caution:
+    def caution(self, node_store: NodeStore, *, read_only: bool = True, yes: bool = False) -> Caution:
         return Caution(
-            brake=Brake(approvals=ledger.approved(look_only=look_only)),
+            brake=Brake(approvals=node_store.approved(read_only=read_only)),
             gate=Gate(self.ceph.known, self.ceph.health),
             paused=lambda: self.paused() or self.orders.paused(self.now),
             rounds=None if yes else self.rounds,
@@ -165,8 +167,14 @@ class Node:
     ) -> None:
         disk = self.seen(number, target)
         hold = Hold(disk.named, limits, self.now, self.now + span, "ann", "a test", ignore_health=ignore_health)
-        memory = Ledger(self.state, "ann").recall(self.now, look_only=False)
+        memory = NodeStore(self.state, "ann").recall(self.now, read_only=False)
         self.state.save_memory(replace(memory, holds={**memory.holds, disk.key: hold}))
+
+    def acknowledge(self, number: int, target: str, span: timedelta = timedelta(days=2)) -> None:
+        disk = self.seen(number, target)
+        given = Acknowledgement(disk.named, self.now, self.now + span, "ann", "a test")
+        memory = NodeStore(self.state, "ann").recall(self.now, read_only=False)
+        self.state.save_memory(replace(memory, acknowledged={**memory.acknowledged, disk.key: given}))
 
     # --- what there is
 
@@ -187,6 +195,11 @@ class Node:
         return memory.disks
 
     @property
+    def acknowledged(self) -> Mapping[str, Acknowledgement]:
+        memory = self.state.load_memory()
+        return {} if memory is None else memory.acknowledged
+
+    @property
     def holds(self) -> Mapping[str, Hold]:
         memory = self.state.load_memory()
         return {} if memory is None else memory.holds
@@ -198,7 +211,7 @@ class Node:
 
 def set_by_hand(disk: FakeDisk, limits: Limits) -> None:
     """Somebody else's ``virsh blkdeviotune``."""
-    disk.in_force = disk.defined = limits
+    disk.actual = disk.defined = limits
 
 
 def kinds(report: PassReport) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def read(content: bytes) -> dict[str, Any]:
-    """``regionfile.decode`` of then, with the values as plain data. Raises what it took for no region's file."""
+    """``signed_file.decode`` of then, with the values as plain data. Raises what it took for no region's file."""
     envelope = json.loads(content.decode("utf-8"))
     if not isinstance(envelope, dict) or envelope.get("kind") != "plimsoll-region":
         raise ValueError("is no plimsoll-region")

@@ -12,21 +12,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent import config
-from plimsoll_agent.clusters import Cluster, Clusters
-from plimsoll_agent.decide import Remembered, Situation
-from plimsoll_agent.disk import Guest
-from plimsoll_agent.gate import ClusterHealth, Gate
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.rules import Objective, Rules
-from plimsoll_probes.chosen import Target
-from plimsoll_probes.job import Job, JobName
-from plimsoll_probes.leave import Leave
-from plimsoll_probes.result import Postponed, ProbeResult
-from plimsoll_probes.runner import Desk, GuestProbe, Progress
-from plimsoll_probes.shell import Ran
-from plimsoll_probes.slots import Held
-from plimsoll_probes.witness import Witness
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.model.clusters import Cluster, Clusters
+from plimsoll_agent.model.disk import Guest
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
+from plimsoll_agent.rules.model import Objective, Rules
+from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.execute.runner import Desk, GuestProbe, Progress
+from plimsoll_probes.execute.witness import Witness
+from plimsoll_probes.guest.shell import Ran
+from plimsoll_probes.model.job import Job, JobName
+from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.schedule.admission import Admission
+from plimsoll_probes.schedule.targets import Target
 from tests.fakeagent import FakeAgent, Program
 from tests.fakes import VOLUME, FakeGuest, FakeHypervisor, volume
 
@@ -134,7 +134,7 @@ class World:
     memory: dict[str, Remembered] = field(default_factory=dict)
     objective: Objective | None = None
     held: Held = field(default_factory=Held)
-    leave: Leave | None = None
+    admission: Admission | None = None
     """One that never waits, unless another is given."""
     heeds_health: bool = True
     settings: config.ProbeSettings = SETTINGS
@@ -144,7 +144,7 @@ class World:
 
     def __post_init__(self) -> None:
         for disk in self.guest.qemu.disks.values():
-            disk.in_force = disk.defined = LIMIT
+            disk.actual = disk.defined = LIMIT
         self.hypervisor = FakeHypervisor(self.guest.qemu)
 
     def desk(self) -> Desk:
@@ -164,7 +164,7 @@ class World:
             desk,
             lambda uuid: Witness(self.hypervisor, uuid, situation, gate, self.guest.clock),
             lambda uuid, request, seconds: self.guest.ask(request, seconds),
-            self.leave or Leave(lambda _: nullcontext(self.held), one_per_pool=False),
+            self.admission or Admission(lambda _: nullcontext(self.held), one_per_pool=False),
             lambda disk: self.objective,
             self.heeds_health,
         )

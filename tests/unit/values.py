@@ -10,16 +10,18 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from plimsoll_agent.decide import Remembered, Situation
-from plimsoll_agent.disk import Disk, Guest
-from plimsoll_agent.limits import Limits, LimitsError
-from plimsoll_agent.rules import Rules
+from plimsoll_agent.model.disk import Disk, Guest
+from plimsoll_agent.model.limits import Limits, LimitsError
+from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.rules.model import Rules
 from tests import depth
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 GUEST = "1ebc1454-0d31-4367-8c90-06e18daa66f9"
 VOLUME = "e725b0de-c647-4620-be6b-d427f6cb59cf"
 PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
+OF_0_1_0 = Path(__file__).parent / "data" / "state-0.1.0"
+"""A state directory that plimsoll 0.1.0 left; its README tells by which commands."""
 
 
 def examples_of(landing: int) -> settings:
@@ -62,7 +64,7 @@ def a_disk(guest: Guest | None = None, **other: Any) -> Disk:
             "node": "2",
             "volume_id": VOLUME,
             "defined": Limits(),
-            "in_force": Limits(),
+            "actual": Limits(),
         }
         | other
     )

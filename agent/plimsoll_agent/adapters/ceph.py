@@ -1,22 +1,22 @@
-"""Ceph's own command line, in a process that can be killed: librados by itself waits five minutes for a monitor."""
+"""Runs ``ceph`` as a process that can be killed: librados itself waits five minutes for a monitor."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from plimsoll_agent.adapters import program
-from plimsoll_agent.clusters import Cluster
 from plimsoll_agent.errors import Rejected
-from plimsoll_agent.gate import ClusterHealth
+from plimsoll_agent.model.clusters import Cluster
+from plimsoll_agent.reconcile.health_gate import ClusterHealth
+from plimsoll_agent.util.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceph:
-    """``ceph status`` as a client that needs no more than ``mon 'allow r'``."""
+    """Runs ``ceph status`` as a client with ``mon 'allow r'``."""
 
     client: str
     """``plimsoll`` for ``client.plimsoll``."""
@@ -25,10 +25,10 @@ class Ceph:
     command: str = "ceph"
 
     def health(self, cluster: Cluster) -> ClusterHealth:
-        """The checks that are raised now, muted ones too: a mute says that somebody knows, not that it is well.
+        """The health checks that are raised, muted ones too: a muted problem is still there.
 
-        Raises ``Unreachable`` without a ``ceph`` command, ``Unanswered`` after the deadline, ``Rejected`` when
-        the answer is no, or none that can be read.
+        Raises ``Unreachable`` without a ``ceph`` command, ``DeadlineExceeded``, ``Rejected`` when ``ceph`` fails or
+        its output cannot be read.
         """
         return parse(self._run(cluster, "status"))
 
@@ -42,7 +42,7 @@ class Ceph:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would put words into the command, and with messages that are the same everywhere."""
+    """Ours without ``CEPH_ARGS``, which would add arguments, and with messages in English."""
     return {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
 
 
@@ -55,7 +55,7 @@ def _words(checks: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(checks: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """What each check counts; Ceph gives it since Octopus."""
+    """The count of each check; Ceph has it since Octopus."""
     for name, check in checks.items():
         summary = check.get("summary") if isinstance(check, dict) else None
         count = summary.get("count") if isinstance(summary, dict) else None
@@ -64,7 +64,7 @@ def _counts(checks: dict[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _osds(status: dict[str, Any]) -> int | None:
-    """How many OSDs the cluster has. Before Octopus the map of OSDs lay within another one of its name."""
+    """How many OSDs the cluster has. Before Octopus ``osdmap`` was nested in another ``osdmap``."""
     osdmap = status.get("osdmap")
     if isinstance(osdmap, dict) and isinstance(osdmap.get("osdmap"), dict):
         osdmap = osdmap["osdmap"]
@@ -77,15 +77,15 @@ def _is_number(value: object) -> TypeGuard[int]:
 
 
 def parse(answer: bytes) -> ClusterHealth:
-    """``ceph status --format json``. Raises ``Rejected`` for what is none."""
+    """Parses ``ceph status --format json``. Raises ``Rejected``."""
     try:
         status = json.loads(answer)
         checks = status["health"]["checks"]
         if not isinstance(checks, dict) or not isinstance(status["fsid"], str):
-            raise ValueError("checks or fsid are something else")
+            raise ValueError("checks or fsid has another type")
         return ClusterHealth(
             status["fsid"], tuple(sorted(checks)), tuple(_words(checks)), dict(_counts(checks)), _osds(status)
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        # Not repr(): that of a UnicodeDecodeError has the whole answer in it.
+        # Not repr(): a UnicodeDecodeError's contains the whole answer.
         raise Rejected(f"ceph status cannot be read: {type(error).__name__}: {error}") from error

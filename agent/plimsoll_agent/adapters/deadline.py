@@ -1,4 +1,4 @@
-"""Calls with a deadline into a library that knows none. A deadline does not cancel: the call goes on unheeded."""
+"""Calls with a deadline into a library that has none. The deadline does not cancel a call: its answer is ignored."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from plimsoll_agent.errors import NotSent, Unanswered
+from plimsoll_agent.errors import DeadlineExceeded, NotSent
 
 Answer = TypeVar("Answer")
 
 
 class _Errand:
-    """One call on its way: done or abandoned, whichever comes first."""
+    """One call, until it is done or abandoned."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
@@ -30,7 +30,7 @@ class _Errand:
 
 
 class Deadlines:
-    """Runs calls in threads of its own, ``at_once`` in flight at most, hung ones counted among them."""
+    """Runs calls in its own threads, at most ``at_once`` at a time, hung ones included."""
 
     def __init__(self, seconds: float, at_once: int) -> None:
         self.seconds = seconds
@@ -42,11 +42,11 @@ class Deadlines:
 
     @property
     def hung(self) -> int:
-        """Calls whose deadline has passed and that have not come back."""
+        """How many calls have passed their deadline and not returned."""
         return self._hung
 
     def call(self, who: str, function: Callable[[], Answer]) -> Answer:
-        """The call's answer, or what it raised. Raises ``Unanswered`` after the deadline, ``NotSent`` unasked."""
+        """Returns or raises what the call does. Raises ``DeadlineExceeded``, or ``NotSent`` if it was not made."""
         if self._hung >= self._at_once or not self._slots.acquire(timeout=self.seconds):
             raise NotSent(f"not asked: {self._hung} calls to {who} hang already")
         errand = _Errand(function)
@@ -55,7 +55,7 @@ class Deadlines:
             self._slots.release()
         else:
             self._abandon(errand)
-            raise Unanswered(f"no answer from {who} within {self.seconds:g} s")
+            raise DeadlineExceeded(f"no answer from {who} within {self.seconds:g} s")
         if errand.error is not None:
             raise errand.error
         return errand.answer  # type: ignore[return-value]  # what function returned
@@ -70,10 +70,10 @@ class Deadlines:
                 self._hung -= 1
             self._slots.release()
 
-        threading.Thread(target=wait, name="waits-for-hung-call", daemon=True).start()
+        threading.Thread(target=wait, name="wait-for-hung-call", daemon=True).start()
 
     def _inbox(self) -> SimpleQueue[_Errand]:
-        """The inbox of a thread that has nothing to do."""
+        """The inbox of an idle thread."""
         try:
             return self._idle.get_nowait()
         except Empty:

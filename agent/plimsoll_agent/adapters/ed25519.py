@@ -1,4 +1,4 @@
-"""Signatures over files: ed25519, keys in PEM, a signature as base64 in what it is for, or beside it."""
+"""Signs files with ed25519. Keys are PEM; a signature is base64, inside the file or beside it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import binascii
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from plimsoll_agent import files
 from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import frozen
 
 _LONGEST_KEY = 2**16
 _SEAL = re.compile(rb'\{"signature": "([A-Za-z0-9+/=]*)",\n')
 
 
 class BadSignature(PlimsollError):
-    """What was signed, or with which key, is something else."""
+    """The content was changed, or signed with another key."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PublicKey:
-    """Whom a node trusts."""
+    """The key that a node trusts."""
 
     key: Ed25519PublicKey
     path: Path
@@ -37,7 +37,7 @@ class PublicKey:
         try:
             raw = base64.b64decode(signature.strip(), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise BadSignature(f"{where}.sig: is no signature") from error
+            raise BadSignature(f"{where}.sig: is not a signature") from error
         try:
             self.key.verify(raw, content)
         except InvalidSignature as error:
@@ -46,20 +46,21 @@ class PublicKey:
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrivateKey:
-    """With what the region's machine signs."""
+    """The key that the region's machine signs with."""
 
     key: Ed25519PrivateKey
     path: Path
 
     def sign(self, content: bytes) -> bytes:
-        """A line of text."""
+        """The signature as a line of text."""
         return base64.b64encode(self.key.sign(content)) + b"\n"
 
     def seal(self, content: bytes) -> bytes:
-        """A JSON object with its signature as the first entry, on a line of its own: file and signature are one, so
-        that no crash comes between them. ``content`` begins with the brace of an object that is not empty.
+        """A JSON object with its signature as the first entry, on its own line: one file, so one atomic write.
+
+        ``content`` begins with the brace of an object that is not empty.
         """
         return b'{"signature": "' + self.sign(content).strip() + b'",\n' + content[1:]
 
@@ -69,7 +70,7 @@ class PrivateKey:
 
 
 def unsealed(content: bytes) -> tuple[bytes, bytes | None]:
-    """What was signed, and the signature; None where the content is not sealed: it stands beside it."""
+    """What was signed, and its signature; None where the signature is in a file beside it."""
     seal = _SEAL.match(content)
     return (content, None) if seal is None else (b"{" + content[seal.end() :], seal[1])
 
@@ -79,25 +80,25 @@ def read_public(path: Path) -> PublicKey:
     try:
         key = load_pem_public_key(_content(path))
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path}: is no public key in PEM") from error
+        raise ConfigError(f"{path}: is not a public key in PEM") from error
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigError(f"{path}: is no ed25519 key; openssl pkey -in KEY -pubout makes it of the private one")
+        raise ConfigError(f"{path}: is not an ed25519 key; openssl pkey -in KEY -pubout makes it of the private one")
     return PublicKey(key, path)
 
 
 def read_private(path: Path) -> PrivateKey:
-    """Raises ``ConfigError``, also for a key that others than its owner and group may read."""
+    """Raises ``ConfigError``, also for a key that every user may read."""
     content = _content(path)
-    if stat.S_IMODE(os.stat(path).st_mode) & 0o007:  # noqa: PTH116  # no Path has told us more
-        raise ConfigError(f"{path}: others than its owner and group may read or change it; chmod 640 {path}")
+    if stat.S_IMODE(os.stat(path).st_mode) & 0o007:  # noqa: PTH116
+        raise ConfigError(f"{path}: every user may read or change it; run chmod 640 {path}")
     try:
         key = load_pem_private_key(content, password=None)
     except TypeError as error:
-        raise ConfigError(f"{path}: needs a passphrase, which nobody is there to give") from error
+        raise ConfigError(f"{path}: needs a passphrase; use a key without one") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"{path}: is no private key in PEM") from error
+        raise ConfigError(f"{path}: is not a private key in PEM") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(f"{path}: is no ed25519 key; openssl genpkey -algorithm ed25519 makes one")
+        raise ConfigError(f"{path}: is not an ed25519 key; openssl genpkey -algorithm ed25519 makes one")
     return PrivateKey(key, path)
 
 

@@ -1,25 +1,20 @@
-"""A file from a web server: over TLS only, with an end, of a bounded length, and not again while it is the same."""
+"""Fetches a file over TLS, within a deadline, of bounded length, and only if it has changed."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
-import requests
-import urllib3
-
-from plimsoll_agent.adapters.deadline import Deadlines
-from plimsoll_agent.adapters.network import chained, plain_url, why
-from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unanswered, Unreachable
+from plimsoll_agent.adapters.http import Http
+from plimsoll_agent.adapters.network import plain_url
+from plimsoll_agent.errors import ConfigError, Rejected, Unreachable
+from plimsoll_agent.util.frozen import frozen
 
 _MOST_REDIRECTS = 5
-_CHUNK = 65536
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
-    """A file as a server sent it, with what to ask by the next time."""
+    """A file, and what to send with the next request for it."""
 
     content: bytes
     etag: str | None
@@ -27,70 +22,45 @@ class Page:
 
 
 class Web:
-    """Fetches files within ``deadline`` seconds, all of them together."""
+    """All its fetches together take at most ``deadline`` seconds."""
 
     def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
-        self._end = time.monotonic() + deadline
-        self._session = requests.Session()
-        self._session.headers["User-Agent"] = "plimsoll"
-        self._guard = Deadlines(deadline, at_once=1)
+        self._http = Http(deadline)
 
     def fetch(self, url: str, most: int, *, etag: str | None = None, modified: str | None = None) -> Page | None:
-        """The file, None when it is still the one with that etag or of that time.
+        """The file; None when it has not changed since that etag or time.
 
-        Raises ``ConfigError`` for an address that is not https, ``Unreachable``, ``Unanswered``, ``Rejected``.
+        Raises ``ConfigError`` for an address without https, ``Unreachable``, ``DeadlineExceeded``, ``Rejected``.
         """
-        known = {"If-None-Match": etag, "If-Modified-Since": modified}
-        headers = {name: value for name, value in known.items() if value}
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise Unanswered(f"{plain_url(url)}: no answer within {self._deadline:g} s")
-        self._guard.seconds = left
-        try:
-            # In a thread that can be left: a server that sends a byte a second holds requests for ever.
-            return self._guard.call("the web server", lambda: self._fetched(url, most, headers))
-        except Unanswered as error:
-            raise Unanswered(f"{plain_url(url)}: no answer within {self._deadline:g} s") from error
-        except PlimsollError:
-            raise
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise Unreachable(f"{plain_url(url)}: {why(chained(error), left)}") from error
-
-    def _fetched(self, url: str, most: int, headers: dict[str, str]) -> Page | None:
         check_address(url)
+        known = {"If-None-Match": etag, "If-Modified-Since": modified}
+        headers = {header: value for header, value in known.items() if value}
         for _ in range(_MOST_REDIRECTS + 1):
-            seconds = max(0.1, self._end - time.monotonic())
-            with self._session.get(
-                url, headers=headers, timeout=seconds, stream=True, allow_redirects=False
-            ) as answer:
-                if answer.is_redirect:
-                    onward = urljoin(url, answer.headers["Location"])
-                    if not _is_https(onward):
-                        raise Rejected(f"{plain_url(url)}: the server sends us to an address that is not https")
-                    url = onward
-                    continue
-                if answer.status_code == 304 and headers:
-                    return None
-                if answer.status_code == 429:
-                    raise Unreachable(f"{plain_url(url)}: the server is asked too often (429)")
-                if answer.status_code >= 500:
-                    raise Unreachable(f"{plain_url(url)}: the server is in trouble ({answer.status_code})")
-                if answer.status_code != 200:
-                    raise Rejected(f"{plain_url(url)}: the server says no ({answer.status_code})")
-                content = bytearray()
-                for chunk in answer.iter_content(_CHUNK):
-                    content += chunk
-                    if len(content) > most:
-                        raise Rejected(f"{plain_url(url)}: is longer than {most} bytes")
-                return Page(bytes(content), answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
-        raise Rejected(f"{plain_url(url)}: the server sends us on more than {_MOST_REDIRECTS} times")
+            name = plain_url(url)
+            answer = self._http.ask(name, "GET", url, most, headers=headers)
+            if answer.redirect is not None:
+                url = urljoin(url, answer.redirect)
+                if not _is_https(url):
+                    raise Rejected(f"{name}: redirects to an address without https")
+                continue
+            if answer.status == 304 and headers:
+                return None
+            if answer.status == 429:
+                raise Unreachable(f"{name}: too many requests (429)")
+            if answer.status >= 500:
+                raise Unreachable(f"{name}: server error ({answer.status})")
+            if answer.status != 200:
+                raise Rejected(f"{name}: request refused ({answer.status})")
+            if answer.content is None:
+                raise Rejected(f"{name}: is longer than {most} bytes")
+            return Page(answer.content, answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
+        raise Rejected(f"{name}: redirects more than {_MOST_REDIRECTS} times")
 
 
 def check_address(url: str) -> None:
-    """Raises ``ConfigError`` for what is not https."""
+    """Raises ``ConfigError`` unless it is https."""
     if not _is_https(url):
-        raise ConfigError(f"{plain_url(url)}: is no https address; the region's file comes by https, or as a path")
+        raise ConfigError(f"{plain_url(url)}: not an https address; the region's file needs https:// or a path")
 
 
 def _is_https(url: str) -> bool:

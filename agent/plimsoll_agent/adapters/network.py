@@ -1,4 +1,4 @@
-"""What went wrong on a network, from the exceptions of requests and urllib3, in a few words and without a secret."""
+"""Turns exceptions of requests and urllib3 into a few words without a secret."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import urllib3
 
 
 def why(chain: Iterable[BaseException], seconds: float) -> str:
-    """The reason at the root of a chain of exceptions, without addresses: urllib3 puts whole URLs into its words."""
+    """The root cause in a chain of exceptions. It has no address: urllib3 quotes whole URLs, secrets included."""
     for cause in chain:
         match cause:
             case ssl.SSLCertVerificationError():
-                return f"its certificate is not trusted: {cause.verify_message}"
+                return f"certificate not trusted: {cause.verify_message}"
             case ssl.SSLError():
-                return "TLS fails: " + (cause.reason or "the other side speaks none").lower().replace("_", " ")
+                return "TLS fails: " + (cause.reason or "the server has no TLS").lower().replace("_", " ")
             case socket.gaierror():
-                return f"its name cannot be resolved: {cause.strerror}"
+                return f"name cannot be resolved: {cause.strerror}"
             case TimeoutError() | requests.Timeout():
                 return f"no answer within {seconds:.3g} s"
             case urllib3.exceptions.IncompleteRead():
                 return "the answer was cut off"
             case OSError() if cause.errno and cause.strerror:
                 return cause.strerror[0].lower() + cause.strerror[1:]
-    return "the connection broke off"
+    return "the connection was lost"
 
 
 def chained(error: BaseException) -> Iterator[BaseException]:
-    """The exception, and those that it came of, wherever urllib3 keeps them; the deepest first."""
+    """The exception and its causes, wherever urllib3 keeps them; the deepest first."""
     found: list[BaseException] = []
     todo: list[object] = [error]
     while todo and len(found) < 50:
@@ -43,7 +43,7 @@ def chained(error: BaseException) -> Iterator[BaseException]:
 
 
 def plain_url(url: str) -> str:
-    """Without user, password, query and fragment."""
+    """The address without user, password, query and fragment."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""Another program, in a process that can be killed with all that it started."""
+"""Runs another program, and kills it with all that it started."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
-from plimsoll_agent.errors import Rejected, Unanswered, Unreachable
+from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
+from plimsoll_agent.util.frozen import frozen
 
 _LONGEST_ANSWER = 16 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
-    """How it ended, and what it said."""
+    """How a program ended, and what it printed."""
 
     status: int
     out: bytes
@@ -28,10 +29,10 @@ class Ended:
     @property
     def last_complaint(self) -> str:
         lines = [line.strip() for line in self.complaint.decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "without a word"
+        return lines[-1][:300] if lines else "no error text"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Account:
     """The user that a program runs as, with its groups."""
 
@@ -52,15 +53,12 @@ def run(
     account: Account | None = None,
     directory: str | None = None,
 ) -> Ended:
-    """Run it until it ends by itself; ``who`` is its name for people, ``account`` somebody else than we are.
+    """Run it to its end, as ``account`` and in ``directory``, by default as this process. Errors name it ``who``.
 
-    It runs in ``directory``, or where we do.
-
-    Raises ``Unreachable`` where it cannot be started, ``Unanswered`` after the deadline, ``Rejected`` when it says
-    more than anybody would.
+    Raises ``Unreachable`` where it cannot be started, ``DeadlineExceeded``, ``Rejected`` for too long an output.
     """
     try:
-        # A session of its own: what it starts is killed with it.
+        # A new session, so that what it starts is killed with it.
         process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
             argv,
             stdin=subprocess.DEVNULL,
@@ -77,14 +75,14 @@ def run(
     try:
         out, complaint = _said(who, process, time.monotonic() + seconds)
     except TimeoutError as error:
-        raise Unanswered(f"no answer from {who} within {seconds:g} s") from error
+        raise DeadlineExceeded(f"no answer from {who} within {seconds:g} s") from error
     finally:
         kill(process)
     return Ended(process.returncode, out, complaint)
 
 
 def _said(who: str, process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
-    """What it says until it ends. Raises ``TimeoutError`` then, ``Rejected`` when it will not stop."""
+    """What it prints until it ends. Raises ``TimeoutError``, ``Rejected`` for too long an output."""
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     said = {stream.fileno(): bytearray() for stream in streams}
     with selectors.DefaultSelector() as selector:
@@ -97,8 +95,8 @@ def _said(who: str, process: subprocess.Popen[bytes], end: float) -> tuple[bytes
                 if not more:
                     selector.unregister(key.fd)
                 elif len(said[key.fd]) > _LONGEST_ANSWER:
-                    raise Rejected(f"{who} says more than {_LONGEST_ANSWER // 2**20} MiB")
-    # Not wait(): while nobody has reaped it, its number is that of its group, and of no other.
+                    raise Rejected(f"{who}: its output is longer than {_LONGEST_ANSWER // 2**20} MiB")
+    # Not wait(): until it is reaped, no other process group can get its number.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(min(0.01, _left(end)))
     out, complaint = (bytes(words) for words in said.values())
@@ -113,7 +111,7 @@ def _left(end: float) -> float:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of it and of what it started, and reap it; one that even that does not stop is left."""
+    """Kill it with all that it started, and reap it; a process that cannot be killed is left running."""
     with suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):

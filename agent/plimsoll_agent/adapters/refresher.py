@@ -1,4 +1,4 @@
-"""``plimsoll catalogue refresh`` as another process: a pass itself has no HTTP client, and no keys."""
+"""Runs ``plimsoll catalogue refresh`` as another process: a pass has no HTTP client and no keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from plimsoll_agent.adapters import program
 from plimsoll_agent.adapters.program import Account
-from plimsoll_agent.config import OPTIONS
+from plimsoll_agent.config.options import OPTIONS
 from plimsoll_agent.errors import ConfigError, Rejected
 
-# Beyond its own deadline: for the start of an interpreter, and to say what went wrong.
+# Seconds beyond its own deadline, to start the interpreter and to print an error.
 _GRACE = 10.0
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 _PASSED = {
@@ -24,7 +24,7 @@ _PASSED = {
     "TZ",
     *_PROXIES,
     *map(str.upper, _PROXIES),
-    # Where requests, and Python itself, have their CA certificates from.
+    # CA certificates of requests and of Python.
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
     "SSL_CERT_DIR",
@@ -33,12 +33,12 @@ _PASSED = {
 
 
 def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
-    """Run it to its end, as the user whom the catalogue's directory belongs to; returns what it said.
+    """Run it to its end, as the owner of the catalogue's directory; returns what it printed.
 
-    ``options`` stand before the command; ``deadline`` is its own, in seconds. Raises ``PlimsollError`` when the
-    catalogue is not what the control plane says now.
+    ``options`` come before the command; ``deadline`` is its own, in seconds. Raises ``PlimsollError`` when the
+    catalogue was not refreshed.
     """
-    argv = [sys.executable, "-I", "-m", "plimsoll_agent.cli.app", *options, "catalogue", "refresh", "--now"]
+    argv = [sys.executable, "-I", "-m", "plimsoll_agent.command.main", *options, "catalogue", "refresh", "--now"]
     account = _owner(directory)
     ended = program.run(
         "plimsoll catalogue refresh",
@@ -54,7 +54,7 @@ def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
 
 
 def _owner(directory: Path) -> Account | None:
-    """Whom root stands aside for: the refresher's user, with the groups that let it read what a pass met."""
+    """The refresher's user, with the groups that may read the attachments file; None to stay the user of the pass."""
     if os.geteuid() != 0:
         return None
     try:
@@ -62,19 +62,19 @@ def _owner(directory: Path) -> Account | None:
         user = pwd.getpwuid(owner.st_uid)
     except OSError as error:
         raise ConfigError(
-            f"{directory}: {error.strerror}; make it, owned by the user that plimsoll catalogue refresh runs as"
+            f"{directory}: {error.strerror}; create it, owned by the user that plimsoll catalogue refresh runs as"
         ) from error
     except KeyError as error:
-        raise ConfigError(f"{directory}: belongs to nobody who has a name here") from error
+        raise ConfigError(f"{directory}: its owner, uid {owner.st_uid}, has no account here; chown it") from error
     if owner.st_uid == 0:
         return None
     return Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
 
 
 def _environment(account: Account | None) -> dict[str, str]:
-    """What a refresher goes by, and none of the secrets that may be beside it: another user could read them.
+    """The variables that the refresher uses, and no others: they may hold secrets that its user must not read.
 
-    The home is that of who runs it, since clouds.yaml may be there.
+    ``HOME`` is that of its user, since clouds.yaml may be there.
     """
     ours = {f"OS_{group}__{option.dest}".upper() for group, options in OPTIONS.items() for option in options}
     passed = {name: value for name, value in os.environ.items() if name in _PASSED | ours or name.startswith("LC_")}

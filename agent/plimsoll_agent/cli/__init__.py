@@ -1,1 +1,4 @@
-"""The commands, a file per noun; the composition root."""
+"""The commands, a file per noun. No other package imports them.
+
+Import ``app``, ``command`` and below.
+"""

@@ -1,59 +1,59 @@
-"""``plimsoll approve``, ``pause`` and ``resume``: what a person says about a whole node."""
+"""``plimsoll approve``, ``pause`` and ``resume``: an operator's decisions about a whole node."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 
-from plimsoll_agent.approvals import LEAST_DIGITS, Approval
-from plimsoll_agent.audit import to_journal
-from plimsoll_agent.brake import revision
-from plimsoll_agent.cli.base import LocalCommand, NodeCommand, given_approval, given_reason
-from plimsoll_agent.cli.standing import PATIENCE, Standing, now_of, run, standing, state_of, who
-from plimsoll_agent.config import Settings
-from plimsoll_agent.entries import Event, Happening
+from plimsoll_agent.app.audit import to_journal
+from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
+from plimsoll_agent.command.base import LocalCommand, NodeCommand, given_approval, given_reason
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.ledger import Ledger, releasing
-from plimsoll_agent.outcome import Outcome, PassReport, Scope
-from plimsoll_agent.passes import Mode
-from plimsoll_agent.pause import Pause
-from plimsoll_agent.reason import Code, Reason, because
-from plimsoll_agent.record import Record
-from plimsoll_agent.report import disk_name, words
-from plimsoll_agent.state import CorruptState, Given, State, StateError
+from plimsoll_agent.messages.sentences import disk_name, words
+from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, digest_of_change
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.pause import Pause
+from plimsoll_agent.store.entries import Event, Happening
+from plimsoll_agent.store.node_store import NodeStore, releasing
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import Given, State, StateError
+from plimsoll_agent.util.text import minute, printable
+
+_RELEASE = "the removal of these limits"
 
 
-class _NodeWord(LocalCommand):
-    """A word about this node, which the record keeps."""
+class _NodeDecision(LocalCommand):
+    """A decision about this node, kept in the record."""
 
     def note(self, state: State, events: Sequence[Event]) -> int:
-        """Exit status 3 when what was done stands, but not in the record."""
+        """Returns 3 when the decision is in effect but could not be recorded."""
         try:
             state.prepare()
             Record(state.record, to_journal).note(events)
         except StateError as error:
-            self.app.stderr.write(f"It is not in the record: {error}\n")
+            self.app.stderr.write(f"Done, but not recorded: {error}\n")
             return 3
         return 0
 
 
-class Approve(_NodeWord, NodeCommand):
-    """Let through what the brake deferred, or release orphaned limits.
+class Approve(_NodeDecision, NodeCommand):
+    """Approve changes that the brake deferred, or the removal of orphaned limits.
 
-    What the brake deferred is all that a revision changes, or the change of one disk.
+    Look at plimsoll plan first: it prints the digest, of a whole revision or of one disk's change. The next pass
+    makes the approved changes; the first pass over the whole node uses the approval up. After another edit another
+    approval is needed. The same rules file with the same QoS specs and types has the same revision on every node.
 
-    Where an edit of rules, QoS specs or types would cut too many disks to less than half, raise or release them, or
-    cut a single one to a tenth, a pass defers these changes, and names the digest to approve. The next pass makes
-    them; the first pass over the whole node uses the approval up. Look at plimsoll plan first. Another edit needs
-    another approval; the same rules file and the same specs and types are the same revision on every node.
+    Limits are orphaned when the QoS spec, rule or default that they came from is gone. They stay until --remove names
+    them, by their digest or by volume type. Then passes remove them, also after a reboot that restores old limits,
+    until the volume's type changes or a source sets a limit again.
 
-    Limits are orphaned when the QoS spec, rule or default is gone that they came from. They stay until --remove names
-    them, by their digest or by volume type: then passes remove them, also after a reboot that restores old limits,
-    until the volume's type changes or a source gives a limit again.
-
-    Exit status: 0 approved, 3 approved but not recorded, 1 not approved, 64 when the digest stands for nothing.
+    Exit status: 0 approved, now or before; 3 approved but not recorded; 1 not approved; 64 unknown digest, or usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -62,18 +62,18 @@ class Approve(_NodeWord, NodeCommand):
             "digest",
             metavar="DIGEST",
             nargs="?",
-            help=f"at least {LEAST_DIGITS} of its digits, as plimsoll plan prints it",
+            help=f"at least {LEAST_DIGITS} digits of the digest that plimsoll plan prints",
         )
         parser.add_argument(
             "--type",
             metavar="TYPE",
-            help="instead of DIGEST, with --remove: release the orphaned limits of all volumes of this type on this"
+            help="with --remove, instead of DIGEST: remove the orphaned limits of all volumes of this type on this"
             " node",
         )
         parser.add_argument(
-            "--remove", action="store_true", help="limits may be removed; without it removals stay deferred"
+            "--remove", action="store_true", help="also allow limits to be removed; without it removals stay deferred"
         )
-        parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the record")
+        parser.add_argument("--reason", metavar="TEXT", default="", help="why; kept in the record")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -82,65 +82,79 @@ class Approve(_NodeWord, NodeCommand):
         settings = self.settings(parsed_args)
         if parsed_args.type is not None:
             if not parsed_args.remove:
-                raise UsageError("--type releases orphaned limits; if that is meant: add --remove")
+                raise UsageError("--type removes orphaned limits; to confirm, add --remove")
             return self._release(parsed_args, settings, lambda o: o.disk.volume_type == parsed_args.type)
         typed = given_approval("DIGEST", parsed_args.digest, parsed_args.remove)
-        stand = self._stand(settings)
-        present = revision(stand.situation)
+        context = self._context(settings)
+        present = revision_of(context.situation)
         if present.startswith(typed.digest):
             return self._approve(parsed_args, settings, replace(typed, digest=present), "this revision")
-        planned = self._plan(settings, stand)
+        planned, by_digest = self._plan(settings, context), partial(_stands_for, typed.digest)
         found = [each for each in _of_disks(planned) if str(each.facts["digest"]).startswith(typed.digest)]
         if not found:
+            if typed.remove and _released(planned, by_digest):
+                return self._already(_RELEASE)
             raise UsageError(
-                f"{typed.digest} stands neither for the revision of now, {present:.16}, nor for a deferred change or"
-                " orphaned limits; see: plimsoll plan"
+                f"{typed.digest} is not the present revision ({present:.16}), a deferred change or orphaned limits;"
+                " see: plimsoll plan"
             )
         digest, orphaned = str(found[0].facts["digest"]), found[0].code is Code.ORPHANED
         if not typed.remove and (orphaned or found[0].facts["percent"] is None):
-            raise UsageError(f"{typed.digest} is a removal of limits; if it is meant: add --remove")
+            raise UsageError(f"{typed.digest} removes limits; to confirm, add --remove")
         if orphaned:
-            return self._release(parsed_args, settings, lambda o: o.result.reason.facts["digest"] == digest)
+            return self._release(parsed_args, settings, by_digest)
         return self._approve(parsed_args, settings, replace(typed, digest=digest), "this change")
 
-    def _stand(self, settings: Settings) -> Standing:
-        stand = standing(settings, look_only=True)
-        if stand.complaint:
-            self.app.stderr.write(f"{stand.complaint}\n")
-        return stand
+    def _context(self, settings: Settings) -> PassContext:
+        context = pass_context(settings, read_only=True)
+        if context.complaint:
+            self.app.stderr.write(f"{context.complaint}\n")
+        return context
 
-    def _plan(self, settings: Settings, stand: Standing) -> PassReport:
+    def _plan(self, settings: Settings, context: PassContext) -> PassReport:
+        """What the brake defers, as if nothing were approved, and which limits are orphaned."""
+        caution = replace(context.caution, brake=replace(context.caution.brake, approvals=()))
         with self.libvirt(settings) as hypervisor:
-            return run(settings, hypervisor, stand, scope=Scope(), mode=Mode.PLAN)
+            return run(settings, hypervisor, replace(context, caution=caution), scope=Scope(), mode=Mode.PLAN)
 
     def _approve(self, parsed_args: argparse.Namespace, settings: Settings, approval: Approval, what: str) -> int:
-        state, now, by = state_of(settings), datetime.now(UTC), who()
+        state, by = state_of(settings), who()
+        now = now_of(state)
         state.prepare()
-        given = [each for each in _kept(state) if each.approval.digest != approval.digest]
-        state.save_approvals([*given, Given(approval, by, now)])
-        self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}. The next pass goes through with it.\n")
-        reason = because(Code.APPROVED, edition=approval.digest, remove=approval.remove, why=parsed_args.reason)
+        known = state.add_approval(Given(approval, by, now))
+        if known is not None:
+            return self._already(f"{what}, {approval.digest:.16}, by {printable(known.by)} at {minute(known.at)}")
+        self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}. The next pass applies it.\n")
+        reason = because(Code.APPROVED, revision=approval.digest, remove=approval.remove, why=parsed_args.reason)
         return self.note(state, [Event(now, by, Happening.APPROVED, reason)])
 
+    def _already(self, what: str) -> int:
+        self.app.stdout.write(f"Already approved: {what}. Nothing changed.\n")
+        return 0
+
     def _release(self, parsed_args: argparse.Namespace, settings: Settings, meant: Callable[[Outcome], bool]) -> int:
-        """Release orphaned limits: in the memory, where the release stands. Raises ``UsageError``."""
+        """Approve the removal of orphaned limits, in the memory. Raises ``UsageError``."""
         state = state_of(settings)
         state.prepare()
         with state.locked(patience=PATIENCE):
-            planned = self._plan(settings, self._stand(settings))
+            planned = self._plan(settings, self._context(settings))
             orphans = [o for o in planned.outcomes if o.result.reason.code is Code.ORPHANED and meant(o)]
             if not orphans:
+                if _released(planned, meant):
+                    return self._already(_RELEASE)
                 raise UsageError(
-                    f"no volume of type {parsed_args.type} has orphaned limits here; see: plimsoll plan"
+                    f"no volume of type {parsed_args.type} on this node has orphaned limits; see: plimsoll plan"
                     if parsed_args.type is not None
-                    else f"the limits of {parsed_args.digest} are not orphaned any more; see: plimsoll plan"
+                    else f"the limits of {parsed_args.digest} are no longer orphaned; see: plimsoll plan"
                 )
             now, by = now_of(state), who()
-            memory = Ledger(state, by).recall(now, look_only=False)
+            memory = NodeStore(state, by).recall(now, read_only=False)
             disks = {**memory.disks, **releasing([o.disk for o in orphans], planned.situation.memory)}
             state.save_memory(replace(memory, disks=disks))
         for outcome in orphans:
-            self.app.stdout.write(f"Released: {disk_name(outcome.disk)}. The next pass removes its limits.\n")
+            self.app.stdout.write(
+                f"Approved: removal of the limits of {disk_name(outcome.disk)}, by the next pass.\n"
+            )
         return self.note(
             state,
             [
@@ -150,7 +164,7 @@ class Approve(_NodeWord, NodeCommand):
                     Happening.APPROVED,
                     because(
                         Code.APPROVED,
-                        edition=outcome.result.reason.facts["digest"],
+                        revision=outcome.result.reason.facts["digest"],
                         remove=True,
                         why=parsed_args.reason,
                     ),
@@ -161,60 +175,63 @@ class Approve(_NodeWord, NodeCommand):
         )
 
 
+def _stands_for(digest: str, outcome: Outcome) -> bool:
+    """Whether this is the digest for removing the disk's limits."""
+    return digest_of_change(outcome.disk.key, Limits()).startswith(digest)
+
+
+def _released(planned: PassReport, meant: Callable[[Outcome], bool]) -> bool:
+    """Whether the removal of these orphaned limits was approved before."""
+    return any(o.decision.desired.reason.code is Code.RELEASED and meant(o) for o in planned.outcomes)
+
+
 def _of_disks(planned: PassReport) -> list[Reason]:
-    """Reasons of single disks that name a digest to approve: deferred changes, and orphaned limits."""
+    """The reasons of disks with a digest to approve: deferred changes and orphaned limits."""
     refusals = [] if planned.braked is None else [*planned.braked.alone.values()]
     orphans = [o.result.reason for o in planned.outcomes if o.result.reason.code is Code.ORPHANED]
     return [*refusals, *orphans]
 
 
-def _kept(state: State) -> tuple[Given, ...]:
-    """What was approved before; nothing where that is damaged, as a pass takes it."""
-    try:
-        return state.load_approvals()
-    except CorruptState:
-        return ()
+class PauseNode(_NodeDecision):
+    """Stop writing limits on this node, until plimsoll resume.
 
+    Passes still read and report; a running pass stops writing too. Actual limits stay as they are.
 
-class PauseNode(_NodeWord):
-    """Write no limit on this node from now on, until plimsoll resume.
-
-    Passes go on to look and to report. A pass that is under way stops writing too. Limits that are in force stay.
-
-    Exit status: 0 paused, 3 paused but not recorded, 1 not paused, 64 when it was paused already.
+    Exit status: 0 paused, 3 paused but not recorded, 1 not paused, 64 already paused, or usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; every pass shows it")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown by every pass")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         why, settings = given_reason(parsed_args.reason), self.settings(parsed_args)
-        now, by, pause = datetime.now(UTC), who(), Pause(settings.pause_file)
+        state, by, pause = state_of(settings), who(), Pause(settings.pause_file)
+        now = now_of(state)
         already = pause.reason()
         if already is not None:
-            raise UsageError(f"{words(already)}; to say something else: plimsoll resume, then plimsoll pause")
+            raise UsageError(f"already {words(already)}; to change the reason: plimsoll resume, then plimsoll pause")
         pause.begin(why, by, now)
-        self.app.stdout.write(f"Paused: no limit is written on this node while {settings.pause_file} is there.\n")
-        return self.note(state_of(settings), [Event(now, by, Happening.PAUSED, because(Code.OPERATOR, why=why))])
+        self.app.stdout.write(f"Paused: no limit is written on this node while {settings.pause_file} exists.\n")
+        return self.note(state, [Event(now, by, Happening.PAUSED, because(Code.OPERATOR, why=why))])
 
 
-class ResumeNode(_NodeWord):
-    """Let passes write limits on this node again.
+class ResumeNode(_NodeDecision):
+    """Write limits on this node again, after plimsoll pause.
 
-    Exit status: 0 resumed, 3 resumed but not recorded, 64 when the node was not paused, 1 still paused.
+    Exit status: 0 resumed, 3 resumed but not recorded, 1 still paused, 64 not paused, or usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why, for the record")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; kept in the record")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         why, settings = given_reason(parsed_args.reason), self.settings(parsed_args)
         if not Pause(settings.pause_file).end():
-            raise UsageError(f"this node is not paused: there is no {settings.pause_file}")
+            raise UsageError(f"this node is not paused: {settings.pause_file} does not exist")
         self.app.stdout.write("Resumed: the next pass writes limits again.\n")
-        reason = because(Code.OPERATOR, why=why)
-        return self.note(state_of(settings), [Event(datetime.now(UTC), who(), Happening.RESUMED, reason)])
+        state, reason = state_of(settings), because(Code.OPERATOR, why=why)
+        return self.note(state, [Event(now_of(state), who(), Happening.RESUMED, reason)])

@@ -1,4 +1,4 @@
-"""``plimsoll catalogue``: fetch what Cinder and Nova say, for this node or for a region, and look at it."""
+"""``plimsoll catalogue``: fetch the catalogue from Cinder and Nova, for this node or a region, and show it."""
 
 from __future__ import annotations
 
@@ -13,83 +13,96 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cliff import lister
-
-from plimsoll_agent import catalogue, catalogue_words
-from plimsoll_agent.catalogue import Catalogue, CatalogueError, CorruptCatalogue
-from plimsoll_agent.catalogue_words import keys_words, spec_name, type_name
-from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.refreshing import Fetched, check_source, fetch, load_sightings
-from plimsoll_agent.cli.regional import compared, write_region
-from plimsoll_agent.config import Settings
-from plimsoll_agent.errors import ConfigError, PlimsollError, Unanswered, Unreachable, UsageError
-from plimsoll_agent.refreshdir import Notes, RefreshDir
-from plimsoll_agent.report import ago, minute, printable
+from plimsoll_agent.app.refresh import Fetched, check_source, fetch, load_attachments
+from plimsoll_agent.app.region_file import Written, compared, write_region
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, CorruptCatalogue
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.moments import seconds_of
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable, UsageError
+from plimsoll_agent.messages import catalogue as catalogue_messages
+from plimsoll_agent.messages.catalogue import keys_words, spec_name, type_name
+from plimsoll_agent.monitor import pass_metrics, textfile
+from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.util.text import ago, minute, plural, printable
 
 LOG = logging.getLogger(__name__)
 _CENTURY = 100 * 365 * 86400
 
 
 class _CatalogueCommand(LocalCommand):
-    """A command about the catalogue of this node."""
+    """A command about the catalogue."""
 
     def say(self, line: str) -> None:
         print(self.app.for_journal(line), file=self.app.stdout, flush=True)
 
     def present(self, settings: Settings) -> Catalogue:
-        """The catalogue that passes go by. Raises ``CatalogueError`` also when there is none."""
+        """The catalogue that passes use. Raises ``CatalogueError`` also if there is none."""
         found = catalogue.load(settings.catalogue.directory)
         if found is None:
             raise CatalogueError(
-                f"{settings.catalogue.directory / catalogue.NAME}: is not there yet; see: plimsoll catalogue refresh"
+                f"{settings.catalogue.directory / catalogue.NAME}: does not exist yet; run plimsoll catalogue refresh"
             )
         return found
 
 
 class CatalogueRefresh(_CatalogueCommand):
-    """Fetch what Cinder and Nova say about this node's volumes and guests, or read it from the region's file.
+    """Update the catalogue of this node from Cinder and Nova, or from the region file.
 
-    A process of its own, and the only part of plimsoll on a node that talks to the control plane; passes read what
-    it keeps. What is not due yet is not asked for. After failures it asks nobody for a while, up to an hour, unless
-    --now says so. Whatever goes wrong, what was known before stays.
+    This is the only part of plimsoll on a node that talks to the control plane; passes only read the catalogue. Only
+    what is due is fetched. After failures it waits, up to an hour, unless --now is given. On an error the old
+    catalogue stays.
 
-    With --region-file it makes that file for all nodes of a region instead, and reads and writes no catalogue. If
-    other QoS specs and types than it has would change the limits of more volumes than [region] allows, remove those
-    of any attached volume, or cut them to a tenth or less, the file goes on with those that it has until plimsoll
-    region approve, and the status is 4.
+    With --region-file it writes the region file for all nodes instead, and no catalogue. If an edit of QoS specs or
+    volume types would change more volumes than [region] allows, remove limits of any attached volume, or cut them to
+    a tenth or less, the file keeps the specs and types from before until plimsoll region approve; the status is 4.
 
-    Exit status: 0 fetched, 3 fetched in part, 4 the region's brake, 1 nothing fetched, 64 usage.
+    Exit status: 0 fetched, 3 fetched in part, 4 the region's brake deferred an edit, 1 nothing fetched, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--now", action="store_true", help="ask now, whatever is due, and after failures too")
         parser.add_argument(
-            "--jitter", metavar="SECONDS", type=float, default=0.0, help="first wait for a random time up to this"
+            "--now", action="store_true", help="fetch everything now, even if not due or after failures"
         )
-        region = parser.add_argument_group("the file for a region")
-        region.add_argument("--region-file", metavar="OUT", type=Path, help="write it there, and OUT.sig beside it")
-        region.add_argument("--signing-key", metavar="KEY", type=Path, help="the private ed25519 key (PEM) for it")
+        parser.add_argument(
+            "--jitter", metavar="SECONDS", default="0", help="first wait a random time, at most this long"
+        )
+        region = parser.add_argument_group("region file")
         region.add_argument(
-            "--valid-for", metavar="SECONDS", type=int, help="nodes take the file for so long; default: for ever"
+            "--region-file",
+            metavar="OUT",
+            type=Path,
+            help="write the region file to OUT, and its signature to OUT.sig",
+        )
+        region.add_argument(
+            "--signing-key", metavar="KEY", type=Path, help="sign it with this private ed25519 key (PEM)"
+        )
+        region.add_argument(
+            "--valid-for", metavar="SECONDS", help="how long nodes accept the file (86400, or 1d); default: forever"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
-        if not 0 <= parsed_args.jitter <= 86400:
-            raise UsageError("--jitter: seconds from 0 to 86400")
+        jitter = seconds_of("--jitter", parsed_args.jitter)
+        if jitter > 86400:
+            raise UsageError("--jitter: must be at most 86400 seconds, which is a day")
         if parsed_args.region_file is None:
             for name in ("signing_key", "valid_for"):
                 if getattr(parsed_args, name) is not None:
-                    raise UsageError(f"--{name.replace('_', '-')} goes with --region-file")
+                    raise UsageError(f"--{name.replace('_', '-')} needs --region-file")
         elif parsed_args.signing_key is None:
-            raise UsageError("--region-file needs --signing-key: nodes take no file that is not signed")
-        if parsed_args.valid_for is not None and not 1 <= parsed_args.valid_for <= _CENTURY:
-            raise UsageError(f"--valid-for: seconds from 1 to {_CENTURY}, which is a century")
-        if parsed_args.jitter:
-            time.sleep(random.uniform(0, parsed_args.jitter))  # noqa: S311  # nobody must not guess it
+            raise UsageError("--region-file needs --signing-key: nodes accept only a signed file")
+        valid_for = None if parsed_args.valid_for is None else seconds_of("--valid-for", parsed_args.valid_for)
+        if valid_for is not None and not 1 <= valid_for <= _CENTURY:
+            raise UsageError(f"--valid-for: must be from 1 to {_CENTURY} seconds, which is a century")
+        if jitter:
+            time.sleep(random.uniform(0, jitter))  # noqa: S311  # need not be unpredictable
         if parsed_args.region_file is not None:
             written = write_region(
                 settings.catalogue,
@@ -97,14 +110,15 @@ class CatalogueRefresh(_CatalogueCommand):
                 settings.brake.factor,
                 parsed_args.region_file,
                 parsed_args.signing_key,
-                valid_for=parsed_args.valid_for,
+                valid_for=valid_for,
                 stderr=self.app.stderr,
             )
             if written.said is not None:
                 self.say(written.said)
             for complaint in written.complaints:
                 LOG.error("%s", complaint)
-            return written.status
+            told = _told(settings, written)
+            return written.status if told else written.status or 3
         return self._refresh(settings, at_once=parsed_args.now)
 
     def _refresh(self, settings: Settings, *, at_once: bool) -> int:
@@ -113,18 +127,18 @@ class CatalogueRefresh(_CatalogueCommand):
         directory.prepare()
         with directory.locked():
             now, notes = datetime.now(UTC), directory.load_notes()
-            if notes.waits(now) and not at_once and notes.until is not None:
+            if notes.pausing(now) and not at_once and notes.until is not None:
                 LOG.error(
-                    "nobody is asked before %s, after %s: %s; at once: plimsoll catalogue refresh --now",
+                    "not refreshed: waiting until %s after %s: %s; to refresh now: plimsoll catalogue refresh --now",
                     minute(notes.until),
-                    catalogue_words.number(notes.failures, "failure"),
+                    plural(notes.failures, "failure"),
                     notes.trouble,
                 )
                 return 1
             before = self._before(directory)
-            met, complaint = load_sightings(settings)
-            # Before anybody is asked: where nothing can be kept, each run of a timer would ask for all of it again.
-            directory.save_notes(_failed(notes, now, "that refresh did not come to its end"))
+            met, complaint = load_attachments(settings)
+            # Before the first request: if nothing can be saved, each run of a timer would fetch everything again.
+            directory.save_notes(_failed(notes, now, "the last refresh was interrupted"))
             try:
                 fetched = fetch(settings.catalogue, before, met, notes, now, at_once=at_once)
             except PlimsollError as error:
@@ -133,7 +147,7 @@ class CatalogueRefresh(_CatalogueCommand):
             try:
                 catalogue.save(directory.directory, fetched.catalogue)
             except CatalogueError as error:
-                with suppress(CatalogueError):  # the same trouble, and noted is that there was some
+                with suppress(CatalogueError):  # probably the same error; the notes already have a failure
                     directory.save_notes(_failed(notes, now, str(error)))
                 raise
             directory.save_notes(_noted(notes, fetched, now))
@@ -149,19 +163,34 @@ class CatalogueRefresh(_CatalogueCommand):
         except CatalogueError as error:
             if not isinstance(error, CorruptCatalogue) and not directory.obstructed:
                 raise
-            LOG.warning("%s; it is set aside as %s, and fetched anew", error, directory.set_aside().name)
+            LOG.warning("%s; moved to %s, fetching it again", error, directory.set_aside().name)
             return None
 
 
+def _told(settings: Settings, written: Written) -> bool:
+    """Write metrics about the region file, if configured; False on failure."""
+    if settings.metrics.textfile_dir is None:
+        return True
+    stop = written.stopped
+    volumes = stop.number if stop is not None and written.compared else None
+    families = pass_metrics.of_region(written.read, deferred=stop is not None, volumes=volumes)
+    try:
+        textfile.write(settings.metrics.textfile_dir, "region", families)
+    except textfile.TextfileError as error:
+        LOG.error("%s", error)
+        return False
+    return True
+
+
 def _is_outage(error: PlimsollError, settings: Settings) -> bool:
-    """Whether to leave the other side alone for a while. A region's file that is no good costs nobody anything."""
+    """Whether to wait before the next request. A bad region file is no reason to wait."""
     if settings.catalogue.source == "region-file":
-        return isinstance(error, Unreachable | Unanswered)
+        return isinstance(error, Unreachable | DeadlineExceeded)
     return not isinstance(error, ConfigError | CatalogueError)
 
 
 def _failed(notes: Notes, now: datetime, trouble: str) -> Notes:
-    return notes.failed(now, trouble, random.random())  # noqa: S311  # nobody must not guess it
+    return notes.failed(now, trouble, random.random())  # noqa: S311  # need not be unpredictable
 
 
 def _noted(notes: Notes, fetched: Fetched, now: datetime) -> Notes:
@@ -171,22 +200,18 @@ def _noted(notes: Notes, fetched: Fetched, now: datetime) -> Notes:
     return replace(notes.succeeded(), region=fetched.region)
 
 
-class CatalogueShow(_CatalogueCommand, lister.Lister):
-    """List the volume types with their QoS specs, or this node's volumes with their types, as they were fetched.
+class CatalogueShow(_CatalogueCommand, Listing):
+    """List the volume types with their QoS specs, or this node's volumes, as in the catalogue.
 
-    Exit status: 0, 1 there is no catalogue or it cannot be read, 64 when nothing is called so.
+    Exit status: 0; 1 no catalogue, or unreadable; 64 unknown NAME, or usage.
     """
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "what", metavar="NAME", nargs="?", help="only this volume, volume type or QoS spec, by its id or name"
+            "what", metavar="NAME", nargs="?", help="only this volume, volume type or QoS spec, by its ID or name"
         )
-        parser.add_argument("--volumes", action="store_true", help="list volumes, not types")
+        parser.add_argument("--volumes", action="store_true", help="list volumes instead of volume types")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
@@ -198,7 +223,7 @@ class CatalogueShow(_CatalogueCommand, lister.Lister):
         types |= {id for id, type in found.types.items() if type.qos_spec in specs}
         if what is not None and not types | specs:
             raise UsageError(
-                f"{printable(what)}: no volume of this node, type or QoS spec is called so;"
+                f"{printable(what)}: no such volume, volume type or QoS spec in the catalogue;"
                 " see: plimsoll catalogue show"
             )
         if parsed_args.volumes:
@@ -208,17 +233,19 @@ class CatalogueShow(_CatalogueCommand, lister.Lister):
         return _TYPE_COLUMNS, _type_rows(found, types, specs)
 
 
-_TYPE_COLUMNS = ("type", "qos_spec", "consumer", "keys", "volumes")
-_VOLUME_COLUMNS = ("volume", "type", "qos_spec", "consumer", "keys", "read")
+_SPEC_COLUMNS = (Column("qos_spec", most=24), Column("consumer", drop=2), Column("keys", wraps=True))
+_TYPE_COLUMNS = (Column("type", most=24), *_SPEC_COLUMNS, Column("volumes", right=True))
+_VOLUME_COLUMNS = (Column("volume"), Column("type", most=24), *_SPEC_COLUMNS, Column("read", drop=1))
+_AGE_COLUMNS = (Column("part"), Column("entries", right=True), *map(Column, ("oldest", "newest", "source")))
 
 
 def _type_rows(found: Catalogue, types: set[str], specs: set[str]) -> list[tuple[object, ...]]:
     """Types by name, then specs that no type has."""
-    numbers = catalogue_words.volumes_by_type(found)
+    numbers = catalogue_messages.volumes_by_type(found)
     rows = []
     for id in sorted(types, key=lambda id: (found.types[id].name, id)):
         name = found.types[id].name
-        rows.append((Shown(name, printable(name)), *_spec_cells(found, id), numbers[id]))
+        rows.append((name, *_spec_cells(found, id), numbers[id]))
     alone = specs - {type.qos_spec for type in found.types.values()}
     for id in sorted(alone, key=lambda id: (found.specs[id].name, id)):
         spec = found.specs[id]
@@ -234,7 +261,7 @@ def _volume_rows(found: Catalogue, ids: set[str]) -> list[tuple[object, ...]]:
         name = known.name if known is not None else volume.type
         rows.append(
             (
-                Shown(id, printable(id)),
+                id,
                 Shown(None if volume.missing else name, type_name(volume.type, volume.missing, found)),
                 *_spec_cells(found, volume.type or ""),
                 volume.read.isoformat(timespec="seconds"),
@@ -254,32 +281,28 @@ def _spec_cells(found: Catalogue, type: str) -> tuple[object, ...]:
 
 def _cells(name: str, consumer: str, keys: Any) -> tuple[object, ...]:
     return (
-        Shown(name, printable(name)),
-        Shown(consumer, printable(consumer)),
+        name,
+        consumer,
         Shown(dict(keys) or None, keys_words(keys)),
     )
 
 
-class CatalogueAge(_CatalogueCommand, lister.Lister):
-    """Tell how long ago each part of the catalogue was read, and from whom.
+class CatalogueAge(_CatalogueCommand, Listing):
+    """Show when each part of the catalogue was read, and from which source.
 
-    Exit status: 0 fresh, 1 older than [catalogue] old_after, or there is none.
+    Exit status: 0 fresh, 1 stale (older than [catalogue] stale_after), or no catalogue.
     """
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, now = self.settings(parsed_args), datetime.now(UTC)
         found = self.present(settings)
-        if found.age(now).total_seconds() > settings.catalogue.old_after:
+        if found.age(now).total_seconds() > settings.catalogue.stale_after:
             self.status = 1
             LOG.error(
-                "nothing new from %s since %s (old_after is %d s)",
+                "the catalogue is stale: not refreshed from %s since %s (stale_after is %d s)",
                 printable(found.source),
                 minute(found.issued),
-                settings.catalogue.old_after,
+                settings.catalogue.stale_after,
             )
         parts: list[tuple[str, list[datetime]]] = [
             ("QoS specs", [found.issued] * len(found.specs)),
@@ -287,13 +310,13 @@ class CatalogueAge(_CatalogueCommand, lister.Lister):
             ("volumes", [volume.read for volume in found.volumes.values()]),
             ("guests", [server.read for server in found.servers.values()]),
         ]
-        return ("part", "entries", "oldest", "newest", "source"), [
+        return _AGE_COLUMNS, [
             (
                 name,
                 len(read),
                 _moment(min(read, default=None), now),
                 _moment(max(read, default=None), now),
-                Shown(found.source, printable(found.source)),
+                found.source,
             )
             for name, read in parts
         ]
@@ -306,12 +329,12 @@ def _moment(moment: datetime | None, now: datetime) -> object:
 
 
 class CatalogueDiff(_CatalogueCommand):
-    """Say what a refresh would change, or what is different in another catalogue or region file.
+    """Show what a refresh would change, or how another catalogue or region file differs.
 
-    Without FILE the source is asked now, and nothing is kept. With FILE the differences are those from this node's
-    catalogue to that one; of a region file, whose signature is not looked at, for this node's volumes and guests.
+    Without FILE the source is read now, and nothing is saved. With FILE it is compared with this node's catalogue; of
+    a region file only this node's volumes and guests, without checking its signature.
 
-    Exit status: 0 nothing different, 2 differences, 1 trouble.
+    Exit status: 0 no differences, 2 differences, 1 error.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -325,7 +348,7 @@ class CatalogueDiff(_CatalogueCommand):
             before = self.present(settings)
             return self._tell(before, compared(parsed_args.file, before), trouble=False)
         present = catalogue.load(settings.catalogue.directory)
-        met, complaint = load_sightings(settings)
+        met, complaint = load_attachments(settings)
         notes = RefreshDir(settings.catalogue.directory).load_notes()
         fetched = fetch(settings.catalogue, present, met, notes, datetime.now(UTC), at_once=True)
         remarks = [*fetched.remarks, *filter(None, [complaint, fetched.trouble and str(fetched.trouble)])]
@@ -335,11 +358,11 @@ class CatalogueDiff(_CatalogueCommand):
         return self._tell(present or nothing, fetched.catalogue, trouble=fetched.trouble is not None)
 
     def _tell(self, before: Catalogue, after: Catalogue, *, trouble: bool) -> int:
-        lines = list(catalogue_words.diff_lines(before, after))
+        lines = list(catalogue_messages.diff_lines(before, after))
         for line in lines:
             self.say(line)
         if trouble:
             return 1
         if not lines:
-            self.say("Nothing is different.")
+            self.say("No differences.")
         return 2 if lines else 0

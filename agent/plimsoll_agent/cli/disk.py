@@ -1,106 +1,133 @@
-"""``plimsoll disk``: look at the disks of this node, at one of them, and at why its limits are what they are."""
+"""``plimsoll disk``: list disks, show one, explain its limits."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cliff import lister, show
-
-from plimsoll_agent import report, views
-from plimsoll_agent.cli.base import NodeCommand
-from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import run, standing, state_of
-from plimsoll_agent.config import Settings
-from plimsoll_agent.disk import Disk
+from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.command.base import NodeCommand, add_verbose
+from plimsoll_agent.command.columns import NOTHING, Column
+from plimsoll_agent.command.formats import Showing, Shown, Table, terminal_for
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.page import write_lines
+from plimsoll_agent.command.table import paragraph
+from plimsoll_agent.command.terminal import Tone
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
-from plimsoll_agent.passes import Mode
-from plimsoll_agent.reason import Code, Unknown
-from plimsoll_agent.record import Record
-from plimsoll_agent.record_words import reason_words
-from plimsoll_agent.state import StateError
+from plimsoll_agent.messages import explain, sentences, serialize
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.reconcile.observe import guests_with, no_disk_is
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.util.text import plural, printable
 
 
 class _DiskCommand(NodeCommand):
-    """A command that looks at disks and changes nothing."""
+    """A command that reads disks and changes nothing."""
 
     _sound = True
-    """The rules are those that the operator meant."""
+    """The rules file is valid, so the rules are not the last good ones."""
 
-    def look(self, parsed_args: argparse.Namespace, guests: Iterable[str] = ()) -> PassReport:
+    def look(self, parsed_args: argparse.Namespace, scope: Callable[[Hypervisor], Scope]) -> PassReport:
         settings = self.settings(parsed_args)
-        stand = standing(settings, look_only=True)
+        context = pass_context(settings, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
-            scope = Scope(frozenset(guests))
-            passed = run(settings, hypervisor, stand, scope=scope, mode=Mode.PLAN, sizes=True)
-        if stand.complaint:
-            self.app.stderr.write(f"{stand.complaint}\n")
-        self._sound = stand.complaint is None
-        self.status = 1 if stand.complaint or passed.failures else 0
+            passed = run(settings, hypervisor, context, scope=scope(hypervisor), mode=Mode.PLAN, sizes=True)
+        if context.complaint:
+            self.app.stderr.write(f"{context.complaint}\n")
+        self._sound = not context.complaint
+        self.status = 1 if context.complaint or passed.failures else 0
         return passed
 
 
-class DiskList(_DiskCommand, lister.Lister):
-    """List the RBD disks of the running guests, with the limits in force and the wanted ones."""
+LIST_COLUMNS = (
+    Column("server", most=20),
+    Column("guest", most=32),
+    Column("disk", most=12),
+    Column("volume", long=True),
+    Column("type", drop=2, most=16),
+    Column("pool", long=True),
+    Column("size", right=True, drop=1),
+    Column("actual", wraps=True),
+    Column("desired", wraps=True),
+    Column("state"),
+    Column("reason", wraps=True, note=True),
+    *(Column(name, long=True) for name in ("project", "project_name", "guest_uuid", "cluster")),
+)
 
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
+
+class DiskList(_DiskCommand, Listing):
+    """List the RBD disks of the running guests, with their actual and desired limits."""
+
+    offers_long = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--guest", metavar="GUEST", action="append", default=[], help="only this guest, by libvirt's name or uuid"
+            "--guest",
+            metavar="GUEST",
+            action="append",
+            default=[],
+            help="only this guest, by its libvirt name or UUID",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        passed = self.look(parsed_args, parsed_args.guest)
-        for overlooked in passed.overlooked:
-            self.app.stderr.write(f"{report.overlooked_words(overlooked)}\n")
-        self._passed = passed
+        passed = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest)))
+        for unreachable in passed.unreachable:
+            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+        self.closing = (_list_sum(passed),)
         return LIST_COLUMNS, [_row(outcome) for outcome in passed.outcomes]
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table":
-            self.app.stdout.write(f"{_list_sum(self._passed)}\n")
-        return 0
-
-
-LIST_COLUMNS = ("guest", "disk", "volume", "type", "pool", "size", "in_force", "wanted", "state")
 
 
 def _row(outcome: Outcome) -> tuple[object, ...]:
-    disk, wanted = outcome.disk, outcome.decision.wanted
+    disk, desired, result = outcome.disk, outcome.decision.desired, outcome.result
     return (
-        Shown(disk.guest.name, report.printable(disk.guest.name)),
-        Shown(disk.target, report.printable(disk.target)),
+        disk.guest.display_name,
+        disk.guest.name,
+        disk.target,
         Shown(disk.volume_id, disk.volume_id or "(own disk)"),
-        Shown(disk.volume_type, report.printable(disk.volume_type or "-")),
-        Shown(disk.pool, report.printable(disk.pool)),
-        Shown(disk.size, report.short_size(disk.size)),
-        Shown(views.limits_data(disk.in_force), report.in_force_words(disk.in_force)),
-        Shown(views.limits_data(wanted), report.wanted_words(wanted)),
-        Shown(outcome.result.kind.value, report.state_words(outcome)),
+        disk.volume_type,
+        disk.pool,
+        Shown(disk.size, sentences.short_size(disk.size)),
+        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual)),
+        Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
+        Shown(result.kind.value, sentences.state_word(outcome), _tone(outcome)),
+        Shown(serialize.state_reason_data(outcome), sentences.state_reason(outcome)),
+        disk.guest.project,
+        disk.guest.project_name,
+        disk.guest.uuid,
+        disk.cluster,
     )
+
+
+def _tone(outcome: Outcome) -> Tone | None:
+    match outcome.result.kind:
+        case Kind.PLANNED | Kind.DEFERRED if outcome.change is not None and outcome.change.before.unlimited:
+            return Tone.CRITICAL
+        case Kind.FAILED:
+            return Tone.CRITICAL
+        case Kind.PLANNED | Kind.DEFERRED:
+            return Tone.WARNING
+        case Kind.UNKNOWN:
+            return Tone.UNKNOWN
+        case _:
+            return None
 
 
 def _list_sum(passed: PassReport) -> str:
-    disks = len(passed.outcomes)
-    waiting = f" {passed.count(Kind.WAITS)} waiting," if passed.count(Kind.WAITS) else ""
-    guests = len({outcome.disk.guest.uuid for outcome in passed.outcomes})
-    return (
-        f"{disks} disk{'' if disks == 1 else 's'} on {guests} guest{'' if guests == 1 else 's'}:"
-        f" {passed.count(Kind.RIGHT)} ok, {passed.count(Kind.PLANNED)} to change,"
-        f" {passed.count(Kind.LEFT_ALONE)} left alone,{waiting} {passed.count(Kind.NOT_KNOWN)} not known"
-    )
+    """``4 disks, 3 guests: 1 in sync, 2 out of sync, 1 unknown``."""
+    disks, guests = len(passed.outcomes), len({outcome.disk.guest.uuid for outcome in passed.outcomes})
+    words = Counter(sentences.KIND_WORDS[outcome.result.kind] for outcome in passed.outcomes)
+    parts = ", ".join(f"{words[word]} {word}" for word in sentences.KIND_WORDS.values() if words[word])
+    return f"{plural(disks, 'disk')}, {plural(guests, 'guest')}" + (f": {parts}" if parts else "")
 
 
 class OneDisk(_DiskCommand):
@@ -108,64 +135,65 @@ class OneDisk(_DiskCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help="libvirt's name or uuid of the guest, or the id of a volume")
+        parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
         parser.add_argument(
-            "disk", nargs="?", help="the disk by its target (vda) or volume id; may be left out where there is one"
+            "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if there is only one"
         )
         return parser
 
     def find(self, parsed_args: argparse.Namespace) -> Outcome:
-        """The one disk that is meant. Raises ``UsageError`` when none or several are."""
-        passed = self.passed = self.look(parsed_args)
+        """The disk that was named. Raises ``UsageError`` for none or several."""
+        passed = self.passed = self.look(parsed_args, lambda hypervisor: guests_with(hypervisor, parsed_args.guest))
         meant = [o for o in passed.outcomes if o.disk.named.means(parsed_args.guest, parsed_args.disk)]
         if len(meant) == 1:
-            trouble = meant[0].result.kind is Kind.NOT_KNOWN
-            self.status = 1 if trouble or not self._sound else 0  # of this disk, whatever ails the others
+            trouble = meant[0].result.kind is Kind.UNKNOWN
+            self.status = 1 if trouble or not self._sound else 0  # other disks do not count
             return meant[0]
-        for missed in passed.overlooked:
+        for missed in passed.unreachable:
             if parsed_args.guest in (missed.guest.name, missed.guest.uuid):
-                raise Unreachable(report.overlooked_words(missed))
+                raise Unreachable(sentences.unreachable_words(missed))
         asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
         if not meant:
-            raise UsageError(f"no running guest has an RBD disk that is meant by {asked!r}; see: plimsoll disk list")
-        names = ", ".join(report.disk_name(outcome.disk) for outcome in meant)
-        raise UsageError(f"{asked!r} can mean {names}; name the guest and the disk")
+            raise no_disk_is(asked)
+        names = ", ".join(sentences.disk_name(outcome.disk) for outcome in meant)
+        raise UsageError(f"{asked!r} matches several disks: {names}; give the guest and the disk")
 
 
-class DiskShow(OneDisk, show.ShowOne):
-    """Show one disk: who it is, what QEMU has in force, and what libvirt's definition says."""
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.show"
+class DiskShow(OneDisk, Showing):
+    """Show one disk, with its actual, defined and desired limits."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--verify",
             action="store_true",
-            help="ask QEMU itself too, past libvirt (its monitor's query-block; libvirt notes the guest as tainted)",
+            help="also read the limits from QEMU's monitor (query-block); libvirt then marks the guest as tainted",
         )
+        add_verbose(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
-        outcome = self.find(parsed_args)
+        outcome, exact = self.find(parsed_args), self.wants_exact(parsed_args)
         disk = outcome.disk
         shown: dict[str, object] = {
-            name: Shown(value, _text(value)) for name, value in views.disk_data(disk).items() if name != "size"
+            name: Shown(value, _text(value)) for name, value in serialize.disk_data(disk).items() if name != "size"
         }
-        shown["size"] = Shown(disk.size, report.short_size(disk.size))
-        shown["in_force"] = Shown(views.limits_data(disk.in_force), report.in_force_words(disk.in_force))
-        shown["defined"] = Shown(views.limits_data(disk.defined), report.in_force_words(disk.defined))
-        shown["wanted"] = Shown(
-            views.limits_data(outcome.decision.wanted), report.wanted_words(outcome.decision.wanted)
+        shown["size"] = Shown(disk.size, sentences.short_size(disk.size))
+        shown["actual"] = Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual, exact=exact))
+        shown["defined"] = Shown(
+            serialize.limits_data(disk.defined), sentences.actual_words(disk.defined, exact=exact)
         )
-        shown["state"] = Shown(outcome.result.kind.value, report.state_words(outcome))
+        shown["desired"] = Shown(
+            serialize.limits_data(outcome.decision.desired),
+            sentences.desired_words(outcome.decision.desired, exact=exact),
+        )
+        shown["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome), _tone(outcome))
+        shown["reason"] = Shown(serialize.state_reason_data(outcome), sentences.state_reason(outcome) or NOTHING)
         if parsed_args.verify:
             limits = self._qemu_says(self.settings(parsed_args), disk)
-            agrees = limits == _without_group(disk.in_force)
-            words = "as libvirt says" if agrees else "NOT what libvirt says"
-            shown["qemu"] = Shown(limits.in_effect(), f"{report.short_limits(limits)} ({words})")
+            agrees = limits == _without_group(disk.actual)
+            words = "libvirt agrees" if agrees else "libvirt DISAGREES"
+            shown["qemu"] = Shown(limits.in_effect(), f"{sentences.limits_words(limits, exact=exact)} ({words})")
             self.status = self.status or int(not agrees)
         return tuple(shown), tuple(shown.values())
 
@@ -173,12 +201,12 @@ class DiskShow(OneDisk, show.ShowOne):
         with self.libvirt(settings) as hypervisor:
             told = hypervisor.qemu_says(disk.guest.uuid)
         if disk.path not in told:
-            raise Rejected(f"QEMU does not list {disk.path} among the disks of {report.printable(disk.guest.name)}")
+            raise Rejected(f"QEMU does not list {disk.path} among the disks of {printable(disk.guest.name)}")
         return told[disk.path]
 
 
-def _without_group(in_force: Limits | Unknown | None) -> Limits | None:
-    return replace(in_force, group_name=None) if isinstance(in_force, Limits) else None
+def _without_group(actual: Limits | Unknown | None) -> Limits | None:
+    return replace(actual, group_name=None) if isinstance(actual, Limits) else None
 
 
 def _text(value: object) -> str:
@@ -188,67 +216,35 @@ def _text(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case list():
-            return ", ".join(report.printable(str(item)) for item in value) or "-"
+            return ", ".join(printable(str(item)) for item in value) or "-"
         case _:
-            return report.printable(str(value))
+            return printable(str(value))
 
 
-class DiskExplain(OneDisk, lister.Lister):
-    """Tell why a disk's limits are what they are: who was asked in which order, and what the answers were."""
+_EXPLAINED = (Column("source", most=40), Column("answer", wraps=True))
 
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        outcome = self.find(parsed_args)
-        disk, wanted = outcome.disk, outcome.decision.wanted
-        self._head = _head(disk)
-        rows = [line for step in outcome.decision.trail for line in report.step_lines(step, self.passed.situation)]
-        rows.append(("wanted", f"{report.wanted_words(wanted)}, {report.words(wanted.reason)}"))
-        history = _history(disk, Record(state_of(self.settings(parsed_args)).record))
-        rows.append(("in force", report.in_force_words(disk.in_force) + history))
-        if disk.drifted:
-            rows.append(("defined", f"{report.in_force_words(disk.defined)} (libvirt's belief)"))
-        if outcome.result.kind is Kind.WAITS:
-            rows.append(("state", report.state_words(outcome)))
-        if outcome.result.reason.code is Code.ORPHANED:
-            rows.append(("release", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
-        return ("asked", "answer"), rows
+class DiskExplain(OneDisk, Showing):
+    """Explain a disk's limits: the answer of each source, in order."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_verbose(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        outcome = self._outcome = self.find(parsed_args)
+        self._record = Record(state_of(self.settings(parsed_args)).record)
+        data = explain.data(outcome, self._record)
+        return tuple(data), tuple(data.values())
 
     def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
     ) -> int:
-        if parsed_args.formatter == "table":
-            self.app.stdout.write(f"{self._head}\n")
-        return super().produce_output(parsed_args, column_names, data)
-
-
-def _head(disk: Disk) -> str:
-    guest = disk.guest
-    project = guest.project_name or guest.project
-    parts: tuple[str, ...] = (
-        f"volume {disk.volume_id}" if disk.volume_id else f"own disk {disk.image}",
-        report.short_size(disk.size),
-        f"pool {disk.pool}",
-        f"guest {guest.name}",
-        f"project {project}" if project else "not made by Nova",
-    )
-    if disk.shareable:
-        parts += ("multi-attached: each of its attachments is limited alone",)
-    return report.printable(", ".join(parts))
-
-
-def _history(disk: Disk, record: Record) -> str:
-    if not isinstance(disk.in_force, Limits):
-        return f", {report.words(disk.in_force.reason)}" if disk.in_force else ""
-    try:
-        last = record.last_in_force(disk.key)
-    except StateError as error:
-        return f", since nobody knows when ({error})"
-    if last is None or disk.in_force != last.after:
-        if disk.mark is not None and disk.mark.put == disk.in_force:
-            return ", set by plimsoll, which this node's record does not have"
-        return "" if disk.in_force.unlimited else ", not set by plimsoll"
-    by = report.printable(last.by)
-    return f", since {report.minute(last.at)} (by plimsoll, {reason_words(last.reason)}, run by {by})"
+        if parsed_args.formatter != "table" or parsed_args.columns:
+            return super().produce_output(parsed_args, column_names, data)
+        head = paragraph(explain.head(self._outcome.disk), terminal_for(self.app.stdout, parsed_args))
+        write_lines(self.app.stdout, head)
+        rows = explain.rows(self._outcome, self.passed.situation, self._record, exact=self.wants_exact(parsed_args))
+        Table().emit_list(_EXPLAINED, rows, self.app.stdout, parsed_args)
+        return 0

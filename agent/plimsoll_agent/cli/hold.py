@@ -1,4 +1,4 @@
-"""``plimsoll disk hold``: an operator's exception for one disk, with an end."""
+"""``plimsoll disk hold``: an operator's exception for one disk, until a given time."""
 
 from __future__ import annotations
 
@@ -8,135 +8,154 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TextIO
 
-from cliff import lister
-
-from plimsoll_agent import report, spans, views
-from plimsoll_agent.audit import to_journal
-from plimsoll_agent.cli.base import LocalCommand, given_reason, limits_from
+from plimsoll_agent.app.audit import to_journal
+from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
 from plimsoll_agent.cli.disk import OneDisk
-from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import PATIENCE, now_of, pause_in_force, run, standing, state_of, who
-from plimsoll_agent.config import Settings
-from plimsoll_agent.decide import Unmanaged
-from plimsoll_agent.disk import Disk
-from plimsoll_agent.entries import Event, Happening
+from plimsoll_agent.command.base import LocalCommand, given_reason, limits_from
+from plimsoll_agent.command.changes import laid_out
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.holds import LONGEST, Hold, standing_holds
-from plimsoll_agent.ledger import Ledger, hold_event
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, PassReport, Scope
-from plimsoll_agent.passes import Mode
-from plimsoll_agent.reason import Code
-from plimsoll_agent.record import Record
-from plimsoll_agent.state import Memory, State
+from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.plan import Manner, closing_lines, held_line, outcome_line, told_at_once
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.holds import LONGEST, Hold, active_holds
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.policy.decide import Unmanaged
+from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
+from plimsoll_agent.store.entries import Event, Happening
+from plimsoll_agent.store.node_store import NodeStore, hold_event
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import Memory, State
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import minute, printable
 
 _IGNORES = " (ignores the health gate)"
 
 
 class HoldAdd(OneDisk):
-    """Hold one disk: as it is, or at other limits, until an end; it comes before all rules and sources.
+    """Hold one disk at its present limits, or at other limits, for a time.
 
-    A rule that says manage: false stands even so. In mode enforce a pass over the guest follows at once; as ever
-    no limit is raised or removed while the cluster is not well, unless --ignore-health is given. When the hold ends,
-    the disk goes back to what rules and sources want, and where they want nothing, to what it had before. A second
-    hold on a disk replaces the first.
+    A hold comes before all rules and sources, except a rule with manage: false. In mode enforce a pass over the guest
+    follows at once. No limit is raised or removed while the Ceph cluster is unhealthy, unless --ignore-health is
+    given. When the hold ends, the disk gets the limits that rules and sources set, or, if they set none, the limits
+    from before the hold. A second hold on a disk replaces the first.
 
-    A hold is kept across restarts of the guest and of the node, and goes along in a live migration. With a cold
-    migration, a resize or an evacuation it does not follow: add it again on the new node.
+    A hold outlasts restarts of the guest and of the node, and follows a live migration. It does not follow a cold
+    migration, a resize or an evacuation: add it again on the new node.
 
-    Exit status: 0 the hold stands and its limits are in force, or the mode is observe; 3 it stands, and its limits
-    wait, failed or are not known; 1 there is no hold; 64 usage.
+    Exit status: 0 held, and its limits applied (not in mode observe); 3 held, but its limits deferred, failed or
+    unknown; 1 not held; 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--for", dest="span", metavar="SPAN", required=True, help="how long: 2h, 90m, 1d12h")
+        parser.add_argument("--for", dest="span", metavar="DURATION", required=True, help="how long: 2h, 90m, 1d12h")
         parser.add_argument(
             "--limits",
             metavar="NAME=VALUE[,NAME=VALUE...]",
-            help="the full set (total_iops_sec=500): what is not named is unlimited; or the word unlimited;"
-            " without it the disk is left as it is",
+            help="the full set (total_iops_sec=2k,total_bytes_sec=100MiB; the rest is unlimited), or unlimited;"
+            " default: the disk's present limits",
         )
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown wherever the disk is")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown with the disk")
+        parser.add_argument("--dry-run", action="store_true", help="show what would be held; change nothing")
         parser.add_argument(
             "--ignore-health",
             action="store_true",
-            help="raise or remove limits for this hold also while the cluster is not well; the call may hang then",
+            help="raise or remove limits for this hold even while the Ceph cluster is unhealthy; the call may hang",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        span, limits, why = _span(parsed_args.span), limits_from(parsed_args.limits), given_reason(parsed_args.reason)
+        span, limits, why = (
+            duration(parsed_args.span, LONGEST),
+            limits_from(parsed_args.limits),
+            given_reason(parsed_args.reason),
+        )
         settings = self.settings(parsed_args)
         state = state_of(settings)
+        if parsed_args.dry_run:
+            disk, now = self._meant(parsed_args), now_of(state)
+            self.status = 0
+            return self._show(disk, Hold(disk.named, limits, now, now + span, who(), why))
         state.prepare()
         with state.locked(patience=PATIENCE):
             disk, now = self._meant(parsed_args), now_of(state)
-            self.status = 0  # from here on it is the hold's
-            ledger = Ledger(state, who())
-            memory = ledger.recall(now, look_only=False)
-            _tell_notes(ledger, self.app.stderr)
+            self.status = 0  # from here on the status of the hold
+            node_store = NodeStore(state, who())
+            memory = node_store.recall(now, read_only=False)
+            tell_notes(node_store, self.app.stderr)
             hold = Hold(disk.named, limits, now, now + span, who(), why, ignore_health=parsed_args.ignore_health)
             events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
             if disk.key in memory.holds:
                 events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
-            _keep(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            self.app.stdout.write(f"{_name(hold)}  held until {report.minute(hold.until)}: {_held_at(limits)}\n")
+            save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
+            self.app.stdout.write(f"{_name(hold)}  held until {minute(hold.until)}: {_exactly(limits)}\n")
             return self._apply(settings, disk, hold)
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
         outcome = self.find(parsed_args)
-        wanted = outcome.decision.wanted
-        if isinstance(wanted, Unmanaged) and wanted.reason.code is Code.RULE_UNMANAGES:
+        desired = outcome.decision.desired
+        if isinstance(desired, Unmanaged) and desired.reason.code is Code.RULE_UNMANAGES:
             raise UsageError(
-                f"{report.disk_name(outcome.disk)}: {report.words(wanted.reason)}; no hold can change that"
+                f"{sentences.disk_name(outcome.disk)}: {sentences.words(desired.reason)}; a hold cannot override that"
             )
         return outcome.disk
 
+    def _show(self, disk: Disk, hold: Hold) -> int:
+        for line in laid_out([held_line(disk, hold, Manner())], self.terminal):
+            self.app.stdout.write(f"{line}\n")
+        self.app.stdout.write("Dry run: nothing is written.\n")
+        return 0
+
     def _apply(self, settings: Settings, disk: Disk, hold: Hold) -> int:
         if Mode(settings.mode) is Mode.OBSERVE:
-            self.app.stdout.write("Mode is observe: no limit was written; the hold shows as desired limits.\n")
+            self.app.stdout.write("Mode is observe: the hold is saved, no limit is written.\n")
             return 0
         try:
             passed = self._pass(settings, disk)
         except PlimsollError as error:
-            self.app.stderr.write(f"{error}\nThe hold stands; the next pass tries again.\n")
+            self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
             return 3
         outcome = next((outcome for outcome in passed.outcomes if outcome.disk.key == disk.key), None)
         if outcome is None:
-            if not passed.overlooked:
-                self.app.stdout.write(f"{report.disk_name(disk)}  is gone by now\n")
+            if not passed.unreachable:
+                self.app.stdout.write(f"{sentences.disk_name(disk)}  is no longer attached\n")
             return 3
-        done = outcome.result.kind in (Kind.RIGHT, Kind.CHANGED) and outcome.disk.in_force == hold.limits
+        done = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
         return 0 if done or hold.limits is None else 3
 
     def _pass(self, settings: Settings, disk: Disk) -> PassReport:
-        """A pass over the guest, and what it has to say."""
-        stand = standing(settings, look_only=False)
-        if stand.complaint and self._sound:  # else it was said when the disk was looked for
-            self.app.stderr.write(f"{stand.complaint}\n")
+        """Run a pass over the guest, and print its lines."""
+        context = pass_context(settings, read_only=False)
+        if context.complaint and self._sound:  # else it was printed when the disk was looked up
+            self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
-            passed = run(settings, hypervisor, stand, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
-        *below, _sum = report.closing_lines(passed, planned=False)
-        for line in (*map(report.outcome_line, passed.outcomes), *below):
-            if line is not None:
-                self.app.stdout.write(f"{line}\n")
+            passed = run(settings, hypervisor, context, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
+        manner = Manner()
+        told = [line for o in filter(told_at_once, passed.outcomes) if (line := outcome_line(o, manner)) is not None]
+        *below, _sum = closing_lines(passed, manner)
+        for text in laid_out([*told, *below], self.terminal, every=True):
+            self.app.stdout.write(f"{text}\n")
         return passed
 
 
 class HoldEnd(LocalCommand):
-    """End a hold before its time; the next pass in mode enforce applies what is desired then.
+    """End a hold early; the next pass in mode enforce applies the desired limits.
 
-    Exit status: 0 ended, 1 not ended, 64 when there is no such hold.
+    Exit status: 0 ended, 1 not ended, 64 no such hold, or usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help="libvirt's name or uuid of the guest, or the id of a volume")
+        parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
         parser.add_argument(
-            "disk", nargs="?", help="the disk by its target (vda) or volume id; may be left out where one is held"
+            "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if only one is held"
         )
-        parser.add_argument("--reason", metavar="TEXT", help="why, for the record")
+        parser.add_argument("--reason", metavar="TEXT", help="why; kept in the record")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -144,104 +163,111 @@ class HoldEnd(LocalCommand):
         state = state_of(settings)
         state.prepare()
         with state.locked(patience=PATIENCE):
-            now, ledger = now_of(state), Ledger(state, who())
-            memory = ledger.recall(now, look_only=False)
-            _tell_notes(ledger, self.app.stderr)
-            holds = standing_holds(memory.holds, now)
+            now, node_store = now_of(state), NodeStore(state, who())
+            memory = node_store.recall(now, read_only=False)
+            tell_notes(node_store, self.app.stderr)
+            holds = active_holds(memory.holds, now)
             meant = [key for key, hold in holds.items() if hold.disk.means(parsed_args.guest, parsed_args.disk)]
             asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
             if not meant:
-                raise UsageError(f"no hold stands on {asked!r}; see: plimsoll disk hold list")
+                raise UsageError(f"no hold on {asked!r}; see: plimsoll disk hold list")
             if len(meant) > 1:
                 names = ", ".join(_name(holds[key]) for key in meant)
-                raise UsageError(f"{asked!r} can mean {names}; name the guest and the disk")
+                raise UsageError(f"{asked!r} matches several disks: {names}; give the guest and the disk")
             ended = holds[meant[0]]
             event = hold_event(ended, Happening.HOLD_ENDED, now, who())
             if parsed_args.reason:
-                early = report.printable(parsed_args.reason)
+                early = printable(parsed_args.reason)
                 event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
             others = {key: hold for key, hold in memory.holds.items() if key != meant[0]}
-            _keep(state, replace(memory, holds=others), [event])
+            save(state, replace(memory, holds=others), [event])
             self.app.stdout.write(f"{_name(ended)}  no longer held; {_next(settings)}\n")
         return 0
 
 
-class HoldList(LocalCommand, lister.Lister):
-    """List the holds that stand on this node.
+_COLUMNS = (
+    Column("guest", most=32),
+    Column("disk", most=12),
+    Column("volume", drop=1),
+    Column("limits", wraps=True),
+    Column("since", drop=2),
+    Column("until"),
+    Column("left", drop=3),
+    Column("by", most=16),
+    Column("reason", wraps=True),
+)
 
-    Exit status: 0, 1 when they are not known: the memory is damaged or cannot be read.
+
+class HoldList(LocalCommand, Listing):
+    """List the holds on this node.
+
+    Exit status: 0, or 1 if the holds are unknown (memory file damaged or unreadable).
     """
-
-    formatter_namespace = "plimsoll.formatter.list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         state = state_of(self.settings(parsed_args))
-        now, ledger = now_of(state), Ledger(state, who())
-        memory = ledger.recall(now, look_only=True)
-        _tell_notes(ledger, self.app.stderr)
-        self.status = int(bool(ledger.notes))
-        holds = sorted(standing_holds(memory.holds, now).values(), key=lambda hold: hold.until)
-        return ("guest", "disk", "volume", "limits", "since", "until", "left", "by", "reason"), [
+        now, node_store = now_of(state), NodeStore(state, who())
+        memory = node_store.recall(now, read_only=True)
+        tell_notes(node_store, self.app.stderr)
+        self.status = int(bool(node_store.notes))
+        holds = sorted(active_holds(memory.holds, now).values(), key=lambda hold: hold.until)
+        self.empty = "" if self.status else "No holds on this node."
+        return _COLUMNS, [
             (
-                Shown(hold.disk.guest_name, report.printable(hold.disk.guest_name)),
-                Shown(hold.disk.target, report.printable(hold.disk.target)),
+                hold.disk.guest_name,
+                hold.disk.target,
                 Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),
-                Shown(views.limits_data(hold.limits), _held_at(hold.limits)),
-                Shown(hold.since.isoformat(timespec="seconds"), report.minute(hold.since)),
-                Shown(hold.until.isoformat(timespec="seconds"), report.minute(hold.until)),
-                Shown(int((hold.until - now).total_seconds()), spans.words(hold.until - now)),
-                Shown(hold.by, report.printable(hold.by)),
-                Shown(hold.why, report.printable(hold.why) + (_IGNORES if hold.ignore_health else "")),
+                Shown(serialize.limits_data(hold.limits), _held_at(hold.limits)),
+                Shown(hold.since.isoformat(timespec="seconds"), minute(hold.since)),
+                Shown(hold.until.isoformat(timespec="seconds"), minute(hold.until)),
+                Shown(int((hold.until - now).total_seconds()), durations.words(hold.until - now)),
+                hold.by,
+                Shown(hold.why, hold.why + (_IGNORES if hold.ignore_health else "")),
             )
             for hold in holds
         ]
 
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
-    ) -> int:
-        data = list(data)
-        if not data and parsed_args.formatter == "table":
-            if not self.status:
-                self.app.stdout.write("No disk of this node is held.\n")
-            return 0
-        return super().produce_output(parsed_args, column_names, data)
 
-
-def _keep(state: State, memory: Memory, events: Sequence[Event]) -> None:
-    """The record first: what is not there did not happen. Raises ``StateError``."""
+def save(state: State, memory: Memory, events: Sequence[Event]) -> None:
+    """Write the record first, then the memory. Raises ``StateError``."""
     Record(state.record, to_journal).note(events)
     state.save_memory(memory)
 
 
-def _tell_notes(ledger: Ledger, stderr: TextIO) -> None:
-    for note in ledger.notes:
-        stderr.write(f"{report.note_words(note)}\n")
+def tell_notes(node_store: NodeStore, stderr: TextIO) -> None:
+    for note in node_store.notes:
+        stderr.write(f"{sentences.note_words(note)}\n")
 
 
 def _name(hold: Hold) -> str:
-    return f"{report.printable(hold.disk.guest_name)} {report.printable(hold.disk.target)}"
+    return f"{printable(hold.disk.guest_name)} {printable(hold.disk.target)}"
 
 
 def _next(settings: Settings) -> str:
-    """What becomes of the limits of a hold that was ended."""
-    paused = pause_in_force(settings, now_of(state_of(settings)))
+    """What happens to the limits of a hold that was ended."""
+    paused = pause_actual(settings, now_of(state_of(settings)))
     if paused is not None:
         command = "plimsoll region resume" if paused.facts.get("region") else "plimsoll resume"
         return f"the node is paused: nothing will be written until {command}"
     if Mode(settings.mode) is Mode.OBSERVE:
         return "mode is observe: nothing will be written"
-    return "the next pass applies what is desired"
+    return "the next pass applies the desired limits"
+
+
+def _exactly(limits: Limits | None) -> str:
+    return "present limits" if limits is None else sentences.exact_limits(limits)
 
 
 def _held_at(limits: Limits | None) -> str:
-    return "as it is" if limits is None else report.short_limits(limits)
+    return "present limits" if limits is None else sentences.short_limits(limits)
 
 
-def _span(text: str) -> timedelta:
+def duration(text: str, longest: timedelta) -> timedelta:
+    """Of ``--for``. Raises ``UsageError``."""
     try:
-        span = spans.parse(text)
+        span = durations.parse(text)
     except ValueError as error:
         raise UsageError(f"--for: {error}") from error
-    if span > LONGEST:
-        raise UsageError(f"--for: {text} is more than a year; what is to last belongs into a rule")
+    if span > longest:
+        raise UsageError(f"--for: {text} is more than a year; use a rule for permanent limits")
     return span

@@ -1,6 +1,6 @@
-"""``plimsoll region approve``, ``pause``, ``resume`` and ``hold``: what is decided for a whole region.
+"""``plimsoll region approve``, ``withdraw``, ``pause``, ``resume`` and ``hold``: decisions for a whole region.
 
-They run on the machine that makes the region's file, and need no key: what they write is published by the next
+They run on the machine that writes the region file, and need no key: what they write is published by the next
 ``plimsoll catalogue refresh --region-file``.
 """
 
@@ -8,44 +8,63 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cliff import lister
-
-from plimsoll_agent import spans, views
-from plimsoll_agent.catalogue_words import SHOWN
-from plimsoll_agent.cli.base import LocalCommand, given_reason, limits_from
-from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import who
+from plimsoll_agent.app.context import who
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
+from plimsoll_agent.command.base import LocalCommand, given_reason, limits_from
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import ConfigError, UsageError
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.regionorders import Of, Orders, RegionApproval, RegionHold, RegionPause
-from plimsoll_agent.regionstate import LastReading, RegionState
-from plimsoll_agent.report import minute, printable, short_limits
+from plimsoll_agent.messages import serialize
+from plimsoll_agent.messages.catalogue import SHOWN
+from plimsoll_agent.messages.limits import exact_limits, short_limits
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import minute, printable
 
+_DECIDED = (
+    Column("since", drop=1),
+    Column("until"),
+    Column("left", drop=2),
+    Column("by", most=16),
+    Column("reason", wraps=True),
+)
+_APPROVAL_COLUMNS = (
+    Column("of"),
+    Column("digest"),
+    Column("remove", wraps=True),
+    Column("disks", right=True),
+    Column("percent", right=True),
+    *_DECIDED,
+)
+_HOLD_COLUMNS = (Column("disk"), Column("limits", wraps=True), *_DECIDED)
 _DIGEST = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
 _WHOLE = 64
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _LONGEST = timedelta(days=366)
 _MOST, _MOST_APPROVALS = 1000, 50
-"""Holds, and approvals, which may name many types: they go to every node, and its catalogue has a bound."""
-_NEXT = (
-    "It goes out with the next plimsoll catalogue refresh --region-file; each node goes by it once it has that file."
-)
+"""Most holds, and most approvals: each node gets all of them, and the size of its catalogue is bounded."""
+_NEXT = "Published by the next plimsoll catalogue refresh --region-file; takes effect on each node with that file."
 
 
 class _RegionOrder(LocalCommand):
-    """A command about the region's file of this machine."""
+    """A command about the region file that this machine writes."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--region-file", metavar="OUT", type=Path, help="the region's file, instead of [region] file"
+            "--region-file",
+            metavar="OUT",
+            type=Path,
+            help="the region file, instead of [region] file in the settings",
         )
         return parser
 
@@ -54,22 +73,22 @@ class _RegionOrder(LocalCommand):
         file: Path | None = parsed_args.region_file or self.settings(parsed_args).region.file
         if file is None:
             raise ConfigError(
-                "[region] file: is not set: this machine makes no region's file; run this where plimsoll catalogue"
-                " refresh --region-file runs, and set it there or give --region-file"
+                "[region] file: not set: this machine writes no region file. Run this where plimsoll catalogue"
+                " refresh --region-file runs, and set [region] file there or give --region-file"
             )
         if not file.parent.is_dir():
-            raise ConfigError(f"{file.parent}: is no directory; the region's file is to be there")
+            raise ConfigError(f"{file.parent}: is not a directory (of the region file)")
         return RegionState(file.absolute())
 
     @contextmanager
     def changing(self, state: RegionState, now: datetime) -> Iterator[Orders]:
-        """What stands now, while no other command changes it. Raises ``CatalogueError``."""
+        """The present orders, locked against other commands. Raises ``CatalogueError``."""
         with state.locked():
             yield self.present(state, now)
 
     @staticmethod
     def present(state: RegionState, now: datetime) -> Orders:
-        """Where the file was lost, what was published last. Raises ``CatalogueError``."""
+        """The active orders; if their file is lost, those that were published last. Raises ``CatalogueError``."""
         orders = state.orders()
         if orders is None:
             last = state.last()
@@ -81,10 +100,10 @@ class _RegionOrder(LocalCommand):
             self.app.stdout.write(f"{self.app.for_journal(line)}\n")
 
 
-def _span(option: str, text: str) -> timedelta:
+def _duration(option: str, text: str) -> timedelta:
     """Raises ``UsageError``."""
     try:
-        span = spans.parse(text)
+        span = durations.parse(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
     if span > _LONGEST:
@@ -93,22 +112,22 @@ def _span(option: str, text: str) -> timedelta:
 
 
 class RegionApprove(_RegionOrder):
-    """Let through what a brake stops, in the whole region, until an end.
+    """Approve, for the whole region and for a time, changes that a brake deferred.
 
-    DIGEST is that of a state of QoS specs and types, as the region's brake names it: just that state is published
-    then, and the brakes of all nodes let it through. --rules is the same for a revision of the nodes' rules, as their
-    brakes name it. Limits that are removed are let through only for the volume types that --remove names. --disks and
-    --percent raise the bounds of [brake] on all nodes, whatever is changed; removals and cuts to a tenth stay so.
+    DIGEST is that of a set of QoS specs and types, as the region's brake prints it: exactly these are then published,
+    and allowed by the brakes of all nodes. --rules approves a revision of the nodes' rules, as their brakes print it.
+    Limits may be removed only for the volume types that --remove names. --disks and --percent raise the bounds of
+    [brake] on all nodes for any change; removals and cuts to a tenth still need approval.
 
-    Nodes that come back later go by it too, until its end.
+    An approval also applies to nodes that come back later, until it ends.
 
-    Exit status: 0 approved, 1 not approved, 64 usage, or another state is there by now.
+    Exit status: 0 approved, 1 not approved, 64 usage, or QoS specs and types have changed since.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "digest", metavar="DIGEST", nargs="?", help="of the specs and types, as printed: at least 16 hex digits"
+            "digest", metavar="DIGEST", nargs="?", help="digest of the QoS specs and types, at least 16 hex digits"
         )
         parser.add_argument(
             "--remove",
@@ -116,17 +135,17 @@ class RegionApprove(_RegionOrder):
             nargs="+",
             action="extend",
             default=[],
-            help="volume types (names or ids) whose volumes may lose their limits",
+            help="volume types (names or IDs) whose volumes may lose their limits",
         )
-        parser.add_argument("--rules", metavar="DIGEST", help="of a revision of the rules: all 64 hex digits")
-        parser.add_argument("--disks", metavar="NUMBER", type=int, help="so many disks a node ([brake] disks)")
-        parser.add_argument("--percent", metavar="NUMBER", type=int, help="so many percent ([brake] percent)")
+        parser.add_argument("--rules", metavar="DIGEST", help="digest of a revision of the rules, all 64 hex digits")
+        parser.add_argument("--disks", metavar="NUMBER", type=int, help="raise [brake] disks to this number")
+        parser.add_argument("--percent", metavar="NUMBER", type=int, help="raise [brake] percent to this number")
         parser.add_argument("--for", dest="span", metavar="DURATION", default="7d", help="how long; default: 7d")
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the signed file carries it")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; part of the signed file")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        why, span = given_reason(parsed_args.reason), _span("--for", parsed_args.span)
+        why, span = given_reason(parsed_args.reason), _duration("--for", parsed_args.span)
         state, now, by = self.state(parsed_args), datetime.now(UTC), who()
         last = state.last()
         base = RegionApproval(Of.SPECS, "", now, now + span, by, why, _types(parsed_args.remove, last))
@@ -143,10 +162,13 @@ class RegionApprove(_RegionOrder):
         if not given:
             raise UsageError("nothing to approve: give DIGEST, --rules, or --disks and --percent")
         if base.remove and not any(one.remove for one in given):
-            raise UsageError("--remove goes with DIGEST or --rules: bounds let no removal through")
+            raise UsageError("--remove needs DIGEST or --rules: bounds do not allow removals")
         with self.changing(state, now) as orders:
             if len(orders.approvals) + len(given) > _MOST_APPROVALS:
-                raise UsageError(f"there are {_MOST_APPROVALS} approvals already; they end by themselves")
+                raise UsageError(
+                    f"there are {_MOST_APPROVALS} approvals already; wait until one ends, or end one with"
+                    " plimsoll region withdraw"
+                )
             state.save_orders(replace(orders, approvals=(*orders.approvals, *given)))
         for one in given:
             self.say(f"Approved until {minute(one.until)}: {_approval_words(one, last)}.")
@@ -154,23 +176,105 @@ class RegionApprove(_RegionOrder):
         return 0
 
 
+class RegionApprovals(_RegionOrder, Listing):
+    """List the present approvals of the region.
+
+    Exit status: 0, or 1 if they are unknown.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        now, state = datetime.now(UTC), self.state(parsed_args)
+        approvals, last = self.present(state, now).approvals, state.last()
+        types = last.types if last is not None else {}
+        return _APPROVAL_COLUMNS, [
+            (
+                one.of.value,
+                Shown(one.digest, one.digest[:SHOWN] or "-"),
+                _names(one, types),
+                *(number or None for number in (one.disks, one.percent)),
+                *_decided(one, now),
+            )
+            for one in sorted(approvals, key=lambda one: (one.until, one.of, one.digest))
+        ]
+
+
+class RegionWithdraw(_RegionOrder):
+    """End approvals of the region early.
+
+    Specs and types that were published with the approval stay published, and changed limits stay changed.
+
+    Exit status: 0 withdrawn, 1 not withdrawn, 64 no such approval, or usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "approvals",
+            metavar="DIGEST",
+            nargs="+",
+            help="digest (at least 16 hex digits) as listed by plimsoll region approvals, or bounds",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        state, now = self.state(parsed_args), datetime.now(UTC)
+        with self.changing(state, now) as orders:
+            gone: list[RegionApproval] = []
+            for typed in dict.fromkeys(parsed_args.approvals):
+                meant = [one for one in orders.approvals if _is_meant(one, typed.lower())]
+                if not meant:
+                    raise UsageError(
+                        f"{printable(typed)}: no such approval of the region; see: plimsoll region approvals"
+                    )
+                gone += meant
+            state.save_orders(replace(orders, approvals=tuple(one for one in orders.approvals if one not in gone)))
+            last = state.last()
+        for one in dict.fromkeys(gone):
+            self.say(f"Withdrawn: {_approval_words(one, last)}.")
+        self.say(_NEXT)
+        return 0
+
+
+def _decided(one: RegionApproval | RegionHold, now: datetime) -> tuple[object, ...]:
+    """The columns ``_DECIDED`` of a decision."""
+    return (
+        Shown(one.since.isoformat(timespec="seconds"), minute(one.since)),
+        Shown(one.until.isoformat(timespec="seconds"), minute(one.until)),
+        Shown(int((one.until - now).total_seconds()), durations.words(one.until - now)),
+        one.by,
+        one.why,
+    )
+
+
+def _is_meant(one: RegionApproval, typed: str) -> bool:
+    if one.of is Of.BOUNDS:
+        return typed == Of.BOUNDS
+    return _DIGEST.fullmatch(typed) is not None and one.digest.startswith(typed)
+
+
+def _names(one: RegionApproval, types: Mapping[str, str]) -> Shown:
+    """The names of the volume types whose limits may be removed."""
+    names = sorted(types.get(id, id) for id in one.remove)
+    return Shown(names, ", ".join(map(printable, names)) or "-")
+
+
 def _of_specs(base: RegionApproval, typed: str, last: LastReading | None) -> RegionApproval:
     """Raises ``UsageError``."""
     if last is None:
-        raise UsageError(f"{printable(typed)}: nothing was read yet; see: plimsoll catalogue refresh --region-file")
+        raise UsageError(f"{printable(typed)}: no QoS specs read yet; run plimsoll catalogue refresh --region-file")
     digest = typed.lower()
     if not _DIGEST.fullmatch(digest):
-        raise UsageError(f"{printable(typed)}: type at least {SHOWN} hex digits of the digest, as they were printed")
+        raise UsageError(f"{printable(typed)}: give at least {SHOWN} hex digits of the printed digest")
     known = [whole for whole in dict.fromkeys((last.read, last.published)) if whole.startswith(digest)]
     if len(known) != 1:
         raise UsageError(
-            f"{digest[:SHOWN]} does not stand for the QoS specs and types that were read last"
-            f" ({last.read[:SHOWN]}, {minute(last.at)}); see: plimsoll catalogue refresh --region-file"
+            f"{digest[:SHOWN]} is not the digest of the QoS specs and types that were read last"
+            f" ({last.read[:SHOWN]}, {minute(last.at)}); run plimsoll catalogue refresh --region-file"
         )
     if known[0] == last.read and (left := last.removals - base.remove):
         names = ", ".join(sorted(printable(last.types.get(id, id)) for id in left))
         raise UsageError(
-            f"{digest[:SHOWN]} would remove the limits of volumes of type {names}; add --remove if meant"
+            f"{digest[:SHOWN]} would remove the limits of volumes of type {names}; to allow that, add --remove"
         )
     return replace(base, digest=known[0])
 
@@ -179,8 +283,8 @@ def _whole(typed: str) -> str:
     digest = typed.lower()
     if not (_DIGEST.fullmatch(digest) and len(digest) == _WHOLE):
         raise UsageError(
-            f"--rules: {printable(typed)}: give all {_WHOLE} hex digits (braked.edition of plimsoll plan -f json):"
-            " this machine does not know the rules of the nodes"
+            f"--rules: {printable(typed)}: give all {_WHOLE} hex digits (braked.revision of plimsoll plan -f json):"
+            " this machine does not have the nodes' rules"
         )
     return digest
 
@@ -192,9 +296,7 @@ def _types(named: Sequence[str], last: LastReading | None) -> frozenset[str]:
     for name in named:
         ids = [id for id, one in types.items() if name in (id, one)]
         if not ids:
-            raise UsageError(
-                f"--remove: {printable(name)}: no volume type is called so; see: openstack volume type list"
-            )
+            raise UsageError(f"--remove: {printable(name)}: no such volume type; see: openstack volume type list")
         found.update(ids)
     return frozenset(found)
 
@@ -213,23 +315,25 @@ def _approval_words(one: RegionApproval, last: LastReading | None) -> str:
 
 
 class RegionPauseAll(_RegionOrder):
-    """Let no node of the region write a limit, until plimsoll region resume or an end.
+    """Stop writing limits on all nodes of the region, for a time or until plimsoll region resume.
 
-    Nodes learn of it with the next region's file that they take; passes go on to look and to report. On one node at
-    once: plimsoll pause.
+    It takes effect on a node with the next region file that it fetches; passes still read and report. To pause one
+    node at once: plimsoll pause.
 
-    Exit status: 0 paused, 1 not paused, 64 usage, or it is paused already.
+    Exit status: 0 paused, 1 not paused, 64 already paused, or usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--for", dest="span", metavar="DURATION", help="how long; default: until it is resumed")
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; every pass of every node shows it")
+        parser.add_argument(
+            "--for", dest="span", metavar="DURATION", help="how long; default: until plimsoll region resume"
+        )
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown by every pass on every node")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         why, now = given_reason(parsed_args.reason), datetime.now(UTC)
-        until = None if parsed_args.span is None else now + _span("--for", parsed_args.span)
+        until = None if parsed_args.span is None else now + _duration("--for", parsed_args.span)
         state = self.state(parsed_args)
         with self.changing(state, now) as orders:
             if orders.pause is not None:
@@ -243,9 +347,9 @@ class RegionPauseAll(_RegionOrder):
 
 
 class RegionResume(_RegionOrder):
-    """End the pause of the region.
+    """Write limits on the nodes of the region again, after plimsoll region pause.
 
-    Exit status: 0 resumed, 1 still paused, 64 when the region was not paused.
+    Exit status: 0 resumed, 1 still paused, 64 not paused, or usage.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -259,11 +363,11 @@ class RegionResume(_RegionOrder):
 
 
 class RegionHoldAdd(_RegionOrder):
-    """Hold disks wherever their guests run: as they are, or at other limits, until an end.
+    """Hold disks at their present limits, or at other limits, on whatever node their guests run.
 
-    DISK is the id of a volume; or GUEST/VOLUME for that volume in one guest, or GUEST/POOL/IMAGE for a disk of the
-    guest's own, where GUEST is the guest's uuid. A hold of the node itself (plimsoll disk hold) comes before it. As
-    ever, nothing is loosened while the cluster is not well. A second hold on the same DISK replaces the first.
+    DISK is a volume ID, GUEST/VOLUME for that volume in one guest, or GUEST/POOL/IMAGE for a guest's own disk; GUEST
+    is the guest's UUID. A hold on the node itself (plimsoll disk hold) comes first. No limit is raised or removed
+    while the Ceph cluster is unhealthy. A second hold on the same DISK replaces the first.
 
     Exit status: 0 held, 1 not held, 64 usage.
     """
@@ -275,16 +379,16 @@ class RegionHoldAdd(_RegionOrder):
         parser.add_argument(
             "--limits",
             metavar="NAME=VALUE[,NAME=VALUE...]",
-            help="the full set (total_iops_sec=500): what is not named is unlimited; or the word unlimited;"
-            " without it the disks are left as they are",
+            help="the full set (total_iops_sec=2k,total_bytes_sec=100MiB; the rest is unlimited), or unlimited;"
+            " default: the disks' present limits",
         )
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown wherever the disk is")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown with the disk")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         why, span, limits = (
             given_reason(parsed_args.reason),
-            _span("--for", parsed_args.span),
+            _duration("--for", parsed_args.span),
             limits_from(parsed_args.limits),
         )
         disks = [_disk(given) for given in dict.fromkeys(parsed_args.disks)]
@@ -293,23 +397,23 @@ class RegionHoldAdd(_RegionOrder):
         with self.changing(state, now) as orders:
             others = [hold for hold in orders.holds if hold.disk not in disks]
             if len(others) + len(new) > _MOST:
-                raise UsageError(f"a region has {_MOST} holds at the most; what is to last belongs into a rule")
+                raise UsageError(f"a region can have {_MOST} holds at most; use a rule for permanent limits")
             state.save_orders(replace(orders, holds=(*others, *new)))
         for hold in new:
-            self.say(f"{hold.disk}  held until {minute(hold.until)}: {_held_at(limits)}")
+            self.say(f"{hold.disk}  held until {minute(hold.until)}: {_exactly(limits)}")
         self.say(_NEXT)
         return 0
 
 
 class RegionHoldRemove(_RegionOrder):
-    """End holds of the region before their time.
+    """End holds of the region early.
 
-    Exit status: 0 ended, 1 not ended, 64 when there is no such hold.
+    Exit status: 0 ended, 1 not ended, 64 no such hold, or usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("disks", metavar="DISK", nargs="+", help="as plimsoll region hold list has it")
+        parser.add_argument("disks", metavar="DISK", nargs="+", help="as listed by plimsoll region hold list")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -318,7 +422,7 @@ class RegionHoldRemove(_RegionOrder):
         with self.changing(state, now) as orders:
             for disk in disks:
                 if disk not in (hold.disk for hold in orders.holds):
-                    raise UsageError(f"no hold of the region is on {disk}; see: plimsoll region hold list")
+                    raise UsageError(f"no hold of the region on {disk}; see: plimsoll region hold list")
             state.save_orders(replace(orders, holds=tuple(hold for hold in orders.holds if hold.disk not in disks)))
         for disk in disks:
             self.say(f"{disk}  no longer held")
@@ -326,26 +430,20 @@ class RegionHoldRemove(_RegionOrder):
         return 0
 
 
-class RegionHoldList(_RegionOrder, lister.Lister):
+class RegionHoldList(_RegionOrder, Listing):
     """List the holds of the region.
 
-    Exit status: 0, 1 when they are not known.
+    Exit status: 0, or 1 if they are unknown.
     """
-
-    formatter_namespace = "plimsoll.formatter.list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         now = datetime.now(UTC)
         holds = sorted(self.present(self.state(parsed_args), now).holds, key=lambda hold: (hold.until, hold.disk))
-        return ("disk", "limits", "since", "until", "left", "by", "reason"), [
+        return _HOLD_COLUMNS, [
             (
                 hold.disk,
-                Shown(views.limits_data(hold.limits), _held_at(hold.limits)),
-                Shown(hold.since.isoformat(timespec="seconds"), minute(hold.since)),
-                Shown(hold.until.isoformat(timespec="seconds"), minute(hold.until)),
-                Shown(int((hold.until - now).total_seconds()), spans.words(hold.until - now)),
-                Shown(hold.by, printable(hold.by)),
-                Shown(hold.why, printable(hold.why)),
+                Shown(serialize.limits_data(hold.limits), _held_at(hold.limits)),
+                *_decided(hold, now),
             )
             for hold in holds
         ]
@@ -357,16 +455,19 @@ def _disk(given: str) -> str:
     guest = first.lower()
     if not _UUID.fullmatch(guest) or not given.isprintable() or any(not part for part in rest):
         raise UsageError(
-            f"{printable(given)}: is no disk: write the id of a volume, GUEST/VOLUME or GUEST/POOL/IMAGE,"
-            " GUEST being the guest's uuid"
+            f"{printable(given)}: not a disk; give a volume ID, GUEST/VOLUME or GUEST/POOL/IMAGE,"
+            " with the guest's UUID as GUEST"
         )
     if len(rest) == 1 and not _UUID.fullmatch(rest[0].lower()):
         raise UsageError(
-            f"{printable(given)}: {printable(rest[0])} is no volume's id;"
-            " a disk of the guest's own is GUEST/POOL/IMAGE"
+            f"{printable(given)}: {printable(rest[0])} is not a volume ID; a guest's own disk is GUEST/POOL/IMAGE"
         )
     return "/".join([guest, *([rest[0].lower()] if len(rest) == 1 else rest)])
 
 
+def _exactly(limits: Limits | None) -> str:
+    return "present limits" if limits is None else exact_limits(limits)
+
+
 def _held_at(limits: Limits | None) -> str:
-    return "as they are" if limits is None else short_limits(limits)
+    return "present limits" if limits is None else short_limits(limits)

@@ -1,32 +1,42 @@
-"""``plimsoll plan`` and ``plimsoll enforce``: the same pass, once without and once with hands."""
+"""``plimsoll plan`` and ``plimsoll enforce``: the same pass, without and with writes."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from plimsoll_agent import report, views
 from plimsoll_agent.adapters.refresher import refresh
-from plimsoll_agent.approvals import Approval
-from plimsoll_agent.cli.base import NodeCommand, add_limits, given_approval, given_limits
-from plimsoll_agent.cli.publishing import Publisher, counters_clock
-from plimsoll_agent.cli.standing import run, standing, state_of
-from plimsoll_agent.config import Settings
+from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.publish import Publisher, counters_clock
+from plimsoll_agent.command.base import add_limits, given_approval, given_limits
+from plimsoll_agent.command.telling import TellsDisks
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.limits import Limits
-from plimsoll_agent.outcome import Kind, Outcome, PassReport, Scope
-from plimsoll_agent.passes import Mode, tell_sightings
-from plimsoll_agent.reason import Unknown
-from plimsoll_agent.state import Busy, State, StateError
+from plimsoll_agent.messages import serialize
+from plimsoll_agent.messages.plan import (
+    REMEDY,
+    Manner,
+    TextLine,
+    closing_lines,
+    incomplete_words,
+    outcome_line,
+    plan_lines,
+    told_at_once,
+)
+from plimsoll_agent.model.approvals import Approval
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.reconcile.grade import exit_status
+from plimsoll_agent.reconcile.outcome import Mode, Outcome, Scope
+from plimsoll_agent.reconcile.run import save_attachments
+from plimsoll_agent.store.state import Busy, State, StateError
 
 LOG = logging.getLogger(__name__)
 
 
-class _Pass(NodeCommand):
-    """What plan and enforce share."""
+class _Pass(TellsDisks):
+    """What ``plan`` and ``enforce`` share."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -35,9 +45,8 @@ class _Pass(NodeCommand):
             metavar="GUEST",
             action="append",
             default=[],
-            help="only this guest, by libvirt's name or uuid; may be given more than once",
+            help="only this guest, by its libvirt name or UUID; repeatable",
         )
-        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
         add_limits(parser)
         return parser
 
@@ -51,46 +60,57 @@ class _Pass(NodeCommand):
         sure: bool = False,
         approvals: tuple[Approval, ...] = (),
         refresh: bool = False,
-    ) -> _Ended:
+    ) -> int:
+        """Run a pass and print its result; returns the exit status."""
         state = state_of(settings)
         if mode is not Mode.PLAN:
             state.prepare()
         text = parsed_args.format == "text"
+        # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
+        every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
+        self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
         scope = Scope(frozenset(parsed_args.guest))
         seen_by_others = scope.everything and mode is not Mode.PLAN
         with nullcontext() if mode is Mode.PLAN else _held(state):
             complete = self._refresh(settings) if refresh else True
             publisher = Publisher(settings, state, mode) if seen_by_others else None
             with _telling(publisher, "rules"):
-                look_only = mode is Mode.PLAN
-                stand = standing(settings, by_hand, look_only=look_only, sure=sure, approvals=approvals)
+                looks = mode is Mode.PLAN
+                context = pass_context(
+                    settings, by_hand, read_only=looks, without_rules=looks, sure=sure, approvals=approvals
+                )
             with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor:
                 passed = run(
                     settings,
                     hypervisor,
-                    stand,
+                    context,
                     scope=scope,
                     mode=mode,
                     clock=counters_clock(settings) if seen_by_others else None,
-                    tell=self._tell if text else lambda _: None,
+                    tell=self._tell if text and mode is Mode.ENFORCE else lambda _: None,
                 )
             if publisher is not None:
-                complete = publisher.passed(passed, stand.complaint) and complete
+                complete = publisher.passed(passed) and complete
         if text:
-            for line in report.closing_lines(passed, planned=mode is not Mode.ENFORCE):
-                self.say(line)
+            told = closing_lines if mode is Mode.ENFORCE else plan_lines
+            self.tell(told(passed, self._manner), every=every, remedy=REMEDY)
         else:
-            self.say(json.dumps(views.report_data(passed), indent=2))
-        if stand.complaint:
-            self.app.stderr.write(f"{stand.complaint}\n")
-        return _Ended(passed, mode, sound=stand.complaint is None and not self.unheard, complete=complete)
+            self.say_data(serialize.report_data(passed), parsed_args.format)
+        if context.complaint:
+            self.app.stderr.write(f"{context.complaint}\n")
+        status = exit_status(passed) or (0 if complete else 3)
+        if text and status == 3 and mode is not Mode.PLAN:
+            self.tell([TextLine(incomplete_words(passed, complete))])
+        return 1 if self.stdout_gone else status
 
     def _refresh(self, settings: Settings) -> bool:
-        """Let the catalogue be fetched anew, for what is attached now; False, and said, where it stays as it was."""
-        stand = standing(settings, look_only=True)
+        """Refresh the catalogue for what is attached now; False, with an error logged, if that failed."""
+        context = pass_context(settings, read_only=True)
         try:
             with self.libvirt(settings) as hypervisor:
-                tell_sightings(stand.situation, hypervisor, stand.ledger, stand.caution, settings.bounds.at_once)
+                save_attachments(
+                    context.situation, hypervisor, context.node_store, context.caution, settings.bounds.at_once
+                )
             said = refresh(self.app.settings_options, settings.catalogue.directory, settings.catalogue.deadline)
         except PlimsollError as error:
             LOG.error("%s", error)
@@ -99,14 +119,14 @@ class _Pass(NodeCommand):
         return True
 
     def _tell(self, outcome: Outcome) -> None:
-        line = report.outcome_line(outcome)
+        line = outcome_line(outcome, self._manner) if told_at_once(outcome) else None
         if line is not None:
-            self.say(line)
+            self.tell([line])
 
 
 @contextmanager
 def _held(state: State) -> Iterator[None]:
-    """The node's lock; that another pass has it is counted. Raises ``Busy``, ``StateError``."""
+    """Hold the node's lock; a lock that another pass holds is counted. Raises ``Busy``, ``StateError``."""
     try:
         with state.locked():
             yield
@@ -117,7 +137,7 @@ def _held(state: State) -> Iterator[None]:
 
 @contextmanager
 def _telling(publisher: Publisher | None, source: str) -> Iterator[None]:
-    """What keeps a pass from being one is told to those who watch; ``source`` is whose fault it is."""
+    """Publish an error that ends the pass; ``source`` is what failed."""
     try:
         yield
     except PlimsollError as error:
@@ -126,87 +146,61 @@ def _telling(publisher: Publisher | None, source: str) -> Iterator[None]:
         raise
 
 
-class _Ended:
-    """How a pass ended, as an exit status."""
-
-    def __init__(self, passed: PassReport, mode: Mode, *, sound: bool, complete: bool) -> None:
-        self._passed = passed
-        self._sound = sound
-        self._complete = complete
-        self._waiting = passed.count(Kind.WAITS) if mode is Mode.ENFORCE else 0
-        self._braked = passed.braked is not None
-
-    def of_plan(self) -> int:
-        """0 nothing to change, 2 changes, 4 the brake would defer some, 1 trouble."""
-        if self._passed.failures or not self._sound or isinstance(self._passed.situation.catalogue, Unknown):
-            return 1
-        if self._braked:
-            return 4
-        return 2 if self._passed.count(Kind.PLANNED, Kind.WAITS) else 0
-
-    def of_enforce(self) -> int:
-        """0 done, 4 the brake deferred some, 3 some is deferred or failed, 1 all of it failed, or older rules."""
-        if not self._sound:
-            return 1
-        if self._braked:
-            return 4
-        if self._passed.failures and not self._passed.count(Kind.CHANGED, Kind.RIGHT, Kind.PLANNED, Kind.WAITS):
-            return 1
-        undone = self._passed.failures or self._waiting or self._passed.notes or self._passed.doubts
-        return 3 if undone or not self._complete else 0
-
-
 class Plan(_Pass):
-    """Say what a pass would change, and change nothing.
+    """Show what a pass would change; change nothing.
 
-    Where the brake would defer changes, it says which edit is behind them, and what to approve.
+    If the brake would defer changes, plan shows the edit behind them and the command that approves it.
 
-    Exit status: 0 nothing to change, 2 changes, 4 changes that the brake would defer, 1 trouble, 64 usage.
+    Exit status: 0 nothing to change, 2 changes, 3 no change but a disk is unknown, 4 the brake defers changes,
+    1 error, 64 usage.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         by_hand = given_limits(parsed_args)
-        return self.do(parsed_args, self.settings(parsed_args), by_hand, Mode.PLAN).of_plan()
+        return self.do(parsed_args, self.settings(parsed_args), by_hand, Mode.PLAN)
 
 
 class Enforce(_Pass):
-    """Put the wanted limits in force on every RBD disk of this node.
+    """Apply the desired limits to every RBD disk of this node.
 
-    Nothing is written while the mode is observe, which is what is shipped: set ``mode = enforce`` in the
-    settings, or say ``--mode enforce``. Limits that are given here are a decision too, and need neither.
+    Nothing is written in mode observe, the default: set mode = enforce in the settings, or give --mode enforce.
+    Limits given on the command line are written too, unless the settings have mode = observe.
 
-    Where too many disks would be cut to less than half, raised or released, or a single one cut to a tenth or
-    released, because rules, QoS specs or types were edited, these changes wait for plimsoll approve; limits that are
-    given here pass the same brake.
+    The brake defers large changes after an edit of rules, QoS specs or volume types, until plimsoll approve: when too
+    many disks would be cut to less than half, raised, or lose their limits, or when one disk would be cut to a tenth
+    or lose its limits. Limits given on the command line pass the same brake.
 
-    Exit status: 0 done; 3 some changes are deferred or failed, or what is desired is not well known; 4 changes wait
-    for plimsoll approve; 1 all failed, or the rules cannot be read; 64 usage; 75 another pass runs.
+    Exit status: 0 no change failed or deferred; 3 some failed, deferred or unknown; 4 the brake
+    deferred changes; 1 none changed, or the rules cannot be read; 64 usage; 75 another pass is running. With
+    --dry-run as plimsoll plan.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--dry-run", action="store_true", help="say what would be changed, and change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="show what would be changed; change nothing")
         parser.add_argument(
             "--yes",
             action="store_true",
-            help="for a person at a terminal: change many disks at once without plimsoll approve, and put back what"
-            " is changed from outside again and again",
+            help="for an operator at a terminal: skip the brake, and revert external changes however often they"
+            " recur",
         )
         parser.add_argument(
             "--approve",
             metavar="DIGEST",
             action="append",
             default=[],
-            help="let through in this pass what the digest stands for, as plimsoll plan prints it: a revision, or the"
-            " change of one disk; may be given more than once",
+            help="approve for this pass a revision, or one disk's change, by the digest that plimsoll plan prints;"
+            " repeatable",
         )
-        parser.add_argument("--remove", action="store_true", help="what --approve lets through may remove limits")
-        parser.add_argument("--mode", choices=("observe", "enforce"), help="instead of the mode in the settings")
+        parser.add_argument("--remove", action="store_true", help="--approve also allows limits to be removed")
+        parser.add_argument(
+            "--mode", choices=("observe", "enforce"), help="use this mode instead of the one in the settings"
+        )
         parser.add_argument(
             "--refresh",
             action="store_true",
-            help="first let plimsoll catalogue refresh ask Cinder, or read the region's file, as its own user; where"
-            " it fails, the pass goes on with what was said last, and ends with status 3",
+            help="run plimsoll catalogue refresh first; if it fails, the pass uses the last catalogue and ends with"
+            " status 3",
         )
         return parser
 
@@ -215,13 +209,17 @@ class Enforce(_Pass):
         settings = self.settings(parsed_args)
         mode = _mode(parsed_args, settings, by_hand)
         if parsed_args.refresh and mode is Mode.PLAN:
-            raise UsageError("--refresh keeps what Cinder says, a dry run nothing; see: plimsoll catalogue diff")
+            raise UsageError(
+                "--refresh does not go with a dry run; to see what it would change: plimsoll catalogue diff"
+            )
         if parsed_args.refresh and settings.catalogue.source == "none":
-            raise UsageError("--refresh has nobody to ask: [catalogue] source is none")
+            raise UsageError("--refresh: there is no catalogue to refresh ([catalogue] source is none)")
         if parsed_args.yes and not self.app.stdin.isatty():
-            raise UsageError("--yes is for a person at a terminal; in a script: --approve DIGEST, see plimsoll plan")
+            raise UsageError(
+                "--yes needs a terminal; in a script use --approve DIGEST (plimsoll plan prints the digest)"
+            )
         approvals = tuple(given_approval("--approve", typed, parsed_args.remove) for typed in parsed_args.approve)
-        ended = self.do(
+        status = self.do(
             parsed_args,
             settings,
             by_hand,
@@ -231,9 +229,9 @@ class Enforce(_Pass):
             refresh=parsed_args.refresh,
         )
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
-            why = "This was a dry run" if mode is Mode.PLAN else "The mode is observe (--mode enforce is the other)"
-            self.say(f"{why}: nothing was changed.")
-        return ended.of_enforce()
+            why = "Dry run" if mode is Mode.PLAN else "Mode is observe (--mode enforce writes)"
+            self.say(f"{why}: nothing is written.")
+        return status
 
 
 def _mode(parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None) -> Mode:

@@ -7,25 +7,32 @@ import json
 import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from plimsoll_agent import config, files, qosapply, qoscloud, qoseffects, qosfile, qosplan, qosreview, qosviews
-from plimsoll_agent import qosplan_words as words
-from plimsoll_agent.cli.base import OneLineErrors
-from plimsoll_agent.cli.cloud import connected
+from plimsoll_agent.app.cloud import connected
+from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
-from plimsoll_agent.qosapply import How, Taken
-from plimsoll_agent.qoscloud import Cinder, Live
-from plimsoll_agent.qoseffects import Effect
-from plimsoll_agent.qosfile import Declared, QosFile
-from plimsoll_agent.qoslint import Fault
-from plimsoll_agent.qosplan import Step
-from plimsoll_agent.qosreview import Finding
-from plimsoll_agent.reason import Unknown
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.qos import apply as qos_apply
+from plimsoll_agent.qos import cinder as qos_cinder
+from plimsoll_agent.qos import effects as qos_effects
+from plimsoll_agent.qos import file as qos_file
+from plimsoll_agent.qos import messages as words
+from plimsoll_agent.qos import plan as qos_plan
+from plimsoll_agent.qos import review, serialize
+from plimsoll_agent.qos.apply import How, Taken
+from plimsoll_agent.qos.cinder import Cinder, Live
+from plimsoll_agent.qos.effects import Effect
+from plimsoll_agent.qos.file import Declared, QosFile
+from plimsoll_agent.qos.lint import Fault
+from plimsoll_agent.qos.plan import Step
+from plimsoll_agent.qos.review import Finding
+from plimsoll_agent.util import files, schema
+from plimsoll_agent.util.frozen import frozen
 
 LOG = logging.getLogger(__name__)
 _STDIN = "-"
@@ -41,7 +48,7 @@ class _CloudCommand(OneLineErrors):
         parser.add_argument(
             "--cloud",
             metavar="NAME",
-            help="the cloud in clouds.yaml; default: OS_CLOUD of the environment, else that of the settings",
+            help="the cloud in clouds.yaml; default: OS_CLOUD in the environment, then the settings",
         )
         parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
         return parser
@@ -54,12 +61,12 @@ class _CloudCommand(OneLineErrors):
         return connected(replace(settings, cloud=cloud), deadline=_DEADLINE)
 
     def say(self, line: str) -> None:
-        """A reader that went away must not end a plan in the middle."""
+        """Print a line; a closed standard output must not end a plan in the middle."""
         try:
             print(line, file=self.app.stdout, flush=True)
         except OSError as error:
             if self.status == 0:
-                LOG.error("standard output is gone (%s)", error)
+                LOG.error("standard output cannot be written (%s)", error)
             self.status = 1
 
     def say_json(self, data: object) -> None:
@@ -72,13 +79,13 @@ class _CloudCommand(OneLineErrors):
 def _read(given: str) -> QosFile:
     """Raises ``ConfigError``."""
     if given == _STDIN:
-        return qosfile.decoded(sys.stdin.buffer.read(qosfile.LARGEST + 1) if sys.stdin else b"", "<stdin>")
-    return qosfile.read(Path(given))
+        return qos_file.parse(schema.standard_input(), schema.STDIN)
+    return qos_file.read(Path(given))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Planned:
-    """A plan, what it is made from, and what it comes to."""
+    """A plan, what it is made from, and its effects."""
 
     file: QosFile
     live: Live
@@ -88,14 +95,14 @@ class _Planned:
 
     @property
     def impossible(self) -> tuple[Unknown, ...]:
-        """Why no volume could be attached with what the steps make."""
-        return qosplan.impossible(self.steps)
+        """Why no volume could be attached with the result of the steps."""
+        return qos_plan.impossible(self.steps)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is wrong with the QoS specs that the steps make, change or give to a type."""
-        specs = {name: self.file.declared.specs[name] for name in qosplan.touched(self.steps)}
-        return tuple(finding for finding in qosreview.review(Declared(specs)) if isinstance(finding.what, Fault))
+        """Faults of the QoS specs that the steps create, change or give to a type."""
+        specs = {name: self.file.declared.specs[name] for name in qos_plan.touched(self.steps)}
+        return tuple(finding for finding in review.review(Declared(specs)) if isinstance(finding.what, Fault))
 
     @property
     def errors(self) -> tuple[Fault, ...]:
@@ -104,7 +111,7 @@ class _Planned:
 
     @property
     def weight(self) -> str:
-        """What an operator is asked about before it is done; empty where there is nothing of it."""
+        """What an operator must confirm first; empty if nothing."""
         return words.weight_words(self.steps, self.effects)
 
 
@@ -113,43 +120,45 @@ class _Planning(_CloudCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("file", metavar="FILE", help="what Cinder is to have, or - for standard input")
+        parser.add_argument(
+            "file", metavar="FILE", help="QoS specs and volume types as YAML, or - for standard input"
+        )
         parser.add_argument(
             "--prune",
             action="store_true",
-            help="delete the volume types and QoS specs that FILE does not declare",
+            help="delete volume types and QoS specs that FILE does not declare",
         )
         parser.add_argument(
             "--prune-in-use",
             action="store_true",
-            help="with --prune: delete a QoS spec even while a volume type has it, which then has none",
+            help="with --prune: delete QoS specs even if a volume type has them",
         )
         return parser
 
     def planned(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> _Planned:
-        live = qoscloud.read(api)
-        steps = qosplan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
+        live = qos_cinder.read(api)
+        steps = qos_plan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
         return _Planned(file, live, steps, self._effects(file.declared, live, steps, api))
 
     def _effects(
         self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder
     ) -> tuple[Effect, ...] | None:
-        forced = qosplan.forced(steps)
-        if not qoseffects.effects(declared, live, (), forced=forced):
+        forced = qos_plan.forced(steps)
+        if not qos_effects.effects(declared, live, (), forced=forced):
             return ()
         try:
-            return qoseffects.effects(declared, live, qoscloud.attached(api), forced=forced)
+            return qos_effects.effects(declared, live, qos_cinder.attached(api), forced=forced)
         except PlimsollError as error:
-            self.complain(f"Which attached volumes change is not known: {error}")
+            self.complain(f"Unknown which attached volumes change: {error}")
             return None
 
     def check(self, parsed_args: argparse.Namespace) -> None:
         """Raises ``UsageError``."""
         if parsed_args.prune_in_use and not parsed_args.prune:
-            raise UsageError("--prune-in-use is about what --prune deletes; give both, or neither")
+            raise UsageError("--prune-in-use needs --prune")
 
     def show(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
-        """Say what stands below the steps."""
+        """Print the lines below the steps."""
         for why in planned.impossible:
             self.complain(words.impossible_line(why))
         for finding in planned.findings:
@@ -161,27 +170,27 @@ class _Planning(_CloudCommand):
 
     def say_left(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
         """What Cinder has and the file does not declare."""
-        left = qosplan.undeclared(planned.file.declared, planned.live)
+        left = qos_plan.undeclared(planned.file.declared, planned.live)
         line = words.undeclared_line(*left, planned.live.default, prune=parsed_args.prune)
         if line is not None:
             self.say(line)
 
 
 class QosPlan(_Planning):
-    """Say what has to be done so that Cinder has what FILE declares, and which attached volumes that changes.
+    """Show the steps that make Cinder match FILE, and the attached volumes that they change.
 
-    Nothing is changed. What FILE does not declare is left as it is, unless --prune is given.
+    Nothing is changed. What FILE does not declare is kept, unless --prune is given.
 
-    Exit status: 0 nothing to do, 2 something to do, 1 trouble, 64 usage.
+    Exit status: 0 nothing to do, 2 steps to do, 1 error, 64 usage.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         self.check(parsed_args)
         file = _read(parsed_args.file)
         planned = self.planned(parsed_args, self.cinder(parsed_args), file)
-        left = qosplan.undeclared(file.declared, planned.live)
+        left = qos_plan.undeclared(file.declared, planned.live)
         if parsed_args.format == "json":
-            self.say_json(qosviews.plan_data(planned.steps, planned.effects, left))
+            self.say_json(serialize.plan_data(planned.steps, planned.effects, left))
         else:
             for step in planned.steps:
                 self.say(words.step_line(step))
@@ -197,21 +206,21 @@ class QosPlan(_Planning):
 
 
 class QosApply(_Planning):
-    """Do what plan says, a step after the other, and look whether Cinder has it then.
+    """Make Cinder match FILE, step by step, and check the result.
 
-    What plimsoll qos lint calls an error is refused. Where attached volumes get other limits, a volume type loses its
-    QoS spec, or something is deleted, it asks first; without a terminal --yes is needed. It can be interrupted, and
-    run again: what was left is done then. Attached volumes follow in the passes of plimsoll on their nodes.
+    Errors of plimsoll qos lint are refused. If attached volumes get other limits, a volume type loses its QoS spec,
+    or something is deleted, it asks first; without a terminal it needs --yes. After an interruption run it again for
+    the remaining steps. Attached volumes get their limits in the next passes of plimsoll on their nodes.
 
-    Exit status: 0 Cinder has what FILE declares, 3 some of it, 1 trouble or nothing was done, 64 usage.
+    Exit status: 0 Cinder matches FILE, 3 some steps done, 1 error or nothing done, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+        parser.add_argument("--dry-run", action="store_true", help="show what would be done; change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument(
-            "--force", action="store_true", help="apply QoS specs in which plimsoll qos lint finds errors, too"
+            "--force", action="store_true", help="apply QoS specs even if plimsoll qos lint finds errors in them"
         )
         return parser
 
@@ -241,20 +250,19 @@ class QosApply(_Planning):
             self.say_left(parsed_args, planned)
             self.say(words.result_line(taken, len(planned.steps), left) if taken else words.plan_sum(()))
         else:
-            steps = [qosviews.taken_data(one) for one in taken]
-            undeclared = qosplan.undeclared(file.declared, planned.live)
-            told = qosviews.plan_data(planned.steps, planned.effects, undeclared) | {"steps": steps}
-            self.say_json(told | {"left": None if left is None else [qosviews.step_data(step) for step in left]})
+            steps = [serialize.taken_data(one) for one in taken]
+            undeclared = qos_plan.undeclared(file.declared, planned.live)
+            told = serialize.plan_data(planned.steps, planned.effects, undeclared) | {"steps": steps}
+            self.say_json(told | {"left": None if left is None else [serialize.step_data(step) for step in left]})
         if left == ():
             return 0
         return 3 if any(one.how is How.DONE for one in taken) else 1
 
     def _agrees(self, parsed_args: argparse.Namespace, planned: _Planned) -> bool:
-        """Raises ``UsageError`` where there is no terminal to ask on, or it is taken for something else."""
+        """Raises ``UsageError`` without a terminal to ask on, and where it is used for input or JSON."""
         if parsed_args.format == "json" or parsed_args.file == _STDIN or not self.app.stdin.isatty():
             raise UsageError(
-                f"nothing applied, as there is no terminal to ask on: {planned.weight}. Give --yes, or look first"
-                " with --dry-run"
+                f"nothing applied: no terminal to ask on: {planned.weight}. Add --yes, or look first with --dry-run"
             )
         self.app.stdout.write(words.question(planned.steps, planned.weight))
         self.app.stdout.flush()
@@ -265,21 +273,21 @@ class QosApply(_Planning):
             for step in planned.steps:
                 self.say(words.step_line(step))
             self.say(words.plan_sum(planned.steps))
-            self.say("This was a dry run: nothing was done.")
+            self.say("Dry run: nothing is written.")
         else:
-            undeclared = qosplan.undeclared(planned.file.declared, planned.live)
-            self.say_json(qosviews.plan_data(planned.steps, planned.effects, undeclared))
+            undeclared = qos_plan.undeclared(planned.file.declared, planned.live)
+            self.say_json(serialize.plan_data(planned.steps, planned.effects, undeclared))
         return 0
 
     def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[Taken]:
         taken: list[Taken] = []
         with _interruptible() as interrupted:
-            for one in qosapply.apply(planned.steps, planned.live, api):
+            for one in qos_apply.apply(planned.steps, planned.live, api):
                 taken.append(one)
                 if text:
                     self.say(words.taken_line(one))
                 if interrupted:
-                    self.complain("Interrupted: no other step is begun. Run it again for what is left.")
+                    self.complain("Interrupted: no more steps. Run it again for the remaining steps.")
                     break
         for step in planned.steps[len(taken) :]:
             taken.append(Taken(step, How.NOT_TRIED, "interrupted"))
@@ -288,19 +296,19 @@ class QosApply(_Planning):
         return taken
 
     def _left(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> tuple[Step, ...] | None:
-        """What is still to do, as Cinder says; None where it does not."""
+        """The remaining steps, read from Cinder; None if it cannot be read."""
         try:
-            return qosplan.plan(
-                file.declared, qoscloud.read(api), prune=parsed_args.prune, force=parsed_args.prune_in_use
+            return qos_plan.plan(
+                file.declared, qos_cinder.read(api), prune=parsed_args.prune, force=parsed_args.prune_in_use
             )
         except PlimsollError as error:
-            self.complain(f"What Cinder has now is not known: {error}")
+            self.complain(f"Unknown what Cinder has now: {error}")
             return None
 
 
 @contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """A list that is filled when a signal asks to stop: a step, which may be several requests, is not cut in two."""
+    """A list that a signal fills, so that it stops between two steps: one step may be several requests."""
     seen: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: seen.append(number))
@@ -315,41 +323,38 @@ def _interruptible() -> Iterator[list[int]]:
 
 
 class QosExport(_CloudCommand):
-    """Write what Cinder has, as a file for plan and apply.
+    """Export Cinder's QoS specs and volume types, as a file for plan and apply.
 
-    plan says nothing about that file until Cinder or the file is changed.
+    plimsoll qos plan finds nothing to do for that file until Cinder or the file changes.
 
-    Exit status: 0 written, 1 trouble, 64 usage.
+    Exit status: 0 written, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--output", metavar="FILE", type=Path, help="replace this file, as a whole; default: standard output"
+            "--output", metavar="FILE", type=Path, help="write to this file, atomically; default: standard output"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        declared = qoscloud.read(self.cinder(parsed_args)).declared()
-        text = qosfile.text_of(declared)
+        declared = qos_cinder.read(self.cinder(parsed_args)).declared()
+        text = qos_file.text_of(declared)
         if parsed_args.format == "json":
-            text = f"{json.dumps(qosfile.data_of(declared), indent=2)}\n"
+            text = f"{json.dumps(qos_file.data_of(declared), indent=2)}\n"
         if parsed_args.output is None:
             self.app.stdout.write(text)
             return 0
-        try:
-            files.write_whole(parsed_args.output, text)
-        except OSError as error:
-            raise ConfigError(f"{parsed_args.output}: cannot be written: {error.strerror}") from error
+        files.save(parsed_args.output, text, ConfigError)
         self.say(f"{parsed_args.output}: {words.holdings(declared)}")
         return 0
 
 
 class QosLint(_CloudCommand):
-    """Say what is wrong with the QoS specs of FILE, or without FILE with those that Cinder has.
+    """Check the QoS specs of FILE, or without FILE those of Cinder.
 
-    An error is what does not do what it says, most of it silently: a misspelled key, a total beside reads, a burst
-    below its limit. A warning is what is allowed and perhaps not meant.
+    An error is a key or value without the effect that it says, usually silently: a misspelled key, a total beside
+    reads, a burst below its limit. A warning is valid but probably not intended.
 
     Exit status: 0 no error, 1 errors, 64 usage.
     """
@@ -361,14 +366,14 @@ class QosLint(_CloudCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         file = _read(parsed_args.file) if parsed_args.file else None
-        declared = file.declared if file else qoscloud.read(self.cinder(parsed_args)).declared()
+        declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args)).declared()
         findings = [
-            (None if file is None else file.line_of(finding.path), finding) for finding in qosreview.review(declared)
+            (None if file is None else file.line_of(finding.path), finding) for finding in review.review(declared)
         ]
         findings.sort(key=lambda found: found[0] or 0)
         origin = None if file is None else file.origin
         if parsed_args.format == "json":
-            self.say_json([qosviews.finding_data(finding, origin, line) for line, finding in findings])
+            self.say_json([serialize.finding_data(finding, origin, line) for line, finding in findings])
         else:
             for line, finding in findings:
                 self.say(_place(origin, line) + _finding(finding))

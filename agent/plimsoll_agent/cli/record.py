@@ -1,4 +1,4 @@
-"""``plimsoll record``: what was changed on this node and by whom, as a list or as it comes."""
+"""``plimsoll record``: lists or follows the changes on this node."""
 
 from __future__ import annotations
 
@@ -8,56 +8,60 @@ import os
 import select
 import time
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
-from plimsoll_agent import history, spans
-from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.standing import now_of, state_of
-from plimsoll_agent.entries import Entry, RecordedChange, RecordedEvent, Verdict
+from plimsoll_agent.app.context import now_of, state_of
+from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.command import table
+from plimsoll_agent.command.base import LocalCommand, add_verbose
+from plimsoll_agent.command.moments import moment_of
+from plimsoll_agent.command.table import Cell
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.history import START, UNDER_WAY, Position, Selection
-from plimsoll_agent.inforce import in_force
-from plimsoll_agent.record import CorruptRecord, Record
-from plimsoll_agent.record_words import (
+from plimsoll_agent.messages.record import (
+    actual_data,
+    actual_lines,
     entry_data,
     entry_line,
-    in_force_data,
-    in_force_lines,
     time_words,
     verified_data,
     verified_lines,
 )
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.actual import actual
+from plimsoll_agent.store.entries import Ending, Entry
+from plimsoll_agent.store.record import CorruptRecord, Record
+from plimsoll_agent.store.record_query import UNDER_WAY, Selection
 
 _LISTED = 50
 _BEFORE_FOLLOWING = 10
+_RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 
 
 class RecordList(LocalCommand):
-    """List what plimsoll changed on this node, and what operators told it.
+    """List the changes that plimsoll made on this node, and the decisions of operators.
 
-    Oldest first; the last 50 entries unless --limit or --follow says otherwise. Times are in UTC. A moment is
-    a time (2026-11-20T14:00, in UTC unless it has a zone of its own), a date (its midnight), today, yesterday,
-    or a span back from now (90s, 30m, 2h, 3d, 1d12h).
+    Oldest first; the last 50 entries by default. Times are in UTC. MOMENT is a time (2026-11-20T14:00, in UTC unless
+    it has a time zone), a date (its midnight), today, yesterday, or a duration ago (90s, 30m, 2h, 3d, 1d12h).
 
-    Exit status: 0, 1 trouble or a fault found by --verify, 64 usage.
+    Exit status: 0; 1 error, or a fault found by --verify; 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--disk", help="only this disk, by its target (vda) or the id of its volume")
-        parser.add_argument("--guest", help="only this guest, by libvirt's name or uuid")
-        parser.add_argument("--project", help="only guests of this project, by its id")
-        parser.add_argument("--since", metavar="MOMENT", help="only from this moment on")
-        parser.add_argument("--until", metavar="MOMENT", help="only before this moment")
+        parser.add_argument("--disk", help="only this disk, by its target (vda) or volume ID")
+        parser.add_argument("--guest", help="only this guest, by its libvirt name or UUID")
+        parser.add_argument("--project", help="only guests of this project, by its ID")
+        parser.add_argument("--since", metavar="MOMENT", help="only since this time")
+        parser.add_argument("--until", metavar="MOMENT", help="only before this time")
         parser.add_argument(
             "--reason",
-            help="only for this reason: a code as in -f json, of a cause or an event too, or a rule's name",
+            help="only with this reason, cause or event (a code as in -f json), or a rule's name",
         )
         parser.add_argument(
             "--result",
-            choices=[*(verdict.value for verdict in Verdict), UNDER_WAY],
-            help="only changes that ended so",
+            metavar="RESULT",
+            choices=_RESULTS,
+            help=f"only changes with this result: {', '.join(_RESULTS)}",
         )
         parser.add_argument(
             "--limit", metavar="N", type=int, help="the last N entries, 0 for all; default: 50, with --follow 10"
@@ -67,30 +71,30 @@ class RecordList(LocalCommand):
             "--format",
             choices=("text", "json"),
             default="text",
-            help="default: text; an object a line in --follow",
+            help="default: text; with --follow, JSON is one object per line",
         )
+        add_verbose(parser)
         parser.add_argument(
             "named",
             nargs="*",
             metavar="NAME",
-            help="with --at: the id of a volume, or a guest, and its disk by target (vdb) or volume id",
+            help="with --at: a volume ID, or a guest and its disk (target or volume ID)",
         )
         what = parser.add_mutually_exclusive_group()
+        what.add_argument("--at", metavar="MOMENT", help="show the limits at this time, and the change that set them")
         what.add_argument(
-            "--at", metavar="MOMENT", help="say which limits were in force at this moment, by which change"
+            "--follow", action="store_true", help="keep printing new entries, and the results of open changes"
         )
-        what.add_argument(
-            "--follow", action="store_true", help="go on with what comes, and with the results of open changes"
-        )
-        what.add_argument("--verify", action="store_true", help="look for gaps and damage instead")
+        what.add_argument("--verify", action="store_true", help="check the record for damage instead")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state = state_of(self.settings(parsed_args))
         now, record = now_of(state), Record(state.record)
+        self._exact = self.wants_exact(parsed_args)
         selection = selected(parsed_args, now)
         if parsed_args.named and parsed_args.at is None:
-            raise UsageError("names go with --at; to list some entries only: --guest, --disk")
+            raise UsageError("NAME needs --at; to filter the list use --guest, --disk")
         try:
             if parsed_args.at is not None:
                 self._at(record, parsed_args, now)
@@ -104,7 +108,7 @@ class RecordList(LocalCommand):
             self.app.stdout.flush()
         except KeyboardInterrupt:
             pass
-        except BrokenPipeError:  # who reads has seen enough (| head)
+        except BrokenPipeError:  # as with | head
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.app.stdout.fileno())
         return 0
 
@@ -112,7 +116,7 @@ class RecordList(LocalCommand):
         if not record.exists():
             self._say("nothing is recorded yet" if parsed_args.format == "text" else "null")
             return 0
-        verified = history.verify(record)
+        verified = record_query.verify(record)
         if parsed_args.format == "json":
             self._say(json.dumps(verified_data(verified), indent=2))
         else:
@@ -123,21 +127,21 @@ class RecordList(LocalCommand):
     def _at(self, record: Record, parsed_args: argparse.Namespace, now: datetime) -> None:
         moment, since = moment_of("--at", parsed_args.at, now), record.since()
         if not 1 <= len(parsed_args.named) <= 2:
-            raise UsageError("--at is about a disk; give the id of a volume, or a guest and its disk")
+            raise UsageError("--at needs a disk: give a volume ID, or a guest and its disk")
         if moment > now:
-            raise UsageError(f"--at {parsed_args.at} is still to come")
+            raise UsageError(f"--at {parsed_args.at} is in the future")
         if since is not None and moment < since:
-            raise UsageError(
-                f"--at {parsed_args.at}: entries from before {time_words(since)} UTC were removed from the record"
-            )
+            raise UsageError(f"--at {parsed_args.at}: the record starts at {time_words(since)} UTC")
         guest, *disk = parsed_args.named
-        found = in_force(record, moment, guest, disk[0] if disk else None)
+        found = actual(record, moment, guest, disk[0] if disk else None)
         if not found:
-            raise UsageError(f"the record has no change of a disk {' '.join(parsed_args.named)!r}")
+            raise UsageError(
+                f"the record has no change of a disk {' '.join(parsed_args.named)!r}; see: plimsoll record"
+            )
         if parsed_args.format == "json":
-            self._say(json.dumps([in_force_data(one, moment) for one in found], indent=2))
+            self._say(json.dumps([actual_data(one, moment) for one in found], indent=2))
             return
-        for line in (line for one in found for line in in_force_lines(one)):
+        for line in (line for one in found for line in actual_lines(one, exact=self._exact)):
             self._say(line)
 
     def _list(self, record: Record, selection: Selection, parsed_args: argparse.Namespace) -> None:
@@ -145,9 +149,9 @@ class RecordList(LocalCommand):
         left_out = False
         entries: Iterator[Entry]
         if limit == 0:
-            entries = history.entries(record, selection)
+            entries = record_query.entries(record, selection)
         else:
-            found = history.newest(record, selection, (limit or _LISTED) + 1)
+            found = record_query.newest(record, selection, (limit or _LISTED) + 1)
             left_out = limit is None and len(found) > _LISTED
             entries = iter(found[-(limit or _LISTED) :])
         if parsed_args.format == "json":
@@ -157,15 +161,15 @@ class RecordList(LocalCommand):
         else:
             number = 0
             for entry in entries:
-                self._say(entry_line(entry))
+                self._say_entry(entry_line(entry, exact=self._exact))
                 number += 1
             if not number:
-                self._say("nothing of that kind is recorded")
+                self._say("no such entries")
         if left_out:
-            self.app.stderr.write(f"older entries are left out after {_LISTED}; --limit 0 lists all\n")
+            self.app.stderr.write(f"only the last {_LISTED} entries; --limit 0 lists all\n")
 
     def _list_json(self, entries: Iterator[Entry]) -> None:
-        """An array, written as it comes: a record may be larger than memory."""
+        """Write the array entry by entry: a record may be larger than memory."""
         between = "["
         for entry in entries:
             self.app.stdout.write(f"{between}\n{json.dumps(entry_data(entry))}")
@@ -180,10 +184,12 @@ class RecordList(LocalCommand):
         while True:
             try:
                 for entry, concluded in told:
-                    line = entry_line(entry, concluded=concluded)
-                    self._say(line if parsed_args.format == "text" else json.dumps(entry_data(entry)))
+                    if parsed_args.format == "text":
+                        self._say_entry(entry_line(entry, concluded=concluded, exact=self._exact))
+                    else:
+                        self._say(json.dumps(entry_data(entry)))
                 complaint = None
-            except CorruptRecord as error:  # the next pass sets it aside, and begins another
+            except CorruptRecord as error:  # the next pass moves it aside, and starts a new one
                 if complaint is None:
                     complaint = str(error)
                     self.app.stderr.write(f"{complaint}\n")
@@ -193,7 +199,7 @@ class RecordList(LocalCommand):
             told = following.new()
 
     def _wait(self) -> bool:
-        """A second's pause; False when whoever read has gone."""
+        """Wait a second; False when the reader is gone."""
         try:
             output = self.app.stdout.fileno()
         except (OSError, ValueError):
@@ -203,74 +209,14 @@ class RecordList(LocalCommand):
         poll.register(output, 0)  # errors and hang-ups only
         return not poll.poll(1000)
 
+    def _say_entry(self, line: str) -> None:
+        """On a terminal, what does not fit stands below the first words, right of the time."""
+        at, _, words = line.partition("  ")
+        for part in table.pairs([(Cell(at), Cell(words))], self.terminal):
+            self._say(part)
+
     def _say(self, line: str) -> None:
         print(self.app.for_journal(line), file=self.app.stdout)
-
-
-class Following:
-    """Where a reader is in a record that grows, and which changes it was told of without their result."""
-
-    def __init__(self, record: Record, selection: Selection) -> None:
-        self._record = record
-        self._selection = selection
-        # Whatever its result is: an open change may end with the one that is asked for.
-        self._whatever = replace(selection, result=None)
-        self._identity: tuple[int, int] | None = None
-        self._position = START
-        self._open: dict[int, Verdict | None] = {}
-
-    def start(self, number: int) -> Iterator[tuple[Entry, bool]]:
-        """The last ``number`` entries, 0 for all; none of them is told again."""
-        self._identity = self._record.identity()
-        end = history.end(self._record)
-        ids = [change.id for change in self._record.unsettled() if change.id <= end.change]
-        self._open = {change.id: change.result for change in history.changes(self._record, ids, self._whatever)}
-        self._position = end
-        entries = (
-            history.newest(self._record, self._selection, number, upto=end)
-            if number
-            else history.entries(self._record, self._selection, upto=end)
-        )
-        return ((entry, False) for entry in entries)
-
-    def new(self) -> Iterator[tuple[Entry, bool]]:
-        """Entries since the last call, and (with True) those of before whose result has come."""
-        identity, end = self._record.identity(), history.end(self._record)
-        if identity is None:  # somebody took it away: what comes in its place is another one
-            self._identity = None
-            return
-        if identity != self._identity or end.change < self._position.change or end.event < self._position.event:
-            self._identity, self._position, self._open = identity, START, {}
-        yield from self._concluded()
-        yield from self._added(end)
-
-    def _concluded(self) -> Iterator[tuple[Entry, bool]]:
-        for change in history.changes(self._record, self._open, self._whatever):
-            if change.open and change.result is self._open[change.id]:
-                continue
-            if change.open:
-                self._open[change.id] = change.result
-            else:
-                del self._open[change.id]
-            if self._is_asked_for(change):
-                yield change, True
-
-    def _added(self, end: Position) -> Iterator[tuple[Entry, bool]]:
-        for entry in history.entries(self._record, self._whatever, self._position, end):
-            if isinstance(entry, RecordedEvent):
-                self._position = replace(self._position, event=entry.id)
-            else:
-                self._position = replace(self._position, change=entry.id)
-                if entry.open:
-                    self._open[entry.id] = entry.result
-            if self._is_asked_for(entry):
-                yield entry, False
-        self._position = end
-
-    def _is_asked_for(self, entry: Entry) -> bool:
-        if self._selection.result is None:
-            return True
-        return isinstance(entry, RecordedChange) and (entry.result or UNDER_WAY) == self._selection.result
 
 
 def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:
@@ -292,27 +238,3 @@ def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:
         reason=parsed_args.reason,
         result=parsed_args.result,
     )
-
-
-def moment_of(option: str, text: str, now: datetime) -> datetime:
-    """What an option means. Raises ``UsageError``."""
-    try:
-        return moment(text, now)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{option} {text!r} is no moment; write it like 2026-11-20, 2026-11-20T14:00, today, yesterday,"
-            " or 2h for two hours ago"
-        ) from error
-
-
-def moment(text: str, now: datetime) -> datetime:
-    """A time, a date, ``today``, ``yesterday`` or a span back, in UTC. Raises ``ValueError``, ``OverflowError``."""
-    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if text == "today":
-        return midnight
-    if text == "yesterday":
-        return midnight - timedelta(days=1)
-    if text[-1:].isalpha() and not text.endswith("Z"):
-        return now - spans.parse(text)
-    time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

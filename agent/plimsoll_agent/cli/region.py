@@ -1,55 +1,53 @@
-"""``plimsoll region``: the whole region at a glance, from the Prometheus that has its metrics."""
+"""``plimsoll region``: the whole region, from the Prometheus that has its metrics."""
 
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-from cliff import lister
-
-from plimsoll_agent import region, region_views, region_words, regiondisks, regionprobes, spans
 from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.page import Page, write_lines
-from plimsoll_agent.config import PrometheusSettings, Settings
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.page import Page
+from plimsoll_agent.config.settings import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected, UsageError
-from plimsoll_agent.measures import Level
-from plimsoll_agent.promql import Answers, NodeKey, Selection, key_of
-from plimsoll_agent.regiondisks import RegionDisk
-from plimsoll_agent.regionprobes import QUANTILES, By, Row
-from plimsoll_agent.report import printable
+from plimsoll_agent.fleet import disks as fleet_disks
+from plimsoll_agent.fleet import messages, serialize
+from plimsoll_agent.fleet import probes as fleet_probes
+from plimsoll_agent.fleet import status as fleet_status
+from plimsoll_agent.fleet.disks import RegionDisk
+from plimsoll_agent.fleet.probes import QUANTILES, By, Row
+from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, key_of
+from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import printable
 
 _LISTED = 50
-_SHORT = 8
-"""Characters that remain of an id where the terminal is narrow."""
-_WIDE = 10**6
-Item = TypeVar("Item")
-Words = Callable[[str], str]
 
 
 class RegionCommand(LocalCommand):
-    """A command that asks the region's Prometheus, and no node."""
+    """A command that queries the region's Prometheus, and no node."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--prometheus",
             metavar="URL",
-            help="ask this Prometheus instead of the one in the settings; their token goes along only where it is the"
-            " same host and port, or the settings name none",
+            help="query this Prometheus instead of the one in the settings; their token is sent only to the same"
+            " host and port, or if the settings have no url",
         )
-        parser.add_argument("--region", metavar="NAME", help="only this region, by Prometheus' label of that name")
+        parser.add_argument("--region", metavar="NAME", help="only this region, by its label in Prometheus")
         parser.add_argument(
             "--node",
             metavar="NODE",
             action="append",
             default=[],
-            help="only this node, by its name or as Prometheus has it (instance); may be given more than once",
+            help="only this node, by its name or its instance in Prometheus; repeatable",
         )
         return parser
 
@@ -57,7 +55,7 @@ class RegionCommand(LocalCommand):
         return Selection(parsed_args.region, tuple(parsed_args.node))
 
     def connected(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
-        """Nothing is asked yet. Raises ``ConfigError``."""
+        """It connects at the first query. Raises ``ConfigError``."""
         given = _prometheus(settings.prometheus, parsed_args.prometheus)
         self._name = given.url
         return Prometheus(
@@ -68,49 +66,47 @@ class RegionCommand(LocalCommand):
         )
 
     def ask(self, prometheus: Prometheus, questions: Mapping[str, str]) -> Answers:
-        """Raises ``Unreachable``, ``Unanswered``, ``Rejected``."""
+        """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
         return {name: prometheus.query(question) for name, question in questions.items()}
 
     def warned(self, prometheus: Prometheus) -> None:
-        """Tell that what is shown is not whole, and end so."""
+        """Print that the result is incomplete, and end with status 1."""
         for warning in prometheus.warnings:
             self.app.stderr.write(f"{warning}\n")
             self.status = 1
 
     def partly(self, aggregates: Iterable[NodeKey], *, several: bool) -> None:
-        """Tell of whom nothing can be listed one by one."""
-        for line in region_words.aggregate_lines(sorted(aggregates), regions=several):
+        """Print the nodes whose disks and guests cannot be listed."""
+        for line in messages.aggregate_lines(sorted(aggregates), regions=several):
             self.app.stderr.write(f"{line}\n")
 
     def summed(self, what: str) -> Rejected:
-        """That there is nothing to list."""
+        """The error where no node has metrics to list."""
         return Rejected(
-            f"{self._name}: single {what} are not known, the nodes keep sums only ([metrics] detail = aggregate); see"
+            f"{self._name}: no metrics of single {what}: the nodes have [metrics] detail = aggregate; see"
             " plimsoll region status, or plimsoll disk list and probe list on a node"
         )
 
     def nothing(self, selection: Selection) -> Rejected:
-        """That Prometheus knows nothing of what was asked for."""
+        """The error where Prometheus has no metrics of the selection."""
         of = [f"region {selection.region}"] if selection.region is not None else []
         of += [f"node {node}" for node in selection.nodes]
         asked = f" of {', '.join(of)}" if of else ""
         return Rejected(
             printable(
-                f"{self._name}: has no metrics of plimsoll{asked}; set [metrics] textfile_dir on the nodes, and let"
-                " node_exporter read it and this Prometheus scrape that"
+                f"{self._name}: no metrics of plimsoll{asked}; set [metrics] textfile_dir on the nodes, have"
+                " node_exporter read it, and have this Prometheus scrape node_exporter"
             )
         )
 
 
 def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSettings:
-    """Whom to ask. Raises ``ConfigError``."""
+    """Which Prometheus to query, and how. Raises ``ConfigError``."""
     if not url:
         if not settings.url:
-            raise ConfigError(
-                "[prometheus] url: is not set, so nobody can be asked; set it, or give --prometheus URL"
-            )
+            raise ConfigError("[prometheus] url: not set; set it, or give --prometheus URL")
         return settings
-    # A token is for whom it was meant.
+    # The token is sent only to the Prometheus that it is for.
     same = not settings.url or _origin(settings.url) == _origin(url)
     return PrometheusSettings(url, settings.token_file if same else "", settings.ca_file, settings.deadline)
 
@@ -124,55 +120,51 @@ def _origin(url: str) -> object:
 
 
 class RegionStatus(RegionCommand, Page):
-    """Show the region on one screen: its nodes, disks and probes, and what is wrong.
+    """Show the nodes, disks and probes of the region, and what is wrong, on one screen.
 
-    A node is judged by the ranges of [health] as these settings have them.
+    Nodes are judged by the ranges in [health] of this machine's settings.
 
-    Exit status: 0 all is well, 3 something is not, 1 trouble, 64 usage.
+    Exit status: 0 no problems, 3 problems, 1 error, 64 usage.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connected(parsed_args, settings)
-        answers = self.ask(prometheus, region.questions(selection))
-        found = region.status(answers, prometheus.now(), settings.health)
+        answers = self.ask(prometheus, fleet_status.questions(selection))
+        found = fleet_status.status(answers, prometheus.now(), settings.health)
         if not found.nodes:
             raise self.nothing(selection)
         self.status = 0 if found.level is Level.OK else 3
         self.warned(prometheus)
         several = len(found.regions) > 1
         if found.types:
-            columns = region_words.type_columns(regions=several)
-            self.table = columns, [*region_words.type_rows(found, regions=several)]
-        self.closing = ["", *region_words.closing_lines(found)]
-        return self.page(parsed_args, region_words.status_facts(found), region_views.status_data(found))
+            columns = messages.type_columns(regions=several)
+            self.table = columns, [*messages.type_rows(found, regions=several)]
+        self.closing = ["", *messages.closing_lines(found)]
+        return self.page(parsed_args, messages.status_facts(found), serialize.status_data(found))
 
 
-class _RegionList(RegionCommand, lister.Lister):
-    """A list of the worst of the region."""
+class _RegionList(RegionCommand, Listing):
+    """A list, the worst first."""
 
-    closing: Sequence[str] = ()
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
+    offers_long = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for name, what in (("type", "volume type, by its name"), ("project", "project, by its id")):
+        for name, what in (("type", "volume type, by its name"), ("project", "project, by its ID")):
             parser.add_argument(
                 f"--{name}",
                 metavar=name.upper(),
                 action="append",
                 default=[],
-                help=f"only this {what}; may be given more than once",
+                help=f"only this {what}; repeatable",
             )
         parser.add_argument(
             "--limit",
             metavar="N",
             type=int,
             default=_LISTED,
-            help=f"the worst N, 0 for all; default: {_LISTED}",
+            help=f"only the worst N, 0 for all; default: {_LISTED}",
         )
         return parser
 
@@ -183,28 +175,6 @@ class _RegionList(RegionCommand, lister.Lister):
         return Selection(
             parsed_args.region, tuple(parsed_args.node), tuple(parsed_args.type), tuple(parsed_args.project)
         )
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table":
-            write_lines(self.app.stdout, self.closing)
-        return 0
-
-
-def _fitting(items: Sequence[Item], cells: Callable[[Item, Words], Sequence[str]]) -> list[Sequence[str]]:
-    """Rows with whole ids where the terminal has room for them, else with their beginnings."""
-    rows = [cells(item, printable) for item in items]
-    width = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    if width <= shutil.get_terminal_size((_WIDE, 24)).columns:
-        return rows
-    return [cells(item, _beginning) for item in items]
-
-
-def _beginning(id_: str) -> str:
-    text = printable(id_)
-    return text if len(text) <= _SHORT + 1 else f"{text[:_SHORT]}…"
 
 
 _BY_LABEL: Mapping[str, Callable[[RegionDisk], str]] = {
@@ -219,13 +189,12 @@ _BY_NUMBER: Mapping[str, Callable[[RegionDisk], float]] = {
 
 
 class RegionDisks(_RegionList):
-    """List the disks of the region without a limit though one is wanted, not as wanted, or at the wall.
+    """List the disks of the region that are unlimited, out of sync or at limit, the worst first.
 
-    At the wall is a disk that used 95 % of a limit or more, on average between its node's last two passes; iops is
-    such an average too. The worst come first: unlimited, failed, not known, waiting, planned, at the
-    wall, and among these those that do the most.
+    At limit: at least 95 % of a limit used, on average between the last two passes of its node; iops is the same
+    average. Order: unlimited, failed, unknown, deferred, planned, at limit; within each, the busiest first.
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0; 1 error; 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -233,42 +202,39 @@ class RegionDisks(_RegionList):
         parser.add_argument(
             "--state",
             action="append",
-            choices=regiondisks.STATES,
-            help="only disks in this state; may be given more than once, and the order is that of the list then",
+            metavar="STATE",
+            choices=fleet_disks.STATES,
+            help="only disks in this state; repeatable, and listed in this order: " + ", ".join(fleet_disks.STATES),
         )
         parser.add_argument(
             "--sort",
             choices=("worst", *_BY_NUMBER, *_BY_LABEL),
             default="worst",
-            help="the order of what is listed, which are the worst whatever their order; default: worst",
+            help="order in the list; which disks are listed stays the same; default: worst",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
-        states, most = tuple(dict.fromkeys(parsed_args.state or regiondisks.WORST)), parsed_args.limit
+        states, most = tuple(dict.fromkeys(parsed_args.state or fleet_disks.WORST)), parsed_args.limit
         prometheus = self.connected(parsed_args, settings)
-        answers = self.ask(prometheus, regiondisks.number_questions(selection, states))
+        answers = self.ask(prometheus, fleet_disks.number_questions(selection, states))
         if not answers["nodes"]:
             raise self.nothing(selection)
-        aggregates = regiondisks.aggregates(answers)
+        aggregates = fleet_disks.aggregates(answers)
         if aggregates >= {key_of(series) for series in answers["nodes"]}:
             raise self.summed("disks")
-        numbers = regiondisks.numbers(answers, states)
-        found = regiondisks.search(prometheus.query, selection, numbers, states, most)
+        numbers = fleet_disks.numbers(answers, states)
+        found = fleet_disks.search(prometheus.query, selection, numbers, states, most)
         disks: list[RegionDisk] = []
         if found:
-            facts = self.ask(prometheus, regiondisks.fact_questions(selection, found))
-            disks = _sorted(regiondisks.worst_first(regiondisks.disks(facts, found), states), parsed_args.sort)
+            facts = self.ask(prometheus, fleet_disks.fact_questions(selection, found))
+            disks = _sorted(fleet_disks.worst_first(fleet_disks.disks(facts, found), states), parsed_args.sort)
         self.warned(prometheus)
         several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
         self.partly(aggregates, several=several)
-        self.closing = (region_words.disks_sum(numbers, len(disks), everything=not aggregates),)
-        if parsed_args.formatter != "table":
-            return region_views.DISK_COLUMNS, [region_views.disk_cells(disk) for disk in disks]
-        columns = ("guest", "disk", "node", "type", "volume", "project", "iops", "used", "state")
-        cells = partial(_disk_cells, now=prometheus.now(), settings=settings, several=several)
-        return (*(["region"] if several else []), *columns), _fitting(disks, cells)
+        self.closing = (messages.disks_sum(numbers, len(disks), everything=not aggregates),)
+        return _disk_columns(several), [_disk_cells(disk, prometheus.now(), settings) for disk in disks]
 
 
 def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
@@ -277,33 +243,50 @@ def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
     return sorted(disks, key=_BY_LABEL[by]) if by in _BY_LABEL else disks
 
 
-def _disk_cells(
-    disk: RegionDisk, shortened: Words, *, now: float, settings: Settings, several: bool
-) -> Sequence[str]:
-    facts, nothing = disk.facts, region_words.NOT_KNOWN
-    return (
-        *([region_words.name_or_none(disk.node[0])] if several else []),
-        printable(disk.domain),
-        printable(disk.target),
-        printable(disk.node[1]),
-        printable(facts["volume_type"]) or nothing,
-        shortened(facts["volume"]) or "(own disk)",
-        shortened(facts["project"]) or nothing,
-        region_words.rate_words(disk.operations),
-        region_words.share_words(disk),
-        region_words.disk_state(disk, now, settings.health),
-    )
+_DISK_TRAITS: Mapping[str, Mapping[str, Any]] = {
+    "node": {"most": 24},
+    "guest": {"most": 32},
+    "disk": {},
+    "volume": {"drop": 1},
+    "project": {"drop": 2, "most": 36},
+    "volume_type": {"head": "type", "most": 16},
+    "states": {"head": "state", "wraps": True},
+    "operations_per_second": {"head": "iops", "right": True},
+    "limit_ratio": {"head": "used", "right": True},
+}
+"""Of the columns for people; programs have more."""
+
+
+def _disk_columns(several: bool) -> list[Column]:
+    traits = {**_DISK_TRAITS, "region": {"drop": 3, "long": not several}}
+    return [Column(name, **traits.get(name, {"long": True})) for name in serialize.DISK_COLUMNS]
+
+
+def _disk_cells(disk: RegionDisk, now: float, settings: Settings) -> list[object]:
+    people = {
+        "region": messages.name_or_none(disk.node[0]),
+        "volume": disk.facts["volume"] or "(own disk)",
+        "operations_per_second": messages.rate_words(disk.operations),
+        "limit_ratio": messages.share_words(disk),
+        "states": messages.disk_state(disk, now, settings.health),
+    }
+    return _cells(serialize.DISK_COLUMNS, serialize.disk_cells(disk), people)
+
+
+def _cells(names: Sequence[str], values: Sequence[object], people: Mapping[str, str]) -> list[object]:
+    return [
+        Shown(value, people[name]) if name in people else value for name, value in zip(names, values, strict=True)
+    ]
 
 
 class RegionProbes(_RegionList):
-    """List what probes found in the region, and which promises are broken: by type, project, node or guest.
+    """List the results of probes in the region by type, project, node or guest, the worst first.
 
-    Runs, the part of them that kept the promise, and percentiles are those of the last day, or of --since; the
-    percentiles come from all latencies of a row together. The numbers of guests that are probed, whose newest verdict
-    breaks a promise, that are late (due twice, and not probed) and that were put off are as it is now. The worst come
-    first.
+    Runs, the share of them that kept the promise, and latency percentiles are those of the last day, or since
+    --since; percentiles come from all latencies of a row together. The numbers of guests (probed, with a broken
+    promise as newest verdict, late: due twice without a run, postponed) are those of now.
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0; 1 error; 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -312,63 +295,61 @@ class RegionProbes(_RegionList):
             "--by",
             choices=[by.value for by in By],
             default=By.TYPE.value,
-            help="what a row stands for; default: type",
+            help="one row per type, project, node or guest; default: type",
         )
-        parser.add_argument("--since", metavar="SPAN", default="1d", help="how far back: 6h, 7d; default: 1d")
+        parser.add_argument("--since", metavar="DURATION", default="1d", help="how far back: 6h, 7d; default: 1d")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), By(parsed_args.by)
         prometheus = self.connected(parsed_args, settings)
-        answers = self.ask(prometheus, regionprobes.questions(selection, by, _window(parsed_args.since)))
+        answers = self.ask(prometheus, fleet_probes.questions(selection, by, _window(parsed_args.since)))
         if not answers["nodes"]:
             raise self.nothing(selection)
-        rows = regionprobes.rows(answers, by, selection, prometheus.now())
-        aggregates = regionprobes.aggregates(answers)
+        rows = fleet_probes.rows(answers, by, selection, prometheus.now())
+        aggregates = fleet_probes.aggregates(answers)
         if not answers["known"] and aggregates and (by in (By.PROJECT, By.GUEST) or selection.projects):
             raise self.summed("guests")
         self.warned(prometheus)
         listed = rows[: parsed_args.limit or None]
         several = len({row.labels["region"] for row in rows}) > 1
         self.partly(aggregates, several=several)
-        self.closing = (region_words.probes_sum(rows, len(listed)),)
-        if parsed_args.formatter != "table":
-            return region_views.row_columns(by), [region_views.row_cells(row) for row in listed]
-        counts = () if by is By.GUEST else ("guests",)
-        columns = (*_NAMES[by], "runs", "kept", *region_words.QUANTILE_HEADS, *counts, "broken", "late", "put_off")
-        cells = partial(_probe_cells, by=by, several=several)
-        return (*(["region"] if several else []), *columns), _fitting(listed, cells)
+        self.closing = (messages.probes_sum(rows, len(listed)),)
+        return _probe_columns(by, several), [_probe_cells(row, by) for row in listed]
 
 
 def _window(since: str) -> str:
-    """As PromQL has it. Raises ``UsageError``."""
+    """The duration in PromQL. Raises ``UsageError``."""
     try:
-        return f"{int(spans.parse(since).total_seconds())}s"
+        return f"{int(durations.parse(since).total_seconds())}s"
     except ValueError as error:
         raise UsageError(f"--since: {error}") from error
 
 
-_NAMES = {By.TYPE: ("type",), By.PROJECT: ("project",), By.NODE: ("node",), By.GUEST: ("guest", "node")}
+def _probe_columns(by: By, several: bool) -> list[Column]:
+    traits: dict[str, Mapping[str, Any]] = {
+        "region": {"drop": 5, "long": not several},
+        "volume_type": {"head": "type", "most": 24},
+        "guest": {"most": 32},
+        "node": {"most": 24},
+        "guest_uuid": {"long": True},
+        "project": {"most": 36},
+        "guests": {"right": True, "drop": 3, "long": by is By.GUEST},
+        "postponed": {"right": True, "drop": 2},
+        "p50": {"right": True, "drop": 1},
+        "p999": {"right": True, "drop": 4, "head": "p99.9"},
+        **{name: {"right": True} for name in ("runs", "kept", "p99", "broken", "late")},
+    }
+    return [Column(name, **traits.get(name, {})) for name in serialize.row_columns(by)]
 
 
-def _probe_cells(row: Row, shortened: Words, *, by: By, several: bool) -> Sequence[str]:
-    count = region_words.count_words
-    labels = {name: region_words.NOT_KNOWN if value is None else value for name, value in row.labels.items()}
-    match by:
-        case By.TYPE:
-            names = [region_words.name_or_none(labels["volume_type"])]
-        case By.PROJECT:
-            names = [shortened(labels["project"]) or "(none)"]
-        case By.NODE:
-            names = [printable(labels["instance"])]
-        case By.GUEST:
-            names = [printable(labels["domain"]) or "(not told)", printable(labels["instance"])]
-    numbers = (row.guests, row.broken, row.late, row.put_off)
-    return (
-        *([region_words.name_or_none(labels["region"])] if several else []),
-        *names,
-        count(sum(row.runs.values())),
-        region_words.percent(row.kept),
-        *(region_words.seconds_words(row.quantiles[name]) for name in QUANTILES),
-        *(count(number) for number in numbers[1 if by is By.GUEST else 0 :]),
-    )
+def _probe_cells(row: Row, by: By) -> list[object]:
+    names = serialize.row_columns(by)
+    count = messages.count_words
+    people = dict[str, str]()
+    for name, value in zip(names[: len(row.labels)], row.labels.values(), strict=True):
+        nothing = "(unknown)" if name == "guest" else "(none)"
+        people[name] = messages.UNKNOWN if value is None else value or nothing
+    people |= {name: messages.seconds_words(row.quantiles[name]) for name in QUANTILES}
+    people |= {"runs": count(sum(row.runs.values())), "kept": messages.percent(row.kept)}
+    return _cells(names, serialize.row_cells(row), people)

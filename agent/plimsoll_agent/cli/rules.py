@@ -1,28 +1,32 @@
-"""``plimsoll rules``: what is wrong with a rules file, before a pass has to find out."""
+"""``plimsoll rules check``: the faults of a rules file."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent import config, rulesfile
-from plimsoll_agent.cli.base import OneLineErrors
-from plimsoll_agent.rules import Rules
-from plimsoll_agent.rulesfile import Checked, Remark, Severity
+from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.rules import loader
+from plimsoll_agent.rules.loader import Checked
+from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.util import schema
+from plimsoll_agent.util.schema import Remark, Severity
+from plimsoll_agent.util.text import plural
 
 _STDIN = "-"
 
 
 class RulesCheck(OneLineErrors):
-    """Say everything that is wrong with a rules file, with the line and the nearest right word.
+    """Check a rules file: list its faults, each with its line and the nearest valid word.
 
-    Warnings are about what is allowed and perhaps not meant: a rule whose time has passed, or one that an
-    earlier rule leaves nothing to say.
+    Warnings are for what is valid but probably not intended, such as a rule that has ended, or one that an earlier
+    rule makes ineffective, or one that leaves out what the default limits. The exact value of each number with a unit
+    is listed too.
 
-    Exit status: 0 no fault, 1 faults, 64 usage.
+    Exit status: 0 no faults, 1 faults (with --strict also warnings), 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -31,14 +35,15 @@ class RulesCheck(OneLineErrors):
             "file",
             metavar="FILE",
             nargs="?",
-            help="the rules, or - for standard input; default: the rules_file of the settings",
+            help="the rules file, or - for standard input; default: rules_file in the settings",
         )
+        parser.add_argument("--strict", action="store_true", help="end with status 1 for warnings too")
         parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         origin, text = self._read(parsed_args.file)
-        checked = rulesfile.check(text, datetime.now(UTC))
+        checked = loader.check(text, datetime.now(UTC))
         if parsed_args.format == "json":
             self.app.stdout.write(f"{json.dumps([_data(origin, remark) for remark in checked.remarks], indent=2)}\n")
         else:
@@ -46,16 +51,15 @@ class RulesCheck(OneLineErrors):
                 self.app.stdout.write(f"{_words(origin, remark)}\n")
             if checked.rules is not None:
                 self.app.stdout.write(f"{origin}: {_sum(checked, checked.rules)}\n")
-        return 1 if checked.rules is None else 0
+        return int(checked.rules is None or (parsed_args.strict and checked.warnings > 0))
 
     def _read(self, given: str | None) -> tuple[str, str]:
         """The name for messages, and the text. Raises ``ConfigError``."""
         if given == _STDIN:
-            written = sys.stdin.buffer.read(rulesfile.LARGEST + 1) if sys.stdin else b""  # None: it is closed
-            return "<stdin>", rulesfile.decoded(written, "<stdin>", required=True)
+            return schema.STDIN, loader.some(schema.standard_input(), schema.STDIN)
         options = self.app.options
         path = Path(given) if given else config.load(options.config_file, options.config_dir).rules_file
-        return str(path), rulesfile.read(path, required=True)
+        return str(path), loader.read(path, required=True)
 
 
 def _data(origin: str, remark: Remark) -> dict[str, object]:
@@ -73,12 +77,7 @@ def _words(origin: str, remark: Remark) -> str:
 
 
 def _sum(checked: Checked, rules: Rules) -> str:
-    """``7 rules and a default, no fault``."""
+    """``7 rules and a default, no faults``."""
     default = "a default" if rules.default is not None else "no default"
-    warnings = len(checked.remarks)
-    told = f", {_number(warnings, 'warning')}" if warnings else ""
-    return f"{_number(len(rules.rules), 'rule')} and {default}, no fault{told}"
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+    told = f", {plural(checked.warnings, 'warning')}" if checked.warnings else ""
+    return f"{plural(len(rules.rules) or 'no', 'rule')} and {default}, no faults{told}"

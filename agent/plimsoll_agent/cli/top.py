@@ -1,129 +1,149 @@
-"""``plimsoll top``: what each disk does now against its limit, again and again, or once."""
+"""``plimsoll top``: what each disk does now, and its share of its limits, live or once."""
 
 from __future__ import annotations
 
 import argparse
-import codecs
-import json
 import logging
 import os
-import select
-import shutil
-import signal
 import socket
 import sys
-import termios
 import time
-import tty
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from threading import Event, Thread
-from types import FrameType
+from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
-
-from plimsoll_agent.cli import topview
-from plimsoll_agent.cli.base import NodeCommand
-from plimsoll_agent.cli.topview import Shown, View
+from plimsoll_agent.app.live_plan import LivePlan
+from plimsoll_agent.cli import top_once as once
+from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.screen import Screen
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.outcome import Scope
-from plimsoll_agent.sampler import Sampler
-from plimsoll_agent.usage import WINDOW
+from plimsoll_agent.messages import sentences
+from plimsoll_agent.model.disk import guest_of
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.usage import WINDOW
+from plimsoll_agent.monitor import keys as key_map
+from plimsoll_agent.monitor import live as live_view
+from plimsoll_agent.monitor.keys import Explained, Pane, View
+from plimsoll_agent.monitor.live import Shown
+from plimsoll_agent.monitor.rows import SORTS, Planned, rows
+from plimsoll_agent.monitor.sampler import LOOK_AGAIN, Sample, Sampler
+from plimsoll_agent.reconcile.outcome import Scope
 
+LOG = logging.getLogger(__name__)
 LEAST_INTERVAL = 0.5
-_AT_A_PIPE = 240
-"""Columns where there is no terminal that has a width."""
+_REDRAW = 0.5
+"""Seconds between redraws when no key is pressed."""
 
 
-class Top(NodeCommand):
-    """Show what each disk does now against its limit, closest to the wall first. Needs a terminal, or --once."""
+class Top(NodeCommand, Listing):
+    """Show live what each disk does, and its share of its limits; what is not limited as desired first.
+
+    Without a terminal, or with --once or -f: a list.
+    """
+
+    columns = once.COLUMNS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--guest", metavar="GUEST", action="append", default=[], help="only this guest, by libvirt's name or uuid"
+            "--guest",
+            metavar="GUEST",
+            action="append",
+            default=[],
+            help="only this guest, by its libvirt name or UUID",
         )
         parser.add_argument(
-            "--interval", metavar="SECONDS", type=float, default=2.0, help="between two readings; 2 unless given"
+            "--interval", metavar="SECONDS", type=float, default=2.0, help="time between two readings; default: 2"
         )
-        parser.add_argument(
-            "--sort", choices=topview.SORTS, default=topview.SORTS[0], help="by what; wall unless given"
-        )
+        parser.add_argument("--sort", choices=SORTS, default=SORTS[0], help="order of the disks; default: at-limit")
+        parser.add_argument("--reverse", action="store_true", help="reverse the order")
         parser.add_argument(
             "--filter",
             metavar="TEXT",
             default="",
-            help="only what has this in the name or id of its guest, disk, volume, image or project",
+            help="only disks with TEXT in the name or ID of guest, server, project, type, disk, volume or image",
         )
-        parser.add_argument("--once", action="store_true", help="read twice, an interval apart, print all and leave")
-        parser.add_argument("-f", "--format", choices=("text", "json"), help="with --once; text unless given")
+        parser.add_argument(
+            "--once", action="store_true", help="read twice, one interval apart, list all disks and exit"
+        )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         interval: float = parsed_args.interval
         if not LEAST_INTERVAL <= interval <= WINDOW:
             raise UsageError(f"--interval must be between {LEAST_INTERVAL:g} and {WINDOW:g} seconds")
-        if not parsed_args.once:
-            self._check_terminal(parsed_args)
+        self._is_live = _is_live(parsed_args)
         settings = self.settings(parsed_args)
         with self.libvirt(settings) as hypervisor:
             scope, at_once = Scope(frozenset(parsed_args.guest)), settings.bounds.at_once
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=at_once)
             sampler.check()
-            if parsed_args.once:
-                self._once(parsed_args, sampler)
-            else:
-                self._live(parsed_args, sampler)
+            plan = LivePlan(settings, scope)
+            if not self._is_live:
+                return once.COLUMNS, self._once(parsed_args, sampler, plan)
+            self._live(parsed_args, sampler, plan, hypervisor)
+        return (), ()
 
-    def _check_terminal(self, parsed_args: argparse.Namespace) -> None:
-        if parsed_args.format:
-            raise UsageError("-f goes with --once")
-        ours = sys.stdin.isatty() and sys.stdout.isatty()
-        if not ours or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-            raise UsageError("top needs a terminal; without one use: plimsoll top --once")
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        return 0 if self._is_live else super().produce_output(parsed_args, column_names, data)
 
-    def _once(self, parsed_args: argparse.Namespace, sampler: Sampler) -> None:
+    def _once(self, parsed_args: argparse.Namespace, sampler: Sampler, plan: LivePlan) -> list[Sequence[Any]]:
         sampler.ask()
         time.sleep(parsed_args.interval)
         sampler.ask()
-        shown = _now(sampler, parsed_args.interval)
-        found = topview.rows(shown.sample, parsed_args.sort, parsed_args.filter)
-        if parsed_args.format == "json":
-            json.dump(topview.sample_data(shown, found), self.app.stdout, indent=2)
-            self.app.stdout.write("\n")
-        else:
-            width = shutil.get_terminal_size((_AT_A_PIPE, 24)).columns
-            console = Console(file=self.app.stdout, width=width, highlight=False)
-            for line in (*topview.head(shown, width), *topview.table(found, width)):
-                line.rstrip()
-                console.print(line, soft_wrap=True)
-        self.status = 1 if shown.sample.incomplete else 0
+        sample = sampler.sample()
+        planned = plan.planned(sample)
+        for unreachable in sample.unreachable:
+            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+        if planned.complaint:
+            self.app.stderr.write(f"{planned.complaint}\n")
+        found = [
+            row
+            for row in rows(sample, planned, parsed_args.sort, reverse=parsed_args.reverse)
+            if row.means(parsed_args.filter)
+        ]
+        self.closing = (once.sum_of(found),)
+        self.status = 1 if sample.incomplete or planned.complaint else 0
+        return [once.cells(row) for row in found if row.usage is not None]
 
-    def _live(self, parsed_args: argparse.Namespace, sampler: Sampler) -> None:
-        view = View(sort=parsed_args.sort, needle=parsed_args.filter)
-        rounds = Rounds(sampler, parsed_args.interval)
+    def _live(
+        self, parsed_args: argparse.Namespace, sampler: Sampler, plan: LivePlan, hypervisor: Hypervisor
+    ) -> None:
+        view = View(sort=parsed_args.sort, reverse=parsed_args.reverse, needle=parsed_args.filter)
+        rounds = Rounds(sampler, plan, parsed_args.interval)
         try:
-            with _quiet_logging(), _keys() as keyboard:
-                _show(rounds, keyboard, view)
+            with _quiet_logging(), Screen(sys.stdin, sys.stdout, self.colour) as screen:
+                _show(rounds, Explaining(plan, hypervisor), screen, view)
+        except KeyboardInterrupt:
+            return
         finally:
-            # Its calls have deadlines; a person who pressed q does not wait for them.
+            # Its calls have deadlines, but q must work at once.
             rounds.stop(0.5)
 
 
-def _now(sampler: Sampler, interval: float, late: float | None = None, trouble: str | None = None) -> Shown:
-    return Shown(sampler.sample(), datetime.now().astimezone(), socket.gethostname(), interval, late, trouble)
+def _is_live(parsed_args: argparse.Namespace) -> bool:
+    """Whether it fills a terminal: there is one, and no list was asked for."""
+    asked = parsed_args.once or parsed_args.formatter != "table" or parsed_args.columns or parsed_args.sort_columns
+    usable = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return not asked and usable and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 class Rounds:
-    """A thread that asks in rounds. One that takes longer than the interval puts off the next."""
+    """A thread that reads in rounds. A round that takes longer than the interval delays the next."""
 
-    def __init__(self, sampler: Sampler, interval: float) -> None:
+    def __init__(self, sampler: Sampler, plan: LivePlan, interval: float) -> None:
         self._sampler = sampler
+        self._plan = plan
         self._interval = interval
+        self._planned = Planned()
+        self._planned_at = -LOOK_AGAIN
         self._ended = Event()
         self._took = 0.0
         self._began: float | None = None
@@ -133,15 +153,23 @@ class Rounds:
         self._thread.start()
 
     def shown(self) -> Shown:
-        """What is known now. Raises what nobody foresaw in the rounds."""
+        """The present sample. Raises an unexpected error of the thread."""
         if self._bug is not None:
             raise self._bug
         began = self._began
         took = max(self._took, time.monotonic() - began if began is not None else 0.0)
-        return _now(self._sampler, self._interval, took if took > self._interval else None, self._trouble)
+        return Shown(
+            self._sampler.sample(),
+            datetime.now().astimezone(),
+            socket.gethostname(),
+            self._interval,
+            self._planned,
+            took if took > self._interval else None,
+            self._trouble,
+        )
 
     def stop(self, seconds: float) -> None:
-        """End, and wait so many seconds at the most for a call that is under way."""
+        """End, and wait at most this long for a running call."""
         self._ended.set()
         self._thread.join(seconds)
 
@@ -150,7 +178,7 @@ class Rounds:
             while not self._ended.is_set():
                 self._round()
                 self._ended.wait(self._interval - self._took % self._interval)
-        except BaseException as error:  # raised again where the screen is
+        except BaseException as error:  # raised again in ``shown``
             self._bug = error
 
     def _round(self) -> None:
@@ -160,58 +188,50 @@ class Rounds:
             self._trouble = None
         except PlimsollError as error:
             self._trouble = str(error)
+        self._decide(self._sampler.sample())
         self._took = time.monotonic() - began
         self._began = None
 
-
-@dataclass(frozen=True, slots=True)
-class Keyboard:
-    """The terminal's keys, as they are pressed."""
-
-    descriptor: int
-    decoder: codecs.IncrementalDecoder
-
-    def wait(self, seconds: float) -> list[str] | None:
-        """The keys that were pressed meanwhile; None when the terminal is gone."""
-        typed = ""
-        while select.select([self.descriptor], [], [], 0.05 if typed else seconds)[0]:
-            try:
-                sent = os.read(self.descriptor, 1024)
-            except OSError:
-                return None
-            if not sent:
-                return None
-            typed += self.decoder.decode(sent)
-            if not topview.unfinished(typed):
-                break
-        return topview.keys(typed)
+    def _decide(self, sample: Sample) -> None:
+        """As often as limits are read, and for new disks."""
+        now = time.monotonic()
+        new = any(usage.disk.key not in self._planned.outcomes for usage in sample.usages)
+        if new or now >= self._planned_at + LOOK_AGAIN:
+            self._planned, self._planned_at = self._plan.planned(sample), now
 
 
-@contextmanager
-def _keys() -> Iterator[Keyboard]:
-    """Keys without Enter and without an echo; the terminal is as it was afterwards, however this ends."""
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    handlers = {one: signal.signal(one, _leave) for one in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        tty.setcbreak(descriptor)
-        now = termios.tcgetattr(descriptor)
-        now[6][termios.VSUSP] = b"\0"  # Ctrl-Z would leave a shell on the other screen, and without an echo
-        termios.tcsetattr(descriptor, termios.TCSANOW, now)
-        yield Keyboard(descriptor, codecs.getincrementaldecoder("utf-8")(errors="replace"))
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-        for one, handler in handlers.items():
-            signal.signal(one, handler)
+class Explaining:
+    """Explains a disk in a thread, so that the screen goes on."""
 
+    def __init__(self, plan: LivePlan, hypervisor: Hypervisor) -> None:
+        self._plan = plan
+        self._hypervisor = hypervisor
+        self._asked: Pane | None = None
+        self._found: tuple[Pane, Explained] | None = None
 
-def _leave(number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    def of(self, pane: Pane, sample: Sample) -> Pane:
+        """The pane with its explanation once that is there; the first call for it starts a thread."""
+        if pane.explained is None and self._found is not None and self._found[0] is pane:
+            return replace(pane, explained=self._found[1])
+        if pane.explained is None and self._asked is not pane:
+            self._asked = pane
+            Thread(target=self._find, args=(pane, sample), name="explain", daemon=True).start()
+        return pane
+
+    def _find(self, pane: Pane, sample: Sample) -> None:
+        try:
+            explained = self._plan.explained(sample, guest_of(pane.key), pane.key, self._hypervisor)
+        except PlimsollError as error:
+            explained = Explained("plimsoll disk explain", (str(error),), ())
+        except Exception as error:  # tenants write into definitions: an unexpected error is limited to this disk
+            LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+            explained = Explained("plimsoll disk explain", (f"this is a bug in plimsoll: {error!r}",), ())
+        self._found = (pane, explained)
 
 
 @contextmanager
 def _quiet_logging() -> Iterator[None]:
-    """Keeps the log off the screen; what was said last is said afterwards."""
+    """Keeps the log off the screen; its last lines are logged afterwards."""
     root, kept = logging.getLogger(), _Kept()
     handlers, root.handlers = root.handlers, [kept]
     try:
@@ -231,31 +251,21 @@ class _Kept(logging.Handler):
         self.entries.append(record)
 
 
-def _show(rounds: Rounds, keyboard: Keyboard, view: View) -> None:
-    console = Console(highlight=False)
+def _show(rounds: Rounds, explaining: Explaining, screen: Screen, view: View) -> None:
     shown = rounds.shown()
-    try:
-        with Live(
-            console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-        ) as live:
-            while True:
-                if not view.paused:
-                    shown = rounds.shown()
-                width, height = console.size
-                lines = topview.screen(shown, view, width, height)
-                live.update(Group(*lines), refresh=True)
-                pressed = keyboard.wait(_REDRAW)
-                if pressed is None:
-                    return
-                for key in pressed:
-                    page, number = topview.page_of(shown, height), len(topview.rows(shown.sample, needle=view.needle))
-                    after = topview.press(view, key, page=page, rows=number)
-                    if after is None:
-                        return
-                    view = after
-    except KeyboardInterrupt:
-        return
-
-
-_REDRAW = 0.5
-"""Seconds until the screen is drawn anew when no key is pressed."""
+    while True:
+        if not view.paused:
+            shown = rounds.shown()
+        if view.pane is not None:
+            view = replace(view, pane=explaining.of(view.pane, shown.sample))
+        drawn = live_view.screen(shown, view, *screen.size)
+        view = drawn.view
+        screen.draw(drawn.lines)
+        typed = screen.keys(_REDRAW, key_map.unfinished)
+        if typed is None:
+            return
+        for key in key_map.keys(typed):
+            after = key_map.press(view, key, drawn.shape)
+            if after is None:
+                return
+            view = after

@@ -1,168 +1,190 @@
-"""``plimsoll undo``: limits as they were before plimsoll's changes since a moment."""
+"""``plimsoll undo``: restores the limits from before plimsoll's changes since a given time."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent.cli.base import NodeCommand
-from plimsoll_agent.cli.record import moment_of
-from plimsoll_agent.cli.standing import PATIENCE, now_of, pause_in_force, standing, state_of
-from plimsoll_agent.config import Settings
+from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, state_of
+from plimsoll_agent.command.moments import moment_of
+from plimsoll_agent.command.telling import TellsDisks
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.outcome import Kind
-from plimsoll_agent.passes import Mode
-from plimsoll_agent.record import Record
-from plimsoll_agent.record_words import time_words
-from plimsoll_agent.report import words
-from plimsoll_agent.sources import SOURCES
-from plimsoll_agent.undo import Undone, UndoReport, Wish, run_undo
-from plimsoll_agent.undo_words import undo_data, undo_lines, undone_line
+from plimsoll_agent.messages.plan import DiskLine, Manner, TextLine, alike, undone_line
+from plimsoll_agent.messages.record import time_words
+from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.messages.undo import undo_data, undo_lines
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.outcome import Kind, Mode
+from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.util.text import plural, second
 
 _BOOTED = "btime "
-"""How the line of ``/proc/stat`` begins that has the time of the node's start (proc(5))."""
+"""The beginning of the line in ``/proc/stat`` with the time of the boot (proc(5))."""
 
 
 class Paused(PlimsollError):
-    """The pause file keeps every limit of this node from being written, by a person's word too."""
+    """This node is paused: no limit is written, not even for an operator's undo."""
 
 
-class Undo(NodeCommand):
-    """Put back the limits that were in force before what plimsoll changed since a moment.
+class Undo(TellsDisks):
+    """Restore the limits from before the changes that plimsoll made since MOMENT, or in its last pass.
 
-    What was changed is told by plimsoll record, and so is a moment to give. A disk is put back only if it is here
-    still: the same volume, not attached anew, in a guest that was not started anew; if its limits are those that
-    plimsoll put in force last; and if neither a hold nor a rule that says manage: false is about it. The others are
-    listed with the reason.
+    plimsoll record lists these changes with their times. A disk is restored only if it is still attached (the same
+    volume, not reattached, its guest not restarted), if its limits are the last that plimsoll applied, and if it has
+    no hold and no rule with manage: false. The other disks are listed, each with the reason.
 
-    Without --yes it shows what it would do and asks, on a terminal; that answer stands for the approval that the
-    brake may want of a pass. As ever nothing is loosened while the cluster is not well. The mode does not matter:
-    in mode enforce the next pass puts in force again what is wanted now. To keep what was put back, stop the timer,
-    undo, say plimsoll pause or set mode = observe, and start the timer.
+    On a terminal it shows the changes and asks; that answer counts as the brake's approval. --yes does not ask. No
+    limit is raised or removed while the disk's Ceph cluster is unhealthy. The mode does not matter, but in mode
+    enforce the next pass applies the desired limits again. To keep the restored limits: stop the timer, undo, then
+    plimsoll pause or mode = observe, and start the timer.
 
-    Exit status: 0 all that is here is as before, or there is nothing to do; 3 some is not, or it is not remembered or
-    recorded; 1 none is, or nothing was done; 64 usage.
+    Exit status: 0 all disks restored, or nothing to do; 3 some disks not restored, or not recorded or remembered;
+    1 none restored; 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument("--last", action="store_true", help="undo the last pass that changed limits")
+        which.add_argument(
             "--since",
             metavar="MOMENT",
-            required=True,
-            help="undo changes from this moment on: a time (2026-11-20T14:00, in UTC), a date, today, yesterday, or a"
-            " span back from now (2h)",
+            help="undo changes since this time: 2026-11-20T14:00 (UTC), a date, today, yesterday, or 2h (ago)",
         )
         parser.add_argument(
             "--guest",
             metavar="GUEST",
             action="append",
             default=[],
-            help="only this guest, by libvirt's name or uuid; may be given more than once",
+            help="only this guest, by its libvirt name or UUID; repeatable",
         )
-        parser.add_argument("--dry-run", action="store_true", help="say what would be put back, and change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="show what would be restored; change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument(
-            "--ignore-health", action="store_true", help="loosen limits also while the cluster is not well"
+            "--ignore-health",
+            action="store_true",
+            help="raise and remove limits even while the Ceph cluster is unhealthy",
         )
-        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
+        self._manner = Manner(self.wants_exact(parsed_args))
+        self._every = parsed_args.all or self.terminal.width is None
         now = now_of(state_of(settings))
-        since = moment_of("--since", parsed_args.since, now)
-        if since > now:
-            raise UsageError(f"--since {parsed_args.since} is still to come")
+        record = Record(state_of(settings).record)
+        since = self._since(parsed_args, record, now)
         asks = not parsed_args.yes and not parsed_args.dry_run
-        if asks and (parsed_args.format == "json" or not self.app.stdin.isatty()):
-            raise UsageError("there is nobody to ask; say --yes, or look first with --dry-run")
-        answers = Record(state_of(settings).record).since()
+        if asks and (parsed_args.format != "text" or not self.app.stdin.isatty()):
+            raise UsageError("no terminal to ask on; add --yes, or --dry-run to look first")
+        answers = record.since()
         if answers is not None and since < answers:
             raise UsageError(
-                f"--since {parsed_args.since}: entries from before {time_words(answers)} UTC were removed from the"
-                " record; give a later moment"
+                f"--since {parsed_args.since}: the record starts at {time_words(answers)} UTC; give a later time"
             )
         wish = Wish(since, frozenset(parsed_args.guest))
         if parsed_args.dry_run:
-            return self._told(self._run(parsed_args, settings, wish, look_only=True), parsed_args, settings)
-        paused = pause_in_force(settings, now)
+            return self._told(self._run(parsed_args, settings, wish, read_only=True), parsed_args, settings)
+        paused = pause_actual(settings, now)
         if paused is not None and paused.facts.get("region"):
-            raise Paused(f"{words(paused)}: no limit of this node is written until plimsoll region resume")
+            raise Paused(f"{words(paused)}; no limit is written on this node until plimsoll region resume")
         if paused is not None:
             raise Paused(
-                f"{words(paused)}: no limit of this node is written. Stop the timer of passes, then: plimsoll resume,"
+                f"{words(paused)}; no limit is written on this node. Stop plimsoll's timer, then: plimsoll resume,"
                 " plimsoll undo, plimsoll pause"
             )
         if asks:
-            shown = self._run(parsed_args, settings, wish, look_only=True)
+            shown = self._run(parsed_args, settings, wish, read_only=True)
             self._close(shown, settings, planned=True)
             if not shown.count(Kind.PLANNED):
                 return shown.exit_status
             if not self._agrees(shown):
-                self.say("Nothing was changed.")
+                self.say("Nothing changed.")
                 return 1
             wish = replace(wish, agreed=shown.agreement)
-        return self._told(self._run(parsed_args, settings, wish, look_only=False), parsed_args, settings)
+        return self._told(self._run(parsed_args, settings, wish, read_only=False), parsed_args, settings)
+
+    def _since(self, parsed_args: argparse.Namespace, record: Record, now: datetime) -> datetime:
+        """Raises ``UsageError``."""
+        if not parsed_args.last:
+            since = moment_of("--since", parsed_args.since, now)
+            if since > now:
+                raise UsageError(f"--since {parsed_args.since} is in the future")
+            return since
+        last = record_query.last_pass(record)
+        if last is None:
+            raise UsageError("--last: the record has no pass that changed limits")
+        if parsed_args.format == "text":
+            self.say(f"The last pass that changed limits began at {second(last)}.")
+        return last
 
     def _agrees(self, shown: UndoReport) -> bool:
         number = shown.count(Kind.PLANNED)
-        self.app.stdout.write(f"Put back {number} {'disk' if number == 1 else 'disks'}? [y/N] ")
+        self.app.stdout.write(f"Restore limits of {plural(number, 'disk')}? [y/N] ")
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
-    def _run(self, parsed_args: argparse.Namespace, settings: Settings, wish: Wish, *, look_only: bool) -> UndoReport:
+    def _run(self, parsed_args: argparse.Namespace, settings: Settings, wish: Wish, *, read_only: bool) -> UndoReport:
         """Raises ``Busy``, and as ``run_undo`` does."""
         state = state_of(settings)
-        if not look_only:
+        if not read_only:
             state.prepare()
-        with nullcontext() if look_only else state.locked(patience=PATIENCE):
-            stand = standing(settings, look_only=look_only)
-            if stand.complaint:
-                self.app.stderr.write(f"{stand.complaint}\n")
-            gate = stand.caution.gate
+        with nullcontext() if read_only else state.locked(patience=PATIENCE):
+            context = pass_context(settings, read_only=read_only)
+            if context.complaint:
+                self.app.stderr.write(f"{context.complaint}\n")
+            gate, heedless = context.caution.gate, parsed_args.ignore_health
             with self.libvirt(settings) as hypervisor:
                 return run_undo(
                     wish,
-                    stand.situation,
+                    context.situation,
                     hypervisor=hypervisor,
                     sources=SOURCES,
                     record=Record(state.record),
-                    ledger=stand.ledger,
+                    node_store=context.node_store,
+                    notes=context.notes,
                     bounds=settings.bounds,
-                    gate=replace(gate, blocking=()) if parsed_args.ignore_health else gate,
-                    paused=stand.caution.paused,
+                    caution=replace(context.caution, gate=replace(gate, blocking=()) if heedless else gate),
                     booted=_booted(),
-                    look_only=look_only,
-                    tell=self._tell if parsed_args.format == "text" else lambda _: None,
+                    read_only=read_only,
+                    tell=self._tell_one if parsed_args.format == "text" and not read_only else lambda _: None,
                 )
 
-    def _tell(self, undone: Undone) -> None:
-        line = undone_line(undone)
+    def _tell_one(self, undone: Undone) -> None:
+        line = self._line(undone)
         if line is not None:
-            self.say(line)
+            self.tell([line])
+
+    def _line(self, undone: Undone) -> DiskLine | None:
+        return undone_line(undone.disk, undone.server, undone.change, undone.result, self._manner)
 
     def _close(self, report: UndoReport, settings: Settings, *, planned: bool) -> None:
-        for line in undo_lines(report, planned=planned, enforcing=Mode(settings.mode) is Mode.ENFORCE):
-            self.say(line)
+        if planned:
+            lines = [line for one in report.undone if (line := self._line(one)) is not None]
+            self.tell(alike(lines), every=self._every, remedy="--all lists them")
+        last = None if report.undone else record_query.newest_change(Record(state_of(settings).record))
+        enforcing = Mode(settings.mode) is Mode.ENFORCE
+        self.tell(map(TextLine, undo_lines(report, planned=planned, enforcing=enforcing, last=last)))
 
     def _told(self, report: UndoReport, parsed_args: argparse.Namespace, settings: Settings) -> int:
-        """Say how it ended; returns the exit status."""
-        if parsed_args.format == "json":
-            self.say(json.dumps(undo_data(report, dry_run=parsed_args.dry_run, mode=settings.mode), indent=2))
+        """Print the result; returns the exit status."""
+        if parsed_args.format != "text":
+            self.say_data(undo_data(report, dry_run=parsed_args.dry_run, mode=settings.mode), parsed_args.format)
         else:
             self._close(report, settings, planned=parsed_args.dry_run)
             if parsed_args.dry_run:
-                self.say("This was a dry run: nothing was changed.")
-        return 1 if self.unheard else report.exit_status
+                self.say("Dry run: nothing is written.")
+        return 1 if self.stdout_gone else report.exit_status
 
 
 def _booted() -> datetime:
-    """When the node was started; where the kernel does not say, every change may be from before."""
+    """When the node was booted; if that is unknown, far in the future, so that every change counts as older."""
     try:
         for line in Path("/proc/stat").read_text(encoding="ascii").splitlines():
             if line.startswith(_BOOTED):

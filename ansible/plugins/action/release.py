@@ -1,4 +1,4 @@
-"""Brings a wheelhouse to a node that does not have this very one, then has its installer run there."""
+"""Copies a wheelhouse to a node that does not have it, and runs its installer there."""
 
 # Copyright: the plimsoll authors. Apache-2.0
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 
 
 def sums_digest(archive: Path) -> str:
-    """The digest of a wheelhouse's list of digests, by which two builds of one name are told apart."""
+    """The digest of a wheelhouse's list of digests, which differs between two builds of the same name."""
     name = archive.name.removesuffix(".tar.gz")
     try:
         with tarfile.open(archive) as tar:
@@ -23,13 +23,13 @@ def sums_digest(archive: Path) -> str:
                     return hashlib.sha256(content.read()).hexdigest()
     except (OSError, tarfile.TarError) as error:
         raise AnsibleActionFail(f"{archive}: cannot be read: {error}") from error
-    raise AnsibleActionFail(f"{archive}: is no wheelhouse: it has no {name}/SHA256SUMS; see script/wheelhouse")
+    raise AnsibleActionFail(f"{archive}: is not a wheelhouse: it has no {name}/SHA256SUMS; see script/wheelhouse")
 
 
 class ActionModule(ActionBase):
-    """Hands the module the archive only where the node needs it, and never in check mode."""
+    """Gives the module the archive only where the node needs it, and never in check mode."""
 
-    TRANSFERS_FILES = False  # else each run would make a directory on the node
+    TRANSFERS_FILES = False  # otherwise each run would create a directory on the node
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a guest's agent may be asked for: the lists in its settings, of what is forbidden or of what is allowed."""
+"""Allows commands in the settings of a guest agent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ DOCUMENTATION = """
 name: allow_commands
 author:
   - The plimsoll authors
-short_description: An agent's settings with some of its commands allowed
+short_description: Allows commands in the settings of a guest agent
 description:
-  - Takes the commands out of every list of what is forbidden, and adds them to every list of what is allowed.
-    All else stays as it is. Without any such list the agent allows everything.
-  - Knows C(qemu-ga.conf), and C(/etc/sysconfig/qemu-ga) of the RHEL family, with the names of the lists in the agents
-    of QEMU 4 to 10.
+  - Removes the commands from all lists of forbidden commands, and adds them to all lists of allowed ones. Without
+    any list the agent allows all commands.
+  - Supports C(qemu-ga.conf), and C(/etc/sysconfig/qemu-ga) of the RHEL family, with the names of the lists in QEMU 4
+    to 10.
 options:
   _input:
     description: The text of the file.
     type: str
     required: true
   commands:
-    description: Which commands are to be allowed.
+    description: The commands to allow.
     type: list
     elements: str
     required: true
@@ -34,7 +34,7 @@ EXAMPLES = """
 
 RETURN = """
 _value:
-  description: The text as it should be
+  description: The changed text
   type: str
 """
 
@@ -57,10 +57,10 @@ def _line(line, commands):
 def _list(found, commands):
     there = [word for word in re.split(r"[ \t,]+", found["commands"]) if word]
     if found["name"] == "allow-rpcs":
-        wanted = [*there, *(command for command in commands if command not in there)]
+        desired = [*there, *(command for command in commands if command not in there)]
     else:
-        wanted = [command for command in there if command not in commands]
-    return found[0] if wanted == there else found["name"] + found["equals"] + ",".join(wanted)
+        desired = [command for command in there if command not in commands]
+    return found[0] if desired == there else found["name"] + found["equals"] + ",".join(desired)
 
 
 class FilterModule:

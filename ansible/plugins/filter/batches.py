@@ -1,4 +1,4 @@
-"""In which order, and how many at a time, hosts are rolled out to."""
+"""Divides the hosts of a rollout into batches."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ author:
   - The plimsoll authors
 short_description: Hosts in the batches of a rollout
 description:
-  - Region by region. In each first the canaries, then a share of the region, then the rest.
-  - A region's canaries are the hosts of the group REGION_canary, as far as they take part, and else its first host
-    that takes part. So every region of every run begins with a canary.
+  - Region by region; in each first the canaries, then a share of the region, then the rest.
+  - A region's canaries are the hosts of the group REGION_canary that take part; if there are none, the first host
+    that takes part.
 options:
   _input:
     description: The variable C(groups).
     type: dict
     required: true
   regions:
-    description: Names of groups, in their order. Hosts that are in none of them do not take part.
+    description: Names of groups, in the order of the rollout. Hosts in none of them do not take part.
     type: list
     elements: str
     required: true
   hosts:
-    description: The hosts that may take part, those that C(--limit) leaves.
+    description: The hosts that take part, those within C(--limit).
     type: list
     elements: str
     required: true
   percent:
-    description: How much of a region the second batch is. At least one host, as long as there is one.
+    description: The share of a region in the second batch. At least one host, if one is left.
     type: float
     default: 10
 """
@@ -41,7 +41,7 @@ EXAMPLES = """
 RETURN = """
 _value:
   description:
-    - Batches with C(region), C(stage) (V(canary), V(fraction), V(rest)) and C(hosts), in their order. None is empty.
+    - Batches with C(region), C(stage) (V(canary), V(fraction), V(rest)) and C(hosts), in order. None is empty.
   type: list
   elements: dict
 """
@@ -84,7 +84,7 @@ def checked_percent(percent):
 def refuse_unknown(regions, groups):
     unknown = [region for region in regions if region not in groups]
     if unknown:
-        raise AnsibleFilterError(f"rollout_regions names what is no group of the inventory: {some(unknown)}")
+        raise AnsibleFilterError(f"rollout_regions has names that are not groups of the inventory: {some(unknown)}")
 
 
 def refuse_twice(regions, groups):
@@ -93,7 +93,7 @@ def refuse_twice(regions, groups):
         for host in groups[region]:
             if host in region_of:
                 raise AnsibleFilterError(
-                    f"{host} is in two regions, {region_of[host]} and {region}: it may be in one"
+                    f"{host} is in two regions, {region_of[host]} and {region}: remove it from one"
                 )
             region_of[host] = region
 
@@ -105,7 +105,7 @@ def outside(hosts, groups, regions):
 
 
 def some(names):
-    """Up to five names, and how many more there are."""
+    """Up to five names, and the number of others."""
     shown = ", ".join(names[:SHOWN])
     return shown + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
@@ -116,7 +116,7 @@ def batch_words(batch):
 
 
 def batch_numbers(batches):
-    """In which batch each host is, from 0."""
+    """The number of each host's batch, from 0."""
     return {host: number for number, batch in enumerate(batches) for host in batch["hosts"]}
 
 

@@ -1,4 +1,4 @@
-"""What became of disks: the reports of ``plimsoll undo`` and ``plimsoll enforce``, both with ``-f json``."""
+"""Outcomes of disks: the reports of ``plimsoll undo`` and ``plimsoll enforce``, both with ``-f json``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ DOCUMENTATION = """
 name: disk_lines
 author:
   - The plimsoll authors
-short_description: A line for each disk whose limits were to be changed
+short_description: A line for each disk in a report
 description:
-  - Of the report of C(plimsoll undo -f json) every disk, of that of C(plimsoll enforce -f json) those that differ
-    from what is wanted or differed. Limits, what became of it, and the code of the reason.
+  - All disks in the report of C(plimsoll undo -f json); of C(plimsoll enforce -f json) those that are or were out of
+    sync. A line has the limits, the outcome, and the code of the reason.
 options:
   _input:
     description: The report.
@@ -18,7 +18,7 @@ options:
 """
 
 EXAMPLES = """
-- name: Show what became of the disks
+- name: Show the disks
   ansible.builtin.debug:
     msg: "{{ undo.stdout | from_json | plimsoll.cloud.disk_lines }}"
 """
@@ -30,8 +30,8 @@ _value:
   elements: str
 """
 
-OPEN = ("waits", "failed", "not-known")
-ENDS = {"changed": "done", "right": "already so", "left-alone": "left alone", "not-known": "not known"}
+OPEN = ("deferred", "failed", "unknown")
+ENDS = {"changed": "done", "in-sync": "already so", "left-alone": "left alone"}
 
 
 def disk_lines(report):
@@ -39,7 +39,7 @@ def disk_lines(report):
 
 
 def open_disks(report):
-    """The lines of those that were not done and should have been."""
+    """The lines of disks whose change is still open."""
     return [line(each) for each in told(report) if each["result"] in OPEN]
 
 
@@ -53,14 +53,14 @@ def line(disk):
     change = disk.get("change", disk)
     limits = f": {in_words(change['before'])} → {in_words(change['after'])}" if change else ""
     end, reason = ENDS.get(disk["result"], disk["result"]), ""
-    if disk["result"] not in ("changed", "right"):
+    if disk["result"] not in ("changed", "in-sync"):
         reason = f" ({because(disk['reason'])})"
     return f"{disk['guest']} {disk['disk']}{limits}: {end}{reason}"
 
 
 def in_words(limits):
     if limits is None:
-        return "not known"
+        return "unknown"
     return " ".join(f"{name} {value}" for name, value in limits.items()) or "unlimited"
 
 

@@ -1,4 +1,4 @@
-"""How nodes are, a row a node: what ``status.yml`` gathered with ``plimsoll status -f json``."""
+"""A table of nodes, from ``plimsoll status -f json`` as ``status.yml`` gathered it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ author:
   - The plimsoll authors
 short_description: A table of nodes
 description:
-  - The rows of P(plimsoll.cloud.node_rows#filter) as lines, below a head.
+  - The rows of P(plimsoll.cloud.node_rows#filter) as lines, below a line of headings.
 options:
   _input:
     description: The rows.
@@ -18,7 +18,7 @@ options:
 """
 
 EXAMPLES = """
-- name: Show how the nodes are
+- name: Show the nodes
   ansible.builtin.debug:
     msg: "{{ rows | plimsoll.cloud.node_table }}"
   vars:
@@ -34,12 +34,14 @@ _value:
 
 import json
 
-STATES = {"right": ("right", "changed"), "behind": ("planned", "waits"), "failed": ("failed", "not-known")}
+FORMAT = 3
+"""The version of the JSON of ``plimsoll status`` that is read here."""
+STATES = {"in-sync": ("in-sync", "changed"), "behind": ("planned", "deferred"), "failed": ("failed", "unknown")}
 BROKEN = ("short", "over-limit", "slow")
 
 
 def node_rows(hostvars, groups, regions, hosts):
-    """A dict for each host: the hosts of the first region first. Of hosts in no region the region is None."""
+    """A dict for each host, in the order of the regions. The region of hosts in none is None."""
     region_of = {host: region for region in regions for host in groups.get(region, ())}
     ordered = [host for region in regions for host in groups.get(region, ()) if host in set(hosts)]
     ordered += [host for host in hosts if host not in region_of]
@@ -47,7 +49,8 @@ def node_rows(hostvars, groups, regions, hosts):
 
 
 def row(host, region, answer):
-    """``level`` is plimsoll's, or ``unreachable``, ``absent`` (not installed) or ``no answer``."""
+    """``level`` is that of the status, or ``unreachable``, ``absent`` (not installed), ``no answer``; ``older`` or
+    ``newer`` for a node of a version whose JSON is not read here."""
     known = {"host": host, "region": region, "level": "unreachable", "version": None, "trouble": None}
     if answer.get("unreachable"):
         return {**known, "trouble": " ".join(answer.get("msg", "").split())}
@@ -59,6 +62,10 @@ def row(host, region, answer):
     known["version"] = told["version"] or None
     if status is None:
         return {**known, "level": "no answer" if known["version"] else "absent"}
+    if status["version"] < FORMAT:
+        return {**known, "level": "older", "trouble": "older version: run plimsoll status there"}
+    if status["version"] > FORMAT:
+        return {**known, "level": "newer", "trouble": "newer version: update plimsoll here to read it"}
     made, disks, probes = status["pass"], status["disks"], status["probes"]
     ages = [each["value"] for each in status["findings"] if each["name"] == "pass_age"]
     known.update(level=status["level"], trouble=worst(status), paused=status["paused"] is not None)
@@ -78,7 +85,7 @@ def row(host, region, answer):
 
 
 def worst(status):
-    """What is the matter, in a few words; None where nothing is."""
+    """The worst problem in short; None without problems."""
     if status["complaints"]:
         return status["complaints"][0]
     wrong = [each for each in status["findings"] if each["level"] != "ok"]
@@ -94,13 +101,13 @@ COLUMNS = (
     ("VERSION", lambda row: row["version"]),
     ("PASS BY", lambda row: row.get("pass_version")),
     ("MODE", lambda row: row.get("mode")),
-    ("LAST PASS", lambda row: span(row.get("pass_age"))),
+    ("LAST PASS", lambda row: age(row.get("pass_age"))),
     ("RESULT", lambda row: row.get("result")),
-    ("RIGHT/BEHIND/FAILED", lambda row: counts(row.get("disks"), ("right", "behind", "failed"))),
+    ("IN SYNC/BEHIND/FAILED", lambda row: counts(row.get("disks"), ("in-sync", "behind", "failed"))),
     ("PROBES/BROKEN", lambda row: counts(row.get("probes"), ("runs", "broken"))),
     ("PAUSED", lambda row: {True: "yes", False: "no"}.get(row.get("paused"))),
     ("LEVEL", lambda row: row["level"]),
-    ("WHAT IS WRONG", lambda row: row["trouble"] or ""),
+    ("PROBLEM", lambda row: row["trouble"] or ""),
 )
 
 
@@ -114,8 +121,8 @@ def text(value):
     return "-" if value is None else str(value)
 
 
-def span(seconds):
-    """``40 s ago``; the largest unit alone."""
+def age(seconds):
+    """``40 s ago``; only the largest unit."""
     if seconds is None:
         return None
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):

@@ -1,4 +1,4 @@
-"""Lines as the screen shows them best."""
+"""Formats lines for Ansible's output."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ author:
   - The plimsoll authors
 short_description: Lines for the message of a task
 description:
-  - Ansible's screen shows a text with many lines as such where results are shown as YAML (C(result_format=yaml) in
-    C([defaults]) as C(callback_result_format)), and else as one line with C(\\n) in it, where a list is better.
+  - Returns one text where Ansible shows results as YAML (C(callback_result_format=yaml) in C([defaults])). Other
+    formats show a text as a single line with C(\\n) in it, so for these it returns a list.
 options:
   _input:
     description: The lines.

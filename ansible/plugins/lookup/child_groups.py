@@ -1,4 +1,4 @@
-"""Which groups the inventory has below a group: Ansible's variables have groups and their hosts, but no family."""
+"""Finds the child groups of a group, which Ansible's variables do not contain."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ author:
   - The plimsoll authors
 short_description: The children of a group, in the order of the inventory
 description:
-  - Reads the sources of the inventory once more. Groups that were made while a playbook runs are not there.
+  - Reads the sources of the inventory again. Groups that a playbook creates are not included.
 options:
   _terms:
-    description: Names of groups. One that there is not has no children.
+    description: Names of groups. A group that does not exist has no children.
     type: list
     elements: str
     required: true

@@ -1,6 +1,6 @@
-"""Others on a node that write limits: cron's entries and systemd's units, by what they call.
+"""Finds other writers of limits on a node: cron entries and systemd units, by the programs that they call.
 
-Nothing here starts a program. ``root`` is where the node's file system is, for tests.
+It starts no program. ``root`` is the node's file system, for tests.
 """
 
 # Copyright: the plimsoll authors. Apache-2.0. It must run with Python 3.8, which may be what Ansible finds on a node.
@@ -14,11 +14,12 @@ TABLES = ("etc/crontab", "etc/anacrontab", "etc/cron.d/*", "var/spool/cron/*", "
 SCRIPTS = ("etc/cron.hourly/*", "etc/cron.daily/*", "etc/cron.weekly/*", "etc/cron.monthly/*")
 UNITS = ("etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system")
 MARK = "#plimsoll-retired# "
+# ``restore`` finds the note by this text, so older files need it unchanged.
 NOTE = "# plimsoll keeps these limits now. Remove the mark from the next line, and this one, to have the entry back."
-# cron of Debian and of EL, and run-parts of both, pass over a name with a dot at its beginning.
+# cron and run-parts of Debian and EL ignore names that begin with a dot.
 ASIDE = ".{}.plimsoll-retired"
 
-# Of a script: who has not said it by then is another kind of program.
+# Only the first bytes of a script are searched.
 _READ = 256 * 1024
 _LEFT_OVER = re.compile(r"^[.#]|~$|\.(dpkg-\w+|rpm\w+|swp|cfsaved)$")
 _PATH = re.compile(r"/[^\s;|&<>\"'()`$]+")
@@ -28,20 +29,20 @@ _UNIT = re.compile(r"^\s*Unit\s*=\s*(\S+)\s*$", re.MULTILINE)
 
 
 class Writers:
-    """Looks for others by regular expressions, in what they call and in the scripts that stand there.
+    """Finds other writers by regular expressions, in their commands and in the scripts that these call.
 
-    Raises ``ValueError`` for one that is none.
+    Raises ``ValueError`` for an invalid expression.
     """
 
     def __init__(self, patterns, root="/"):
         try:
             self._patterns = [re.compile(pattern) for pattern in patterns]
         except re.error as error:
-            raise ValueError(f"no regular expression: {error.pattern!r}: {error}") from error
+            raise ValueError(f"not a regular expression: {error.pattern!r}: {error}") from error
         self._root = Path(root)
 
     def cron(self):
-        """Each as {"file", "line", "text"}; a script of its own has line 0."""
+        """Cron's entries as {"file", "line", "text"}; a script has line 0."""
         found = []
         for table in self._files(TABLES):
             found += [
@@ -55,7 +56,7 @@ class Writers:
         return found
 
     def units(self):
-        """Enabled units, each as {"unit", "text"}; plimsoll's own are not meant."""
+        """Enabled units as {"unit", "text"}, without plimsoll's."""
         found = {}
         enabled = self._root / UNITS[0]
         for unit in sorted({link.name for kind in ("wants", "requires") for link in enabled.glob(f"*.{kind}/*")}):
@@ -67,7 +68,7 @@ class Writers:
         return [{"unit": unit, "text": text} for unit, text in found.items()]
 
     def retire(self, entries, write):
-        """Take cron's entries out of its way, none of them lost; ``write(path, text)`` replaces a file."""
+        """Disable cron's entries, in a way that ``restore`` can undo; ``write(path, text)`` replaces a file."""
         for file in sorted({entry["file"] for entry in entries}):
             path = self._root / file.lstrip("/")
             lines = {entry["line"] for entry in entries if entry["file"] == file}
@@ -80,7 +81,7 @@ class Writers:
             write(path, "\n".join(kept))
 
     def retired(self):
-        """Cron's entries that were taken out of its way, as ``cron`` has them."""
+        """Cron's entries that ``retire`` disabled, in the form of ``cron``."""
         found = []
         for table in self._files(TABLES):
             for number, line in enumerate(_lines(table), 1):
@@ -93,7 +94,7 @@ class Writers:
         return found
 
     def restore(self, entries, write):
-        """Give back what ``retire`` took."""
+        """Restore entries that ``retire`` disabled."""
         for file in sorted({entry["file"] for entry in entries}):
             path = self._root / file.lstrip("/")
             if any(entry["line"] == 0 for entry in entries if entry["file"] == file):
@@ -112,7 +113,7 @@ class Writers:
         return f"/{path.relative_to(self._root)}"
 
     def _writes(self, code):
-        """Whether it, or a script that it names, matches."""
+        """Whether the code, or a script that it calls, matches."""
         called = (self._root / name.lstrip("/") for name in _PATH.findall(code))
         return any(
             pattern.search(text)
@@ -127,7 +128,7 @@ class Writers:
         return named[-1] if named else f"{unit[: -len('.timer')]}.service"
 
     def _unit_text(self, unit):
-        """The unit's file and its drop-ins, of a template where it is an instance."""
+        """The text of the unit's file and its drop-ins; for an instance, those of its template."""
         texts = []
         for name in dict.fromkeys([re.sub(r"@.*\.", "@.", unit), unit]):
             places = [self._root / place / name for place in UNITS]
@@ -137,12 +138,12 @@ class Writers:
 
 
 def _lines(table):
-    """All of it, so that it can be written anew. Raises ``OSError``."""
+    """The whole text, to be changed and written. Raises ``OSError``."""
     return table.read_bytes().decode("utf-8", "surrogateescape").split("\n")
 
 
 def _text(path):
-    """The beginning of a text file; nothing for a program, or for one that cannot be read."""
+    """The beginning of a text file; empty for a binary, and for a file that cannot be read."""
     try:
         with open(path, "rb") as file:
             content = file.read(_READ)

@@ -7,8 +7,8 @@ module: files
 short_description: Writes several small text files at once
 version_added: "0.1.0"
 description:
-  - Each is written only when it differs, whole or not at all, in the order given. Directories above are made.
-  - Where one does not stand its check, it and those after it are left as they were.
+  - Files that differ are replaced atomically, in the order given. Missing directories are created.
+  - If the check of a file fails, that file and those after it stay unchanged.
 options:
   files:
     description: The files.
@@ -17,11 +17,11 @@ options:
     required: true
     suboptions:
       path:
-        description: Where it is to be.
+        description: Its path.
         type: path
         required: true
       content:
-        description: What is to be in it.
+        description: Its content.
         type: str
         required: true
       mode:
@@ -38,28 +38,28 @@ options:
         default: root
       check:
         description:
-          - A program with its arguments that must succeed before the file is put in place; V(%s) among them is the
-            new file. In check mode not asked where the program is not there, or a file before this one differs.
+          - A program with its arguments that must succeed before the file is replaced; V(%s) among them is the new
+            file. In check mode it does not run if it is not installed, or if a file before this one differs.
         type: list
         elements: str
         default: []
       keep:
-        description: Leave a file that is there as it is.
+        description: Whether an existing file stays unchanged.
         type: bool
         default: false
 attributes:
   check_mode:
-    description: Says what would be changed, and changes nothing.
+    description: Reports what would change, and changes nothing.
     support: full
   diff_mode:
-    description: Shows what is changed in each file.
+    description: Shows the changes of each file.
     support: full
 author:
   - The plimsoll authors (@plimsoll)
 """
 
 EXAMPLES = r"""
-- name: Write rules that plimsoll understands
+- name: Write rules after a check
   plimsoll.cloud.files:
     files:
       - path: /etc/plimsoll/rules.yaml
@@ -69,7 +69,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 written:
-  description: The paths of those that were changed.
+  description: The paths of changed files.
   returned: success
   type: list
   elements: str
@@ -84,7 +84,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 
 def missing_parents(path):
-    """Directories above that are to be made, the topmost first."""
+    """Parent directories that are missing, topmost first."""
     found = []
     parent = os.path.dirname(path)
     while not os.path.lexists(parent):
@@ -94,19 +94,19 @@ def missing_parents(path):
 
 
 class File:
-    """One of them. ``differs`` looks, ``write`` acts."""
+    """One file. ``differs`` compares it, ``write`` changes it."""
 
-    def __init__(self, module, wanted):
+    def __init__(self, module, desired):
         self._module = module
-        self._wanted = wanted
-        self.path = wanted["path"]
+        self._desired = desired
+        self.path = desired["path"]
         self._before = self._read()
-        # What a template leaves at the end of its last line.
-        self._after = wanted["content"].rstrip("\n") + "\n"
+        # A template may end without a newline, or with several.
+        self._after = desired["content"].rstrip("\n") + "\n"
 
     @property
     def differs(self):
-        return self._before is None or (not self._wanted["keep"] and self._before != self._after)
+        return self._before is None or (not self._desired["keep"] and self._before != self._after)
 
     @property
     def diff(self):
@@ -122,15 +122,15 @@ class File:
         ]
 
     def write(self, looked_only):
-        """Raises nothing: what fails ends the module, with a sentence."""
+        """Replace the file. An error ends the module with a message."""
         parent = os.path.dirname(self.path)
         made = self._module.tmpdir if self._module.check_mode else parent
         new = None
         try:
             for directory in [] if self._module.check_mode else missing_parents(self.path):
                 os.mkdir(directory)
-                os.chmod(directory, 0o755)  # noqa: S103  # whatever the umask
-            # Only its owner may read it before it is given away. Nobody else reads what begins with a dot.
+                os.chmod(directory, 0o755)  # noqa: S103  # with any umask
+            # Only root can read it until its owner and mode are set. Programs ignore names that begin with a dot.
             descriptor, new = tempfile.mkstemp(dir=made, prefix=f".{os.path.basename(self.path)}.")
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
                 file.write(self._after)
@@ -138,7 +138,7 @@ class File:
                 os.fsync(file.fileno())
             self._check(new, looked_only)
             if not self._module.check_mode:
-                # Not atomic_move: it gives a new file the default mode again.
+                # Not atomic_move, which resets a new file to the default mode.
                 self._attributes(new)
                 os.rename(new, self.path)
                 new = None
@@ -149,11 +149,11 @@ class File:
                 os.unlink(new)
 
     def adjust(self):
-        """Mode and owner of one whose content is right; whether they were wrong."""
+        """Correct mode and owner; returns whether they were wrong."""
         return self._attributes(self.path)
 
     def _attributes(self, path):
-        words = {"path": path, **{key: self._wanted[key] for key in ("mode", "owner", "group")}}
+        words = {"path": path, **{key: self._desired[key] for key in ("mode", "owner", "group")}}
         known = self._module.load_file_common_arguments({**words, "attributes": None})
         return self._module.set_fs_attributes_if_different(known, False)
 
@@ -167,7 +167,7 @@ class File:
             return self._module.fail_json(msg=f"{self.path}: {error.strerror}")
 
     def _check(self, new, looked_only):
-        argv = [word.replace("%s", new) for word in self._wanted["check"]]
+        argv = [word.replace("%s", new) for word in self._desired["check"]]
         if not argv or looked_only or (self._module.check_mode and not os.access(argv[0], os.X_OK)):
             return
         done = subprocess.run(
@@ -176,7 +176,7 @@ class File:
         if done.returncode != 0:
             said = done.stdout.decode("utf-8", "replace").replace(new, self.path).strip()
             said = said or f"{argv[0]}: ended with {done.returncode}"
-            self._module.fail_json(msg=f"{said}\n{self.path} is as it was.")
+            self._module.fail_json(msg=f"{said}\n{self.path} was not changed.")
 
 
 def main():
@@ -200,13 +200,13 @@ def main():
         supports_check_mode=True,
     )
     written, diff = [], []
-    for wanted in module.params["files"]:
-        file = File(module, wanted)
+    for desired in module.params["files"]:
+        file = File(module, desired)
         if file.differs:
             file.write(looked_only=module.check_mode and bool(written))
             diff += file.diff
             written.append(file.path)
-        elif not wanted["keep"] and file.adjust():
+        elif not desired["keep"] and file.adjust():
             written.append(file.path)
     module.exit_json(changed=bool(written), written=written, diff=diff)
 

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: limit_writers
-short_description: Takes cron entries that write block I/O limits out of cron's way, or gives them back
+short_description: Disables cron entries that write block I/O limits, or restores them
 version_added: "0.1.0"
 description:
-  - Comments out lines of crontabs, with a note above, and renames scripts in C(/etc/cron.*ly) so that cron passes
-    over them. Nothing is removed.
-  - Looks into C(/etc/crontab), C(/etc/anacrontab), C(/etc/cron.d), C(/etc/cron.*ly) and C(/var/spool/cron).
+  - Comments out lines of crontabs, with a note above, and renames scripts in C(/etc/cron.*ly) so that cron ignores
+    them. Nothing is removed.
+  - Searches C(/etc/crontab), C(/etc/anacrontab), C(/etc/cron.d), C(/etc/cron.*ly) and C(/var/spool/cron).
 options:
   state:
     description:
-      - V(retired) takes those that match O(patterns) out of cron's way.
-      - V(restored) gives back all that were retired.
+      - V(retired) disables those that match O(patterns).
+      - V(restored) restores all that were retired.
     type: str
     choices: [retired, restored]
     default: retired
   patterns:
-    description: Regular expressions that are looked for in an entry and in the scripts that it names.
+    description: Regular expressions that match an entry or a script that it calls.
     type: list
     elements: str
     default: []
 attributes:
   check_mode:
-    description: Says what would be changed, and changes nothing.
+    description: Reports what would change, and changes nothing.
     support: full
   diff_mode:
     description: Shows the entries.
@@ -35,11 +35,11 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let cron write no limits any more
+- name: Disable cron entries that write limits
   plimsoll.cloud.limit_writers:
     patterns: [blkdeviotune]
 
-- name: Give cron back what was its own
+- name: Restore cron entries
   plimsoll.cloud.limit_writers:
     state: restored
 """
@@ -71,7 +71,7 @@ def main():
 
     def write(path, text):
         path = os.path.realpath(path)
-        # Made beside it, so that cron sees the directory change; with a name that cron passes over.
+        # In the same directory, so that cron notices a change, and with a name that cron ignores.
         descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".", suffix=".plimsoll-new")
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8", "surrogateescape"))

@@ -4,41 +4,41 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_facts
-short_description: Gathers all that decides whether plimsoll can be installed on a compute node
+short_description: Gathers facts that decide whether plimsoll can be installed on a compute node
 version_added: "0.1.0"
 description:
-  - Changes nothing, and judges nothing. What cannot be found out is null.
-  - Starts C(--version) of libvirt's and QEMU's programs, of Python, and C(systemctl show), each with a deadline.
+  - Changes nothing. Unknown facts are null.
+  - Runs libvirt's and QEMU's programs with C(--version), Python, and C(systemctl show), each with a deadline.
 options:
   sent:
-    description: The controller's clock at the moment, in seconds since 1970; the node's is compared with it.
+    description: The controller's time in seconds since 1970, for comparison with the node's clock.
     type: float
     required: true
   libvirt_uri:
-    description: Where libvirt is.
+    description: The URI of libvirt.
     type: str
     default: "qemu:///system"
   libvirt_group:
-    description: The group that is to reach libvirt's socket, by name or number.
+    description: The group that may write to libvirt's socket, by name or number.
     type: str
     default: libvirt
   patterns:
-    description: Regular expressions by which others that write limits are known.
+    description: Regular expressions that match other writers of limits.
     type: list
     elements: str
     default: []
   places:
-    description: Directories, there already or not, below which space is needed.
+    description: Directories that need space; they need not exist.
     type: list
     elements: path
     default: []
   urls:
-    description: Whose hosts must take a connection.
+    description: URLs whose hosts must accept a connection.
     type: list
     elements: str
     default: []
   calendar:
-    description: When passes are to be made, as systemd.time(7) writes calendar events.
+    description: When passes run, as a calendar event of systemd.time(7).
     type: str
     default: "*:0/5"
   deadline:
@@ -47,14 +47,14 @@ options:
     default: 10
 attributes:
   check_mode:
-    description: It changes nothing at all.
+    description: Changes nothing in any case.
     support: full
 author:
   - The plimsoll authors (@plimsoll)
 """
 
 EXAMPLES = r"""
-- name: See what the node is like
+- name: Gather facts
   plimsoll.cloud.node_facts:
     sent: "{{ now().timestamp() }}"
     places: [/opt/plimsoll]
@@ -64,7 +64,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 os:
-  description: The distribution as wheelhouses are named for it.
+  description: The distribution, as in the names of wheelhouses.
   returned: success
   type: str
   sample: debian12
@@ -74,22 +74,21 @@ arch:
   type: str
   sample: x86_64
 pythons:
-  description: Those that are new enough, each with its path, its tag, and whether it can make environments.
+  description: Python 3.11 or later, each with its path, its tag, and whether it has the module venv.
   returned: success
   type: list
   elements: dict
   sample: [{"path": "/usr/bin/python3", "tag": "cp311", "venv": true}]
 libvirt:
   description: >-
-    Its version; the socket that the URI means, null where there is none or where the URI needs none (see needed); the
-    number of the socket's group, null where everybody may write to it; the number and the name of the group that was
-    asked for, each null where it has none.
+    Its version; whether the URI needs a socket; the socket, null without one; the number of the socket's group, null
+    where all users may write to it; the number and the name of O(libvirt_group), null where it has none.
   returned: success
   type: dict
   sample:
     version: 9.0.0
     needed: true
-    wanted: /run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock
+    desired: /run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock
     socket: /run/libvirt/libvirt-sock
     socket_group: 64055
     group: 64055
@@ -100,21 +99,21 @@ qemu:
   type: str
   sample: 7.2.15
 clock_offset:
-  description: Seconds that the node's clock is ahead of the controller's, the way of the question included.
+  description: Seconds by which the node's clock is ahead of the controller's, including the time of the request.
   returned: success
   type: float
   sample: 0.7
 clock_synchronised:
-  description: Whether the kernel knows its clock to be held by NTP.
+  description: Whether the kernel's clock is synchronised by NTP.
   returned: success
   type: bool
 free_mib:
-  description: MiB that are free for root below each of the places.
+  description: MiB that are free for root in each of the places.
   returned: success
   type: dict
   sample: {"/opt/plimsoll": 18210}
 unanswered:
-  description: Of the URLs' hosts, those that did not answer, with the reason.
+  description: The URLs' hosts that did not answer, with the reason.
   returned: success
   type: dict
   sample: {"keystone.example.org:5000": "Connection refused"}
@@ -124,23 +123,23 @@ cron:
   type: list
   elements: dict
 units:
-  description: Enabled units that write limits, each with its name and what it starts.
+  description: Enabled units that write limits, each with its name and its command.
   returned: success
   type: list
   elements: dict
 ceph:
-  description: Whether Ceph's program is there.
+  description: Whether the program C(ceph) is installed.
   returned: success
   type: bool
 calendar:
-  description: Whether systemd understands the calendar event.
+  description: Whether the calendar event is valid.
   returned: success
   type: bool
 plimsoll:
   description: >-
-    What of it is there; current and previous are versions, null where there is none; wheelhouses are the node's,
-    with the digest of their list of digests; reload_needed says that systemd has not read its units; timers
-    are those that are enabled or active; openstack_conf and region_key say whether these files are there.
+    What is installed. current and previous are versions, null where there is none; wheelhouses are the node's, with
+    the digest of their list of digests; reload_needed is whether systemd has yet to read changed units; timers are
+    those that are enabled or active; openstack_conf and region_key are whether these files exist.
   returned: success
   type: dict
   sample:
@@ -173,11 +172,11 @@ from ansible_collections.plimsoll.cloud.plugins.module_utils.limit_writers impor
 OPT = Path("/opt/plimsoll")
 ETC = Path("/etc/plimsoll")
 _UNITS = [f"plimsoll-{name}.{kind}" for name in ("enforce", "catalogue", "probe") for kind in ("service", "timer")]
-_TIME_ERROR = 5  # what adjtimex(2) returns for a clock that nobody holds
+_TIME_ERROR = 5  # what adjtimex(2) returns for a clock that is not synchronised
 
 
 def os_tag(os_release):
-    """As wheelhouses are named, which is the installer's matter: debian12, ubuntu24.04, el9."""
+    """The system as in the names of wheelhouses, see the installer's machine.py: debian12, ubuntu24.04, el9."""
     known = dict(re.findall(r"^(\w+)=[\"']?([^\"'\n]*)", os_release, re.MULTILINE))
     rebuilt = re.fullmatch(r"platform:(el\d+)", known.get("PLATFORM_ID", ""))
     if rebuilt:
@@ -191,7 +190,7 @@ def first_version(text):
 
 
 def socket_of(uri):
-    """Paths of which one must be there, the likeliest first; none where the URI needs no socket of this node."""
+    """Paths of which one must exist, the most likely first; empty if the URI needs no socket of this node."""
     if not re.match(r"qemu(\+unix)?:///", uri):
         return []
     named = re.search(r"[?&]socket=([^&]+)", uri)
@@ -199,7 +198,7 @@ def socket_of(uri):
 
 
 def gid_of(group):
-    """The number of a group by its name, or by its number; null for a name that is not known."""
+    """The number of a group, given its name or number; null for an unknown name."""
     if group.isdigit():
         return int(group)
     try:
@@ -209,7 +208,7 @@ def gid_of(group):
 
 
 def name_of_gid(gid):
-    """Null where the number has no name on this node, as that of a container."""
+    """The group's name; null where it has none on this node, as for a group of a container."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -232,7 +231,7 @@ def wheelhouses(opt):
 
 
 def linked_version(link):
-    """The version that current or previous points at, ``0.1.0~2`` being 0.1.0 too; null where it is not there."""
+    """The version that current or previous points at, without a suffix as in ``0.1.0~2``; null without the link."""
     return os.path.basename(os.readlink(link)).partition("~")[0] if link.is_symlink() and link.exists() else None
 
 
@@ -240,24 +239,24 @@ def address(url):
     """HOST:PORT. Raises ``ValueError``."""
     parts = urlsplit(url)
     if not parts.hostname:
-        raise ValueError(f"{url!r} names no host")
+        raise ValueError(f"{url!r} has no host")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{host}:{parts.port or {'https': 443}.get(parts.scheme, 80)}"
 
 
 def shown_units(text):
-    """What systemctl show prints of several units: a mapping for each."""
+    """Parse the output of systemctl show for several units: a mapping for each."""
     return [dict(line.split("=", 1) for line in unit.splitlines() if "=" in line) for unit in text.split("\n\n")]
 
 
 class Node:
-    """Asks programs and hosts, each with a deadline in seconds."""
+    """Queries programs and hosts, each with a deadline in seconds."""
 
     def __init__(self, deadline):
         self._deadline = deadline
 
     def says(self, *argv):
-        """What a program prints; nothing where it is missing, fails or takes too long."""
+        """The output of a program; empty where it is missing, fails or takes too long."""
         environment = {**os.environ, "LC_ALL": "C"}
         try:
             done = subprocess.run(
@@ -274,11 +273,11 @@ class Node:
         return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
 
     def version(self, *programs):
-        """Of the first of these that is there and tells it."""
+        """The version of the first of these programs that reports one."""
         return next(filter(None, (first_version(self.says(program, "--version")) for program in programs)), None)
 
     def pythons(self):
-        """Those of the distribution, its default first, of 3.11 or later."""
+        """The distribution's Pythons of 3.11 or later, its default first."""
         places = ("/usr/bin", "/usr/local/bin")
         names = ["/usr/bin/python3", *(f"{place}/python3.{minor}" for minor in range(20, 10, -1) for place in places)]
         found = {}
@@ -297,7 +296,7 @@ class Node:
         return {
             "version": self.version("libvirtd", "virtqemud", "virsh"),
             "needed": bool(paths),
-            "wanted": " or ".join(paths),
+            "desired": " or ".join(paths),
             "socket": path,
             "socket_group": status.st_gid if status and not status.st_mode & stat.S_IWOTH else None,
             "group": gid,
@@ -305,7 +304,7 @@ class Node:
         }
 
     def unanswered(self, hosts):
-        """Each host is asked in a thread of its own, since nothing else ends a name server's silence."""
+        """Connect to the hosts, each in a thread, since a name server that does not answer has no other deadline."""
         outcomes = {}
 
         def connect(host):
@@ -345,9 +344,9 @@ class Node:
 
 
 def clock_synchronised():
-    """Null where the kernel may not be asked."""
+    """Null where unknown."""
     try:
-        state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512))  # struct timex, all zero: only asks
+        state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(512))  # struct timex, all zero: reads only
     except (OSError, AttributeError):
         return None
     return None if state < 0 else state != _TIME_ERROR
@@ -380,11 +379,11 @@ def main():
         others = Writers(module.params["patterns"])
         cron, units = others.cron(), others.units()
     except (OSError, ValueError) as error:
-        module.fail_json(msg=f"who else writes limits cannot be told: {error}")
+        module.fail_json(msg=f"other writers of limits are unknown: {error}; correct agent_cron_patterns or the file")
     try:
         addresses = [address(url) for url in module.params["urls"]]
     except ValueError as error:
-        module.fail_json(msg=f"whom the catalogue is to come from: {error}")
+        module.fail_json(msg=f"the catalogue's source: {error}")
     module.exit_json(
         changed=False,
         os=os_tag(_read("/etc/os-release")),

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_pass
-short_description: Has plimsoll make a pass, and fails unless the node is well after it
+short_description: Runs a pass, and fails unless the node is healthy after it
 version_added: "0.1.0"
 description:
-  - Starts C(plimsoll-enforce.service), waits for its end, and asks C(plimsoll status). What the timer does, with what
-    the timer has.
-  - A node is well when the pass began after this task did, no figure of C(plimsoll status) is critical, and none is
-    out of its range but for those that O(tolerated) names or O(warnings_pass) lets through. In mode observe the
-    figures C(behind) and C(unlimited) are no fault.
-  - Makes another pass every ten seconds until the node is well or O(timeout) is over. What only a person can end, a
-    pause and the brake, is not waited for.
+  - Starts C(plimsoll-enforce.service), as the timer does, waits for its end, and runs C(plimsoll status).
+  - A node is healthy when the pass began after this task did, no figure of C(plimsoll status) is critical, and none
+    is a warning except for those that O(tolerated) or O(warnings_pass) allows. In mode observe the figures C(behind)
+    and C(unlimited) are ignored.
+  - Runs another pass every ten seconds until the node is healthy or O(timeout) is over. It does not wait for the end
+    of a pause or of a stop by the brake, which only an operator can end.
 options:
   version:
-    description: The version of plimsoll that has to have made the pass. Any, if empty.
+    description: The version of plimsoll that must have made the pass; any version if empty.
     type: str
     default: ""
   timeout:
-    description: Seconds until the node must be well. 0 makes one pass.
+    description: Seconds until the node must be healthy. 0 runs one pass.
     type: int
     default: 60
   warnings_pass:
-    description: Whether figures that are a warning are no fault.
+    description:
+      - Whether figures may be warnings, except C(failed), C(probe_broken), C(sources_down) and C(unlimited), which
+        pass only by O(tolerated).
     type: bool
     default: false
   tolerated:
-    description: Names of figures that are no fault unless they are critical. C(check_plimsoll(1)) has all names.
+    description: Names of figures that may be warnings. C(check_plimsoll(1)) lists all names.
     type: list
     elements: str
     default: []
 attributes:
   check_mode:
-    description: Does nothing, and says that the node is well.
+    description: Does nothing, and reports that the node is healthy.
     support: partial
   diff_mode:
     description: There is nothing to show.
@@ -44,24 +45,24 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Make a pass, and go on only if all is well
+- name: Run a pass, and continue only if the node is healthy
   plimsoll.cloud.node_pass:
-    tolerated: [silent_guests]
+    tolerated: [unreachable_guests]
 """
 
 RETURN = r"""
 wrong:
-  description: Why the node is not well. One sentence each, the worst first.
+  description: Why the node is unhealthy, a sentence each, worst first.
   returned: always
   type: list
   elements: str
 passes:
-  description: How many passes were made.
+  description: The number of passes.
   returned: always
   type: int
 disks:
-  description: How many disks there are in which state, as in C(plimsoll status -f json).
-  returned: when they were looked at
+  description: The number of disks by state, as in C(plimsoll status -f json).
+  returned: when they were observed
   type: dict
 """
 
@@ -113,9 +114,9 @@ def main():
 
 
 def last_words(module):
-    """What the service itself said last, without what systemd says of it."""
+    """The last line of the service in the journal, without systemd's own."""
     asked = ["journalctl", "--lines", "1", "--output", "cat", "_SYSTEMD_UNIT=" + UNIT]
-    return "the last words of %s: %s" % (UNIT, module.run_command(asked)[1].strip() or "none")
+    return "last line of %s: %s" % (UNIT, module.run_command(asked)[1].strip() or "none")
 
 
 def how_it_is(module):

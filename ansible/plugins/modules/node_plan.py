@@ -4,11 +4,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_plan
-short_description: What plimsoll would change on a node
+short_description: Shows what plimsoll would change on a node
 version_added: "0.1.0"
 description:
-  - Runs C(plimsoll plan), which changes nothing. Fails where there is no plan, since the rules or settings are broken
-    or libvirt cannot be reached.
+  - Runs C(plimsoll plan), which changes nothing. Fails without a plan, as with invalid rules or settings, or where
+    libvirt is unreachable.
 options: {}
 attributes:
   check_mode:
@@ -22,19 +22,19 @@ author:
 """
 
 EXAMPLES = r"""
-- name: See what would be changed
+- name: Show what would change
   plimsoll.cloud.node_plan:
   register: node
 """
 
 RETURN = r"""
 lines:
-  description: The plan, for people.
+  description: The plan as text.
   returned: success
   type: list
   elements: str
-edition:
-  description: What has to be approved of, six characters. Empty where nothing has.
+revision:
+  description: The revision that needs approval, six characters. Empty where none does.
   returned: success
   type: str
 """
@@ -53,12 +53,12 @@ def main():
     try:
         report = json.loads(answer)
     except ValueError:
-        module.fail_json(msg="there is no plan: " + (errors.strip() or "plimsoll plan says nothing"))
+        module.fail_json(msg="there is no plan: " + (errors.strip() or "plimsoll plan printed nothing"))
     braked = report["braked"] or {}
     module.exit_json(
         changed=False,
         lines=text.splitlines() + complaints.splitlines(),
-        edition=braked.get("edition", ""),
+        revision=braked.get("revision", ""),
     )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: release
-short_description: Has a version of plimsoll in force on a node, from a wheelhouse
+short_description: Installs a version of plimsoll on a node from a wheelhouse
 version_added: "0.1.0"
 description:
-  - Brings the wheelhouse to the node unless the node has this very one, and runs the installer that is in it. The
-    installer says what it changes.
+  - Copies the wheelhouse to the node unless the node has it, and runs its installer, which reports what it changes.
 options:
   archive:
     description: The wheelhouse on the controller, plimsoll-VERSION-OS-PYTHON-ARCH.tar.gz.
@@ -17,17 +16,17 @@ options:
   known:
     description:
       - The wheelhouses that the node has, with their digests, as M(plimsoll.cloud.node_facts) returns them. Without
-        it the wheelhouse is always brought.
+        it the wheelhouse is always copied.
     type: dict
     default: {}
   extras:
-    description: What is installed beside plimsoll itself.
+    description: Extras to install.
     type: list
     elements: str
     default: []
 attributes:
   check_mode:
-    description: The installer only looks; where the node has no such wheelhouse, it is said that it would be brought.
+    description: Runs the installer with C(--check); without the wheelhouse on the node it only reports the copy.
     support: full
 author:
   - The plimsoll authors (@plimsoll)
@@ -42,12 +41,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 version:
-  description: The version that is in force, or would be.
+  description: The current version, or what it would be.
   returned: success
   type: str
   sample: 0.1.0
 previous:
-  description: The version that a rollback would go back to, empty when there is none.
+  description: The version that a rollback would switch to; empty if there is none.
   returned: success
   type: str
 did:
@@ -71,15 +70,15 @@ WHEELHOUSES = Path("/opt/plimsoll/wheelhouses")
 
 
 def unpack(archive, to):
-    """The directory that comes out of it. Raises ``OSError``, ``TarError``, ``ValueError`` for another kind."""
+    """The unpacked directory. Raises ``OSError``, ``TarError``; ``ValueError`` where it is not a wheelhouse."""
     name = os.path.basename(archive)[: -len(".tar.gz")]
     with tarfile.open(archive) as tar:
         members = tar.getmembers()
         for member in members:
             parts = member.name.split("/")
             if parts[0] != name or len(parts) > 2 or ".." in parts or not (member.isfile() or member.isdir()):
-                raise ValueError(f"{archive}: is no wheelhouse: {member.name!r} does not belong into one")
-        tar.extractall(to, members)  # noqa: S202  # each name was looked at
+                raise ValueError(f"{archive}: is not a wheelhouse: it contains {member.name!r}")
+        tar.extractall(to, members)  # noqa: S202  # each name was checked
     return Path(to) / name
 
 
@@ -93,7 +92,7 @@ def is_here(name, digest):
 def main():
     module = AnsibleModule(
         argument_spec={
-            "archive": {"type": "path"},  # by the action, and only where it has to be unpacked
+            "archive": {"type": "path"},  # from the action, only where it must be unpacked
             "name": {"type": "str", "required": True},
             "digest": {"type": "str", "required": True},
             "extras": {"type": "list", "elements": "str", "default": []},
@@ -105,9 +104,9 @@ def main():
         home = WHEELHOUSES / name
     elif module.check_mode:
         version = name.split("-")[1]
-        module.exit_json(changed=True, version=version, previous="", did=[f"would bring and install {name}"])
+        module.exit_json(changed=True, version=version, previous="", did=[f"would copy and install {name}"])
     elif module.params["archive"] is None:
-        module.fail_json(msg=f"{WHEELHOUSES / name}: went away, or was changed, meanwhile; run this again")
+        module.fail_json(msg=f"{WHEELHOUSES / name}: was removed or changed during this run; run it again")
     else:
         try:
             home = unpack(module.params["archive"], module.tmpdir)

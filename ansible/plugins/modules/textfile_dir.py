@@ -4,25 +4,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: textfile_dir
-short_description: Lets users write into node_exporter's directory of text files
+short_description: Lets users write to node_exporter's directory of text files
 version_added: "0.1.0"
 description:
-  - Makes the directory where it is missing, and adds the users to its access control list. What is there stays.
-  - systemd-tmpfiles refuses to do it on Debian, where the directory above belongs to node_exporter's user, and
-    C(setfacl) is not on every node.
+  - Creates the directory if it is missing, and adds the users to its access control list. Other entries stay.
+  - systemd-tmpfiles refuses this on Debian, where the parent directory belongs to node_exporter's user, and not all
+    nodes have C(setfacl).
 options:
   path:
     description: The directory.
     type: path
     required: true
   users:
-    description: Names of the users that may write there.
+    description: Names of the users.
     type: list
     elements: str
     required: true
 attributes:
   check_mode:
-    description: Says whether something would be changed, and changes nothing.
+    description: Reports whether something would change, and changes nothing.
     support: full
 author:
   - The plimsoll authors (@plimsoll)
@@ -46,7 +46,7 @@ import struct
 
 from ansible.module_utils.basic import AnsibleModule
 
-# The list as the kernel has it in this attribute: linux/posix_acl_xattr.h.
+# The kernel's form of the list is in linux/posix_acl_xattr.h.
 ATTRIBUTE = "system.posix_acl_access"
 USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 NOBODY = 0xFFFFFFFF
@@ -56,7 +56,7 @@ _ENTRY = struct.Struct("<HHI")
 
 
 def read(packed, mode):
-    """{(tag, id): permissions}; of a directory without a list, what its mode says."""
+    """{(tag, id): permissions}; for a directory without a list, from its mode."""
     if not packed:
         return {
             (USER_OBJ, NOBODY): mode >> 6 & ALL,
@@ -64,12 +64,12 @@ def read(packed, mode):
             (OTHER, NOBODY): mode & ALL,
         }
     if packed[:4] != _VERSION:
-        raise ValueError("its access control list is of a kind that is not known")
+        raise ValueError("its access control list has an unknown format")
     return {(tag, who): permissions for tag, permissions, who in _ENTRY.iter_unpack(packed[4:])}
 
 
 def granted(entries, uids):
-    """The list with all permissions for these users, in force: the mask, which bounds them, is opened."""
+    """The list with all permissions for these users. The mask, which bounds permissions, allows all too."""
     return {**entries, **{(USER, uid): ALL for uid in uids}, (MASK, NOBODY): ALL}
 
 
@@ -89,9 +89,9 @@ def main():
     try:
         uids = [pwd.getpwnam(user).pw_uid for user in module.params["users"]]
     except KeyError as error:
-        if module.check_mode:  # whoever makes them has only looked as well
+        if module.check_mode:  # in check mode the users were not created either
             module.exit_json(changed=True)
-        module.fail_json(msg=f"{error.args[0]}; install plimsoll first, which makes its users")
+        module.fail_json(msg=f"{error.args[0]}; install plimsoll first, which creates its users")
     try:
         if not os.path.isdir(path):
             if module.check_mode:
@@ -109,7 +109,7 @@ def main():
             os.setxattr(path, ATTRIBUTE, pack(after))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        module.fail_json(msg=f"{path}: plimsoll's users cannot be let in: {reason}; see agent_textfile_dir")
+        module.fail_json(msg=f"{path}: plimsoll's users cannot get access: {reason}; see agent_textfile_dir")
     module.exit_json(changed=after != entries)
 
 

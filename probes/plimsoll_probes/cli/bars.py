@@ -1,10 +1,11 @@
-"""What a person sees while probes are under way: a bar for each guest, and a line for each result."""
+"""Progress of running probes: bars on a terminal, lines without one; and a line for each result."""
 
 from __future__ import annotations
 
 import io
 import logging
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
@@ -14,16 +15,19 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from plimsoll_probes.runner import Phase, Progress
-from plimsoll_probes.words import guest_words
+from plimsoll_agent.util.text import printable
+from plimsoll_probes.execute.runner import Phase, Progress
+from plimsoll_probes.output.messages import guest_words
 
 LOG = logging.getLogger(__name__)
 _WIDTH = 20
 FULL = "█" * _WIDTH
+SILENCE = 10.0
+"""Seconds without a line after which progress is printed."""
 
 
 class Outlet(io.TextIOBase):
-    """Standard output, whose reader may go away, or whose disk fill up: a probe goes on unheard, and cleans up."""
+    """Standard output that may fail, closed or on a full disk, without ending the probe before its cleanup."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -53,37 +57,114 @@ class Outlet(io.TextIOBase):
             work()
         except OSError as error:
             self.gone = True
-            LOG.error("standard output is gone (%s); the probes go on unheard", error)
+            LOG.error("standard output is closed (%s); the probes go on without output", error)
 
 
 class Lines:
-    """Without a terminal: each line as it comes, also for the journal."""
+    """Without a terminal: a line for each result, and on standard error what is being done.
 
-    def __init__(self, stream: Outlet, dressed: Callable[[str], str]) -> None:
-        self._stream = stream
-        self._dressed = dressed
-        self._lock = threading.Lock()
+    ``progress`` is None where nothing but results is printed.
+    """
 
     bar = ""
-    """What stands in a line for a job that is done."""
+    """A finished job has no bar in its line."""
+
+    def __init__(
+        self,
+        stream: Outlet,
+        dressed: Callable[[str], str],
+        progress: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._dressed = dressed
+        self._progress = progress
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._under_way: dict[tuple[str, str], Progress] = {}
+        self._last = clock()
+        self._ended = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> Self:
+        if self._progress is not None:
+            self._ticker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Nothing to take down."""
+        self._ended.set()
 
     def tell(self, progress: Progress) -> None:
-        """Only results are worth a line."""
+        """Print a line where another phase or job begins."""
+        key = progress.target.key
+        with self._lock:
+            before = self._under_way.get(key)
+            self._under_way[key] = progress
+            if before is None or (before.phase, before.job) != (progress.phase, progress.job):
+                self._note(_begun(progress))
 
     def done(self, key: tuple[str, str]) -> None:
-        """Nothing to take away."""
+        with self._lock:
+            self._under_way.pop(key, None)
 
     def say(self, line: str) -> None:
         with self._lock:
             print(self._dressed(line), file=self._stream, flush=True)
+            self._last = self._clock()
+
+    def heartbeat(self) -> None:
+        """Print how far each probe is, if nothing was printed for a while."""
+        with self._lock:
+            if self._clock() - self._last >= SILENCE:
+                for progress in self._under_way.values():
+                    self._note(_so_far(progress))
+                if not self._under_way:
+                    self._note("waiting for the turn of a guest")
+
+    def _tick(self) -> None:
+        while not self._ended.wait(1):
+            self.heartbeat()
+
+    def _note(self, line: str) -> None:
+        if self._progress is None:
+            return
+        self._last = self._clock()
+        try:
+            print(line, file=self._progress, flush=True)
+        except OSError:  # results matter more
+            self._progress = None
+
+
+def _begun(progress: Progress) -> str:
+    match progress.phase:
+        case Phase.LOOKING:
+            what = "looking at the guest"
+        case Phase.FILLING:
+            what = "writing the file"
+        case _:
+            what = f"{progress.job}: running" + ("" if progress.seconds is None else f" for {progress.seconds:.0f} s")
+    return f"{_where(progress)}  {what}"
+
+
+def _so_far(progress: Progress) -> str:
+    what = str(progress.job) if progress.phase is Phase.RUNNING else progress.phase.value
+    return f"{_where(progress)}  {what}: {_time(progress)}"
+
+
+def _where(progress: Progress) -> str:
+    guest = progress.target.guest
+    return f"{guest_words(guest.name, guest.display_name)} {printable(progress.target.directory)}"
+
+
+def _time(progress: Progress) -> str:
+    elapsed, seconds = progress.elapsed, progress.seconds
+    if seconds is None:
+        return f"{elapsed:.0f} s"
+    if elapsed > seconds:
+        return f"{elapsed:.0f} s, waiting for the last requests"
+    return f"{elapsed:.0f}/{seconds:.0f} s"
 
 
 class Bars:
@@ -92,7 +173,7 @@ class Bars:
     bar = FULL
 
     def __init__(self, stream: Outlet) -> None:
-        # No markup: what looks like it, or like the name of an emoji, is a part of somebody's name.
+        # No markup and no emoji: names of guests may contain what looks like either.
         self._rich = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=_WIDTH),
@@ -114,25 +195,21 @@ class Bars:
 
     def tell(self, progress: Progress) -> None:
         target, seconds = progress.target, progress.seconds
-        name = guest_words(target.guest.name, target.guest.display_name)
         what = str(progress.job) if progress.phase is Phase.RUNNING else progress.phase.value
-        time = f"{progress.elapsed:.0f} s" if seconds is None else f"{progress.elapsed:.0f}/{seconds:.0f} s"
-        if seconds is not None and progress.elapsed > seconds:
-            time = f"{progress.elapsed:.0f} s, waiting for what is under way"
         with self._lock:
             task = self._tasks.get(target.key)
             if task is None:
                 task = self._tasks[target.key] = self._rich.add_task("", total=None, time="")
             self._rich.update(
                 task,
-                description=f"{name}  {what}",
+                description=f"{_where(progress)}  {what}",
                 total=seconds,
                 completed=progress.elapsed if seconds is None else min(progress.elapsed, seconds),
-                time=time,
+                time=_time(progress),
             )
 
     def done(self, key: tuple[str, str]) -> None:
-        """The target has no bar any more."""
+        """Remove the target's bar."""
         with self._lock:
             task = self._tasks.pop(key, None)
             if task is not None:

@@ -1,4 +1,4 @@
-"""What the commands on results share: the history, which result a person means, and a page of one thing."""
+"""What the commands on results share: the history, and the arguments that choose a result."""
 
 from __future__ import annotations
 
@@ -7,70 +7,54 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from plimsoll_agent.cli.base import LocalCommand
-from plimsoll_agent.cli.record import moment
-from plimsoll_agent.cli.standing import state_of
-from plimsoll_agent.config import Settings
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.moments import moment
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.state import CorruptState, StateError
-from plimsoll_probes.history import History, readable
-from plimsoll_probes.job import JobName
-from plimsoll_probes.result import ProbeResult
+from plimsoll_probes.app.history import history_of
+from plimsoll_probes.model.job import JobName
+from plimsoll_probes.model.result import ProbeResult
+from plimsoll_probes.store.history import History
 
 
 class HistoryCommand(LocalCommand):
-    """A command about what was probed on this node."""
+    """A command that reads the results of this node."""
 
     @contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[History]:
-        """What was kept; said on stderr when that is nothing yet. Raises ``StateError``."""
+        """The history; a hint on stderr while it is empty. Raises ``StateError``."""
         with history_of(self.settings(parsed_args)) as history:
             if not history.path.exists():
-                self.app.stderr.write("nothing was probed on this node yet; see: plimsoll probe run\n")
+                self.app.stderr.write("no probe has run on this node yet; see: plimsoll probe run\n")
             yield history
 
 
-@contextmanager
-def history_of(settings: Settings, *, shown: bool = False) -> Iterator[History]:
-    """The node's history of probes; of a damaged one, what becomes of it. Raises ``StateError``.
-
-    What is ``shown`` of it is enough for who asks as checks do.
-    """
-    state = state_of(settings)
-    try:
-        yield readable(state) if shown else History(state.probes)
-    except CorruptState as error:
-        raise StateError(f"{error}; the next plimsoll probe run sets it aside and begins a new one") from error
-
-
 def add_one(parser: argparse.ArgumentParser) -> None:
-    """The words that mean one result."""
+    """The arguments that choose one result."""
     parser.add_argument(
-        "id", nargs="?", type=int, help="the number of a result, as probe list and probe history tell"
+        "id", nargs="?", type=int, help="the number of a result, as in probe list and history; default: the newest"
     )
     add_choice(parser, "the newest result of")
 
 
 def add_choice(parser: argparse.ArgumentParser, which: str) -> None:
-    parser.add_argument("--guest", help=f"{which} this guest, by its name or uuid")
+    parser.add_argument("--guest", help=f"{which} this guest, by its name or UUID")
     parser.add_argument("--job", choices=[name.value for name in JobName], help=f"{which} this job")
 
 
 def one(history: History, parsed_args: argparse.Namespace) -> ProbeResult:
-    """The result that is meant. Raises ``UsageError``."""
+    """The result that the arguments choose. Raises ``UsageError``."""
     if parsed_args.id is not None:
         if parsed_args.guest or parsed_args.job:
             raise UsageError("give the number of a result, or --guest and --job, not both")
         result = history.get(parsed_args.id)
         if result is None:
-            raise UsageError(f"there is no result {parsed_args.id} in the history; see: plimsoll probe history")
+            raise UsageError(f"no result {parsed_args.id} in the history; see: plimsoll probe history")
         return result
-    if not parsed_args.guest:
-        raise UsageError("which result: give its number, or --guest for the newest of a guest")
     newest = history.runs(guest=parsed_args.guest, job=job_of(parsed_args), most=1)
     if not newest:
+        guest = f" of a guest {parsed_args.guest!r}" if parsed_args.guest else ""
         job = f" with the job {parsed_args.job}" if parsed_args.job else ""
-        raise UsageError(f"no result of a guest {parsed_args.guest!r}{job}; see: plimsoll probe list")
+        raise UsageError(f"no result{guest}{job}; see: plimsoll probe list")
     return newest[0]
 
 
@@ -86,7 +70,7 @@ def since(parsed_args: argparse.Namespace, now: datetime) -> datetime | None:
         return moment(parsed_args.since, now)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"--since {parsed_args.since!r} is no moment; write it like 2026-11-20, 2026-11-20T14:00, today,"
+            f"--since {parsed_args.since!r} is not a time; write it like 2026-11-20, 2026-11-20T14:00, today,"
             " yesterday, or 7d for seven days ago"
         ) from error
 

@@ -8,34 +8,51 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from cliff import lister
-
-from plimsoll_agent.cli.formats import Shown
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.terminal import Tone
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.record_words import time_words
-from plimsoll_agent.report import ago, printable
-from plimsoll_agent.views import limits_data
-from plimsoll_probes import views, words
+from plimsoll_agent.messages.record import time_words
+from plimsoll_agent.messages.serialize import limits_data
+from plimsoll_agent.util.text import ago, plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since
-from plimsoll_probes.finding import Verdict
-from plimsoll_probes.job import JobName
-from plimsoll_probes.result import Measured, Postponed, ProbeResult
-from plimsoll_probes.words import Streak
+from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.job import JobName
+from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
+from plimsoll_probes.output import messages, serialize
+from plimsoll_probes.output.messages import Streak
 
 _LISTED = 50
 POSTPONED = "postponed"
-COLUMNS = ("id", "guest", "disk", "directory", "job", "iops", "p50", "p99", "max", "limit", "verdict")
+TONES = {
+    Verdict.SHORT: Tone.CRITICAL,
+    Verdict.OVER_LIMIT: Tone.CRITICAL,
+    Verdict.SLOW: Tone.WARNING,
+    Verdict.FAILED: Tone.UNKNOWN,
+}
+COLUMNS = (
+    Column("id", right=True),
+    Column("guest", most=32),
+    Column("disk"),
+    Column("directory", drop=4, most=24),
+    Column("job"),
+    Column("iops", right=True),
+    Column("p50", right=True, drop=1),
+    Column("p99", right=True),
+    Column("max", right=True, drop=2),
+    Column("limit", wraps=True, drop=3),
+    Column("when", drop=5),
+    Column("verdict"),
+    Column("why", wraps=True, note=True),
+)
 
 
-class ProbeList(HistoryCommand, lister.Lister):
+class ProbeList(HistoryCommand, Listing):
     """List the newest result of each guest, directory and job, and what was postponed since.
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0, 1 error, 64 usage.
     """
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         at = now()
@@ -43,36 +60,25 @@ class ProbeList(HistoryCommand, lister.Lister):
             self._results = sorted(history.latest(), key=_order)
             told = [(result, history.streak(result)) for result in self._results]
             self._postponed = still_postponed(history.postponed(), history.last_begun(at))
-        rows = [(*_cells(result), _age(result.started, at), _why(result, streak)) for result, streak in told]
+        rows = [_cells(result, _age(result.started, at), streak) for result, streak in told]
         rows += [_postponed_cells(each, at) for each in self._postponed]
-        return (*COLUMNS, "when", "why"), rows
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table":
-            self.app.stdout.write(f"{_sum(self._results, self._postponed)}\n")
-        return 0
+        self.closing = (_sum(self._results, self._postponed),)
+        return COLUMNS, rows
 
 
-class ProbeHistory(HistoryCommand, lister.Lister):
+class ProbeHistory(HistoryCommand, Listing):
     """List the results of this node, oldest first; the last 50 unless --most says otherwise. Times are in UTC.
 
-    A moment is a time (2026-11-20T14:00, in UTC unless it has a zone of its own), a date (its midnight), today,
-    yesterday, or a span back from now (90m, 2h, 7d).
+    A moment is a time (2026-11-20T14:00, in UTC unless it names a zone), a date (its midnight), today, yesterday,
+    or a duration before now (90m, 2h, 7d).
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0, 1 error, 64 usage.
     """
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_choice(parser, "only")
-        parser.add_argument("--since", metavar="MOMENT", help="only what began from this moment on")
+        parser.add_argument("--since", metavar="MOMENT", help="only results from this moment on")
         parser.add_argument("--most", metavar="N", type=int, help="the last N results, 0 for all; default: 50")
         return parser
 
@@ -90,16 +96,16 @@ class ProbeHistory(HistoryCommand, lister.Lister):
         if most and len(found) > most:
             found = found[:most]
             if parsed_args.most is None:
-                self.app.stderr.write(f"older results are left out after {_LISTED}; --most 0 lists all\n")
+                self.app.stderr.write(f"only the newest {_LISTED} results are listed; --most 0 lists all\n")
         rows = [
-            (*_cells(result), Shown(views.time_data(result.started), time_words(result.started)), _why(result))
+            _cells(result, Shown(serialize.time_data(result.started), time_words(result.started)))
             for result in reversed(found)
         ]
-        return (*COLUMNS, "when", "why"), rows
+        return COLUMNS, rows
 
 
 def still_postponed(postponed: Iterable[Postponed], begun: Mapping[tuple[str, str], datetime]) -> list[Postponed]:
-    """What was not probed since. ``begun`` is when the last probe of each guest (uuid) and directory began."""
+    """Those not probed since. ``begun`` has the start of the last probe of each guest (uuid) and directory."""
     return [
         each for each in postponed if (last := begun.get((each.guest_uuid, each.directory))) is None or last < each.at
     ]
@@ -110,53 +116,57 @@ def _order(result: ProbeResult) -> tuple[str, str, str, int]:
     return subject.guest_name, subject.guest_uuid, subject.directory, list(JobName).index(result.job.name)
 
 
-def _cells(result: ProbeResult) -> tuple[object, ...]:
+def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tuple[object, ...]:
     subject, measured, limits = result.subject, result.measured, result.circumstances.before
     return (
         result.id,
-        Shown(subject.guest_name, words.guest_cell(subject.guest_name, subject.display_name)),
-        Shown(subject.target, printable(subject.target or words.UNKNOWN)),
-        Shown(subject.directory, printable(subject.directory)),
+        Shown(subject.guest_name, messages.guest_cell(subject.guest_name, subject.display_name)),
+        subject.target or None,
+        subject.directory,
         result.job.name.value,
-        Shown(None, words.UNKNOWN) if measured is None else Shown(measured.iops, words.iops_words(measured.iops)),
+        Shown(None, messages.UNKNOWN)
+        if measured is None
+        else Shown(measured.iops, messages.iops_words(measured.iops)),
         _quantile(measured, 0.5),
         _quantile(measured, 0.99),
         _slowest(measured),
-        Shown(limits_data(limits), words.limits_words(limits)),
-        result.finding.verdict.value,
+        Shown(limits_data(limits), messages.limits_words(limits)),
+        when,
+        Shown(result.finding.verdict.value, result.finding.verdict.value, TONES.get(result.finding.verdict)),
+        _why(result, streak),
     )
 
 
 def _quantile(measured: Measured | None, fraction: float) -> Shown:
     quantile = None if measured is None else measured.latency.quantile(fraction)
-    return Shown(views.quantile_data(quantile), words.quantile_words(quantile))
+    return Shown(serialize.quantile_data(quantile), messages.quantile_words(quantile))
 
 
 def _slowest(measured: Measured | None) -> Shown:
     if measured is None or not measured.operations:
-        return Shown(None, words.UNKNOWN)
-    return Shown(measured.latency_max / 10**9, words.latency_words(measured.latency_max))
+        return Shown(None, messages.UNKNOWN)
+    return Shown(measured.latency_max / 10**9, messages.latency_words(measured.latency_max))
 
 
 def _age(time: datetime, at: datetime) -> Shown:
-    return Shown(views.time_data(time), ago(time, at))
+    return Shown(serialize.time_data(time), ago(time, at))
 
 
 def _why(result: ProbeResult, streak: Streak | None = None) -> Shown:
-    return Shown(result.finding.why.value, words.because_words(result, streak))
+    return Shown(result.finding.why.value, messages.because_words(result, streak))
 
 
 def _postponed_cells(postponed: Postponed, at: datetime) -> tuple[object, ...]:
-    nothing = Shown(None, words.UNKNOWN)
+    nothing = Shown(None, messages.UNKNOWN)
     return (
         nothing,
-        Shown(postponed.guest_name, words.guest_cell(postponed.guest_name)),
+        Shown(postponed.guest_name, messages.guest_cell(postponed.guest_name)),
         nothing,
-        Shown(postponed.directory, printable(postponed.directory)),
+        postponed.directory,
         *(nothing,) * 6,
-        POSTPONED,
         _age(postponed.at, at),
-        Shown(postponed.why.value, words.why_words(postponed.why, postponed.facts)),
+        POSTPONED,
+        Shown(postponed.why.value, messages.why_words(postponed.why, postponed.facts)),
     )
 
 
@@ -165,10 +175,4 @@ def _sum(results: Sequence[ProbeResult], postponed: Sequence[Postponed]) -> str:
     counted = Counter(result.finding.verdict for result in results)
     parts = [f"{counted[verdict]} {verdict}" for verdict in Verdict if counted[verdict]]
     parts += [f"{len(postponed)} {POSTPONED}"] if postponed else []
-    return f"{counted_words(len(results), 'job')} on {counted_words(guests, 'guest')}" + (
-        f": {', '.join(parts)}" if parts else ""
-    )
-
-
-def counted_words(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    return f"{plural(len(results), 'job')} on {plural(guests, 'guest')}" + (f": {', '.join(parts)}" if parts else "")

@@ -1,4 +1,4 @@
-"""``plimsoll probe show`` and ``compare``: one result, and how it stands against those before it."""
+"""``plimsoll probe show`` and ``compare``: one result, and its comparison with earlier ones."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from plimsoll_agent import spans
-from plimsoll_agent.cli.page import Page
+from plimsoll_agent.command.page import Page
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.record_words import time_words
-from plimsoll_agent.report import printable, short_size
-from plimsoll_probes import compare, views, words
+from plimsoll_agent.messages.record import time_words
+from plimsoll_agent.messages.sentences import short_size
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural, printable
 from plimsoll_probes.cli.base import HistoryCommand, add_one, one
-from plimsoll_probes.cli.looking import counted_words
-from plimsoll_probes.compare import ENOUGH, QUANTILES, Comparison, Then
-from plimsoll_probes.finding import Verdict
-from plimsoll_probes.histogram import Histogram
-from plimsoll_probes.result import Measured, ProbeResult
-from plimsoll_probes.words import Streak, quantile_name
+from plimsoll_probes.evaluate import compare
+from plimsoll_probes.evaluate.compare import ENOUGH, QUANTILES, Comparison, Then
+from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.histogram import Histogram
+from plimsoll_probes.model.result import Measured, ProbeResult
+from plimsoll_probes.output import messages, serialize
+from plimsoll_probes.output.messages import Streak, quantile_name
 
 _ERROR = "Each percentile is the middle of one of fio's buckets, off by at most 0.8 %; the maximum is exact."
 
 
 class ProbeShow(HistoryCommand, Page):
-    """Show one result: who was probed, under which limits, what came of it, and why the verdict is what it is.
+    """Show one result: guest, limits, figures, verdict and its reason.
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -43,7 +44,7 @@ class ProbeShow(HistoryCommand, Page):
             self.table = ("of", "requests", "rate", *names), list(_rows(result.measured))
             self.closing = [_ERROR]
         return self.page(
-            parsed_args, _shown(result, streak), views.result_data(result, histograms=True, streak=streak)
+            parsed_args, _shown(result, streak), serialize.result_data(result, histograms=True, streak=streak)
         )
 
 
@@ -51,8 +52,8 @@ def _shown(result: ProbeResult, streak: Streak | None) -> dict[str, str]:
     subject, measured, counted, met = result.subject, result.measured, result.counted, result.circumstances
     names = [subject.guest_name, subject.guest_uuid] if subject.display_name else [subject.guest_uuid]
     shown = {
-        "result": words.UNKNOWN if result.id is None else str(result.id),
-        "guest": f"{words.guest_words(subject.guest_name, subject.display_name)} ({printable(', '.join(names))})",
+        "result": messages.UNKNOWN if result.id is None else str(result.id),
+        "guest": f"{messages.guest_words(subject.guest_name, subject.display_name)} ({printable(', '.join(names))})",
         "project": _text(subject.project),
         "disk": _disk(result),
         "volume type": _text(subject.volume_type),
@@ -60,36 +61,37 @@ def _shown(result: ProbeResult, streak: Streak | None) -> dict[str, str]:
         "node": _text(result.node),
         "began": f"{time_words(result.started)} UTC",
         "ended": f"{time_words(result.ended)} UTC",
-        "job": words.job_words(result.job),
+        "job": messages.job_words(result.job),
         "rule": _text(result.rule),
-        "objective": words.objective_words(result.objective),
-        "promised": words.limits_words(met.promised),
-        "in force before": words.limits_words(met.before),
-        "in force after": words.limits_words(met.after),
-        "cluster before": words.health_words(met.health_before),
-        "cluster after": words.health_words(met.health_after),
+        "objective": messages.objective_words(result.objective),
+        "promised": messages.limits_words(met.promised),
+        "actual before": messages.limits_words(met.before),
+        "actual after": messages.limits_words(met.after),
+        "cluster before": messages.health_words(met.health_before),
+        "cluster after": messages.health_words(met.health_after),
     }
     if measured is not None:
         shown |= {
             "fio": f"{printable(measured.fio)}, engine {printable(measured.engine)}",
-            "done": f"{counted_words(measured.operations, 'request')} in {measured.seconds:.1f} s:"
-            f" {words.iops_words(measured.iops)} iops, {words.rate_words(measured.bytes / measured.seconds)}",
+            "done": f"{plural(measured.operations, 'request')} in {measured.seconds:.1f} s:"
+            f" {messages.iops_words(measured.iops)} IOPS, {messages.rate_words(measured.bytes / measured.seconds)}",
             "unfinished": str(measured.unfinished),
-            "cpu busy": words.share_words(measured.cpu_busy),
+            "cpu busy": messages.share_words(measured.cpu_busy),
         }
     if counted is not None:
-        rate = "" if counted.last_rate is None else f", {words.iops_words(counted.last_rate)} iops in its last part"
-        shown["host counted"] = (
-            f"{counted_words(counted.operations, 'request')}, {short_size(counted.bytes)}"
-            f" in {counted.seconds:.1f} s{rate}"
+        rate = (
+            "" if counted.last_rate is None else f", {messages.iops_words(counted.last_rate)} IOPS in its last part"
         )
-    return shown | {"verdict": words.verdict_words(result, streak)}
+        shown["host counted"] = (
+            f"{plural(counted.operations, 'request')}, {short_size(counted.bytes)} in {counted.seconds:.1f} s{rate}"
+        )
+    return shown | {"verdict": messages.verdict_words(result, streak)}
 
 
 def _disk(result: ProbeResult) -> str:
     subject = result.subject
     if subject.disk is None:
-        return "not known"
+        return "unknown"
     what = f"volume {subject.volume_id}" if subject.volume_id else f"own disk {subject.image}"
     return printable(f"{subject.target}, {what}, pool {subject.pool}")
 
@@ -103,31 +105,33 @@ def _rows(measured: Measured) -> Iterator[Sequence[object]]:
 
 
 def _row(name: str, done: int, size: int, seconds: float, latency: Histogram, slowest: int) -> Sequence[object]:
-    quantiles = [words.quantile_words(latency.quantile(fraction)) for fraction in QUANTILES]
-    maximum = words.latency_words(slowest) if done else words.UNKNOWN
-    return name, done, words.rate_words(size / seconds), *quantiles, maximum
+    quantiles = [messages.quantile_words(latency.quantile(fraction)) for fraction in QUANTILES]
+    maximum = messages.latency_words(slowest) if done else messages.UNKNOWN
+    return name, done, messages.rate_words(size / seconds), *quantiles, maximum
 
 
 def _text(value: str | None) -> str:
-    return printable(value) if value else words.UNKNOWN
+    return printable(value) if value else messages.UNKNOWN
 
 
 class ProbeCompare(HistoryCommand, Page):
     """Compare one result with those of the same guest, directory and job in the days before it.
 
-    Histograms are merged exactly. Results that were discarded, or made with other parameters, are not taken in.
+    Inconclusive results, and those with other parameters, are left out.
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_one(parser)
-        parser.add_argument("--since", metavar="SPAN", default="7d", help="how far back from the result; default: 7d")
+        parser.add_argument(
+            "--since", metavar="DURATION", default="7d", help="how far back from the result; default: 7d"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        span = _span(parsed_args.since)
+        span = _duration(parsed_args.since)
         with self.history(parsed_args) as history:
             run = one(history, parsed_args)
             others = history.runs(
@@ -137,12 +141,12 @@ class ProbeCompare(HistoryCommand, Page):
         if comparison.rows:
             self.table = ("of", "quantile", "then", "now", "ratio"), list(_compared_rows(comparison))
         self.closing = list(_notes(comparison))
-        return self.page(parsed_args, _compared(comparison), views.comparison_data(comparison))
+        return self.page(parsed_args, _compared(comparison), serialize.comparison_data(comparison))
 
 
-def _span(text: str) -> timedelta:
+def _duration(text: str) -> timedelta:
     try:
-        return spans.parse(text)
+        return durations.parse(text)
     except ValueError as error:
         raise UsageError(f"--since: {error}") from error
 
@@ -150,24 +154,22 @@ def _span(text: str) -> timedelta:
 def _compared(comparison: Comparison) -> dict[str, str]:
     run, then, now = comparison.run, comparison.then, comparison.now
     number = "no result" if run.id is None else f"result {run.id}"
-    guest = words.guest_words(run.subject.guest_name, run.subject.display_name)
+    guest = messages.guest_words(run.subject.guest_name, run.subject.display_name)
     shown = {
         "run": f"{guest} {printable(run.subject.directory)} {run.job.name}, {time_words(run.started)} UTC ({number})",
-        "verdict": words.verdict_words(run),
+        "verdict": messages.verdict_words(run),
         "then": "nothing to compare with" if then is None else _against(then, comparison.span),
     }
     if then is not None and now is not None:
-        shown["iops"] = _then_and_now(words.iops_words, then.iops, now.iops)
-        shown["rate"] = _then_and_now(words.rate_words, then.bytes_per_second, now.bytes_per_second)
+        shown["iops"] = _then_and_now(messages.iops_words, then.iops, now.iops)
+        shown["rate"] = _then_and_now(messages.rate_words, then.bytes_per_second, now.bytes_per_second)
     verdicts = [f"{comparison.verdicts[one]} {one}" for one in Verdict if one in comparison.verdicts]
-    return shown | {"verdicts then": ", ".join(verdicts) or words.UNKNOWN}
+    return shown | {"verdicts then": ", ".join(verdicts) or messages.UNKNOWN}
 
 
 def _against(then: Then, span: timedelta) -> str:
     requests = max(histogram.count for histogram in then.latency.values()) if then.latency else 0
-    return (
-        f"{counted_words(then.runs, 'run')} in the {spans.words(span)} before, {counted_words(requests, 'request')}"
-    )
+    return f"{plural(then.runs, 'run')} in the {durations.words(span)} before, {plural(requests, 'request')}"
 
 
 def _then_and_now(say: Callable[[float], str], then: float, now: float) -> str:
@@ -175,12 +177,12 @@ def _then_and_now(say: Callable[[float], str], then: float, now: float) -> str:
 
 
 def _times(ratio: float | None) -> str:
-    return words.UNKNOWN if ratio is None else f"× {ratio:.2f}"
+    return messages.UNKNOWN if ratio is None else f"× {ratio:.2f}"
 
 
 def _compared_rows(comparison: Comparison) -> Iterator[Sequence[object]]:
     for row in comparison.rows:
-        quantiles = words.quantile_words(row.then), words.quantile_words(row.now)
+        quantiles = messages.quantile_words(row.then), messages.quantile_words(row.now)
         yield row.direction, quantile_name(row.fraction), *quantiles, _times(row.ratio)
         if row.fraction == QUANTILES[-1] and comparison.then is not None and comparison.now is not None:
             then, now = (side.latency_max.get(row.direction) for side in (comparison.then, comparison.now))
@@ -189,19 +191,19 @@ def _compared_rows(comparison: Comparison) -> Iterator[Sequence[object]]:
 
 
 def _slowest(nanoseconds: int | None) -> str:
-    return words.UNKNOWN if nanoseconds is None else words.latency_words(nanoseconds)
+    return messages.UNKNOWN if nanoseconds is None else messages.latency_words(nanoseconds)
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:
-    """What a reader has to know of it: that there is nothing, or too little, or not the like."""
-    then, span = comparison.then, spans.words(comparison.span)
+    """Warnings: nothing, too little, or unlike results to compare with."""
+    then, span = comparison.then, durations.words(comparison.span)
     if comparison.now is None:
-        yield "nothing to compare: the run itself has no result"
+        yield "nothing to compare: the run has no result"
     if then is None:
         yield f"nothing to compare with: no result of this guest, directory and job in the {span} before"
     elif then.runs < ENOUGH:
-        yield f"only {counted_words(then.runs, 'run')} to compare with: what is usual is hardly known"
+        yield f"only {plural(then.runs, 'run')} to compare with: too few for a reliable comparison"
     if comparison.other_limits:
-        yield f"under other limits than now: {counted_words(comparison.other_limits, 'run')} of them"
+        yield f"with other limits than now: {plural(comparison.other_limits, 'run')}"
     if comparison.other_jobs:
-        yield f"left out, with other parameters: {counted_words(comparison.other_jobs, 'run')}"
+        yield f"left out, with other parameters: {plural(comparison.other_jobs, 'run')}"

@@ -1,4 +1,4 @@
-"""``plimsoll probe report``: the history of a span of time as one page to look at."""
+"""``plimsoll probe report``: the results of some days as one HTML page."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from datetime import UTC, datetime, timedelta
 from importlib import metadata
 from pathlib import Path
 
-from plimsoll_agent import files
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.report import short_size
+from plimsoll_agent.messages.sentences import short_size
+from plimsoll_agent.util import files
+from plimsoll_agent.util.text import plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since
-from plimsoll_probes.cli.looking import counted_words, still_postponed
-from plimsoll_probes.history import History
-from plimsoll_probes.job import JobName
-from plimsoll_probes.late import Late, late
-from plimsoll_probes.report.gathered import Gathered, gather
-from plimsoll_probes.report.span import Span
-from plimsoll_probes.result import Postponed, ProbeResult
+from plimsoll_probes.cli.looking import still_postponed
+from plimsoll_probes.model.job import JobName
+from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.output.report.gathered import Gathered, gather
+from plimsoll_probes.output.report.span import Span, usual
+from plimsoll_probes.schedule.late import Late, late
+from plimsoll_probes.store.history import History
 
 _AT_ONCE = 500
-"""Results that are in memory at the same time: each is some tens of KiB."""
+"""Results in memory at the same time: each takes some tens of KiB."""
 _TOLD_EVERY = 2000
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
-"""No run began before; the columns of a longer span would say nothing."""
+"""No run began before, and a longer report would have nothing but empty columns."""
 STDOUT = "-"
 
 
 class NoDrawing(PlimsollError):
-    """What draws the page is not installed."""
+    """A library that draws the page is not installed."""
 
 
 class ProbeReport(HistoryCommand):
-    """Make a page of what was probed on this node: how it stands, verdicts, latencies over time, the worst guests.
+    """Write the results of this node as one page: a summary, verdicts, latency over time, the worst guests.
 
-    It is one HTML file that needs no network and no script. Times are in UTC. A moment is a time
-    (2026-11-20T14:00, in UTC unless it has a zone of its own), a date (its midnight), today, yesterday, or a span
-    back from now (90m, 2h, 7d).
+    It is a single HTML file without scripts that needs no network. Times are in UTC. A moment is a time
+    (2026-11-20T14:00, in UTC unless it names a zone), a date (its midnight), today, yesterday, or a duration before
+    now (90m, 2h, 7d).
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -59,29 +60,33 @@ class ProbeReport(HistoryCommand):
         if begin >= at:
             raise UsageError(f"--since {parsed_args.since!r} is not before now")
         output = None if parsed_args.output == STDOUT else _file(parsed_args.output)
-        span = Span(begin, at)
         with self.history(parsed_args) as history:
-            page, gathered = self._page(history, span, parsed_args)
+            page, gathered = self._page(history, begin, at, parsed_args)
         if output is None:
-            # Whatever the locale's encoding is, HTML has ASCII for it.
+            # The locale's encoding may lack characters of the page; HTML can write all in ASCII.
             self.app.stdout.write(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
         else:
             _write(output, page)
         size = short_size(round(len(page.encode()) / 1024) * 1024)
-        guests = counted_words(len(gathered.guests), "guest")
-        self.app.stderr.write(f"{parsed_args.output}: {counted_words(gathered.runs, 'run')} of {guests}, {size}\n")
+        guests = plural(len(gathered.guests), "guest")
+        self.app.stderr.write(f"{parsed_args.output}: {plural(gathered.runs, 'run')} of {guests}, {size}\n")
 
-    def _page(self, history: History, span: Span, parsed_args: argparse.Namespace) -> tuple[str, Gathered]:
-        # When it is imported it tells at INFO that it looks for fonts, at WARNING that it cannot keep what it found.
+    def _page(
+        self, history: History, begin: datetime, at: datetime, parsed_args: argparse.Namespace
+    ) -> tuple[str, Gathered]:
+        # Its import logs at INFO that it looks for fonts, and at WARNING that it cannot cache them.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         try:
-            from plimsoll_probes.report import page
+            from plimsoll_probes.output.report import page
         except ImportError as error:
             raise NoDrawing(
                 f"a report needs matplotlib and Jinja2 ({error}): pip install 'plimsoll-agent[report]'"
             ) from error
         guest, job = parsed_args.guest, job_of(parsed_args)
-        gathered = gather(self._told(paged(history, span, guest, job)), span)
+        intervals = history.intervals(guest, begin, at)
+        planned = {each.guest_uuid: each.every for each in history.chosen_targets()}
+        span = Span(begin, at, usual(intervals.values()))
+        gathered = gather(self._told(paged(history, span, guest, job)), span, intervals, planned)
         text = page.page(
             gathered,
             page.Waiting(*_waiting(history, guest, span.until)),
@@ -91,7 +96,7 @@ class ProbeReport(HistoryCommand):
         return text, gathered
 
     def _told(self, results: Iterable[ProbeResult]) -> Iterator[ProbeResult]:
-        """The same, and on a terminal how far it has come."""
+        """The same results; shows on a terminal how many have been read."""
         stderr = self.app.stderr
         shown = stderr.isatty()
         for number, result in enumerate(results, 1):
@@ -104,7 +109,7 @@ class ProbeReport(HistoryCommand):
 
 
 def paged(history: History, span: Span, guest: str | None, job: JobName | None) -> Iterator[ProbeResult]:
-    """The runs of the span, newest first, and never more than some of them in memory."""
+    """The runs of the span, newest first, read in parts: all of them may not fit into memory."""
     until, most = span.until, _AT_ONCE
     seen: set[int | None] = set()
     while True:
@@ -113,18 +118,18 @@ def paged(history: History, span: Span, guest: str | None, job: JobName | None) 
         yield from new
         if len(found) < most:
             return
-        # Others may have begun at the same moment as the last one.
+        # Others may have begun at the same time as the last one.
         until = found[-1].started + timedelta(microseconds=1)
         seen = {result.id for result in found if result.started == found[-1].started}
-        most = most if new else 2 * most  # never less again: the next part must hold all that is seen
+        most = most if new else 2 * most  # the next part must have room for all that were seen
 
 
 def _waiting(history: History, guest: str | None, at: datetime) -> tuple[Sequence[Postponed], Sequence[Late]]:
-    """What was not probed though it was time; what is late and was postponed is called postponed."""
+    """Postponed targets, and overdue ones that were not postponed."""
     begun = history.last_begun(at)
     postponed = still_postponed(history.postponed(), begun)
-    put_off = {(each.guest_uuid, each.directory) for each in postponed}
-    waiting = [each for each in late(history.chosen_targets(), begun, at) if each.target.key not in put_off]
+    postponed_keys = {(each.guest_uuid, each.directory) for each in postponed}
+    waiting = [each for each in late(history.chosen_targets(), begun, at) if each.target.key not in postponed_keys]
     if guest is None:
         return postponed, waiting
     meant = (guest.lower(), guest)
@@ -140,12 +145,9 @@ def _file(name: str) -> Path:
     if path.is_dir():
         raise UsageError(f"-o {name} is a directory; name the file in it")
     if path.exists() and not path.is_file():
-        raise UsageError(f"-o {name} is no regular file; -o - writes to stdout")
+        raise UsageError(f"-o {name} is not a regular file; -o - writes to stdout")
     return path
 
 
 def _write(path: Path, page: str) -> None:
-    try:
-        files.write_whole(path, page)
-    except OSError as error:
-        raise PlimsollError(f"{path}: cannot be written: {error.strerror or error}") from error
+    files.save(path, page, PlimsollError)

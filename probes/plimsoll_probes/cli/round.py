@@ -1,4 +1,4 @@
-"""The probes of one command, from the first to the last: shown, kept, counted, and stopped when somebody says so."""
+"""Runs all probes of one command, shows and keeps their results, and ends them on a signal."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
-from plimsoll_agent.cli.app import Plimsoll
-from plimsoll_agent.config import Settings
-from plimsoll_agent.crew import side_by_side
+from plimsoll_agent.command.main import Plimsoll, is_journal
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
-from plimsoll_agent.report import printable
-from plimsoll_probes import slots, views, words
-from plimsoll_probes.chosen import Target
+from plimsoll_agent.util.concurrency import side_by_side
+from plimsoll_agent.util.text import printable
+from plimsoll_probes.adapters import slots
+from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.app.pick import Picked
 from plimsoll_probes.cli.bars import Bars, Lines, Outlet
-from plimsoll_probes.cli.picked import Picked
-from plimsoll_probes.finding import GOOD, Verdict
-from plimsoll_probes.history import History
-from plimsoll_probes.leave import Leave
-from plimsoll_probes.result import Postponed, ProbeResult
-from plimsoll_probes.runner import Desk, Stopped
-from plimsoll_probes.slots import Held
+from plimsoll_probes.execute.runner import Desk, Stopped
+from plimsoll_probes.model.finding import GOOD, Verdict
+from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.output import messages, serialize
+from plimsoll_probes.schedule.admission import Admission
+from plimsoll_probes.schedule.targets import Target
+from plimsoll_probes.store.history import History
 
 LOG = logging.getLogger(__name__)
-# A terminal that goes away, too, must not leave a file in a guest.
+# A closed terminal must not leave a file in a guest either.
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 Item = TypeVar("Item")
 
 
 class Round:
-    """While it goes, SIGINT, SIGTERM and SIGHUP end the probes and not the process."""
+    """The probes of one command. SIGINT, SIGTERM and SIGHUP end the probes, which clean up, and not the process."""
 
     def __init__(self, app: Plimsoll, settings: Settings, history: History, *, as_json: bool) -> None:
         self._app = app
@@ -50,15 +51,18 @@ class Round:
         self._results: list[ProbeResult] = []
         self._postponed: list[Postponed] = []
         self._unkept = False
-        self._unforeseen = False
+        self._unexpected = False
         self._out = Outlet(app.stdout)
         terminal = app.stdout.isatty() and not as_json
-        self._show: Bars | Lines = Bars(self._out) if terminal else Lines(self._out, app.for_journal)
+        # A unit's journal and a program need the results only.
+        quiet = as_json or app.options.verbose_level < 1 or is_journal(app.stderr)
+        progress = None if quiet else app.stderr
+        self._show: Bars | Lines = Bars(self._out) if terminal else Lines(self._out, app.for_journal, progress)
         self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
-        self.leave = Leave(self._acquire, one_per_pool=settings.probe.one_per_pool)
+        self.admission = Admission(self._acquire, one_per_pool=settings.probe.one_per_pool)
 
     def keep_chosen(self, found: Picked) -> None:
-        """Where that cannot be kept, what is chosen is probed all the same."""
+        """Keep which guests are chosen. Where that fails, they are probed nevertheless."""
         try:
             keep_chosen(self._history, found)
         except PlimsollError as error:
@@ -66,10 +70,10 @@ class Round:
             LOG.error("%s", error)
 
     def last_begun(self, now: datetime) -> Mapping[tuple[str, str], datetime]:
-        """By the history; a corrupt one is set aside first, since nobody else will.
+        """When the last probe of each target began, by the history; a corrupt history is set aside first.
 
-        Raises ``StateError``, also where it cannot be written: what began would be begun again at the timer's next
-        tick.
+        Raises ``StateError``, also where the history cannot be written: the timer would then start the same probes
+        again at each tick.
         """
         self._history.prune(now, self._settings.probe.keep_days, self._settings.probe.keep_mib)
         return self._history.mended(lambda: self._history.last_begun(now))
@@ -88,7 +92,7 @@ class Round:
         )
 
     def _keep(self, result: ProbeResult) -> ProbeResult:
-        """A result that cannot be kept is shown all the same."""
+        """Keep and show a result; one that cannot be kept is shown nevertheless."""
         with self._lock:
             try:
                 result = replace(result, id=self._history.add(result))
@@ -98,14 +102,14 @@ class Round:
             self._tell_checks()
             self._results.append(result)
         if not self._as_json:
-            self._show.say(words.result_line(result, self._streak(result), self._show.bar))
+            self._show.say(messages.result_line(result, self._streak(result), self._show.bar))
         return result
 
-    def _streak(self, result: ProbeResult) -> words.Streak | None:
+    def _streak(self, result: ProbeResult) -> messages.Streak | None:
         try:
             return self._history.streak(result)
         except PlimsollError as error:
-            LOG.warning("%s: since when is not known", error)
+            LOG.warning("%s: since when is unknown", error)
             return None
 
     def go(
@@ -114,7 +118,7 @@ class Round:
         target: Callable[[Item], Target],
         work: Callable[[Item], Postponed | None],
     ) -> None:
-        """So many at a time as the settings say. Raises ``ConfigError``; results are kept as they come."""
+        """Probe the items, as many at a time as the settings allow. Raises ``ConfigError``."""
 
         def probe(item: Item) -> Postponed | None:
             if self._stop.is_set():
@@ -124,9 +128,9 @@ class Round:
             except Stopped:
                 return None
             except ConfigError:
-                raise  # it is the same for all of them
-            except Exception as error:  # guests answer what they like: what nobody foresaw costs this one only
-                self._did_not_foresee(target(item), error)
+                raise  # it concerns all of them
+            except Exception as error:  # guests may answer anything: an unexpected error must affect this one only
+                self._report_unexpected(target(item), error)
                 return None
             finally:
                 self._show.done(target(item).key)
@@ -134,18 +138,18 @@ class Round:
         with self._show, self._heeding_signals():
             for item, postponed in side_by_side(probe, items, self._settings.probe.at_once):
                 if postponed is not None:
-                    self._put_off(target(item), postponed)
+                    self._postpone(target(item), postponed)
         self._prune()
 
-    def _did_not_foresee(self, target: Target, error: Exception) -> None:
-        self._unforeseen = True
+    def _report_unexpected(self, target: Target, error: Exception) -> None:
+        self._unexpected = True
         guest = printable(target.guest.name)
         if isinstance(error, PlimsollError):
             LOG.error("%s: %s", guest, error)
         else:
             LOG.error("%s: this is a bug in plimsoll, please report it", guest, exc_info=error)
 
-    def _put_off(self, target: Target, postponed: Postponed) -> None:
+    def _postpone(self, target: Target, postponed: Postponed) -> None:
         self._postponed.append(postponed)
         try:
             self._history.postpone(postponed)
@@ -154,8 +158,8 @@ class Round:
             LOG.error("%s", error)
         self._tell_checks()
         if not self._as_json:
-            guest = words.guest_words(target.guest.name, target.guest.display_name)
-            self._show.say(f"{guest}  {words.postponed_words(postponed)}")
+            guest = messages.guest_words(target.guest.name, target.guest.display_name)
+            self._show.say(f"{guest}  {messages.postponed_words(postponed)}")
 
     def _prune(self) -> None:
         probe = self._settings.probe
@@ -170,12 +174,12 @@ class Round:
 
         def end(number: int, _: FrameType | None) -> None:
             heard.append(number)
-            if len(heard) > 1:  # perhaps in the middle of the first, whose lock the event would wait for
+            if len(heard) > 1:  # it may interrupt the first, which holds the event's lock
                 return
             self._stop.set()
-            LOG.warning("%s: the probes under way are ended and cleaned away", signal.Signals(number).name)
+            LOG.warning("%s: stopping the running probes and removing their files", signal.Signals(number).name)
 
-        meant = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]  # under nohup, say
+        meant = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]  # as under nohup
         before = {number: signal.signal(number, end) for number in meant}
         try:
             yield
@@ -184,11 +188,11 @@ class Round:
                 signal.signal(number, handler)
 
     def close(self) -> int:
-        """Say what is left to say; the exit status."""
+        """Print what is left; returns the exit status."""
         if self._as_json:
             told = {
-                "results": [views.result_data(result) for result in self._results],
-                "postponed": [views.postponed_data(one) for one in self._postponed],
+                "results": [serialize.result_data(result) for result in self._results],
+                "postponed": [serialize.postponed_data(one) for one in self._postponed],
             }
             self._out.write(f"{json.dumps(told, indent=2)}\n")
             self._out.flush()
@@ -199,15 +203,15 @@ class Round:
         if self._stop.is_set():
             return 1
         verdicts = {result.finding.verdict for result in self._results}
-        lost = self._postponed or self._unkept or self._unforeseen
+        lost = self._postponed or self._unkept or self._unexpected
         if verdicts <= set(GOOD) and not lost:
             return 0
         return 1 if verdicts <= {Verdict.FAILED} and not self._postponed else 3
 
 
 def keep_chosen(history: History, found: Picked) -> None:
-    """What could not be looked at may be chosen as before. Raises ``StateError``."""
-    unsure = [*(each.guest.uuid for each in found.overlooked), *(each.guest.uuid for each in found.chosen.doubts)]
+    """Keep which guests are chosen; unreachable ones stay as before. Raises ``StateError``."""
+    unsure = [*(each.guest.uuid for each in found.unreachable), *(each.guest.uuid for each in found.chosen.doubts)]
     now = datetime.now(UTC)
     history.chosen(found.chosen.targets, now, unsure)
     history.show(now)

@@ -1,67 +1,74 @@
-"""``plimsoll status``: this node on one screen."""
+"""``plimsoll status``: what is wrong on this node and what to do, then how it is."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
-from plimsoll_agent import catalogue, passfile, textfile
-from plimsoll_agent.cli.page import Page, write_lines
-from plimsoll_agent.cli.standing import pause_in_force, state_of
-from plimsoll_agent.config import Settings
-from plimsoll_agent.lastpass import LastPass
-from plimsoll_agent.measures import Level
-from plimsoll_agent.report import printable
-from plimsoll_agent.state import CorruptState, State, StateError
-from plimsoll_probes import status
-from plimsoll_probes.cli.base import HistoryCommand, history_of, now
-from plimsoll_probes.status import Probes
+from plimsoll_agent.app.context import pause_actual, state_of
+from plimsoll_agent.app.node_setup import node_setup
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.command.page import Page, write_lines
+from plimsoll_agent.command.problems import Line, fact_lines, problem_lines
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.monitor import pass_summary_file, textfile
+from plimsoll_agent.monitor.pass_summary import LastPass
+from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.store.state import CorruptState, State, StateError
+from plimsoll_agent.util.text import printable
+from plimsoll_probes.app.history import history_of
+from plimsoll_probes.cli.base import HistoryCommand, now
+from plimsoll_probes.health import status
+from plimsoll_probes.health.status import Probes
 
-WIDTH = 100
-"""Where it does not go to a terminal, which knows its own."""
-_LEAST_WIDTH = 60
-# SGR of ECMA-48: bold, and red, magenta, yellow.
-_COLOURS = {Level.CRITICAL: "1;31", Level.UNKNOWN: "1;35", Level.WARNING: "1;33"}
 _T = TypeVar("_T")
 
 
 class Status(HistoryCommand, Page):
-    """Show how this node is on one screen: what is wrong and what to do, its passes, sources, disks and probes.
+    """Show the state of this node: what is wrong first, with the command to run next, then passes, disks and probes.
 
-    Neither libvirt nor Ceph nor a network is asked, only the files that passes and probes left: it answers while
-    those hang. What is wrong is judged by the ranges of [health].
+    It reads only the files of passes and probes. It needs no libvirt, Ceph or network, so it works while those hang.
+    The ranges in [health] decide what is a problem.
 
-    Exit status: 0 all is well, 3 something is not, 1 there was no pass yet or a file cannot be read, 64 usage.
+    Exit status: 0 no problems, 3 problems, 1 no pass yet or a file cannot be read, 64 usage.
     """
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--long", action="store_true", help="also sources, all passes, files, and a table of volume types"
+        )
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        self._found = look(self.settings(parsed_args), now())
+        self._found = look(self.settings(parsed_args), now(), self.app.settings_options)
         self.status = self._found.exit_status
-        last, width = self._found.last, _width(self.app.stdout)
-        if last is not None and last.disks:
+        last, long = self._found.last, parsed_args.long
+        if long and last is not None and last.disks:
             self.table = status.type_table(last)
-        facts = status.facts(self._found)
-        indent = max(map(len, facts)) + 2
-        people = {name: _hanging(value, width, indent) for name, value in facts.items()}
+        people = fact_lines(status.facts(self._found, long=long), self.terminal)
         return self.page(parsed_args, people, status.data(self._found))
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
     ) -> int:
         if parsed_args.formatter == "table" and not parsed_args.columns:
-            write_lines(self.app.stdout, (*_headlines(self._found, self.app.stdout), ""))
+            write_lines(self.app.stdout, (*problem_lines(_lines(self._found), self.terminal), ""))
         return super().produce_output(parsed_args, column_names, data)
 
 
-def look(settings: Settings, at: datetime) -> status.Status:
-    """What there is to be read now."""
-    state, complaints = state_of(settings), dict[str, str]()
+def _lines(found: status.Status) -> Iterator[Line]:
+    problems = [Line(told.level, told.problem.text, told.problem.do) for told in found.problems()]
+    yield from problems or [Line(Level.OK, status.good_words(found))]
+    yield from (Line(None, remark) for remark in status.remarks(found))
+
+
+def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> status.Status:
+    """The state of this node now; ``options`` of ``plimsoll`` lead to these settings."""
+    state, complaints, setup = state_of(settings), dict[str, str](), node_setup(settings, options)
 
     def read(name: str, what: Callable[[], _T]) -> _T | None:
         try:
@@ -72,15 +79,17 @@ def look(settings: Settings, at: datetime) -> status.Status:
 
     def probes() -> Probes:
         with history_of(settings, shown=True) as history:
-            return Probes.of(history, at)
+            return Probes.of(history, at, setup)
 
     return status.Status(
         now=at,
         last=read("pass", lambda: _last_pass(state)),
         probes=read("probes", probes),
-        paused=pause_in_force(settings, at),
+        paused=pause_actual(settings, at),
+        observe=settings.mode == "observe",
         written=dict(_written(settings, state)),
         thresholds=settings.health,
+        setup=setup,
         complaints=complaints,
     )
 
@@ -88,9 +97,9 @@ def look(settings: Settings, at: datetime) -> status.Status:
 def _last_pass(state: State) -> LastPass | None:
     """Raises ``StateError``."""
     try:
-        return passfile.load(state)
+        return pass_summary_file.load(state)
     except CorruptState as error:
-        raise StateError(f"{error}; the next pass over all guests begins it anew") from error
+        raise StateError(f"{error}; the next pass writes it again") from error
 
 
 def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]]:
@@ -104,29 +113,3 @@ def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]
             yield file, datetime.fromtimestamp(file.stat().st_mtime, UTC)
         except OSError:
             continue
-
-
-def _headlines(found: status.Status, stdout: TextIO) -> Iterator[str]:
-    yield status.headline(found)
-    longest = max(map(len, Level.__members__))
-    for level, line in status.wrong_lines(found):
-        name = f"{level.name:{longest}}"
-        coloured = f"\x1b[{_COLOURS[level]}m{name}\x1b[0m" if _colours(stdout) else name
-        yield f"{coloured}  {_hanging(line, _width(stdout), longest + 2)}"
-
-
-def _hanging(text: str, width: int, indent: int) -> str:
-    """In lines of that width, which all begin at the indent; the first one is there already."""
-    lines = textwrap.wrap(text, max(width - indent, 20), break_on_hyphens=False) or [""]
-    return f"\n{' ' * indent}".join(lines)
-
-
-def _width(stdout: TextIO) -> int:
-    if not stdout.isatty():
-        return WIDTH
-    return max(_LEAST_WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
-
-
-def _colours(stdout: TextIO) -> bool:
-    """Only on a terminal that has them, and unless somebody wants none (no-color.org)."""
-    return stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")

@@ -1,49 +1,60 @@
-"""``plimsoll probe timetable``: which guests are probed when, and which should have been."""
+"""``plimsoll probe timetable``: due, upcoming and missed probes."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from cliff import lister
-
-from plimsoll_agent import spans
-from plimsoll_agent.cli.base import NodeCommand
-from plimsoll_agent.cli.formats import Shown
-from plimsoll_agent.cli.standing import pause_in_force, rules_in_force, state_of
+from plimsoll_agent.app.context import pause_actual, rules_actual, state_of
+from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.record_words import time_words
-from plimsoll_agent.report import ago, printable
-from plimsoll_agent.report import words as reason_words
-from plimsoll_probes import timetable, views, words
-from plimsoll_probes.chosen import Planned
-from plimsoll_probes.cli.base import history_of, now
-from plimsoll_probes.cli.looking import counted_words
-from plimsoll_probes.cli.picked import picked
-from plimsoll_probes.result import Postponed
+from plimsoll_agent.messages.record import time_words
+from plimsoll_agent.messages.sentences import words as reason_words
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import ago, plural
+from plimsoll_probes.app.history import history_of
+from plimsoll_probes.app.pick import picked
+from plimsoll_probes.cli.base import now
+from plimsoll_probes.model.result import Postponed
+from plimsoll_probes.output import messages, serialize
+from plimsoll_probes.schedule import timetable
+from plimsoll_probes.schedule.targets import Planned
 
-COLUMNS = ("at", "guest", "directory", "jobs", "every", "rule", "last", "state", "why")
+COLUMNS = (
+    Column("at"),
+    Column("guest", most=32),
+    Column("directory", drop=4, most=24),
+    Column("jobs", wraps=True),
+    Column("every", drop=2),
+    Column("rule", drop=1, most=24),
+    Column("last", drop=3),
+    Column("state"),
+    Column("why", wraps=True, note=True),
+)
 
 
 class State(StrEnum):
-    """What is to be said of one time of a target."""
+    """The state of one scheduled time of a target."""
 
     DUE = "due"
-    """Its time has come, and it may still begin."""
+    """It may start now."""
     POSTPONED = "postponed"
-    """The same, and it could not begin so far."""
+    """Due, and could not start so far."""
     MISSED = "missed"
-    """It is too late for it."""
+    """Too late to start."""
     COMING = "coming"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
-    """One time of a target; ``late`` is when it is too late to begin, ``last`` when the last probe began."""
+    """One scheduled time; ``late`` is when it is too late to start, ``last`` when the target's last probe began."""
 
     target: Planned
     at: datetime
@@ -51,61 +62,54 @@ class Entry:
     state: State
     last: datetime | None
     postponed: Postponed | None = None
-    """Why it did not begin."""
+    """Why it did not start."""
 
 
-class ProbeTimetable(NodeCommand, lister.Lister):
-    """List what is due now and what comes, by the rules in force and the guests that run now. Times are in UTC.
+class ProbeTimetable(NodeCommand, Listing):
+    """List due and upcoming probes, by the current rules and running guests. Times are in UTC.
 
-    Of a guest that has no time until then its next one is listed.
+    A guest without a probe in that time is listed with its next one.
 
-    Exit status: 0, 1 trouble, 64 usage.
+    Exit status: 0, 1 error, 64 usage.
     """
-
-    @property
-    def formatter_namespace(self) -> str:
-        return "plimsoll.formatter.list"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--until", metavar="SPAN", default="24h", help="how far from now; default: 24h")
+        parser.add_argument("--until", metavar="DURATION", default="24h", help="how far ahead; default: 24h")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        span, at, settings = _span(parsed_args.until), now(), self.settings(parsed_args)
-        rules, complaint = rules_in_force(settings, state_of(settings), keep=False)
+        ahead, at, settings = _duration(parsed_args.until), now(), self.settings(parsed_args)
+        rules, complaint = rules_actual(settings, state_of(settings), keep=False, without=True)
         if complaint:
             self.app.stderr.write(f"{complaint}\n")
             self.status = 1
-        paused = pause_in_force(settings, at)
+        paused = pause_actual(settings, at)
         if paused is not None:
-            self.app.stderr.write(f"Nothing of it is begun: {reason_words(paused)}.\n")
+            self.app.stderr.write(f"No probe starts: {reason_words(paused)}.\n")
         with self.libvirt(settings) as hypervisor:
             found = picked(hypervisor, settings, rules, at)
         for line in found.complaints:
             self.app.stderr.write(f"{line}\n")
-        if found.overlooked:
+        if found.unreachable:
             self.status = 1
         with history_of(settings) as history:
             begun, postponed = history.last_begun(at), history.postponed()
-        self._entries = entries(found.chosen.targets, begun, postponed, at, at + span, settings.probe.late)
+        self._entries = entries(found.chosen.targets, begun, postponed, at, at + ahead, settings.probe.late)
         self._guests = len({target.guest.uuid for target in found.chosen.targets})
+        self.closing = (self._sum(),)
         return COLUMNS, [_cells(entry, at) for entry in self._entries]
 
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
-    ) -> int:
-        super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table":
-            waiting = sum(entry.state in (State.DUE, State.POSTPONED) for entry in self._entries)
-            sentence = f"{counted_words(self._guests, 'guest')} to be probed, {waiting} due now"
-            self.app.stdout.write(f"{sentence if self._guests else 'no rule with probe chooses a guest'}\n")
-        return 0
+    def _sum(self) -> str:
+        if not self._guests:
+            return "no rule with probe chooses a guest of this node"
+        waiting = sum(entry.state in (State.DUE, State.POSTPONED) for entry in self._entries)
+        return f"{plural(self._guests, 'guest')}, {waiting} due now"
 
 
-def _span(text: str) -> timedelta:
+def _duration(text: str) -> timedelta:
     try:
-        return spans.parse(text)
+        return durations.parse(text)
     except ValueError as error:
         raise UsageError(f"--until: {error}") from error
 
@@ -118,7 +122,7 @@ def entries(
     until: datetime,
     late: float,
 ) -> list[Entry]:
-    """What was due last and was not done, and all times that come; at least one of each target."""
+    """Each target's last time, if no probe ran then, and its upcoming times; at least one entry for each target."""
     why = {(each.guest_uuid, each.directory): each for each in postponed}
     due = {item.target.key for item in timetable.due(targets, begun, at, late)}
     listed: list[Entry] = []
@@ -126,7 +130,7 @@ def entries(
         last, reason, patience = begun.get(target.key), why.get(target.key), timedelta(seconds=late)
         time = timetable.previous(target, at)
         if reason is not None and not time <= reason.at <= at:
-            reason = None  # of another time
+            reason = None  # it is about an earlier time
         if target.key in due:
             state = State.DUE if reason is None else State.POSTPONED
             listed.append(Entry(target, time, time + patience, state, last, reason))
@@ -143,13 +147,13 @@ def entries(
 def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
     target = entry.target
     return (
-        Shown(views.time_data(entry.at), time_words(entry.at)),
-        Shown(target.guest.name, words.guest_cell(target.guest.name, target.guest.display_name)),
-        Shown(target.directory, printable(target.directory)),
+        Shown(serialize.time_data(entry.at), time_words(entry.at)),
+        Shown(target.guest.name, messages.guest_cell(target.guest.name, target.guest.display_name)),
+        target.directory,
         Shown([job.value for job in target.jobs], ", ".join(target.jobs)),
-        Shown(target.probing.every.total_seconds(), spans.words(target.probing.every)),
-        Shown(target.rule, printable(target.rule or words.UNKNOWN)),
-        Shown(entry.last and views.time_data(entry.last), "never" if entry.last is None else ago(entry.last, at)),
+        Shown(target.probing.every.total_seconds(), durations.words(target.probing.every)),
+        target.rule,
+        Shown(entry.last and serialize.time_data(entry.last), "never" if entry.last is None else ago(entry.last, at)),
         Shown(entry.state.value, _state_words(entry, at)),
         _why(entry.postponed),
     )
@@ -158,14 +162,14 @@ def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
 def _state_words(entry: Entry, at: datetime) -> str:
     match entry.state:
         case State.DUE | State.POSTPONED:
-            return f"{entry.state}: may begin for {spans.words(entry.late - at)} more"
+            return f"{entry.state}: may start for {durations.words(entry.late - at)} more"
         case State.MISSED:
-            return "missed, and not made up for"
+            return "missed"
         case State.COMING:
-            return f"in {spans.words(entry.at - at)}"
+            return f"in {durations.words(entry.at - at)}"
 
 
 def _why(postponed: Postponed | None) -> Shown:
     if postponed is None:
-        return Shown(None, words.UNKNOWN)
-    return Shown(postponed.why.value, words.why_words(postponed.why, postponed.facts))
+        return Shown(None, messages.UNKNOWN)
+    return Shown(postponed.why.value, messages.why_words(postponed.why, postponed.facts))

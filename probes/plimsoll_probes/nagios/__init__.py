@@ -1,1 +1,4 @@
-"""check_plimsoll, for Nagios and Icinga. Who measures, who judges and who words are three objects."""
+"""check_plimsoll, for Nagios and Icinga: it measures, judges and prints, a module each.
+
+Imports ``health`` and below; no cliff and no hypervisor.
+"""

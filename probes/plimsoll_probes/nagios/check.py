@@ -1,4 +1,4 @@
-"""The program check_plimsoll: arguments in, one report out. Whatever happens, it is a state and a sentence."""
+"""The program check_plimsoll. After any error too it prints a state and a sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,20 +16,17 @@ from typing import Any, NoReturn
 from nagiosplugin import Check
 from nagiosplugin.state import ServiceState
 
-from plimsoll_agent import config
 from plimsoll_agent.adapters.deadline import Deadlines
-from plimsoll_agent.errors import PlimsollError, Unanswered
-from plimsoll_agent.measures import MEASURES, Level, Measure, Thresholds, checked_range
-from plimsoll_agent.report import printable
+from plimsoll_agent.app.node_setup import node_setup
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.errors import DeadlineExceeded, PlimsollError
+from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS, Level, Measure, Thresholds, checked_range
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
 from plimsoll_probes.nagios.judging import STATE, Judging, WorstFirst
 from plimsoll_probes.nagios.measure import Measuring, NoData, Only, measure
 from plimsoll_probes.nagios.wording import FIRST_LINE, WHOLE, Wording, head, output
 
-SUBJECTS: Mapping[str, str] = {
-    "limits": "do the disks of this node have the limits that they should have?",
-    "agent": "does plimsoll run on this node, and with what it needs?",
-    "probe": "do the probed guests of this node get what their limits allow?",
-}
 TIMEOUT = 8.0
 """Seconds: check_nrpe gives up after 10."""
 
@@ -37,10 +34,10 @@ _MOST_LINES = 20
 _LONGEST_ERROR = 100
 _UNKNOWN = STATE[Level.UNKNOWN]
 _MISUSED = 3
-"""Of --help too: to Nagios argparse's own 0 and 2 would be OK and CRITICAL."""
+"""Also for --help: argparse's 0 and 2 would be OK and CRITICAL to Nagios."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What is printed, and the exit status."""
 
@@ -51,34 +48,44 @@ class Report:
 def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # Nagios may run it with any locale
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    options = parser().parse_args(argv)
+    options = options_of(argv)
     report = _reported(options, datetime.now(UTC))
     sys.stdout.write(report.text)
     sys.stdout.flush()
     return report.status
 
 
+def options_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    whole = parser()
+    options = whole.parse_args(argv)
+    if options.subject is None:
+        whole.error("give a check: limits, agent or probe")
+    return options
+
+
 def _reported(options: argparse.Namespace, now: datetime) -> Report:
-    """The report within the time that there is, in a thread that is abandoned after it."""
+    """The report, within the timeout: a thread does the work, and is abandoned after that."""
     deadlines = Deadlines(options.timeout, at_once=1)
     try:
         return deadlines.call("the files of plimsoll", lambda: check(options, now))
-    except Unanswered as error:
-        return _plain_report(options.subject, _UNKNOWN, f"{error}; see --timeout, and the disk of this node")
+    except DeadlineExceeded as error:
+        return _plain_report(options.subject, _UNKNOWN, f"{error}; check this node's disk, or raise --timeout")
     except PlimsollError as error:
         return _plain_report(options.subject, _UNKNOWN, str(error))
-    except Exception as error:  # a traceback is no plugin output
-        what = f"unforeseen {type(error).__name__}: {printable(str(error))[:_LONGEST_ERROR]}; please report it"
+    except Exception as error:  # Nagios cannot use a traceback
+        what = f"unexpected {type(error).__name__}: {printable(str(error))[:_LONGEST_ERROR]}; please report it"
         return _plain_report(options.subject, _UNKNOWN, what)
 
 
 def check(options: argparse.Namespace, now: datetime) -> Report:
-    """Measure, judge and word. Raises ``ConfigError``."""
+    """Measure, judge and report. Raises ``ConfigError``."""
     only = Only(getattr(options, "guest", None), getattr(options, "volume_type", None))
     with _Warnings() as warnings:
         settings = config.load(options.config_file, options.config_dir)
         try:
-            measured = measure(options.subject, options.state_dir or settings.state_dir, only, now)
+            # For the person who is told of it, not for the user of the check.
+            setup = replace(node_setup(settings), sudo=False)
+            measured = measure(options.subject, options.state_dir or settings.state_dir, only, now, setup)
         except NoData as error:
             return _plain_report(options.subject, STATE[options.no_data], str(error))
     ranges = thresholds(options, settings.health)
@@ -92,7 +99,7 @@ def check(options: argparse.Namespace, now: datetime) -> Report:
 
 
 def _plain_report(subject: str, state: ServiceState, said: str) -> Report:
-    """Of more than one line, or of one that is too long for the first, all are told below."""
+    """A report of one text. If it is too long for the first line, it is repeated in full below."""
     first, *others = said.splitlines() or [""]
     line = head(subject, state) + first
     return Report(output(line, more=[first, *others] if others or len(line) > FIRST_LINE else []), int(state))
@@ -103,7 +110,7 @@ def measures(subject: str) -> list[Measure]:
 
 
 def thresholds(options: argparse.Namespace, settings: Mapping[str, Thresholds]) -> dict[str, Thresholds]:
-    """Those of the settings, and of the command line where it says another."""
+    """The ranges of the settings; the command line overrides them."""
     given = {
         each.name: {
             level: said
@@ -116,7 +123,7 @@ def thresholds(options: argparse.Namespace, settings: Mapping[str, Thresholds]) 
 
 
 class _Warnings(logging.Handler):
-    """What is logged meanwhile: Icinga takes stderr for a part of the output."""
+    """Collects what is logged: Icinga treats stderr as a part of the output."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -137,7 +144,7 @@ class _Warnings(logging.Handler):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Nagios reads standard output and the exit status."""
+    """Prints usage errors to standard output, which Nagios reads."""
 
     def __init__(self, **other: Any) -> None:
         super().__init__(allow_abbrev=False, **other)
@@ -145,6 +152,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         sys.stdout.write(output(f"PLIMSOLL UNKNOWN - usage: {message}; see {self.prog} --help"))
         sys.exit(_MISUSED)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.dest == "subject" and value not in SUBJECTS:
+            self.error(f"there is no check {value}: use limits, agent or probe")
+        super()._check_value(action, value)
 
     def exit(self, _status: int = 0, message: str | None = None) -> NoReturn:
         sys.stdout.write(message or "")
@@ -154,56 +166,66 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     whole = _Parser(
         prog="check_plimsoll",
-        description="Looks at what the last pass and the last probes came to: at files, and at no hypervisor.",
+        description="Checks the results of the last pass and the newest probes. It reads only files.",
         epilog="Exit status: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN; 3 also for a wrong command line and for --help.",
     )
     whole.add_argument("--version", action="version", version=f"check_plimsoll {_version()}")
-    subjects = whole.add_subparsers(dest="subject", metavar="limits|agent|probe", required=True)
+    _add_common(whole)
+    subjects = whole.add_subparsers(dest="subject", title="checks", metavar="limits|agent|probe")
     for subject, question in SUBJECTS.items():
         one = subjects.add_parser(subject, help=question, description=question.capitalize())
-        _add_common(one)
+        _add_common(one, within=True)
         if subject != "agent":
-            one.add_argument("--guest", help="only this one: its name or uuid")
+            one.add_argument("--guest", help="only this guest, by its name or UUID")
         if subject == "limits":
             one.add_argument("--volume-type", metavar="NAME", help="only disks of this volume type")
         _add_ranges(one, subject)
     return whole
 
 
-def _add_common(one: argparse.ArgumentParser) -> None:
+def _add_common(one: argparse.ArgumentParser, *, within: bool = False) -> None:
+    """Options that may stand before the check and after it; ``within``: after it they replace those before."""
+
+    def default(value: object) -> Any:
+        return argparse.SUPPRESS if within else value
+
     one.add_argument(
         "--config-file",
         metavar="FILE",
         type=Path,
         action="append",
-        help="read this instead of /etc/plimsoll/plimsoll.conf; may be given more than once",
+        default=default(None),
+        help="read FILE instead of /etc/plimsoll/plimsoll.conf; repeatable",
     )
     one.add_argument(
         "--config-dir",
         metavar="DIR",
         type=Path,
         action="append",
-        help="read the *.conf in it instead of those in /etc/plimsoll/plimsoll.conf.d; may be given more than once",
+        default=default(None),
+        help="read DIR/*.conf instead of /etc/plimsoll/plimsoll.conf.d/*.conf; repeatable",
     )
-    one.add_argument("--state-dir", metavar="DIR", type=Path, help="instead of state_dir in the settings")
+    one.add_argument(
+        "--state-dir", metavar="DIR", type=Path, default=default(None), help="instead of state_dir in the settings"
+    )
     one.add_argument(
         "--no-data",
         metavar="STATE",
         type=_level,
-        default=Level.UNKNOWN,
-        help="what it is while there was no pass yet, the guest is not here, or the state cannot be read:"
-        " unknown (as shipped), critical, warning or ok",
+        default=default(Level.UNKNOWN),
+        help="the state while there was no pass yet, the guest is not here, or the state files cannot be read:"
+        " unknown (default), critical, warning or ok",
     )
     one.add_argument(
-        "-t", "--timeout", metavar="SECONDS", type=_seconds, default=TIMEOUT, help=f"as shipped {TIMEOUT:g}"
+        "-t", "--timeout", metavar="SECONDS", type=_seconds, default=default(TIMEOUT), help=f"default: {TIMEOUT:g}"
     )
-    one.add_argument("-v", "--verbose", action="store_true", help="every line, however many there are")
+    one.add_argument("-v", "--verbose", action="store_true", default=default(False), help="print every line")
 
 
 def _add_ranges(one: argparse.ArgumentParser, subject: str) -> None:
     ranges = one.add_argument_group(
         "ranges",
-        "10 (0 to 10 is well), 5:, ~:10, 5:10 or @5:10, '' for never; instead of those in the settings, [health]",
+        "10 (alarm outside 0 to 10), 5:, ~:10, 5:10 or @5:10, '' for never; they override [health] in the settings",
     )
     for each in measures(subject):
         for level, shipped in (("warning", each.warning), ("critical", each.critical)):
@@ -212,7 +234,7 @@ def _add_ranges(one: argparse.ArgumentParser, subject: str) -> None:
                 dest=f"{each.name}_{level}",
                 metavar="RANGE",
                 type=_range,
-                help=f"{each.what} (as shipped {shipped or 'never'})",
+                help=f"{each.what} (default: {shipped or 'never'})",
             )
 
 
@@ -228,7 +250,7 @@ def _level(text: str) -> Level:
         return Level[text.upper()]
     except KeyError as error:
         states = ", ".join(level.name.lower() for level in Level)
-        raise argparse.ArgumentTypeError(f"{text!r} is no state: {states}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a state: {states}") from error
 
 
 def _seconds(text: str) -> float:
@@ -237,7 +259,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.1 to 600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.1 to 600")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""How bad a figure is for Nagios: what ``health.judge`` says, and nothing else."""
+"""The Nagios state of a figure, as ``health.judge`` decides it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from nagiosplugin import Context, Critical, Metric, Ok, Performance, Result, Results, Unknown, Warn
 from nagiosplugin.state import ServiceState
 
-from plimsoll_agent.health import Finding, judge, words
-from plimsoll_agent.measures import Level, Thresholds
+from plimsoll_agent.monitor.health import Finding, judge, words
+from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_probes.nagios.measure import Measuring
 
 STATE: dict[Level, ServiceState] = {
@@ -21,7 +21,7 @@ _LEVEL = {state: level for level, state in STATE.items()}
 
 
 class Judged(Result):  # type: ignore[misc]  # nagiosplugin has no types
-    """A result that keeps its finding, for those who word it."""
+    """A result with its finding."""
 
     finding: Finding
 
@@ -32,7 +32,7 @@ class Judged(Result):  # type: ignore[misc]  # nagiosplugin has no types
 
 
 class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
-    """Judges the figure that has its name."""
+    """Judges the figure of the same name."""
 
     def __init__(self, name: str, thresholds: Thresholds) -> None:
         super().__init__(name)
@@ -43,7 +43,7 @@ class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
         return Judged(finding, metric)
 
     def performance(self, metric: Metric, _resource: Measuring) -> Performance | None:
-        """What is not known is left out: Icinga takes no U for a value."""
+        """Unknown values are left out: Icinga refuses U as a value."""
         if metric.value is None:
             return None
         ranges = (self._thresholds.warning, self._thresholds.critical)
@@ -51,7 +51,7 @@ class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
 
 
 class WorstFirst(Results):  # type: ignore[misc]  # nagiosplugin has no types
-    """Results as ``Level`` ranks them: nagiosplugin itself holds UNKNOWN for worse than CRITICAL."""
+    """Results as ``Level`` ranks them: nagiosplugin itself ranks UNKNOWN above CRITICAL."""
 
     def __iter__(self) -> Iterator[Judged]:
         return iter(sorted(self.results, key=lambda result: -_LEVEL[result.state]))
@@ -63,5 +63,5 @@ class WorstFirst(Results):  # type: ignore[misc]  # nagiosplugin has no types
 
 
 def decimal(value: float) -> str:
-    """To the millisecond, and never with an exponent, which no reader of performance data knows."""
+    """Rounded to 0.001 and without an exponent, which readers of performance data do not understand."""
     return f"{value:.3f}".rstrip("0").rstrip(".")

@@ -1,34 +1,36 @@
-"""What check_plimsoll looks at: the files of the last pass and of the probes, and no hypervisor."""
+"""What check_plimsoll reads: the files of the last pass and of the probes. It asks no hypervisor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from nagiosplugin import Metric, Resource
 
-from plimsoll_agent import passfile
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.health import Figure, figures_of_disks, figures_of_pass
-from plimsoll_agent.lastpass import LastPass
-from plimsoll_agent.measures import MEASURE
-from plimsoll_agent.report import ago
-from plimsoll_agent.state import State, StateError
-from plimsoll_probes.chosen import ChosenTarget
-from plimsoll_probes.health import figures_of_probes
-from plimsoll_probes.history import History, readable
-from plimsoll_probes.result import Postponed, ProbeResult
+from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor.health import Figure, figures_of_disks, figures_of_pass
+from plimsoll_agent.monitor.next_command import NodeSetup
+from plimsoll_agent.monitor.pass_summary import LastPass
+from plimsoll_agent.monitor.thresholds import MEASURE
+from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import ago, plural
+from plimsoll_probes.health.figures import figures_of_probes
+from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.schedule.targets import ChosenTarget
+from plimsoll_probes.store.history import History, readable
 
 
 class NoData(PlimsollError):
     """There is nothing to judge: no pass yet, no such guest here, or the state cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Only:
-    """What is looked at: all, or one guest (name or uuid; of probes its display name too), or one volume type."""
+    """What is checked: all, one guest (name or uuid; for probes its display name too), or one volume type."""
 
     guest: str | None = None
     volume_type: str | None = None
@@ -37,16 +39,16 @@ class Only:
         return self.guest is not None or self.volume_type is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
-    """The figures, and in a few words what they are figures of."""
+    """The figures, and a short text on what they cover."""
 
     figures: tuple[Figure, ...]
     extent: str
 
 
 class Measuring(Resource):  # type: ignore[misc]  # nagiosplugin has no types
-    """One subject of this node, as nagiosplugin wants it: a metric for each figure, in the context of its name."""
+    """One subject of this node for nagiosplugin: a metric for each figure, in the context of the same name."""
 
     def __init__(self, measured: Measured) -> None:
         self.of = {figure.name: figure for figure in measured.figures}
@@ -56,14 +58,15 @@ class Measuring(Resource):  # type: ignore[misc]  # nagiosplugin has no types
             yield Metric(name, figure.value, MEASURE[name].unit or None, min=0)
 
 
-def measure(subject: str, directory: Path, only: Only, now: datetime) -> Measured:
+def measure(subject: str, directory: Path, only: Only, now: datetime, setup: NodeSetup | None = None) -> Measured:
     """The figures of ``limits``, ``agent`` or ``probe``. Raises ``NoData``."""
+    setup = setup or NodeSetup()
     try:
         if not directory.is_dir():
-            raise NoData(f"{directory}: there is no such directory; run plimsoll plan, or see state_dir")
+            raise NoData(f"{directory}: no such directory; check state_dir in plimsoll.conf")
         if subject == "probe":
-            return _of_probes(readable(State(directory)), only, now)
-        return _of_pass(subject, passfile.load(State(directory)), only, now)
+            return _of_probes(readable(State(directory)), only, now, setup)
+        return _of_pass(subject, pass_summary_file.load(State(directory)), only, now, setup)
     except OSError as error:
         raise NoData(f"{directory}: {error.strerror}; {_PERMIT}") from error
     except StateError as error:
@@ -71,38 +74,40 @@ def measure(subject: str, directory: Path, only: Only, now: datetime) -> Measure
         raise NoData(f"{error}; {_PERMIT}" if barred else str(error)) from error
 
 
-_PERMIT = "put the user of this check into its group"
+_PERMIT = "add the user of this check to its group"
 
 
-def _of_pass(subject: str, last: LastPass | None, only: Only, now: datetime) -> Measured:
+def _of_pass(subject: str, last: LastPass | None, only: Only, now: datetime, setup: NodeSetup) -> Measured:
     if last is None:
-        never = next(figure for figure in figures_of_pass(None, now) if MEASURE[figure.name].subject == subject)
-        raise NoData(f"{never.about}; {never.do}")
+        never = next(
+            figure for figure in figures_of_pass(None, now, setup) if MEASURE[figure.name].subject == subject
+        )
+        raise NoData(f"{never.about}: run {never.do}")
     if subject == "agent":
         mode = "enforce" if last.enforcing else "observe"
-        figures = tuple(each for each in figures_of_pass(last, now) if MEASURE[each.name].subject == subject)
+        figures = tuple(each for each in figures_of_pass(last, now, setup) if MEASURE[each.name].subject == subject)
         return Measured(figures, f"last pass {ago(last.ended, now)}, mode {mode}, {len(last.disks)} disks")
     last = _only_disks(last, only)
-    looked = "never looked at" if last.looked is None else f"looked at {ago(last.looked, now)}"
+    looked = "never observed" if last.looked is None else f"observed {ago(last.looked, now)}"
     guests = len({disk.named.guest_uuid for disk in last.disks})
-    return Measured(figures_of_disks(last, now), f"{len(last.disks)} disks of {guests} guests, {looked}")
+    return Measured(figures_of_disks(last, now, setup), f"{len(last.disks)} disks of {guests} guests, {looked}")
 
 
 def _only_disks(last: LastPass, only: Only) -> LastPass:
     if not only:
         return last
-    disks, overlooked = last.disks, last.overlooked
+    disks, unreachable = last.disks, last.unreachable
     if only.guest is not None:
         disks = tuple(disk for disk in disks if only.guest in (disk.named.guest_name, disk.named.guest_uuid))
-        overlooked = tuple(each for each in overlooked if only.guest in (each.guest.name, each.guest.uuid))
+        unreachable = tuple(each for each in unreachable if only.guest in (each.guest.name, each.guest.uuid))
     if only.volume_type is not None:
         disks = tuple(disk for disk in disks if disk.volume_type == only.volume_type)
-    if only.guest is not None and not disks and not overlooked:
-        raise NoData(f"no disk of guest {only.guest} at the last look; see where it runs")
-    return replace(last, disks=disks, overlooked=overlooked)
+    if only.guest is not None and not disks and not unreachable:
+        raise NoData(f"guest {only.guest} had no RBD disk on this node in the last pass; check where it runs")
+    return replace(last, disks=disks, unreachable=unreachable)
 
 
-def _of_probes(history: History, only: Only, now: datetime) -> Measured:
+def _of_probes(history: History, only: Only, now: datetime, setup: NodeSetup) -> Measured:
     latest: Sequence[ProbeResult] = history.latest()
     chosen: Sequence[ChosenTarget] = history.chosen_targets()
     postponed: Sequence[Postponed] = history.postponed()
@@ -112,9 +117,9 @@ def _of_probes(history: History, only: Only, now: datetime) -> Measured:
         chosen = [each for each in chosen if each.guest_uuid in its or each.guest_name == only.guest]
         if not latest and not chosen:
             raise NoData(
-                f"guest {only.guest} is not chosen to be probed here, and never was; see plimsoll probe list"
+                f"guest {only.guest} is not chosen for probes here and has no results; see plimsoll probe list"
             )
-    figures = figures_of_probes(latest, history.last_begun(now), postponed, chosen, now, history.streak)
+    figures = figures_of_probes(latest, history.last_begun(now), postponed, chosen, now, history.streak, setup)
     return Measured(figures, _extent(latest, chosen, now))
 
 
@@ -123,6 +128,6 @@ def _names(result: ProbeResult) -> tuple[str | None, ...]:
 
 
 def _extent(latest: Sequence[ProbeResult], chosen: Sequence[ChosenTarget], now: datetime) -> str:
-    targets = f"{len(chosen)} targets chosen" if chosen else "no guest of this node is chosen to be probed"
+    targets = f"{plural(len(chosen), 'probe target')}" if chosen else "no probe targets"
     newest = max((each.started for each in latest), default=None)
-    return targets if newest is None else f"{targets}, the newest run began {ago(newest, now)}"
+    return targets if newest is None else f"{targets}, newest run {ago(newest, now)}"

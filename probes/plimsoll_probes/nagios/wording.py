@@ -1,4 +1,4 @@
-"""What Nagios and its readers are told: a first line that fits a text message, figures, and the rest below."""
+"""Plugin output for Nagios: a first line that fits a text message, performance data, and the rest below."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from nagiosplugin import Summary
 from nagiosplugin.state import ServiceState
 
-from plimsoll_agent.health import Finding, span_words, words
-from plimsoll_agent.measures import Level
-from plimsoll_agent.report import printable
+from plimsoll_agent.monitor.health import Finding, duration_words, words
+from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.util.text import printable
 from plimsoll_probes.nagios.judging import STATE, Judged, decimal
 
 FIRST_LINE = 199
@@ -20,14 +20,14 @@ WHOLE = 7500
 """Bytes of everything: Nagios cuts after 8 KiB."""
 
 _LINE = 300
-_LONGEST_DO = 90
+_LONGEST_DO = 110
 
-# What Nagios and a shell between it and a mail would not take as it is meant; ' is an apostrophe here.
+# Characters that are special to Nagios or to a shell that sends its mails; ' is an apostrophe here.
 _DANGEROUS = str.maketrans({"|": "?", "`": "?", "$": "?", "\\": "?", '"': "?", "<": "?", "&": "+", "'": "\u2019"})
 
 
 class Wording(Summary):  # type: ignore[misc]  # nagiosplugin has no types
-    """Says which guest it is and what to do, in what the ``head`` of the first line leaves of it."""
+    """Names the guest and what to do, within what ``head`` leaves of the first line."""
 
     def __init__(self, subject: str, extent: str, most: int | None) -> None:
         """``most`` lines about one figure; None for all."""
@@ -47,18 +47,18 @@ class Wording(Summary):  # type: ignore[misc]  # nagiosplugin has no types
         return shortened(said, self._room - len(tail)) + tail
 
     def verbose(self, results: Iterable[Judged]) -> list[str]:
-        """Every finding, the worst first, and below each what it is about."""
+        """All findings, worst first, each with its disks or guests below."""
         return [line for each in results for line in self._lines(each.finding)]
 
     def _lines(self, finding: Finding) -> Iterator[str]:
-        """``CRITICAL failed 3 (warning never, critical 0): disks whose change failed``, and each of the disks."""
+        """``CRITICAL failed 3 (warning never, critical 0): disks whose change failed``, then the disks."""
         measure, figure, ranges = finding.measure, finding.figure, finding.thresholds
         told = f"warning {ranges.warning or 'never'}, critical {ranges.critical or 'never'}"
         yield f"{finding.level.name} {measure.name} {_value(finding)} ({told}): {measure.what}"
         if finding.level is Level.OK:
             return
         if figure.do:
-            yield f"  what to do: {figure.do}"
+            yield f"  next: {figure.do}"
         lines = figure.each or (words(finding),)
         yield from (f"  {line}" for line in lines[: self._most])
         if len(lines) > len(lines[: self._most]):
@@ -70,11 +70,11 @@ def _brief(finding: Finding) -> str:
 
 
 def _value(finding: Finding) -> str:
-    """``3``, ``2 h 5 min``, or ``not known``."""
+    """``3``, ``2 h 5 min``, or ``unknown``."""
     value = finding.figure.value
     if value is None:
-        return "not known"
-    return span_words(value) if finding.measure.unit == "s" else decimal(value)
+        return "unknown"
+    return duration_words(value) if finding.measure.unit == "s" else decimal(value)
 
 
 def head(subject: str, state: ServiceState) -> str:
@@ -82,9 +82,9 @@ def head(subject: str, state: ServiceState) -> str:
 
 
 def output(first: str, figures: Iterable[str] = (), more: Iterable[str] = (), *, whole: int | None = WHOLE) -> str:
-    """All that is printed: the first line with the figures, then so much of the rest as ``whole`` bytes take.
+    """The plugin output: the first line with the figures, then as much of the rest as fits into ``whole`` bytes.
 
-    Whatever a guest chose stays in its line, and begins no figures.
+    Text from a tenant cannot break a line or begin performance data.
     """
     told = " ".join(figures)
     ending = f" | {told}" if told else ""

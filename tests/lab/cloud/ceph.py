@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -81,6 +82,12 @@ class Ceph:
         answer: dict[str, Any] = json.loads(self.run("status", "-f", "json"))
         return answer
 
+    def busiest_osd(self, pool: str) -> str:
+        """`osd.N` that most placement groups of the pool read from: what is spread over the pool needs it."""
+        told = json.loads(self.run("pg", "ls-by-pool", pool, "-f", "json"))
+        primaries = Counter(group["acting_primary"] for group in told["pg_stats"])
+        return f"osd.{primaries.most_common(1)[0][0]}"
+
     def wait_healthy(self, timeout: float = 120, steady: float = 3) -> None:
         """Until all OSDs are up and in, every placement group is active+clean, and no check is raised.
 
@@ -90,7 +97,7 @@ class Ceph:
         healthy_since: float | None = None
         missing = "not asked"
         while time.monotonic() < deadline:
-            self._namespace.check_wanted()
+            self._namespace.check_desired()
             try:
                 missing = _missing(self.status())
             except LabError as error:

@@ -70,7 +70,7 @@ class Daemon:
     def wait_ready(self, timeout: float = 60) -> None:
         deadline = time.monotonic() + timeout
         while not self.serves():
-            self._namespace.check_wanted()
+            self._namespace.check_desired()
             if not self.running:
                 raise LabError(f"{self.name} ended at once: see {self._log.parent}")
             if time.monotonic() > deadline:

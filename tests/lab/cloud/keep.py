@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .command import LabError
@@ -53,7 +53,8 @@ def tidy(cache: Path) -> None:
         return
     with _all(cache):
         for left in cache.glob("build-*"):
-            with _open(left) as descriptor:
+            # FileNotFoundError: its maker has just removed it.
+            with suppress(FileNotFoundError), _open(left) as descriptor:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:

@@ -120,7 +120,7 @@ class Libvirt:
         try:
             self._shared.close()
         except bindings().libvirtError:
-            pass  # the other end is gone, which is what we wanted
+            pass  # the other end is gone, which is what we desired
         self._shared = None
 
     def connect(self) -> Any:

@@ -33,7 +33,7 @@ class Namespace:
         self._process: subprocess.Popen[bytes] | None = None  # when started by this very program
         self.given_up = threading.Event()
 
-    def check_wanted(self) -> None:
+    def check_desired(self) -> None:
         """For loops that wait for something in it. Raises LabError when whoever brings it up was interrupted."""
         if self.given_up.is_set():
             raise LabError("interrupted")

@@ -26,8 +26,6 @@ PORTS = (
 RABBITMQ_SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 IMAGE = "tiny"
 IMAGE_SIZE = 1024**2
-# `networks="none"` is from 2.37 on, a volume's attachment with all its ids from 2.89 on.
-MICROVERSION = "2.93"
 
 
 class Nova:
@@ -233,7 +231,7 @@ class Nova:
         compute = self.openstack.connection.compute
         deadline = time.monotonic() + timeout
         while not any(node.state == "up" for node in compute.hypervisors(details=True)):
-            self._namespace.check_wanted()
+            self._namespace.check_desired()
             alive = self._namespace.daemons()
             if ended := [daemon.name for daemon in self._daemons if daemon.name not in alive]:
                 raise LabError(f"{', '.join(ended)} ended: see {self._logs}")

@@ -66,8 +66,8 @@ class OpenStack:
         self, name: str, argv: Sequence[str], url: str | None = None, environ: Mapping[str, str] | None = None
     ) -> Daemon:
         """One of the services; it serves when ``url`` is answered, where it has one."""
-        wanted = {"PATH": f"{self.environment_inside}/bin:{PATH}", "PYTHONWARNINGS": "ignore"} | dict(environ or {})
-        prefix = ["env", *(f"{variable}={value}" for variable, value in wanted.items())]
+        desired = {"PATH": f"{self.environment_inside}/bin:{PATH}", "PYTHONWARNINGS": "ignore"} | dict(environ or {})
+        prefix = ["env", *(f"{variable}={value}" for variable, value in desired.items())]
         log = self._logs / f"{name}.out"
         return Daemon(self._namespace, name, [*prefix, *argv], log, lambda: url is None or _answers(url))
 
@@ -319,7 +319,7 @@ class OpenStack:
         """Until it knows of the pool that volumes go to."""
         deadline = time.monotonic() + timeout
         while not list(self.connection.block_storage.backend_pools()):
-            self._namespace.check_wanted()
+            self._namespace.check_desired()
             if time.monotonic() > deadline:
                 raise LabError(f"Cinder knows of no pool after {timeout:g} s: see {self._logs}/cinder.log")
             time.sleep(0.2)

@@ -70,8 +70,8 @@ def check_packages(*more: dict[str, str]) -> None:
 
 
 def check_these(*groups: dict[str, str]) -> None:
-    wanted = {package: file for group in groups for package, file in group.items()}
-    missing = [package for package, file in wanted.items() if not Path(file).exists()]
+    desired = {package: file for group in groups for package, file in group.items()}
+    missing = [package for package, file in desired.items() if not Path(file).exists()]
     if missing:
         raise LabError(f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}")
 
@@ -82,9 +82,9 @@ def check_space(layout: Layout) -> None:
         raise LabError(f"{layout.root}: {free >> 30} GiB free, and the cloud may need {SPACE >> 30}")
 
 
-def check_ports(wanted: Iterable[int] = (ports.MONITOR_V2, ports.MONITOR_V1)) -> None:
+def check_ports(desired: Iterable[int] = (ports.MONITOR_V2, ports.MONITOR_V1)) -> None:
     """Ceph's other daemons take free ones of a range."""
-    for port in wanted:
+    for port in desired:
         with socket.socket() as attempt:
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -29,9 +29,9 @@ PARTS = tuple(NEEDS)
 State = Literal["down", "begun", "up"]
 
 
-def with_what_they_need(wanted: Iterable[str]) -> tuple[str, ...]:
+def with_what_they_need(desired: Iterable[str]) -> tuple[str, ...]:
     """In the order in which they come up."""
-    chosen = list(wanted)
+    chosen = list(desired)
     unknown = [part for part in chosen if part not in PARTS]
     if unknown:
         raise LabError(f"no part {unknown[0]}: there are {', '.join(PARTS)}")

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from plimsoll_probes.finding import Trouble
-from plimsoll_probes.words import why_words
+from plimsoll_probes.model.finding import Trouble
+from plimsoll_probes.output.messages import why_words
 from tests.lab.cloud import Cloud, LabError
 from tests.lab.demo import drift, probe, qos
 

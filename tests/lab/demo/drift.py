@@ -1,17 +1,14 @@
-"""The first act: a disk without a limit, at its limit, loosened behind libvirt's back, and put right."""
+"""The first act: a disk without a limit, at its limit, raised behind libvirt's back, and put right."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
+from plimsoll_agent.model.limits import Limits
 from tests.lab import behind
 from tests.lab.cloud import Cloud
 from tests.lab.demo import plot
 from tests.lab.demo.stage import Stage
-from tests.looking import put
 
 LIMIT = 250
 RULES = f"""\
@@ -23,7 +20,7 @@ default:
 
 
 def play(cloud: Cloud, picture: Path) -> None:
-    stage = _stage(cloud)
+    stage = Stage(cloud, "drift", RULES)
 
     def scenes() -> None:
         stage.measure("1. No limit: the disk takes what the cluster gives", "no limit")
@@ -34,11 +31,11 @@ def play(cloud: Cloud, picture: Path) -> None:
         stage.plimsoll("enforce")
         stage.mark("enforce")
         stage.measure("   The same fio, at the limit", "enforced")
-        print("\n3. Somebody loosens it in QEMU, behind libvirt's back")
+        print("\n3. Somebody raises it in QEMU, behind libvirt's back")
         behind.set_limits(stage.guest, stage.target, Limits(total_iops_sec=LIMIT * 2))
-        stage.mark("loosened")
+        stage.mark("raised")
         stage.plimsoll("disk", "list")
-        stage.measure("   The same fio", "loosened")
+        stage.measure("   The same fio", "raised")
         print("\n4. The next pass")
         stage.plimsoll("enforce")
         stage.mark("next pass")
@@ -47,23 +44,5 @@ def play(cloud: Cloud, picture: Path) -> None:
 
     sampler = stage.play(scenes)
     stage.table(LIMIT)
-    title = "A guest's RBD disk, seen by libvirt: unlimited, enforced, loosened, put right"
-    plot.draw(stage, sampler, [LIMIT], title, picture)
-
-
-def _stage(cloud: Cloud) -> Stage:
-    home = cloud.layout.root / "demo-drift"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir()
-    guest = cloud.booted_guest()
-    hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=1)
-    for target in ("vda", "vdb"):  # a cloud that was kept up may have limits of an earlier demo
-        put(hypervisor, guest.uuid, target, Limits())
-    hypervisor.close()
-    (home / "rules.yaml").write_text(RULES)
-    settings = home / "plimsoll.conf"
-    settings.write_text(
-        f"[DEFAULT]\nmode = enforce\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
-        f"[libvirt]\nuri = {cloud.libvirt_uri}\n[ceph]\nconf_files = {cloud.ceph.conf}\n"
-    )
-    return Stage(cloud, "vdb", "/mnt/volume", settings)
+    title = "A guest's RBD disk, seen by libvirt: unlimited, enforced, raised, put right"
+    plot.draw(stage, sampler, title, picture)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from tests.lab.cloud import Guest
 
 
 @dataclass
 class Phase:
-    """A stretch of the demo with one run of fio in it."""
+    """A stretch of the demo with one run of fio in it; ``verdict`` where it was a probe's."""
 
     name: str
     began: float
     iops: float
+    seconds: float
+    verdict: str | None = None
 
 
 @dataclass
 class Sampler:
-    """Completed requests of one disk over time, as libvirt counts them on the host."""
+    """Completed requests of one disk over time, as libvirt counts them on the host, and the limit in QEMU."""
 
     guest: Guest
     target: str
     started: float = field(default_factory=time.monotonic)
     times: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
+    """NaN while there is none."""
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
@@ -49,4 +56,5 @@ class Sampler:
             if before is not None:
                 self.times.append(now)
                 self.rates.append((reads + writes - before) / (now - at))
+                self.limits.append(domain.blockIoTune(self.target)["total_iops_sec"] or math.nan)
             before, at = reads + writes, now

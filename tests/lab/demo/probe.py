@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 
-from plimsoll_agent.adapters.libvirt import Libvirt
-from plimsoll_agent.limits import Limits
 from tests.lab.cloud import Cloud, LabError
 from tests.lab.cloud.domain import PROJECT
 from tests.lab.demo import plot
 from tests.lab.demo.stage import Stage
-from tests.looking import put
 
 LIMIT = 250
 SECONDS = 12
@@ -36,7 +32,7 @@ rules:
 def play(cloud: Cloud, picture: Path) -> None:
     print("\n8. The operator's own guests are probed: the rules say which, how often, and how fast it is to be")
     print("\n" + "".join(f"     {line}\n" for line in RULES.splitlines()))
-    stage = _stage(cloud)
+    stage = Stage(cloud, "probe", RULES, f"[probe]\nseconds = {SECONDS}\nfile_size = {2**28}\n")
 
     def scenes() -> None:
         stage.plimsoll("enforce")
@@ -58,7 +54,8 @@ def play(cloud: Cloud, picture: Path) -> None:
         cloud.ceph.wait_healthy(120)
 
     sampler = stage.watch(scenes)
-    plot.draw(stage, sampler, [LIMIT], "Probes of a limited disk, and an OSD that stops in one of them", picture)
+    stage.probes()
+    plot.draw(stage, sampler, "Probes of a limited disk, and an OSD that stops in one of them", picture)
 
 
 def _until_it_works(stage: Stage) -> None:
@@ -71,22 +68,3 @@ def _until_it_works(stage: Stage) -> None:
         if after[0] - before[0] > 2 * LIMIT:
             return
     raise LabError("the probe does not begin to read")
-
-
-def _stage(cloud: Cloud) -> Stage:
-    home = cloud.layout.root / "demo-probe"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir()
-    guest = cloud.booted_guest()
-    hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=1)
-    for target in ("vda", "vdb"):
-        put(hypervisor, guest.uuid, target, Limits())
-    hypervisor.close()
-    (home / "rules.yaml").write_text(RULES)
-    settings = home / "plimsoll.conf"
-    settings.write_text(
-        f"[DEFAULT]\nmode = enforce\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
-        f"[probe]\nseconds = {SECONDS}\nfile_size = {2**28}\n"
-        f"[libvirt]\nuri = {cloud.libvirt_uri}\n[ceph]\nconf_files = {cloud.ceph.conf}\n"
-    )
-    return Stage(cloud, "vdb", "/mnt/volume", settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from uuid import uuid4
 
@@ -42,7 +41,7 @@ def play(cloud: Cloud, picture: Path) -> None:
     sampler = stage.play(scenes)
     stage.table(AFTER)
     title = f"An attached volume when its QoS spec is edited: {BEFORE} → {AFTER}, without a restart"
-    plot.draw(stage, sampler, [BEFORE, AFTER], title, picture)
+    plot.draw(stage, sampler, title, picture)
     guest.exec(["umount", DIRECTORY])
     cloud.detach_volume(guest, attachment)
 
@@ -59,16 +58,9 @@ def _mount(guest: Guest, target: str) -> None:
 
 
 def _stage(cloud: Cloud, target: str) -> Stage:
-    home = cloud.layout.root / "demo-qos"
-    shutil.rmtree(home, ignore_errors=True)
-    (home / "catalogue").mkdir(parents=True)
-    (home / "rules.yaml").write_text("{}\n")
-    settings = home / "plimsoll.conf"
-    settings.write_text(
-        f"[DEFAULT]\nmode = enforce\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
-        f"[catalogue]\nsource = openstack\ncloud = lab\nnova = false\ndirectory = {home}/catalogue\n"
-        f"[libvirt]\nuri = {cloud.libvirt_uri}\n[ceph]\nconf_files = {cloud.ceph.conf}\n"
-    )
-    stage = Stage(cloud, target, DIRECTORY, settings)
-    stage.environment["OS_CLIENT_CONFIG_FILE"] = str(cloud.openstack.clouds_yaml(home / "clouds.yaml"))
+    catalogue = cloud.layout.root / "demo-qos/catalogue"
+    settings = f"[catalogue]\nsource = openstack\ncloud = lab\nnova = false\ndirectory = {catalogue}\n"
+    stage = Stage(cloud, "qos", "{}\n", settings, target, DIRECTORY)
+    catalogue.mkdir()
+    stage.environment["OS_CLIENT_CONFIG_FILE"] = str(cloud.openstack.clouds_yaml(stage.home / "clouds.yaml"))
     return stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,10 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from plimsoll_probes import fio
-from plimsoll_probes.job import Job, JobName
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
+from plimsoll_probes.guest import fio
+from plimsoll_probes.model.job import Job, JobName
+from plimsoll_probes.store.history import History
 from tests.lab.cloud import Cloud, Completed, LabError
 from tests.lab.demo.measured import Phase, Sampler
+from tests.looking import put
 
 FILE_SIZE = 2**28
 SECONDS = 12
@@ -22,15 +27,36 @@ SECONDS = 12
 class Stage:
     """One disk of the guest, to be limited; ``directory`` is where it is mounted in there."""
 
-    def __init__(self, cloud: Cloud, target: str, directory: str, settings: Path) -> None:
+    def __init__(
+        self,
+        cloud: Cloud,
+        name: str,
+        rules: str,
+        settings: str = "",
+        target: str = "vdb",
+        directory: str = "/mnt/volume",
+    ) -> None:
+        """``name`` is the demo's, ``settings`` are more than every demo has."""
+        self.home = cloud.layout.root / f"demo-{name}"
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.home.mkdir()
+        (self.home / "rules.yaml").write_text(rules)
+        self._settings = self.home / "plimsoll.conf"
+        self._settings.write_text(
+            f"[DEFAULT]\nmode = enforce\nrules_file = {self.home}/rules.yaml\nstate_dir = {self.home}/state\n"
+            f"[libvirt]\nuri = {cloud.libvirt_uri}\n[ceph]\nconf_files = {cloud.ceph.conf}\n{settings}"
+        )
         self.cloud = cloud
         self.guest = cloud.booted_guest()
+        hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=1)
+        for each in ("vda", "vdb"):  # a cloud that was kept up may have limits of an earlier demo
+            put(hypervisor, self.guest.uuid, each, Limits())
+        hypervisor.close()
         self.target = target
         self.phases: list[Phase] = []
         self.marks: list[tuple[float, str]] = []
         self.environment = dict(os.environ)
         self._file = f"{directory}/fio-test"
-        self._settings = settings
 
     def play(self, scenes: Callable[[], None]) -> Sampler:
         """Fill the test file, and watch the scenes."""
@@ -61,7 +87,7 @@ class Stage:
         text = fio.job_file(job, self._file, None, "libaio")
         completed = with_dots(lambda: self.guest.exec(list(fio.ARGV), timeout=SECONDS * 10, input=text))
         measured = fio.parse(completed.out or completed.err, job, engine="libaio")
-        self.phases.append(Phase(name, began, measured.iops))
+        self.phases.append(Phase(name, began, measured.iops, SECONDS))
         print(f" {measured.iops:.0f} operations/s", flush=True)
 
     def plimsoll(self, *words: str) -> None:
@@ -89,6 +115,14 @@ class Stage:
         ]
         status = subprocess.run(command, env=self.environment, check=False).returncode
         print(f"$ echo $?\n{status}", flush=True)
+
+    def probes(self) -> None:
+        """What the probes of the node measured, as phases."""
+        for result in reversed(History(self.home / "state/probes.sqlite").runs()):
+            began = (result.started - self.sampler.began).total_seconds()
+            iops = result.measured.iops if result.measured else 0.0
+            seconds = result.measured.seconds if result.measured else SECONDS
+            self.phases.append(Phase(result.job.name.value, began, iops, seconds, result.finding.verdict.value))
 
     def mark(self, what: str) -> None:
         self.marks.append((self.sampler.now(), what))

@@ -1,4 +1,4 @@
-# What Icinga 2 says of its configuration with the objects of standard input in the place of those that are there.
+# Validates Icinga 2's configuration with the objects from standard input instead of the installed ones.
 set -eu
 umask 022
 program=$1 config=$2 directory=$3 name=$4
@@ -6,7 +6,7 @@ home=$(dirname "$config")
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 cp -a "$home/." "$new"
-# It may hold keys, and Icinga reads it as its own user.
+# It may contain keys, and Icinga reads it as its own user.
 chown --reference="$home" "$new"
 cat > "$new${directory#"$home"}/$name"
 "$program" daemon --validate --config "$new/$(basename "$config")" --define "ZonesDir=$new/zones.d"

@@ -1,9 +1,9 @@
-# What Nagios says of its configuration with the objects of standard input in the place of those that are there.
+# Validates Nagios' configuration with the objects from standard input instead of the installed ones.
 set -eu
 umask 022
 program=$1 config=$2 directory=$3 name=$4
 new=$(mktemp -d)
-# Beside the old one, since what it names may be relative to it.
+# In the same directory, since the configuration may contain relative paths.
 copy=$(mktemp "$(dirname "$config")/.plimsoll-XXXXXX")
 trap 'rm -rf "$new" "$copy"' EXIT
 chmod 755 "$new"

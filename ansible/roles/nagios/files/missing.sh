@@ -1,5 +1,5 @@
-# A word for each thing that a role needs and this host has not: user, directory, group, plimsoll, old-groups of a node,
-# program, config, directory, unread of a server.
+# Prints a word for each requirement that is missing: on a node user, directory, group, plimsoll, old-groups; on a
+# server program, config, directory, unread.
 if [ "$1" = node ]; then
     user=$2 directory=$3 group=$4 service=$5
     getent passwd "$user" > /dev/null || echo user
@@ -7,7 +7,7 @@ if [ "$1" = node ]; then
     [ -x /usr/local/bin/check_plimsoll ] || echo plimsoll
     known=$(getent group "$group") || { echo group; exit; }
     gid=$(echo "$known" | cut -d: -f3)
-    # A member by /etc/group; its process is none until it is started again.
+    # The user is a member, but a process that started before is not.
     case ",$(echo "$known" | cut -d: -f4)," in *",$user,"*) ;; *) exit ;; esac
     pid=$(systemctl show --property MainPID --value "$service")
     [ "${pid:-0}" = 0 ] || grep -qE "^Groups:.*[[:space:]]$gid([[:space:]]|\$)" "/proc/$pid/status" || echo old-groups

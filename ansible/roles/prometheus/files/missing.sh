@@ -1,4 +1,4 @@
-# A word for each thing that the role needs and this host has not: for each part that is asked for.
+# Prints a word for each requirement of the given parts that is missing.
 promtool=$1 home=$2 config=$3 manage=$4 grafana=$5
 shift 5
 for part; do

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def main() -> None:
-    wanted = json.load(sys.stdin)
+    desired = json.load(sys.stdin)
     sys.argv = sys.argv[:1]  # Keystone reads it, too
     test: Any = importlib.import_module("werkzeug.test")
     client = test.Client(importlib.import_module("keystone.wsgi.api").application)
@@ -25,18 +25,18 @@ def main() -> None:
         return answer
 
     token = ""
-    token = ask("POST", "/auth/tokens", {"auth": wanted["auth"]}).headers["X-Subject-Token"]
+    token = ask("POST", "/auth/tokens", {"auth": desired["auth"]}).headers["X-Subject-Token"]
     roles = {role["name"]: role["id"] for role in ask("GET", "/roles").json["roles"]}
-    project = ask("POST", "/projects", {"project": wanted["project"]}).json["project"]["id"]
-    for service in wanted["services"]:
-        user = wanted["user"] | {"name": service["name"], "default_project_id": project}
+    project = ask("POST", "/projects", {"project": desired["project"]}).json["project"]["id"]
+    for service in desired["services"]:
+        user = desired["user"] | {"name": service["name"], "default_project_id": project}
         user_id = ask("POST", "/users", {"user": user}).json["user"]["id"]
-        for role in wanted["roles"]:
+        for role in desired["roles"]:
             ask("PUT", f"/projects/{project}/users/{user_id}/roles/{roles[role]}")
         url = service.pop("url")
         made = ask("POST", "/services", {"service": service}).json["service"]
         for interface in ("public", "internal"):
-            endpoint = {"service_id": made["id"], "interface": interface, "url": url, "region_id": wanted["region"]}
+            endpoint = {"service_id": made["id"], "interface": interface, "url": url, "region_id": desired["region"]}
             ask("POST", "/endpoints", {"endpoint": endpoint})
 
 

@@ -1,0 +1,383 @@
+"""Implements ``Hypervisor`` with libvirt's QEMU driver. No ``libvirtError`` leaves this module."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import libvirt
+
+from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.adapters.libvirt import domxml, qmp
+from plimsoll_agent.errors import (
+    AgentAway,
+    AgentGarbled,
+    AgentRefused,
+    AgentTimedOut,
+    DeadlineExceeded,
+    NoAgent,
+    NotFound,
+    NotSent,
+    PlimsollError,
+    Rejected,
+    Unreachable,
+    UnreadableXML,
+)
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
+from plimsoll_agent.model.limits import Limits, LimitsError, group_alone, shared_group
+from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
+
+Answer = TypeVar("Answer")
+
+# libvirt's bindings print every error on stderr unless there is a handler.
+libvirt.registerErrorHandler(lambda _context, _error: None, None)
+
+# Not in all bindings: an older libvirt uses other codes.
+_AGENT_COMMAND_TIMEOUT = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None)
+_AGENT_COMMAND_FAILED = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", None)
+_LONGEST_COMPLAINT = 1000  # characters: an agent may send megabytes
+
+# In milliseconds. Other clients' calls to QEMU take a few.
+_PATIENCE = 500
+_RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
+
+
+class _Link:
+    """A connection, and libvirt's objects for the guests that ran when they were last listed on it.
+
+    They save a lookup at every call. An object belongs to its connection, and stays valid when its guest is
+    restarted: libvirt uses the uuid.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.connection = libvirt.open(uri)
+        self._running: dict[str, Any] = {}
+
+    def list_running(self) -> dict[str, Any]:
+        """By uuid."""
+        self._running = {domain.UUIDString(): domain for domain in self.connection.listAllDomains(_RUNNING)}
+        return self._running
+
+    def domain(self, uuid: str) -> Any:
+        return self._running.get(uuid) or self.connection.lookupByUUIDString(uuid)
+
+    def close(self) -> None:
+        self._running = {}  # each of them would keep the connection open
+        self.connection.close()
+
+
+class Libvirt:
+    """A ``Hypervisor``: a few connections to libvirtd or virtqemud. Use ``close`` when done.
+
+    Each call has a connection for itself. libvirt's client sometimes loses the wake-up of a second thread
+    (until 9.10; "rpc: fix race in waking up client event loop"), so on a shared connection a call that hangs would
+    delay calls to other guests.
+    """
+
+    def __init__(self, uri: str, *, deadline: float, at_once: int) -> None:
+        """Connect. Raises ``Unreachable``."""
+        self.uri = uri
+        self._deadlines = Deadlines(deadline, at_once)
+        self._idle: SimpleQueue[_Link] = SimpleQueue()
+        self._answered: dict[str, float] = {}
+        """By uuid when a guest's last survey ended: soon after, ``block_stats`` need not check whether QEMU hangs."""
+        try:
+            self._deadlines.call("libvirt", lambda: self._idle.put(_Link(uri)))
+        except DeadlineExceeded as error:
+            raise Unreachable(f"libvirt at {uri} does not answer: {error}") from error
+        except libvirt.libvirtError as error:
+            raise Unreachable(f"libvirt at {uri} cannot be reached: {error}") from error
+
+    @property
+    def hung(self) -> bool:
+        """True while a call has not returned: leave by ``os._exit``, its thread cannot be joined."""
+        return self._deadlines.hung > 0
+
+    def close(self) -> None:
+        """Close the connections that no call is on."""
+        with suppress(Empty):
+            while True:
+                link = self._idle.get_nowait()
+                with suppress(PlimsollError, libvirt.libvirtError):
+                    self._deadlines.call("libvirt", link.close)
+
+    def guests(self) -> Sequence[GuestRef]:
+        def ask(link: _Link) -> list[GuestRef]:
+            return [GuestRef(uuid, domain.name()) for uuid, domain in link.list_running().items()]
+
+        try:
+            found = self._call("libvirt", ask)
+        except PlimsollError as error:
+            raise Unreachable(f"libvirt at {self.uri} does not list its guests: {error}") from error
+        # libvirt's order is that of a hash table and changes from call to call.
+        return sorted(found, key=lambda guest: (guest.name, guest.uuid))
+
+    def look(self, uuid: str) -> Sighting:
+        return self._ask("libvirt", uuid, _sighting)
+
+    def survey(self, uuid: str) -> Survey:
+        told: dict[str, Limits | PlimsollError | LimitsError] = {}
+        known: list[Survey] = []  # what was found before a deadline passes is kept
+
+        def ask(domain: Any) -> Survey:
+            sighting = _sighting(domain)
+            survey = Survey(sighting.disks, sighting.movement, told)
+            known.append(survey)
+            for disk in survey.disks if survey.movement is Movement.STAYS else ():
+                try:
+                    told[disk.target] = _asked(domain, partial(_actual, disk=disk))
+                except (Rejected, NotFound, NotSent, LimitsError) as error:
+                    told[disk.target] = error
+            if told:
+                self._answered[uuid] = time.monotonic()
+            return survey
+
+        # One errand for all calls: its two hand-offs between threads take longer than a call.
+        try:
+            return self._ask("QEMU", uuid, ask)
+        except DeadlineExceeded as error:
+            if not known:
+                raise
+            (survey,) = known
+            return replace(survey, actual={disk.target: told.get(disk.target, error) for disk in survey.disks})
+
+    def actual(self, disk: Disk) -> Limits:
+        return self._ask("QEMU", disk.guest.uuid, partial(_actual, disk=disk))
+
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
+        # Not domainListGetStats, although it has a flag not to wait: it would query the sizes too.
+        def ask(domain: Any) -> Mapping[str, BlockStats]:
+            answered = time.monotonic() - self._answered.get(uuid, -math.inf) < _PATIENCE / 1000
+            return {} if not answered and _hangs(domain) else dict(_counters(domain, targets))
+
+        return self._ask("QEMU", uuid, ask)
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        # libvirt uses query-named-block-nodes, for which QEMU (7.2) reads each image and stops its main loop.
+        block, nowait = libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        told: list[tuple[Any, dict[str, Any]]] = self._ask(
+            "QEMU", uuid, lambda domain: domain.connect().domainListGetStats([domain], block, nowait)
+        )
+        return {
+            stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
+            for _, stats in told
+            for n in range(stats.get("block.count", 0))
+            if f"block.{n}.capacity" in stats  # the answer for a guest that is busy has names only
+        }
+
+    def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        # libvirt refuses a group without limits; a disk whose limits are removed leaves its group anyway.
+        alone = alone and not limits.unlimited
+        group = {"group_name": group_alone(disk.guest.uuid, disk.target)} if alone else {}
+        full_set, live = limits.full_set() | group, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        self._ask("QEMU", disk.guest.uuid, lambda domain: domain.setBlockIoTune(disk.target, full_set, live))
+
+    def define_limits(self, disk: Disk, limits: Limits) -> None:
+        def define(domain: Any) -> None:
+            # In the persistent definition the same target may be another volume.
+            if not _stands_in(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), disk):
+                return
+            try:
+                domain.setBlockIoTune(disk.target, limits.full_set(), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+            except libvirt.libvirtError:
+                if domain.isPersistent():  # a transient guest shows its live XML as its definition
+                    raise
+
+        self._ask("libvirt", disk.guest.uuid, define)
+
+    def set_marks(self, uuid: str, marks: Marks) -> None:
+        element, live = libvirt.VIR_DOMAIN_METADATA_ELEMENT, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        text, prefix = (marks.xml, PREFIX) if marks.by_disk else (None, None)
+        self._ask("libvirt", uuid, lambda domain: domain.setMetadata(element, text, prefix, NAMESPACE, live))
+
+    def knows(self, uuid: str) -> bool:
+        def ask(link: _Link) -> bool:
+            try:
+                link.connection.lookupByUUIDString(uuid)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return False
+                raise
+            return True
+
+        return self._call("libvirt", ask)
+
+    def qemu_says(self, uuid: str) -> Mapping[str, Limits]:
+        """Limits by ``pool/image`` from QEMU's own ``query-block``; libvirt marks the guest as tainted for it."""
+        import libvirt_qemu  # rarely needed
+
+        answer: str = self._ask(
+            "QEMU",
+            uuid,
+            lambda domain: libvirt_qemu.qemuMonitorCommand(domain, '{"execute": "query-block"}', 0),
+        )
+        return qmp.limits_by_image(json.loads(answer)["return"])
+
+    def agent(self, uuid: str, request: str, seconds: int) -> str:
+        """The guest agent's answer to a request, both JSON; ``seconds`` is the timeout for the answer.
+
+        libvirt first syncs with the agent for up to 5 s: the deadline of this object must leave room for both. The
+        answer has up to 4 MiB and is not to be trusted.
+
+        Also raises ``NoAgent``, ``AgentAway``, ``AgentTimedOut``, ``AgentRefused`` and ``AgentGarbled``.
+        """
+        import libvirt_qemu  # only probes need it
+
+        def ask(domain: Any) -> str:
+            try:
+                answer: str = libvirt_qemu.qemuAgentCommand(domain, request, seconds, 0)
+            except UnicodeDecodeError as error:
+                raise AgentGarbled("the agent's answer is not UTF-8") from error
+            except libvirt.libvirtError as error:
+                told = _agent_error(error)
+                if told is None or not domain.isActive():
+                    raise
+                raise told from error
+            return answer
+
+        return self._ask("the guest's agent", uuid, ask)
+
+    def _link(self) -> _Link:
+        try:
+            return self._idle.get_nowait()
+        except Empty:
+            link = _Link(self.uri)
+            link.list_running()
+            return link
+
+    def _ask(self, who: str, uuid: str, question: Callable[[Any], Answer]) -> Answer:
+        return self._call(who, lambda link: _asked(link.domain(uuid), question))
+
+    def _call(self, who: str, ask: Callable[[_Link], Answer]) -> Answer:
+        def on_a_link() -> Answer:
+            try:
+                link = self._link()
+                try:
+                    return ask(link)
+                finally:
+                    if link.connection.isAlive():
+                        self._idle.put(link)
+            except libvirt.libvirtError as error:
+                raise _translated(error) from error
+
+        return self._deadlines.call(who, on_a_link)
+
+
+def _asked(domain: Any, question: Callable[[Any], Answer]) -> Answer:
+    try:
+        try:
+            return question(domain)
+        except libvirt.libvirtError:
+            # Whatever the error is, a guest that has stopped since is reported as stopped.
+            if not domain.isActive():
+                raise NotFound("the guest has stopped") from None
+            raise
+    except libvirt.libvirtError as error:
+        raise _translated(error) from error
+
+
+def _translated(error: Any) -> PlimsollError:
+    code, text = error.get_error_code(), " ".join(str(error).split())
+    if code == libvirt.VIR_ERR_NO_DOMAIN:
+        return NotFound("the guest is gone")
+    if code == libvirt.VIR_ERR_OPERATION_TIMEOUT:  # "cannot acquire state change lock": QEMU was never asked
+        return NotSent(f"the guest is busy: {text}")
+    if code == libvirt.VIR_ERR_RPC or error.get_error_domain() == libvirt.VIR_FROM_RPC:
+        return DeadlineExceeded(f"the connection to libvirt was lost: {text}")
+    return Rejected(text)
+
+
+def _agent_error(error: Any) -> PlimsollError | None:
+    """The error of the agent; None where it is about something else."""
+    code, text = error.get_error_code(), " ".join(str(error)[:_LONGEST_COMPLAINT].split())
+    if code is None:  # seen with 9.0 when the agent was restarted during a request: no error is set
+        return AgentTimedOut("the agent does not answer, and libvirt gives no reason")
+    if error.get_error_domain() != libvirt.VIR_FROM_QEMU:
+        # libvirt's JSON parser has an error domain of its own.
+        return AgentGarbled(text) if code == libvirt.VIR_ERR_INTERNAL_ERROR else None
+    if code == libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED:
+        return NoAgent("the guest has no channel for an agent")
+    if code == libvirt.VIR_ERR_OPERATION_INVALID:  # a paused guest
+        return AgentAway(text)
+    if code == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
+        # One code for an agent that is not connected and for one that does not answer.
+        return AgentAway(text) if "QEMU guest agent is not" in text else AgentTimedOut(text)
+    if code in (libvirt.VIR_ERR_AGENT_UNSYNCED, _AGENT_COMMAND_TIMEOUT):
+        return AgentTimedOut(text)
+    _, refused, why = text.partition("unable to execute QEMU agent command ")
+    if refused or code == _AGENT_COMMAND_FAILED:
+        return AgentRefused(why.partition("': ")[2] or text)
+    if code in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_SYSTEM_ERROR):
+        return AgentGarbled(text)
+    return None
+
+
+def _sighting(domain: Any) -> Sighting:
+    return Sighting(*domxml.parse(domain.XMLDesc(0)), _movement(domain))
+
+
+def _actual(domain: Any, disk: Disk) -> Limits:
+    told: dict[str, object] = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    group = told.pop("group_name", None)
+    return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
+
+
+def _hangs(domain: Any) -> bool:
+    """Whether QEMU has not answered an earlier call for so long that another would only queue behind it."""
+    state, _, milliseconds = domain.controlInfo()
+    return bool(state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED and milliseconds > _PATIENCE)
+
+
+def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockStats]]:
+    for target in targets:
+        try:
+            # Not blockStatsFlags: the bindings call that twice, each time with a call to QEMU.
+            *done, _ = _asked(domain, lambda domain: domain.blockStats(target))  # noqa: B023 - called at once
+        except Rejected:  # the disk was unplugged since
+            continue
+        if min(done) >= 0:  # -1 stands for what a driver does not count
+            yield target, BlockStats(*done)
+
+
+def _movement(domain: Any) -> Movement:
+    moving = {
+        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
+        libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
+    }
+    movement = moving.get(_operation(domain))
+    if movement is not None:
+        return movement
+    state, reason = domain.state()
+    arriving = (libvirt.VIR_DOMAIN_PAUSED_MIGRATION, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
+    return Movement.ARRIVING if state == libvirt.VIR_DOMAIN_PAUSED and reason in arriving else Movement.STAYS
+
+
+def _operation(domain: Any) -> object:
+    """The operation of the guest's job, None without a job."""
+    try:
+        if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
+            return None
+        return domain.jobStats().get("operation")
+    except libvirt.libvirtError as error:
+        code = error.get_error_code()
+        if code == libvirt.VIR_ERR_NO_SUPPORT:  # a driver that cannot migrate has no jobs
+            return None
+        if code == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:  # "… statistics are available only on the source host"
+            return libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN
+        raise
+
+
+def _stands_in(definition: str, disk: Disk) -> bool:
+    try:
+        defined = domxml.parse(definition)[1]
+    except UnreadableXML:
+        return False
+    return any(other.target == disk.target and other.key == disk.key for other in defined)

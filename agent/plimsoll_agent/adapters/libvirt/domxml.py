@@ -1,0 +1,191 @@
+"""Parses libvirt's domain XML into a guest and its RBD disks. Pure."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+from plimsoll_agent.errors import UnreadableXML
+from plimsoll_agent.model import marks
+from plimsoll_agent.model.disk import MONITOR_PORT, Disk, Guest
+from plimsoll_agent.model.limits import Limits, LimitsError, shared_group
+from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.model.reason import Code, Unknown, because
+
+# 1.0 until Nova 22; a guest keeps the version of its last cold start.
+NOVAS = ("{http://openstack.org/xmlns/libvirt/nova/1.1}", "{http://openstack.org/xmlns/libvirt/nova/1.0}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+# libvirt writes numbers with %llu; int() would also read "1_000", "+5", " 5 " and the digits of every script.
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
+
+# Characters of a namespace, and of an error, which may quote a tenant's text.
+_MOST = 200
+
+
+class _Plain(ET.TreeBuilder):
+    """Refuses a document type, which libvirt never writes: its entities would be an attack."""
+
+    def start_ns(self, _prefix: str, uri: str) -> None:
+        # Every name in a namespace holds a copy of it: a long one with many names would take minutes.
+        if len(uri) > _MOST:
+            raise UnreadableXML(f"a namespace of {len(uri)} characters")
+
+    def doctype(self, name: str, *_identifiers: str) -> None:
+        raise UnreadableXML(f"document type {name[:40]!r} in a domain's XML")
+
+
+def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
+    """The guest and its RBD disks in the definition's order.
+
+    RBD disks are ``<disk type="network" device="disk">`` with protocol rbd. Raises ``UnreadableXML``, also for a
+    second copy of what libvirt writes once. Limits that cannot be read make ``defined`` ``Unknown``.
+    """
+    try:
+        domain = ET.fromstring(text, ET.XMLParser(target=_Plain()))  # noqa: S314  # no entities: see _Plain
+    except (ET.ParseError, ValueError) as error:
+        raise UnreadableXML(str(error)) from error
+    guest = _guest(domain)
+    guest = replace(guest, other_groups=_other_groups(domain, guest))
+    # The device is "disk" by default (libvirt's formatdomain).
+    elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
+    found = (_disk(guest, element, root=number == 0) for number, element in enumerate(elements))
+    return guest, tuple(disk for disk in found if disk is not None)
+
+
+def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
+    """The throttle groups of all other drives."""
+    grouped = ((each, each.findtext("./iotune/group_name")) for each in domain.iterfind("./devices/disk"))
+    names = (
+        shared_group(name)
+        for element, name in grouped
+        if name and (element.get("device", "disk") != "disk" or _disk(guest, element, root=False) is None)
+    )
+    return frozenset(filter(None, names))
+
+
+def _guest(domain: ET.Element) -> Guest:
+    uuid, name = _text(_only(domain, "uuid")), _text(_only(domain, "name"))
+    if domain.tag != "domain" or not uuid or not name:
+        raise UnreadableXML("no domain, or its name or uuid is missing")
+    run, marked = domain.get("id"), _marks(domain)
+    for namespace in NOVAS:
+        nova = _only(domain, f"./metadata/{namespace}instance")
+        if nova is not None:
+            return replace(_nova_guest(uuid, name, run, nova, namespace), marks=marked)
+    return Guest(uuid, name, run, marks=marked)
+
+
+def _marks(domain: ET.Element) -> Marks | Unknown | None:
+    """plimsoll's own marks; ``Unknown`` where they cannot be read."""
+    try:
+        element = _only(domain, f"./metadata/{{{marks.NAMESPACE}}}marks")
+        return None if element is None else marks.read(element)
+    except (marks.UnreadableMark, UnreadableXML) as error:
+        return Unknown(because(Code.MARK_UNREADABLE, detail=str(error)[:_MOST]))
+
+
+def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str) -> Guest:
+    project = _only(nova, f"./{ns}owner/{ns}project")
+    return Guest(
+        uuid,
+        name,
+        run,
+        display_name=_text(_only(nova, f"./{ns}name")),
+        project=_attribute(project, "uuid"),
+        project_name=_text(project),
+        user=_attribute(_only(nova, f"./{ns}owner/{ns}user"), "uuid"),
+        flavor=_attribute(_only(nova, f"./{ns}flavor"), "name"),
+        extra_specs=_extra_specs(_only(nova, f"./{ns}flavor/{ns}extraSpecs"), ns),
+        image=_attribute(_only(nova, f"./{ns}root[@type='image']"), "uuid"),
+        boots_from_volume=_only(nova, f"./{ns}root[@type='volume']") is not None,
+    )
+
+
+def _extra_specs(element: ET.Element | None, ns: str) -> dict[str, str] | None:
+    """None where Nova did not write them; an empty element stands for none."""
+    if element is None:
+        return None
+    said = [(one.get("name", ""), _text(one) or "") for one in element.iterfind(f"./{ns}extraSpec")]
+    specs = dict(said)
+    if len(specs) < len(said):
+        raise UnreadableXML("an extra spec is there twice")
+    return specs
+
+
+def _disk(guest: Guest, element: ET.Element, *, root: bool) -> Disk | None:
+    if element.get("type") != "network":
+        return None
+    source, target = _only(element, "source"), _only(element, "target")
+    if source is None or target is None or source.get("protocol") != "rbd":
+        return None
+    path = source.get("name", "").split("/")
+    if len(path) not in (2, 3) or not all(path) or not target.get("dev"):
+        return None
+    serial = _text(_only(element, "serial")) or ""
+    return Disk(
+        guest=guest,
+        target=target.get("dev", ""),
+        bus=target.get("bus"),
+        pool=path[0],
+        namespace=path[1] if len(path) == 3 else None,
+        image=path[-1],
+        node=source.get("index", ""),
+        # Not from the image's name: after a volume migration the image keeps another volume's id.
+        volume_id=serial.lower() if _UUID.fullmatch(serial) else None,
+        monitors=tuple(sorted(_monitor(host) for host in source.iterfind("host[@name]"))),
+        encrypted=element.find("encryption") is not None or source.find("encryption") is not None,
+        alias=_attribute(_only(element, "alias"), "name"),
+        root=root,
+        shareable=element.find("shareable") is not None,
+        defined=_defined(element),
+    )
+
+
+def _monitor(host: ET.Element) -> str:
+    name = host.get("name", "")
+    return f"{f'[{name}]' if ':' in name else name}:{host.get('port', MONITOR_PORT)}"
+
+
+def _defined(disk: ET.Element) -> Limits | Unknown:
+    """The definition's limits; ``Unknown`` for what libvirt would not have written, never a guess."""
+    try:
+        iotune = _only(disk, "iotune")
+        if iotune is None:
+            return Limits()
+        said = {child.tag: _text(child) or "" for child in iotune}
+        if len(said) < len(iotune):
+            raise UnreadableXML("a limit is there twice")
+        group = shared_group(said.pop("group_name", None))
+        numbers = {name: _number(name, text) for name, text in said.items()}
+        return Limits.from_mapping({**numbers, "group_name": group})
+    except LimitsError as error:
+        return Unknown(because(Code.IMPOSSIBLE, detail=str(error)[:_MOST]))
+    except UnreadableXML as error:
+        return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"[:_MOST]))
+
+
+def _number(name: str, text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise UnreadableXML(f"{name} is not a number: {text!r}")
+    return int(text)
+
+
+def _only(parent: ET.Element, path: str) -> ET.Element | None:
+    found = parent.findall(path)
+    if len(found) > 1:
+        raise UnreadableXML(f"{path} is more than once in {parent.tag}")
+    return found[0] if found else None
+
+
+def _text(element: ET.Element | None) -> str | None:
+    if element is None:
+        return None
+    # What follows a child would be lost: <total_iops_sec>5<x/>0</total_iops_sec>.
+    if len(element):
+        raise UnreadableXML(f"{element.tag} has more than text")
+    return element.text
+
+
+def _attribute(element: ET.Element | None, name: str) -> str | None:
+    return None if element is None else element.get(name)

@@ -1,0 +1,37 @@
+"""Reads limits by image from QEMU's answer to ``query-block``. Pure: decoded JSON in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from plimsoll_agent.model.limits import Limits
+
+
+def limits_by_image(devices: list[dict[str, Any]]) -> Mapping[str, Limits]:
+    """Limits of each RBD disk by ``pool/image`` (``pool/namespace/image``)."""
+    found: dict[str, Limits] = {}
+    for device in devices:
+        inserted = device.get("inserted") or {}
+        for image in _images(str(inserted.get("file", ""))):
+            found[image] = Limits.from_qmp(inserted)
+    return found
+
+
+def _images(file: str) -> Iterator[str]:
+    # With -blockdev QEMU names a file json:{"driver": …, "file": {"pool": …, "image": …}};
+    # without, rbd:pool/image:option=value:…
+    if file.startswith("json:"):
+        yield from _rbd_nodes(json.loads(file.removeprefix("json:")))
+    elif file.startswith("rbd:"):
+        yield file.removeprefix("rbd:").split(":")[0]
+
+
+def _rbd_nodes(node: object) -> Iterator[str]:
+    if not isinstance(node, dict):
+        return
+    if "pool" in node and "image" in node:
+        yield "/".join(str(node[part]) for part in ("pool", "namespace", "image") if node.get(part))
+    for inner in node.values():
+        yield from _rbd_nodes(inner)

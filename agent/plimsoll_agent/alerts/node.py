@@ -1,0 +1,182 @@
+"""Alerts on one node: each can be silenced by itself, and none asks Prometheus more when it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll_agent.alerts.definition import Alert, by_measure, number
+from plimsoll_agent.alerts.site import Site
+
+SCRAPE_ERROR = "node_textfile_scrape_error"
+ROUND_OVERDUE = 7200
+"""Seconds; the timer of probes runs every few minutes."""
+
+
+def of_passes(site: Site) -> Iterator[Alert]:
+    """Does plimsoll run there, and with what it needs?"""
+    node = site.node_words
+    age = f"max by {site.node()} (time() - {site('plimsoll_pass_last_timestamp_seconds')})"
+    yield from by_measure(
+        site,
+        "pass_age",
+        age,
+        name="PlimsollPassOverdue",
+        hold="10m",
+        why="With another interval of passes than five minutes: three times that. After a reboot the old file is"
+        " served until the first pass.",
+        summary=f"No plimsoll pass on {node}{site.in_words} for {{{{ $value | humanizeDuration }}}}",
+        description=f"The last pass over {node} ended {{{{ $value | humanizeDuration }}}} ago. Actual limits stay;"
+        " guests started since then have none from plimsoll. Run `plimsoll status` there, then check"
+        " plimsoll-enforce.timer.",
+    )
+    yield Alert(
+        name="PlimsollTextfileStale",
+        severity="warning",
+        expr=_stale_files(site),
+        hold="15m",
+        why="node_textfile_scrape_error exists where node_exporter runs its textfile collector. Without such an error"
+        " a file that is gone was removed with plimsoll, or by a fault, so the alert ends by itself. So does that of"
+        " a timetable that is no longer run.",
+        summary=f"plimsoll's metrics of {node}{site.in_words} are stale: {{{{ $labels.file }}}}",
+        description=f"""\
+{{{{ if eq $labels.file "plimsoll-pass.prom" -}}}}
+node_exporter on {node} runs, but does not read {{{{ $labels.file }}}}
+{{{{- if gt $value 0.0 }}}}, and reports a textfile scrape error{{{{ end }}}}.
+Compare textfile_dir in plimsoll.conf with node_exporter's --collector.textfile.directory, and read its log.
+{{{{- else -}}}}
+The timetable of probes on {node} was last run {{{{ $value | humanizeDuration }}}} ago. Check the timer of
+`plimsoll probe run --due`. If it was switched off, this ends by itself, or at once without the file.
+{{{{- end }}}}""",
+    )
+    yield from by_measure(
+        site,
+        "sources_down",
+        f"count by {site.node('source')} ("
+        f"min by {site.node('source')} ({site('plimsoll_source_up', _NO_CATALOGUE)}) == 0)",
+        name="PlimsollSourceDown",
+        hold="15m",
+        why="A catalogue that is missing is PlimsollCatalogueStale.",
+        summary=f"plimsoll on {node}{site.in_words} cannot use its {{{{ $labels.source }}}}",
+        description=f"""\
+Passes on {node} run without {{{{ $labels.source }}}}.
+{{{{ if eq $labels.source "libvirt" -}}}} No disk can be read or limited. Run `virsh list` there.
+{{{{- else if eq $labels.source "rules" -}}}} They use the last good rules, or none. Run `plimsoll rules check` there.
+{{{{- else -}}}} No limit is raised or removed. Run `plimsoll status` there, and check
+free space and permissions of state_dir.
+{{{{- end }}}}""",
+    )
+    yield from by_measure(
+        site,
+        "good_pass_age",
+        f"max by {site.node()} (time() - {site('plimsoll_pass_last_good_timestamp_seconds')})",
+        "".join(f"\nunless on {site.node()} {cause}" for cause in _causes(site)),
+        name="PlimsollNoGoodPass",
+        hold="15m",
+        why="Only where no other alert gives the reason.",
+        summary=f"No good plimsoll pass on {node}{site.in_words} for {{{{ $value | humanizeDuration }}}}",
+        description=f"For {{{{ $value | humanizeDuration }}}} each pass over {node} has left something undone, and"
+        " no other alert gives the reason. Run `plimsoll enforce --mode observe` there and read its output.",
+    )
+    phases = f"max by {site.node('phase')} ({site('plimsoll_pass_duration_seconds')})"
+    yield from by_measure(
+        site,
+        "pass_seconds",
+        f"sum by {site.node()} ({phases})",
+        name="PlimsollPassSlow",
+        hold="30m",
+        summary=f"Passes on {node}{site.in_words} take {{{{ $value | humanizeDuration }}}}",
+        description=f"The last pass over {node} took {{{{ $value | humanizeDuration }}}}: close to the time between"
+        " two passes. Run `plimsoll status` there: it prints the longest phase; then `virsh list` and `ceph health"
+        " detail`.",
+    )
+
+
+_NO_CATALOGUE = 'source!="catalogue"'
+
+
+def _stale_files(site: Site) -> str:
+    built, on = site("plimsoll_build_info"), f"on {site.node()}"
+    errors = f"max by {site.node()} ({site(SCRAPE_ERROR)})"
+    age = f"time() - {site('plimsoll_probe_round_timestamp_seconds')}"
+    return f"""\
+label_replace(
+  (
+    {errors} == 1 and {on} max_over_time({built}[7d:6h])
+    or
+    {errors} and {on} max_over_time({built}[{site.retired}:10m])
+  )
+  unless {on} {built},
+  "file", "plimsoll-pass.prom", "", ""
+)
+or
+label_replace(
+  max by {site.node()} ({age}) > {ROUND_OVERDUE} < {site.seconds_of("probes_off")},
+  "file", "plimsoll-probe.prom", "", ""
+)"""
+
+
+def _causes(site: Site) -> Iterator[str]:
+    """What keeps passes from being good, and has an alert of its own."""
+    yield f"time() - {site('plimsoll_pass_last_timestamp_seconds')} > 900"
+    yield f"{site('plimsoll_source_up')} == 0"
+    yield f"{site('plimsoll_pass_paused')} == 1"
+    yield f"{site('plimsoll_pass_braked_disks')} > 0"
+    yield f"""{site("plimsoll_guests", 'state="unreachable"')} > 0"""
+    yield f"""{site("plimsoll_disks", 'state=~"deferred|failed"')} > 0"""
+    yield f"{site('plimsoll_disks_unknown')} > 0"
+
+
+def of_disks(site: Site) -> Iterator[Alert]:
+    """Do the disks have the limits that they should have?"""
+    node, on = site.node_words, f"on {site.node()}"
+    yield from by_measure(
+        site,
+        "unlimited",
+        f"sum by {site.node()} ({site('plimsoll_disks_unlimited')})",
+        f"\nand {on} {site('plimsoll_pass_enforcing')} == 1\nand {on} {site('plimsoll_pass_paused')} == 0",
+        name="PlimsollDisksUnlimited",
+        hold="30m",
+        why="In observe mode no limit is written, and a paused node has an alert of its own. Several passes, since"
+        " on a busy node each pass may find a guest that has just started.",
+        summary=f"{number('disk')} on {node}{site.in_words} unlimited",
+        description=f"{number('disk')} on {node} had no limit for half an hour, though one is desired. Run `plimsoll"
+        " plan` there: it prints for each disk why its change is deferred or failed.",
+    )
+    yield from by_measure(
+        site,
+        "failed",
+        f"sum by {site.node()} ({site('plimsoll_disks', _FAILED)})",
+        f"\nunless {on} {site('plimsoll_source_up')} == 0",
+        name="PlimsollChangesFail",
+        hold="30m",
+        summary=f"Limits of {number('disk')} on {node}{site.in_words} cannot be set",
+        description=f"Changes of {number('disk')} on {node} have failed for half an hour: libvirt or QEMU refuses"
+        " them, or the record cannot be written. `plimsoll status` there prints the disks and the reasons.",
+    )
+    yield from by_measure(
+        site,
+        "unreachable_guests",
+        f"max by {site.node()} ({site('plimsoll_guests', _UNREACHABLE)})",
+        name="PlimsollGuestsUnreachable",
+        hold="30m",
+        summary=f"{number('guest')} on {node}{site.in_words} unreachable",
+        description=f"QEMU of {number('guest')} on {node} does not answer libvirt: their limits are unknown. With"
+        " two or more of them plimsoll changes no other disk of the node. `plimsoll plan` there lists them;"
+        " then run `virsh domstate`, and `ceph health detail` for slow requests.",
+    )
+    yield Alert(
+        name="PlimsollExternalChanges",
+        severity="warning",
+        expr=f"max by {site.node()} (changes({site('plimsoll_external_changes_reverted_total', over='1d')})) >= 3",
+        hold="5m",
+        why="changes() counts passes that reverted something, not disks: one command that touched all disks of a"
+        " node is one.",
+        summary=f"Another program keeps changing limits on {node}{site.in_words}",
+        description=f"{_VALUE} passes over {node} in 24 h reverted external changes to limits. Each change"
+        " gives the guest a burst. `plimsoll record --since 1d` there lists the disks and times. Look for an old"
+        " cron script, another agent, or virsh used by hand.",
+    )
+
+
+_VALUE = '{{ $value | printf "%.0f" }}'
+_FAILED, _UNREACHABLE = 'state="failed"', 'state="unreachable"'

@@ -1,0 +1,125 @@
+"""Recording rules: what alerts, dashboards and ``plimsoll region`` read of many nodes or of days.
+
+Counters that the node keeps for years (runs, requests, buckets) are read by increase(), never as
+``x - x offset 1d``. Drawback: the first value of a new series is no increase, so the first run on a node and volume
+type is not counted. Benefit: after a gap in Prometheus' data, or in a new Prometheus, a node's whole past does not
+count as one day's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll_agent.alerts.definition import Record
+from plimsoll_agent.alerts.site import Site
+
+_LATENCY = "plimsoll_probe_latency_seconds"
+_BUCKET = f"{_LATENCY}_bucket:increase_1h"
+_CONCLUSIVE = 'verdict=~"kept|no-limit|short|over-limit|slow"'
+"""Not by those that are none: nodes of other versions may have others."""
+_RUNS = "instance_volume_type:plimsoll_probe_runs:increase_1d"
+
+
+def of_disks(site: Site) -> Iterator[Record]:
+    disks = site("plimsoll_disks")
+    yield Record("volume_type:plimsoll_disks:sum", f"sum by {site.in_region('volume_type', 'state')} ({disks})")
+    yield Record("instance:plimsoll_disks:sum", f"sum by {site.node('state')} ({disks})")
+    place = site.node("domain", "target_device", "uuid")
+    yield Record(
+        "instance:plimsoll_disk_average_limit_ratio:top10",
+        f"topk by {site.in_region()} (10, max by {place} ({site('plimsoll_disk_average_limit_ratio')}))",
+        "The ten busiest disks of each region, by their most used limit. None with detail = aggregate.",
+    )
+
+
+def of_probes(site: Site) -> Iterator[Record]:
+    of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
+    for name in ("targets", "targets_broken_again"):
+        labels = site.in_region("volume_type", *(["verdict"] if name == "targets" else []))
+        written = site("plimsoll_probe_written_timestamp_seconds")
+        yield Record(
+            f"volume_type:plimsoll_probe_{name}:sum",
+            f"sum by {labels} (\n  {site(f'plimsoll_probe_{name}')}\n"
+            f"  and on {site.node()} time() - {written} < {site.seconds_of('probes_off')}\n)",
+            "By the newest probe of each guest; a node that no longer probes does not count."
+            if name == "targets"
+            else "",
+        )
+    targets = "volume_type:plimsoll_probe_targets"
+    broken = f'sum by {of_type} ({targets}:sum{{verdict=~"short|slow"}})'
+    yield Record(
+        f"{targets}_broken:sum", broken, "Guests that get less than promised, and their share of those with a result."
+    )
+    yield Record(
+        f"{targets}_broken:ratio",
+        f"{targets}_broken:sum\n/\n(sum by {of_type} ({targets}:sum{{{_CONCLUSIVE}}}) > 0)",
+    )
+    buckets = site(f"{_LATENCY}_bucket", over="1h")
+    yield Record(f"instance_volume_type:{_BUCKET}", f"sum by {site.node('volume_type', 'le')} (increase({buckets}))")
+    yield Record(
+        f"volume_type:{_BUCKET}", f"sum by {site.in_region('volume_type', 'le')} (instance_volume_type:{_BUCKET})"
+    )
+    why = (
+        "The hours of a day are summed. Each request counts 20 times, once an evaluation, which does not change a"
+        " percentile. increase() over a day of every bucket gives the same and reads 24 times as much. `>= 0` drops"
+        " NaN, where the day had no request. A request in fio's last bucket counts as 17.05 s, its lower edge."
+    )
+    for level, quantile, name in (
+        ("instance_volume_type", 0.99, "p99"),
+        ("volume_type", 0.5, "p50"),
+        ("volume_type", 0.99, "p99"),
+        ("volume_type", 0.999, "p999"),
+    ):
+        yield Record(
+            f"{level}:{_LATENCY}:{name}_1d",
+            f"histogram_quantile({quantile}, sum_over_time({level}:{_BUCKET}[1d])) >= 0",
+            why,
+        )
+        why = ""
+    yield Record(
+        f"region:{_LATENCY}:p99_1d",
+        f"histogram_quantile(0.99,\n  sum by {site.in_region('le')} (sum_over_time(volume_type:{_BUCKET}[1d]))\n) >="
+        " 0",
+    )
+    counted = site(f"{_LATENCY}_count", over="1d")
+    yield Record(
+        "instance_volume_type:plimsoll_probe_requests:increase_1d", f"sum by {of_node} (increase({counted}))"
+    )
+    runs = site("plimsoll_probe_runs_total", over="1d")
+    yield Record(_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
+    why = "The share of good runs among conclusive ones. `or 0 *`: where none was good there may be no series to add."
+    for level, labels in (("instance", site.node()), ("volume_type", of_type), ("region", site.in_region())):
+        yield Record(
+            f"{level}:plimsoll_promise_kept:ratio_1d",
+            f"""\
+(
+  sum by {labels} ({_RUNS}{{verdict=~"kept|no-limit"}})
+  or
+  0 * sum by {labels} ({_RUNS})
+)
+/
+(sum by {labels} ({_RUNS}{{{_CONCLUSIVE}}}) > 0)""",
+            why,
+        )
+        why = ""
+
+
+def of_burn(site: Site) -> Iterator[Record]:
+    labels = site.in_region("volume_type", "objective")
+    prefix = "volume_type:plimsoll_probe_objective"
+    budget = site("plimsoll_probe_objective_budget_ratio")
+    yield Record(f"{prefix}_budget:ratio", f"max by {labels} ({budget}) > 0")
+    for name in ("missed", "requests"):
+        counter = site(f"plimsoll_probe_objective_{name}_total", over="1h")
+        yield Record(f"{prefix}_{name}:increase_1h", f"sum by {labels} (increase({counter}))")
+    missed, requests = f"{prefix}_missed:increase_1h", f"{prefix}_requests:increase_1h"
+    yield Record(f"{prefix}_burn:ratio_1h", f"{missed}\n/\n({requests} * {prefix}_budget:ratio >= 10)")
+    why = "The sum of the hours, as above: each request counts 20 times, so 10 are 200."
+    for window in ("6h", "3d"):
+        yield Record(
+            f"{prefix}_burn:ratio_{window}",
+            f"sum_over_time({missed}[{window}])\n/\n(sum_over_time({requests}[{window}]) * {prefix}_budget:ratio >="
+            " 200)",
+            why,
+        )
+        why = ""

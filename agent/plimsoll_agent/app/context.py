@@ -1,0 +1,312 @@
+"""The context of a pass: rules, memory, and what may defer changes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from plimsoll_agent.adapters.ceph import Ceph
+from plimsoll_agent.app.audit import to_journal
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.attachments import Attachments
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
+from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.config.options import RULES_FILE
+from plimsoll_agent.config.settings import CatalogueSettings, Settings
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.model import clusters
+from plimsoll_agent.model.approvals import Approval
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.health_gate import Gate
+from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.pause import Pause
+from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
+from plimsoll_agent.rules import loader
+from plimsoll_agent.rules.loader import NoRules
+from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store import clock
+from plimsoll_agent.store.clock import Now
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.notes import Notes
+from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import minute
+
+LOG = logging.getLogger(__name__)
+
+# A pass takes seconds; one with guests that hang takes a few deadlines.
+PATIENCE = 60.0
+"""Seconds that an operator's command waits for a running pass."""
+_LOGINUID, _CGROUP = Path("/proc/self/loginuid"), Path("/proc/self/cgroup")
+_NO_LOGIN = 2**32 - 1
+
+
+@frozen
+class PassContext:
+    """The context of a pass."""
+
+    situation: Situation
+    node_store: NodeStore
+    notes: Notes
+    """Notes of the pass; at first those about its context."""
+    caution: Caution
+    complaint: str
+    """What is wrong with the rules file, if the last good rules are used."""
+
+
+def state_of(settings: Settings) -> State:
+    """The node's state, with the kernel's boot id; without one, each call counts as a reboot."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = os.urandom(16).hex()
+    return State(settings.state_dir, boot)
+
+
+def pass_context(
+    settings: Settings,
+    by_hand: Limits | None = None,
+    *,
+    read_only: bool,
+    without_rules: bool = False,
+    sure: bool = False,
+    approvals: tuple[Approval, ...] = (),
+) -> PassContext:
+    """Rules, memory and caution; with ``read_only`` nothing is written.
+
+    ``without_rules``: a missing rules file is a complaint and no error, for commands that only show something.
+    ``sure``: the operator confirmed. ``approvals`` are for this pass, besides those stored on the node.
+
+    Raises ``ConfigError`` if the rules are invalid and there are no last good ones, ``StateError`` if the memory
+    cannot be read.
+    """
+    state = state_of(settings)
+    time = _reckoned(state, keep=not read_only)
+    now = time.at
+    actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules)
+    if by_hand is not None:
+        actual = actual.with_command_line(by_hand)
+    known, doubt, orders = catalogue_actual(settings.catalogue, now)
+    notes = Notes()
+    if time.doubt is not None:
+        notes.add(Code.CLOCK_SUSPECT, f"{time.doubt}; if it is right: rm {state.clock}")
+    if doubt is not None:
+        notes.append(doubt)
+    node_store = NodeStore(state, who(), settings.record, to_journal, notes)
+    memory = node_store.recall(now, read_only=read_only)
+    region = Orders() if isinstance(orders, Unknown) else orders
+    disks, percent = region.bounds(now)
+    brake = replace(
+        settings.brake,
+        disks=max(settings.brake.disks, disks),
+        percent=max(settings.brake.percent, percent),
+        approvals=(*node_store.approved(read_only=read_only), *approvals),
+    )
+    ceph = settings.ceph
+    gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
+    return PassContext(
+        Situation(
+            now,
+            actual,
+            memory.disks,
+            memory.holds,
+            known,
+            Attachments() if known is None else state.load_attachments(),
+            memory.brake,
+            settings.catalogue.nova,
+            region,
+            memory.acknowledged,
+        ),
+        node_store,
+        notes,
+        Caution(brake, gate, paused(settings, orders, now), None if sure else settings.rounds, sure=sure),
+        complaint,
+    )
+
+
+def paused(settings: Settings, orders: Orders | Unknown, now: datetime) -> Callable[[], Reason | None]:
+    """Returns a function: why nothing may be written now, by the pause file or the region."""
+    here = Pause(settings.pause_file).reason
+    if isinstance(orders, Unknown):  # as with an unreadable pause file: the region may be paused
+        file = settings.catalogue.directory / catalogue.NAME
+        of_region: Reason | None = because(Code.PAUSED, file=str(file), why="unreadable, so the region may be paused")
+    else:
+        of_region = orders.paused(now)
+    return lambda: here() or of_region
+
+
+def pause_actual(settings: Settings, now: datetime) -> Reason | None:
+    """Why this node is paused now; None if it is not."""
+    return paused(settings, catalogue_actual(settings.catalogue, now)[2], now)()
+
+
+def now_of(state: State) -> datetime:
+    """The trusted time of this node."""
+    return _reckoned(state, keep=False).at
+
+
+def _reckoned(state: State, *, keep: bool) -> Now:
+    try:
+        last = clock.load(state.clock)
+    except clock.UnreadableClock as error:
+        LOG.warning("%s; using the system clock", error)
+        last = None
+    now = clock.reckon(last, clock.read(state.boot))
+    if keep:
+        try:
+            clock.save(state.clock, now.trusted)
+        except OSError as error:
+            LOG.warning("%s: cannot be written: %s", state.clock, error.strerror)
+    return now
+
+
+def catalogue_actual(
+    settings: CatalogueSettings, now: datetime
+) -> tuple[Catalogue | Unknown | None, Reason | None, Orders | Unknown]:
+    """The catalogue, a note about it, and the orders for the region: unknown if they cannot be read.
+
+    A stale catalogue is used for ``keep_for``. Orders have ends of their own, and count at any age of the catalogue.
+    """
+    if settings.source == "none":
+        return None, None, Orders()
+    try:
+        known = catalogue.load(settings.directory)
+    except CatalogueError as error:
+        unreadable, doubt = _unknown(Code.CATALOGUE_UNREADABLE, str(error))
+        return unreadable, doubt, unreadable if settings.source == "region-file" else Orders()
+    if known is None:
+        return *_unknown(
+            Code.NO_CATALOGUE, f"{settings.directory} is empty; run plimsoll catalogue refresh"
+        ), Orders()
+    age = known.age(now)
+    since = f"since {minute(known.issued)}"
+    orders = known.orders if settings.source == "region-file" else Orders()
+    if 0 < settings.keep_for < age.total_seconds():
+        return *_unknown(Code.CATALOGUE_EXPIRED, f"not refreshed from {known.source} {since}"), orders
+    if age.total_seconds() > settings.stale_after:
+        return known, because(Code.CATALOGUE_STALE, detail=f"not refreshed from {known.source} {since}"), orders
+    return known, None, orders
+
+
+def _unknown(code: Code, detail: str) -> tuple[Unknown, Reason]:
+    reason = because(code, detail=detail)
+    return Unknown(reason), reason
+
+
+def rules_actual(settings: Settings, state: State, *, keep: bool, without: bool = False) -> tuple[Rules, str]:
+    """The rules to use, and what is wrong with the file if they are the last good ones, or none (``without``).
+
+    ``keep`` saves valid rules as the last good ones. A file that had rules must not disappear or become empty.
+    """
+    path, last = settings.rules_file, _last_rules(state)
+    try:
+        text = loader.read(path, required=path != RULES_FILE or bool(last and last.text.strip()))
+        actual = loader.parse(text, str(path))
+    except ConfigError as error:
+        if last is None and without and isinstance(error, NoRules):
+            return Rules(), (
+                f"{error}. Shown without rules (rules_file in the settings); plimsoll enforce refuses to run."
+            )
+        if last is None:
+            raise
+        try:
+            return loader.parse(last.text, str(state.last_rules)), (
+                f"{error}\nUsing the last good rules ({minute(last.written)})."
+            )
+        except ConfigError as another:
+            raise ConfigError(f"{error}\n{another}") from another
+    if keep:
+        try:
+            state.keep_rules(text)
+        except StateError as trouble:
+            LOG.warning("%s", trouble)
+    return actual, ""
+
+
+@frozen
+class _LastRules:
+    text: str
+    written: datetime
+
+
+def _last_rules(state: State) -> _LastRules | None:
+    try:
+        text = state.read_last_rules().decode("utf-8", errors="replace")
+        return _LastRules(text, datetime.fromtimestamp(state.last_rules.stat().st_mtime, UTC))
+    except OSError:
+        return None
+
+
+def run(
+    settings: Settings,
+    hypervisor: Hypervisor,
+    context: PassContext,
+    *,
+    scope: Scope,
+    mode: Mode,
+    sizes: bool = False,
+    clock: Callable[[], float] | None = None,
+    tell: Callable[[Outcome], None] = lambda _: None,
+) -> PassReport:
+    """A pass over this node with its settings; the caller must hold the node's lock if it may write."""
+    passed = run_pass(
+        scope,
+        context.situation,
+        mode,
+        hypervisor=hypervisor,
+        decider=by_sources(SOURCES),
+        node_store=context.node_store,
+        notes=context.notes,
+        bounds=settings.bounds,
+        caution=context.caution,
+        sizes=sizes,
+        clock=clock,
+        tell=tell,
+    )
+    return replace(passed, complaint=context.complaint)
+
+
+def who() -> str:
+    """Who makes the change, for the record: the user, and the other user who logged in or used sudo, or the unit."""
+    user, login, sudo = _name_of(os.getuid()), _login(), os.environ.get("SUDO_USER")
+    others = [name for name in (login, sudo) if name and name != user]
+    if len(set(others)) > 1:
+        others[1] = f"sudo {sudo}"
+    unit = _unit() if login is None and not sudo else None
+    named = ", ".join(dict.fromkeys(others)) or unit
+    name = f"{user} ({named})" if named else user
+    return name.encode("utf-8", "backslashreplace").decode()  # the environment may hold bytes that are not UTF-8
+
+
+def _login() -> str | None:
+    """The user who logged in, kept by the kernel through su and sudo. None without a login."""
+    try:
+        uid = int(_LOGINUID.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # a kernel without it
+        return None
+    return None if uid in (-1, _NO_LOGIN) else _name_of(uid)
+
+
+def _unit() -> str | None:
+    """The systemd service that this runs in."""
+    try:
+        groups = _CGROUP.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return None
+    return next((name for group in groups if (name := group.rpartition("/")[2]).endswith(".service")), None)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # a user without an entry in the user database
+        return str(uid)

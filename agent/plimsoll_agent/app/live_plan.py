@@ -1,0 +1,93 @@
+"""What a pass would decide on the disks that ``plimsoll top`` follows. It changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll_agent.app.context import PassContext, pass_context, state_of
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import NotFound, PlimsollError
+from plimsoll_agent.messages import explain, sentences
+from plimsoll_agent.model.clusters import Clusters
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.model.usage import BUSY
+from plimsoll_agent.monitor.keys import Explained
+from plimsoll_agent.monitor.rows import Planned
+from plimsoll_agent.monitor.sampler import Sample
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.policy.sources.cinder import per_gib
+from plimsoll_agent.reconcile.observe import Observation, observe
+from plimsoll_agent.reconcile.outcome import Outcome, Scope
+from plimsoll_agent.reconcile.run import by_sources, gated, planned
+from plimsoll_agent.store.record import Record
+
+
+class LivePlan:
+    """Decides on a sample as ``plimsoll plan`` would, on the files as they are now."""
+
+    def __init__(self, settings: Settings, scope: Scope) -> None:
+        self._settings = settings
+        self._scope = scope
+
+    def planned(self, sample: Sample) -> Planned:
+        """The outcome of each disk, without Ceph's health; no guest and no cluster is asked."""
+        try:
+            context = self._context()
+            seen = _observed(sample, context.caution.gate.clusters)
+            _, outcomes = self._decided(context, seen, self._scope)
+        except PlimsollError as error:
+            return Planned(complaint=f"desired limits unknown: {error}")
+        return Planned({outcome.disk.key: outcome for outcome in outcomes}, context.complaint)
+
+    def explained(self, sample: Sample, guest: str, key: str, hypervisor: Hypervisor) -> Explained:
+        """What ``disk explain`` prints. Only this guest is asked, and the clusters of what would change on it.
+
+        Raises ``PlimsollError``.
+        """
+        context, scope = self._context(), Scope(frozenset([guest]))
+        clusters, catalogue = context.caution.gate.clusters, context.situation.catalogue
+        # QEMU halts the guest to read a size: only where limits depend on it.
+        fresh = observe(hypervisor, scope, clusters=clusters, sized=lambda disk: per_gib(disk, catalogue))
+        others = _observed(sample, clusters)
+        seen = replace(
+            fresh,
+            disks=(*(disk for disk in others.disks if disk.guest.uuid != guest), *fresh.disks),
+            unreachable=(*(each for each in others.unreachable if each.guest.uuid != guest), *fresh.unreachable),
+        )
+        situation, outcomes = self._decided(context, seen, scope)
+        for unreachable in fresh.unreachable:
+            raise NotFound(sentences.unreachable_words(unreachable))
+        outcome = next((each for each in gated(context.caution.gate, outcomes) if each.disk.key == key), None)
+        if outcome is None:
+            raise NotFound("the disk is no longer attached")
+        rows = explain.rows(outcome, situation, Record(state_of(self._settings).record))
+        head = (*context.complaint.splitlines(), explain.head(outcome.disk))
+        disk, at = outcome.disk, situation.now.astimezone()
+        return Explained(f"plimsoll disk explain {disk.guest.name} {disk.target}   {at:%H:%M:%S}", head, rows)
+
+    def _context(self) -> PassContext:
+        return pass_context(self._settings, read_only=True)
+
+    def _decided(self, context: PassContext, seen: Observation, scope: Scope) -> tuple[Situation, list[Outcome]]:
+        considered = planned(
+            seen,
+            self._scope,
+            scope,
+            context.situation,
+            decider=by_sources(SOURCES),
+            node_store=context.node_store,
+            notes=context.notes,
+            caution=context.caution,
+        )
+        return considered.situation, considered.outcomes
+
+
+def _observed(sample: Sample, clusters: Clusters) -> Observation:
+    disks = (usage.disk for usage in sample.usages)
+    return Observation(
+        disks=tuple(clusters.placed(replace(disk, actual=disk.actual or Unknown(BUSY))) for disk in disks),
+        unreachable=sample.unreachable,
+        guests=sample.guests,
+    )

@@ -1,0 +1,89 @@
+"""Publishes the result of a pass over the whole node: its file in the state directory, and its metrics."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.monitor import pass_metrics, pass_summary, pass_summary_file, textfile
+from plimsoll_agent.monitor.pass_summary import LastPass, Setting
+from plimsoll_agent.reconcile.outcome import Mode, PassReport
+from plimsoll_agent.store.refresh_state import RefreshDir
+from plimsoll_agent.store.state import State, StateError
+
+LOG = logging.getLogger(__name__)
+
+
+def counters_clock(settings: Settings) -> Callable[[], float] | None:
+    """The clock for reading the disks' counters, which a pass does for metrics only; None without metrics."""
+    if settings.metrics.textfile_dir is None:
+        return None
+    return lambda: time.clock_gettime(time.CLOCK_BOOTTIME)  # runs while the node sleeps, and is never set
+
+
+class Publisher:
+    """For one pass, which must hold the node's lock."""
+
+    def __init__(self, settings: Settings, state: State, mode: Mode) -> None:
+        self._settings = settings
+        self._state = state
+        self._mode = mode
+        self._started = datetime.now(UTC)
+
+    def passed(self, report: PassReport) -> bool:
+        """False if something could not be written, which is logged."""
+        return _done(lambda: self._publish(lambda before: pass_summary.fold(before, report, self._setting())))
+
+    def failed(self, error: PlimsollError, source: str) -> None:
+        """The pass failed because of ``source``."""
+
+        def after(before: LastPass | None) -> LastPass:
+            return pass_summary.failed(before, self._mode, str(error), source, self._started, self._setting())
+
+        _done(lambda: self._publish(after))
+
+    def _setting(self) -> Setting:
+        return Setting(
+            version=version("plimsoll-agent"),
+            boot=self._state.boot,
+            ended=datetime.now(UTC),
+            stale_after=self._settings.catalogue.stale_after,
+            calls=RefreshDir(self._settings.catalogue.directory).load_notes().calls,
+            busy=self._state.busy,
+        )
+
+    def _publish(self, after: Callable[[LastPass | None], LastPass]) -> bool:
+        before = self._before()
+        last = after(before)
+        saved = _done(lambda: pass_summary_file.save(self._state, last))
+        # Metrics may be on another file system than the state directory, so they are written in any case.
+        shown = last if saved else pass_summary.uncounted(before, last)
+        return _done(lambda: self._write_metrics(shown)) and saved
+
+    def _before(self) -> LastPass | None:
+        try:
+            return pass_summary_file.load(self._state)
+        except StateError as error:
+            LOG.warning("%s; starting a new one", error)
+            return None
+
+    def _write_metrics(self, last: LastPass) -> None:
+        settings = self._settings.metrics
+        if settings.textfile_dir is not None:
+            textfile.write(settings.textfile_dir, "pass", pass_metrics.families(last, detail=settings.detail))
+
+
+def _done(write: Callable[[], bool | None]) -> bool:
+    """Whether it succeeded; an error here must not fail the pass, which has done its work."""
+    try:
+        return write() is not False
+    except PlimsollError as error:
+        LOG.error("%s", error)
+    except Exception as error:
+        LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+    return False

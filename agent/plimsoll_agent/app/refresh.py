@@ -1,0 +1,242 @@
+"""Fetches the catalogue, from the cloud or the region file; the caller saves it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime
+from pathlib import Path
+
+from plimsoll_agent.app.cloud import connected
+from plimsoll_agent.catalogue import attachments, signed_file
+from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
+from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, refreshed, sliced
+from plimsoll_agent.catalogue.reader import gather
+from plimsoll_agent.config.settings import CatalogueSettings, Settings
+from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError
+from plimsoll_agent.messages import catalogue as catalogue_messages
+from plimsoll_agent.store.refresh_state import LastRegion, Notes
+from plimsoll_agent.store.state import State
+from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import frozen
+
+LOG = logging.getLogger(__name__)
+SIGNATURE = ".sig"
+LONGEST_SIGNATURE = 1024
+# If the signature is in a file of its own, a read may come between the writes of the two files.
+_TRIES = 4
+_BETWEEN = 0.5
+
+
+@frozen
+class Fetched:
+    """The result of a refresh, to be stored or compared."""
+
+    catalogue: Catalogue
+    said: str
+    """The line that reports it."""
+    remarks: tuple[str, ...] = ()
+    """Warnings."""
+    trouble: PlimsollError | None = None
+    """The error that ended the refresh early."""
+    region: LastRegion | None = None
+    calls: Mapping[str, int] = field(default_factory=dict)
+    """Calls to each service."""
+
+
+def load_attachments(settings: Settings) -> tuple[Attachments | None, str | None]:
+    """The attachments of the last pass (None: unknown), and what is wrong with their file."""
+    path = State(settings.state_dir).attachments
+    try:
+        return attachments.load(path), None
+    except UnreadableAttachments:
+        return None, f"{path}: unreadable; known volumes stay in the catalogue, new ones are not fetched"
+    except CatalogueError as error:
+        return None, f"{error}; known volumes stay in the catalogue"
+
+
+def check_source(settings: CatalogueSettings) -> None:
+    """Raises ``ConfigError`` if there is no source."""
+    if settings.source == "none":
+        raise ConfigError("[catalogue] source is none: nothing to fetch; set openstack or region-file")
+
+
+def fetch(
+    settings: CatalogueSettings,
+    before: Catalogue | None,
+    met: Attachments | None,
+    notes: Notes,
+    now: datetime,
+    *,
+    at_once: bool,
+) -> Fetched:
+    """Raises ``PlimsollError``; then nothing was fetched."""
+    check_source(settings)
+    if settings.source == "openstack":
+        return _from_cloud(settings, before, met, now, at_once=at_once)
+    return _from_region(settings, before, met, notes.region, now, at_once=at_once)
+
+
+def _from_cloud(
+    settings: CatalogueSettings, before: Catalogue | None, met: Attachments | None, now: datetime, *, at_once: bool
+) -> Fetched:
+    api = connected(settings, deadline=settings.deadline / 2, total=settings.deadline)
+    asked = agenda(before, met, now, interval=settings.interval, source=api.name, nova=settings.nova, at_once=at_once)
+    known = None if before is None else Lists(before.specs, before.types)
+    host = settings.host or socket.gethostname()
+    gathered = gather(api, asked, known, host)
+    named = gathered.answers.servers
+    if named is not None and met is not None and named.keys().isdisjoint(met.guests):
+        LOG.warning(
+            "Nova lists none of this node's guests on host %s; set [catalogue] host to the host in nova.conf",
+            host,
+        )
+    found = refreshed(before, gathered.answers, met, now, source=api.name)
+    said = catalogue_messages.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
+    remarks = (catalogue_messages.hidden_words(found), catalogue_messages.hidden_flavor_words(gathered.answers))
+    return Fetched(found, said, tuple(filter(None, remarks)), gathered.trouble, calls=dict(api.calls))
+
+
+# --- the region's file ----------------------------------------------------------------------------------
+
+
+@frozen
+class _Signed:
+    """A region's file with a valid signature of its ``content``."""
+
+    content: bytes
+    digest: str
+    """SHA-256 of the whole file."""
+    etag: str | None
+    modified: str | None
+
+
+def _from_region(
+    settings: CatalogueSettings,
+    before: Catalogue | None,
+    met: Attachments | None,
+    last: LastRegion | None,
+    now: datetime,
+    *,
+    at_once: bool,
+) -> Fetched:
+    where = settings.region_file
+    if not where:
+        raise ConfigError("[catalogue] region_file: not set, though source is region-file")
+    if not _is_address(where) and not Path(where).is_absolute():
+        raise ConfigError(f"[catalogue] region_file: {where}: must be an absolute path or an https URL")
+    shown = _shown(where)
+    if last is not None and last.where != shown:
+        last = None
+    same = before is not None and last is not None and before.source == shown
+    enough = same and before is not None and (met is None or complete(before, met))
+    if enough and last and before and not at_once and not due(last.asked, now, settings.interval):
+        return Fetched(before, catalogue_messages.taken_line(None, before), region=last)
+    signed = _signed(settings, where, last if enough else None)
+    if signed is None:
+        if before is None or last is None:  # only a request with the data of an earlier file may get 304
+            raise CatalogueError(f"{shown}: the server replied 304 (not modified), but there is no earlier file")
+        kept = LastRegion(shown, last.generation, last.digest, last.etag, last.modified, now)
+        return Fetched(before, catalogue_messages.taken_line(None, before), region=kept)
+    region = signed_file.decode(signed.content, shown)
+    known = (last.generation, last.digest) if last else (0, None)
+    if before is not None and before.source == shown and before.generation > known[0]:
+        known = before.generation, None
+    signed_file.check_fit(region, signed.digest, known, now, shown)
+    found = sliced(before, region, met, source=shown)
+    taken = LastRegion(shown, region.generation, signed.digest, signed.etag, signed.modified, now)
+    remark = catalogue_messages.hidden_words(found)
+    return Fetched(found, catalogue_messages.taken_line(region, found), (remark,) if remark else (), region=taken)
+
+
+def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) -> _Signed | None:
+    """The file, if its signature is valid; None if it is unchanged. Raises ``PlimsollError``."""
+    # Imported here: nodes without a region's file do not need it.
+    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public, unsealed
+
+    key = read_public(settings.region_key)
+    read = _Remote(where, settings.deadline) if _is_address(where) else _Local(Path(where))
+    bad: BadSignature | None = None
+    for _ in range(_TRIES):
+        if bad is not None:
+            time.sleep(_BETWEEN)
+        try:
+            page = read.file(last)
+            if page is None:
+                return None
+            content, signature = unsealed(page.content)
+            key.verify(content, read.signature() if signature is None else signature, _shown(where))
+        except BadSignature as error:
+            bad = error
+        except DeadlineExceeded:
+            if bad is None:
+                raise
+            break
+        else:
+            return _Signed(content, hashlib.sha256(page.content).hexdigest(), page.etag, page.modified)
+    raise bad or AssertionError
+
+
+@frozen
+class _Page:
+    """A region's file as it was read."""
+
+    content: bytes
+    etag: str | None = None
+    modified: str | None = None
+
+
+class _Local:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def file(self, _: LastRegion | None) -> _Page | None:
+        return _Page(self._read(self._path, signed_file.MOST_BYTES))
+
+    def signature(self) -> bytes:
+        return self._read(self._path.with_name(self._path.name + SIGNATURE), LONGEST_SIGNATURE)
+
+    @staticmethod
+    def _read(path: Path, most: int) -> bytes:
+        try:
+            content = files.read_whole(path, most + 1, follow=True)
+        except OSError as error:
+            raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+        if len(content) > most:
+            raise CatalogueError(f"{path}: is longer than {most} bytes")
+        return content
+
+
+class _Remote:
+    def __init__(self, url: str, deadline: float) -> None:
+        from plimsoll_agent.adapters.https import Web, check_address
+
+        check_address(url)
+        self._url = url
+        self._web = Web(deadline)
+
+    def file(self, last: LastRegion | None) -> _Page | None:
+        etag, modified = (last.etag, last.modified) if last is not None else (None, None)
+        page = self._web.fetch(self._url, signed_file.MOST_BYTES, etag=etag, modified=modified)
+        return None if page is None else _Page(page.content, page.etag, page.modified)
+
+    def signature(self) -> bytes:
+        path, mark, query = self._url.partition("?")
+        page = self._web.fetch(f"{path}{SIGNATURE}{mark}{query}", LONGEST_SIGNATURE)
+        return page.content if page is not None else b""
+
+
+def _is_address(where: str) -> bool:
+    return "://" in where
+
+
+def _shown(where: str) -> str:
+    """The path or address, without what could be a secret."""
+    from plimsoll_agent.adapters.network import plain_url
+
+    return plain_url(where) if _is_address(where) else where

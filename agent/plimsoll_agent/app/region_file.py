@@ -1,0 +1,253 @@
+"""Writes the region file, and compares catalogues with one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TextIO
+
+from plimsoll_agent.app.cloud import connected
+from plimsoll_agent.app.refresh import LONGEST_SIGNATURE, SIGNATURE
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue import region_brake, signed_file
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Server, Volume
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionBrake
+from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
+from plimsoll_agent.catalogue.planner import Lists, TypeOf
+from plimsoll_agent.catalogue.reader import VolumeReader, lists, server_pages
+from plimsoll_agent.catalogue.region_brake import Judgement, judge
+from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.config.settings import CatalogueSettings
+from plimsoll_agent.messages import catalogue as catalogue_messages
+from plimsoll_agent.store.refresh_state import locked
+from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import frozen
+
+_PAGES_A_LINE = 10
+BRAKED = 4
+"""The exit status if the brake stopped a change."""
+
+
+@frozen
+class Written:
+    """The result of writing a region's file."""
+
+    said: str | None
+    """The line that reports it; None if no file was written."""
+    read: datetime
+    complaints: tuple[str, ...] = ()
+    status: int = 0
+    """The exit status."""
+    stopped: Judgement | None = None
+    """What the brake does not let publish."""
+    compared: bool = True
+    """Whether there was an earlier state to compare with."""
+
+
+def write_region(
+    settings: CatalogueSettings,
+    brake: RegionBrake,
+    factor: int,
+    out: Path,
+    signing_key: Path,
+    *,
+    valid_for: int | None,
+    stderr: TextIO,
+) -> Written:
+    """Read the whole cloud, and replace the file, which has its signature in it.
+
+    Specs and types that the brake stops are not published (``factor`` is that of [brake]): the file then has the
+    earlier ones, with the present volumes and guests. Each call may take the deadline of the settings. Raises
+    ``PlimsollError``, and the old file stays.
+    """
+    from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private, unsealed
+
+    def last(key: PrivateKey) -> Region | None:
+        """The file published before, if this key signed it: else its generation and approvals could be forged."""
+        try:
+            content, signature = unsealed(files.read_whole(out, signed_file.MOST_BYTES))
+            if signature is None:
+                signature = files.read_whole(_signature(out), LONGEST_SIGNATURE)
+            key.public.verify(content, signature, str(out))
+            return signed_file.decode(content, str(out))
+        except FileNotFoundError:
+            return None
+        except (OSError, BadSignature, CatalogueError) as error:
+            stderr.write(f"{error}\nThe existing file cannot be used; it is replaced once everything is read.\n")
+            return None
+
+    key, state = read_private(signing_key), RegionState(out)
+    with locked(out.with_name(f"{out.name}.lock")):
+        files.sweep(out.parent, (out.name, _signature(out).name, state.last_file.name))
+        begun, started = datetime.now(UTC), time.monotonic()
+        api = connected(settings, deadline=settings.deadline)
+        before = last(key)
+        earlier = None if before is None else Lists(before.specs, before.types)
+        known = lists(api, earlier)
+        volumes: dict[str, TypeOf] = {}
+        servers: dict[str, dict[str, str] | None] = {}
+        with _progress(stderr) as tell:
+            for page in VolumeReader(api, {type.name: type.id for type in known.types.values()}).pages():
+                volumes |= {id: told for id, told in page.items() if told is not None}
+                tell("volumes", len(volumes))
+            if settings.nova:
+                for guests in server_pages(api, None):
+                    servers |= dict(guests)
+                    tell("guests", len(servers))
+        issued = datetime.now(UTC)
+        noted, orders, complaints = _beside(state, before)
+        orders = orders.standing(issued)
+        digest = catalogue.digest_of(known.specs, known.types)
+        published, stop = known, None
+        if earlier is not None:
+            found = judge(earlier, known, volumes, brake, factor)
+            if region_brake.stopped(found, orders, digest, issued):
+                published, stop = earlier, found
+        elif noted is not None and digest != noted.published and not orders.approve(Of.SPECS, digest, issued):
+            # Without the earlier file there is nothing to compare with: the brake stops any other state.
+            stop = Judgement(brake=brake, factor=factor)
+        reading = LastReading(
+            issued,
+            digest,
+            catalogue.digest_of(published.specs, published.types),
+            types={id: type.name for id, type in {**published.types, **known.types}.items()},
+            orders=orders,
+        )
+        if stop is not None:
+            lines = catalogue_messages.stop_lines(stop, digest, compared=earlier is not None)
+            same = noted is not None and noted.read == digest
+            since = noted.since if noted is not None and same and noted.since is not None else issued
+            reading = replace(reading, since=since, lines=lines, removals=stop.removals)
+            complaints += lines
+            if earlier is None and noted is not None:
+                state.save_last(replace(reading, published=noted.published, orders=noted.orders))
+                return Written(None, issued, complaints, BRAKED, stop, compared=False)
+        region = Region(
+            generation=max(before.generation + 1 if before is not None else 0, int(begun.timestamp())),
+            issued=issued,
+            begun=begun,
+            source=api.name,
+            specs=published.specs,
+            types=published.types,
+            volumes={id: told.type for id, told in volumes.items()},
+            servers=servers,
+            orders=orders,
+            valid_until=None if valid_for is None else issued + timedelta(seconds=valid_for),
+        )
+        content = key.seal(signed_file.encode(region))
+        # For nodes with earlier releases. After a crash between the two writes they have no valid file until the next
+        # one is written.
+        _replace(_signature(out), key.sign(content))
+        _replace(out, content)
+        state.save_last(reading)
+    said = catalogue_messages.written_line(
+        region, reading.published, sum(api.calls.values()), time.monotonic() - started, out
+    )
+    status = BRAKED if stop is not None else 3 if complaints else 0
+    return Written(said, issued, complaints, status, stop, compared=earlier is not None)
+
+
+def _beside(state: RegionState, before: Region | None) -> tuple[LastReading | None, Orders, tuple[str, ...]]:
+    """The last reading, the orders, and complaints about their files.
+
+    If a file is lost or damaged, the orders published before stay in effect.
+    """
+    complaints: tuple[str, ...] = ()
+    noted: LastReading | None = None
+    try:
+        noted = state.last()
+    except CatalogueError as error:
+        complaints += (f"{error}; a new one is written",)
+    try:
+        orders = state.orders()
+    except CatalogueError as error:
+        orders = None
+        complaints += (
+            f"{error}; the approvals, pause and holds published before stay in effect;"
+            " repair the file, or remove it to keep them",
+        )
+    if orders is None:
+        orders = before.orders if before is not None else noted.orders if noted is not None else Orders()
+    return noted, orders, complaints
+
+
+def _signature(out: Path) -> Path:
+    return out.with_name(out.name + SIGNATURE)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    files.save(path, content.decode("ascii"), CatalogueError, mode=0o644)
+
+
+@contextmanager
+def _progress(stderr: TextIO) -> Iterator[Callable[[str, int], None]]:
+    """Shows the progress: a bar on a terminal, else a line for some of the pages."""
+    if not stderr.isatty() or os.environ.get("TERM") == "dumb":
+        pages = 0
+
+        def line(what: str, count: int) -> None:
+            nonlocal pages
+            pages += 1
+            if pages % _PAGES_A_LINE == 0:
+                stderr.write(f"{count} {what} so far\n")
+                stderr.flush()
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    # The total is unknown: the bar moves, and the number counts.
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}"),
+        TimeElapsedColumn(),
+        console=Console(file=stderr),
+        transient=True,
+    ) as progress:
+        tasks = {what: progress.add_task(what, total=None) for what in ("volumes", "guests")}
+        yield lambda what, count: progress.update(tasks[what], completed=count)
+
+
+def compared(path: Path, before: Catalogue) -> Catalogue:
+    """The catalogue in a file; of a region's file, only the volumes and guests that ``before`` has.
+
+    Raises ``CatalogueError``.
+    """
+    try:
+        content = files.read_whole(path, signed_file.MOST_BYTES, follow=True)
+    except OSError as error:
+        raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        kind = json.loads(content)["kind"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CatalogueError(f"{path}: neither a catalogue nor a region file") from error
+    if kind != signed_file.KIND:
+        found = catalogue.read(path, follow=True)
+        if found is None:
+            raise CatalogueError(f"{path}: was removed just now")
+        return found
+    region = signed_file.decode(content, str(path))
+    return Catalogue(
+        region.generation,
+        region.begun,
+        str(path),
+        region.specs,
+        region.types,
+        {
+            id: Volume(region.volumes.get(id), volume.marks, region.begun, missing=id not in region.volumes)
+            for id, volume in before.volumes.items()
+        },
+        {
+            uuid: Server(region.servers.get(uuid) or {}, server.marks, region.begun, region.servers.get(uuid) is None)
+            for uuid, server in before.servers.items()
+        },
+        region.orders,
+    )

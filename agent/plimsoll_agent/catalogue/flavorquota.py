@@ -1,0 +1,32 @@
+"""A flavor's ``quota:disk_*``: the limits of a guest's own disks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plimsoll_agent.catalogue.qosspec import libvirts_number
+from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.model.reason import Code, Unknown, because
+
+# Nova has the six bases only; plimsoll adds the bursts and their lengths.
+_ITEMS = {f"disk_{parameter.name}": parameter.name for parameter in PARAMETERS if parameter.role != "size"}
+
+
+def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
+    """The limits that a flavor gives to each local disk of its guests, None when it has no such key.
+
+    ``Unknown`` where libvirt or QEMU would refuse the limits.
+    """
+    given: dict[str, str] = {}
+    for key, value in extra_specs.items():
+        # nova/virt/libvirt/imagebackend.py, Image.disk_qos, ignores what follows a second colon.
+        scope = key.split(":")
+        if len(scope) > 1 and scope[0] == "quota" and scope[1] in _ITEMS:
+            given[scope[1]] = value
+    if not given:
+        return None
+    try:
+        numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in given.items()}
+        return Limits.from_mapping(numbers)
+    except ValueError as refused:
+        return Unknown(because(Code.QUOTA_UNREADABLE, detail=str(refused)))

@@ -1,0 +1,134 @@
+"""Orders: operators' decisions for a whole region (approvals, a pause, holds), carried by the region's file. Pure.
+
+Approvals and holds have an end, which each node checks by its own clock, so they also end where the file is old.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.util.frozen import frozen
+
+
+class Of(StrEnum):
+    """What is approved."""
+
+    SPECS = "specs"
+    """One state of QoS specs and volume types, by its digest."""
+    RULES = "rules"
+    """One revision of nodes' rules, by its digest."""
+    BOUNDS = "bounds"
+    """Higher bounds of the nodes' brakes (``disks``, ``percent``), for any revision."""
+
+
+@frozen
+class RegionBrake:
+    """How many attached volumes may change (``Effect``) without an approval; the larger number counts."""
+
+    volumes: int = 50
+    percent: int = 1
+
+
+@frozen
+class RegionApproval:
+    """What the brakes of all nodes allow until its end, also on nodes that come back later."""
+
+    of: Of
+    digest: str
+    """The whole digest, 64 hex digits; empty for bounds."""
+    since: datetime
+    until: datetime
+    by: str
+    why: str
+    remove: frozenset[str] = frozenset()
+    """Ids of the volume types whose volumes may lose their limits."""
+    disks: int = 0
+    percent: int = 0
+
+    def stands(self, now: datetime) -> bool:
+        return now < self.until
+
+
+@frozen
+class RegionPause:
+    """While it is active, no node of the region writes a limit."""
+
+    since: datetime
+    until: datetime | None
+    """None: until the region's file no longer has the pause."""
+    by: str
+    why: str
+
+    def stands(self, now: datetime) -> bool:
+        return self.until is None or now < self.until
+
+    @property
+    def reason(self) -> Reason:
+        until = None if self.until is None else self.until.isoformat(timespec="seconds")
+        return because(Code.PAUSED, region=True, by=self.by, why=self.why, until=until)
+
+
+@frozen
+class RegionHold:
+    """An operator's exception for one disk, wherever its guest runs; a hold of the node itself has precedence."""
+
+    disk: str
+    """The id of a volume, or ``Disk.key``: the guest's uuid, and the volume or the image (``pool/image``)."""
+    limits: Limits | None
+    """None keeps the disk's current limits."""
+    since: datetime
+    until: datetime
+    by: str
+    why: str
+
+    def stands(self, now: datetime) -> bool:
+        return now < self.until
+
+    def means(self, disk: Disk) -> bool:
+        return self.disk in (disk.key, disk.volume_id)
+
+    def on(self, disk: Disk) -> Hold:
+        return Hold(disk.named, self.limits, self.since, self.until, self.by, self.why, region=True)
+
+
+@frozen
+class Orders:
+    approvals: tuple[RegionApproval, ...] = ()
+    pause: RegionPause | None = None
+    holds: tuple[RegionHold, ...] = ()
+
+    def standing(self, now: datetime) -> Orders:
+        """Those that have not ended."""
+        return Orders(
+            tuple(approval for approval in self.approvals if approval.stands(now)),
+            self.pause if self.pause is not None and self.pause.stands(now) else None,
+            tuple(hold for hold in self.holds if hold.stands(now)),
+        )
+
+    def approve(self, of: Of, digest: str, now: datetime, *, removing: str | None = None) -> bool:
+        """Whether that is approved; ``removing`` is the id of a volume type whose volumes lose their limits."""
+        return any(
+            approval.of is of
+            and approval.digest == digest
+            and approval.stands(now)
+            and (removing is None or removing in approval.remove)
+            for approval in self.approvals
+        )
+
+    def bounds(self, now: datetime) -> tuple[int, int]:
+        """The highest approved bounds, disks and percent; zeros without one."""
+        raised = [one for one in self.approvals if one.of is Of.BOUNDS and one.stands(now)]
+        return max((one.disks for one in raised), default=0), max((one.percent for one in raised), default=0)
+
+    def hold(self, disk: Disk, now: datetime) -> Hold | None:
+        """The hold on that disk; one for the disk of this guest has precedence over one for the volume."""
+        meant = [hold for hold in self.holds if hold.stands(now) and hold.means(disk)]
+        return min(meant, key=lambda hold: hold.disk != disk.key).on(disk) if meant else None
+
+    def paused(self, now: datetime) -> Reason | None:
+        return self.pause.reason if self.pause is not None and self.pause.stands(now) else None

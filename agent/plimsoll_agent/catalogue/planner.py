@@ -1,0 +1,285 @@
+"""Decides what a refresh of the catalogue requests, and makes the new catalogue from the answers. Pure.
+
+Specs and types are two lists, read at the set interval. A volume's type is requested once an attachment, and then
+rarely; a guest's flavor once a start of the guest. So a refresh of a node takes two calls, often a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+
+from plimsoll_agent.catalogue.attachments import Attachment, Attachments
+from plimsoll_agent.catalogue.model import SKEW, Catalogue, Server, Volume, VolumeType
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.util.frozen import frozen
+
+MOST_UNKNOWN = 1000
+"""Unknown volumes requested in one run; the rest is for the next one."""
+RARELY = timedelta(days=1)
+AGAIN = 50
+"""Known volumes requested again in one run, which is one call."""
+MOST_KNOWN = 1000
+"""The same when an operator refreshes all at once; those read longest ago come first."""
+# A timer with jitter may fire early; that must not skip a whole interval.
+_EARLY = 0.9
+
+
+@frozen
+class Agenda:
+    """What one run requests."""
+
+    lists: bool
+    """QoS specs and volume types."""
+    unknown: tuple[str, ...] = ()
+    """Volumes with an attachment that the catalogue has no data for."""
+    again: tuple[str, ...] = ()
+    """Known volumes that are due."""
+    servers: bool = False
+    """This node's guests, for their flavors."""
+    left: int = 0
+    """Unknown volumes left for the next run."""
+    at_once: bool = False
+    """An operator asked for all of it, so ``again`` may take more calls."""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.lists or self.unknown or self.again or self.servers)
+
+
+@frozen
+class Lists:
+    """QoS specs and volume types, which belong together, by their ids."""
+
+    specs: Mapping[str, QosSpec]
+    types: Mapping[str, VolumeType]
+
+
+@frozen
+class TypeOf:
+    """One volume from Cinder."""
+
+    type: str | None
+    """The id of its type; None for a volume without one."""
+    missing: bool = False
+    """Cinder has no such volume."""
+    gib: int | None = None
+    """Its size; None where Cinder did not return it."""
+    attached: bool = True
+    """False only where it is certainly not attached: then no edit of a spec changes its limits."""
+
+
+@frozen
+class Answers:
+    """What one run read. What was not requested, or not answered, is left out."""
+
+    lists: Lists | None = None
+    volumes: Mapping[str, TypeOf] = field(default_factory=dict)
+    """By volume id."""
+    servers: Mapping[str, Mapping[str, str] | None] | None = None
+    """By uuid the extra specs of this node's guests, None for one whose extra specs are hidden."""
+
+
+def agenda(
+    catalogue: Catalogue | None,
+    attachments: Attachments | None,
+    now: datetime,
+    *,
+    interval: float,
+    source: str,
+    nova: bool = True,
+    at_once: bool = False,
+) -> Agenda:
+    """What is due when it is read every ``interval`` seconds; with ``at_once`` all of it is."""
+    lists = catalogue is None or at_once or catalogue.source != source or due(catalogue.issued, now, interval)
+    if attachments is None:
+        return Agenda(lists)
+    volumes = catalogue.volumes if catalogue is not None else {}
+    marks = attachments.marks_of_volumes()
+    unknown = sorted(id for id in marks if id not in volumes or not volumes[id].marks >= marks[id].keys())
+    again: list[str] = []
+    if lists:  # known volumes are read with the lists only, however often a refresh is started
+        known = sorted((volumes[id].read, id) for id in marks.keys() - set(unknown))
+        stale = any(_over(RARELY, read, now) for read, _ in known)
+        missing = [id for _, id in known if volumes[id].missing]
+        hoped = [
+            id for id in missing if at_once or _doubled(volumes[id].read, min(marks[id].values()), now, interval)
+        ]
+        # One stale volume takes others along that will be stale soon: one call reads them all.
+        oldest = [id for _, id in known] if stale or at_once else []
+        again = list(dict.fromkeys(hoped + oldest))[: MOST_KNOWN if at_once else AGAIN]
+    return Agenda(
+        lists,
+        tuple(unknown[:MOST_UNKNOWN]),
+        tuple(again),
+        nova and _servers_due(catalogue, attachments, now, interval, at_once),
+        max(0, len(unknown) - MOST_UNKNOWN),
+        at_once,
+    )
+
+
+def _servers_due(
+    catalogue: Catalogue | None, attachments: Attachments, now: datetime, interval: float, at_once: bool
+) -> bool:
+    known = catalogue.servers if catalogue is not None else {}
+    for uuid, guest in attachments.guests.items():
+        server = known.get(uuid)
+        if server is None or guest.mark not in server.marks:
+            return True
+        # While a guest migrates in, Nova still shows it on the other node.
+        if server.missing and (at_once or _doubled(server.read, guest.since, now, interval)):
+            return True
+    return False
+
+
+def due(read: datetime, now: datetime, interval: float) -> bool:
+    """Whether what was read then is due again after ``interval`` seconds, or a little before."""
+    return _over(timedelta(seconds=interval * _EARLY), read, now)
+
+
+def _over(duration: timedelta, read: datetime, now: datetime) -> bool:
+    """Whether it was read longer ago than that; also where ``read`` is in the future, as a clock was set back."""
+    return now - read >= duration or read - now > SKEW
+
+
+def _doubled(read: datetime, since: datetime, now: datetime, interval: float) -> bool:
+    """Whether to request a missing entry again: after as long as it has been missing, at most a day."""
+    least = timedelta(seconds=interval * _EARLY)
+    return _over(min(max(read - since, least), RARELY), read, now)
+
+
+def refreshed(
+    before: Catalogue | None, answers: Answers, attachments: Attachments | None, now: datetime, *, source: str
+) -> Catalogue:
+    """The catalogue after those answers, which were requested at ``now`` for these attachments.
+
+    What is no longer attached is dropped; without ``attachments`` all is kept. The first catalogue needs
+    ``answers.lists``.
+    """
+    lists = answers.lists
+    if lists is None:
+        if before is None:
+            raise ValueError("no lists, and no catalogue")
+        lists, issued = Lists(before.specs, before.types), before.issued
+    else:
+        issued = now
+    volumes = dict(before.volumes) if before is not None else {}
+    servers = dict(before.servers) if before is not None else {}
+    if attachments is not None:
+        volumes = dict(_volumes(volumes, answers.volumes, attachments, now))
+        servers = dict(_servers(servers, answers.servers, attachments.guests, now))
+    return _numbered(before, Catalogue(0, issued, source, lists.specs, lists.types, volumes, servers))
+
+
+def _volumes(
+    before: Mapping[str, Volume], told: Mapping[str, TypeOf], attachments: Attachments, now: datetime
+) -> Iterator[tuple[str, Volume]]:
+    for id, marks in attachments.marks_of_volumes().items():
+        if id in told:
+            yield id, Volume(told[id].type, frozenset(marks), now, told[id].missing)
+        elif id in before and (kept := before[id].marks & marks.keys()):
+            yield id, replace(before[id], marks=kept)
+
+
+def _servers(
+    before: Mapping[str, Server],
+    told: Mapping[str, Mapping[str, str] | None] | None,
+    guests: Mapping[str, Attachment],
+    now: datetime,
+) -> Iterator[tuple[str, Server]]:
+    for uuid, guest in guests.items():
+        old = before.get(uuid)
+        covered = old is not None and guest.mark in old.marks
+        extra_specs = told.get(uuid) if told is not None else None
+        if extra_specs is not None:
+            yield uuid, Server(extra_specs, frozenset({guest.mark}), now)
+        elif old is not None and covered and (told is None or not old.missing):
+            yield uuid, old  # a guest's flavor does not change until it is started again
+        elif told is not None:
+            yield uuid, Server({}, frozenset({guest.mark}), now, missing=True)
+
+
+def sliced(before: Catalogue | None, region: Region, attachments: Attachments | None, *, source: str) -> Catalogue:
+    """This node's part of the region's file.
+
+    Its data of a volume is valid only for attachments older than its reading: before a later one, the volume may have
+    been retyped.
+    """
+    volumes = dict(before.volumes) if before is not None else {}
+    servers = dict(before.servers) if before is not None else {}
+    if attachments is not None:
+        volumes = dict(_volumes_of(region, volumes, attachments))
+        servers = dict(_servers_of(region, servers, attachments.guests))
+    return Catalogue(
+        region.generation,
+        region.begun,
+        source,
+        region.specs,
+        region.types,
+        volumes,
+        servers,
+        region.orders,
+    )
+
+
+def complete(catalogue: Catalogue, attachments: Attachments) -> bool:
+    """Whether this catalogue has all that its region file has of these attachments."""
+    volumes, servers = catalogue.volumes, catalogue.servers
+    return all(
+        not catalogue.covers(since) or (id in volumes and mark in volumes[id].marks)
+        for id, marks in attachments.marks_of_volumes().items()
+        for mark, since in marks.items()
+    ) and all(
+        not catalogue.covers(guest.since) or (uuid in servers and guest.mark in servers[uuid].marks)
+        for uuid, guest in attachments.guests.items()
+    )
+
+
+def _volumes_of(
+    region: Region, before: Mapping[str, Volume], attachments: Attachments
+) -> Iterator[tuple[str, Volume]]:
+    for id, marks in attachments.marks_of_volumes().items():
+        covered = frozenset(mark for mark, since in marks.items() if since + SKEW <= region.begun)
+        if covered:
+            known = id in region.volumes
+            yield id, Volume(region.volumes.get(id), covered, region.begun, missing=not known)
+        elif id in before and (kept := before[id].marks & marks.keys()):
+            yield id, replace(before[id], marks=kept)
+
+
+def _servers_of(
+    region: Region, before: Mapping[str, Server], guests: Mapping[str, Attachment]
+) -> Iterator[tuple[str, Server]]:
+    for uuid, guest in guests.items():
+        old = before.get(uuid)
+        covered = old is not None and guest.mark in old.marks
+        if guest.since + SKEW <= region.begun and (uuid in region.servers or not covered):
+            extra_specs = region.servers.get(uuid)
+            yield uuid, Server(extra_specs or {}, frozenset({guest.mark}), region.begun, missing=extra_specs is None)
+        elif old is not None and covered:
+            yield uuid, old
+
+
+def _numbered(before: Catalogue | None, after: Catalogue) -> Catalogue:
+    """With the generation of the one before where only times of reading changed, else with the next."""
+    if before is None:
+        return replace(after, generation=1)
+    changed = content(before) != content(after)
+    return replace(after, generation=before.generation + int(changed))
+
+
+def content(catalogue: Catalogue) -> tuple[object, ...]:
+    """A catalogue's data without the times of reading."""
+    return (
+        dict(catalogue.specs),
+        dict(catalogue.types),
+        {id: (volume.type, volume.missing, volume.marks) for id, volume in catalogue.volumes.items()},
+        {
+            uuid: (dict(server.extra_specs), server.missing, server.marks)
+            for uuid, server in catalogue.servers.items()
+        },
+        catalogue.source,
+        catalogue.orders,
+    )

@@ -1,0 +1,172 @@
+"""The region's file: Cinder's and Nova's data of every volume and guest, made once for all nodes. Values and bytes.
+
+Callers check the signature before they read one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from plimsoll_agent.catalogue.model import (
+    CatalogueError,
+    NewerCatalogue,
+    VolumeType,
+    check_envelope,
+    orders_data,
+    read_orders,
+    read_specs,
+    read_types,
+    spec_data,
+    type_data,
+)
+from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.util import decoding
+from plimsoll_agent.util.decoding import count, mapping, maybe, several, text, time
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import minute
+
+KIND = "plimsoll-region"
+VERSION = 1
+AHEAD = timedelta(minutes=5)
+"""How far the clock of the region's machine may be ahead of a node's."""
+MOST_BYTES = 32 * 2**20
+"""30,000 volumes are 1.3 MiB. A file of this size takes some 240 MiB of memory; a refresh may take 512."""
+
+
+@frozen
+class Region:
+    """One state of a whole region."""
+
+    generation: int
+    issued: datetime
+    begun: datetime
+    """When the reading began: later changes may be missing."""
+    source: str
+    """The cloud it was read from, for people."""
+    specs: Mapping[str, QosSpec] = field(default_factory=dict)
+    types: Mapping[str, VolumeType] = field(default_factory=dict)
+    volumes: Mapping[str, str | None] = field(default_factory=dict)
+    """By volume id the id of its type, None for a volume without one."""
+    servers: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
+    """By uuid the ``quota:`` extra specs of its flavor, None where Nova does not show any."""
+    orders: Orders = field(default_factory=Orders)
+    valid_until: datetime | None = None
+
+
+class UnreadableRegion(CatalogueError):
+    """The bytes are not a region file, or one of a newer plimsoll."""
+
+
+class UnfitRegion(CatalogueError):
+    """A region file that must not be used: older than the last one, or expired."""
+
+
+def encode(region: Region) -> bytes:
+    """The file's content, an entry a line; volumes are grouped by type, guests by their flavors' extra specs."""
+    head = {
+        "kind": KIND,
+        "version": VERSION,
+        "generation": region.generation,
+        "issued": region.issued.isoformat(),
+        "begun": region.begun.isoformat(),
+        "valid_until": None if region.valid_until is None else region.valid_until.isoformat(),
+        "source": region.source,
+        # An older plimsoll reads shortened digests here, which can be forged.
+        "approved": [],
+    } | orders_data(region.orders)
+    types: dict[str | None, list[str]] = {}
+    for id, type in region.volumes.items():
+        types.setdefault(type, []).append(id)
+    flavors: dict[str | None, list[str]] = {}
+    for uuid, extra_specs in region.servers.items():
+        flavor = None if extra_specs is None else json.dumps(dict(extra_specs), sort_keys=True)
+        flavors.setdefault(flavor, []).append(uuid)
+    sections: Mapping[str, list[str]] = {
+        "specs": [_line(spec_data(spec)) for _, spec in sorted(region.specs.items())],
+        "types": [_line({"id": id} | type_data(type)) for id, type in sorted(region.types.items())],
+        "volumes": [_line({"type": type, "volumes": sorted(ids)}) for type, ids in _sorted(types)],
+        "servers": [
+            _line({"extra_specs": None if flavor is None else json.loads(flavor), "servers": sorted(uuids)})
+            for flavor, uuids in _sorted(flavors)
+        ],
+    }
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines += [f"{json.dumps(name)}: [{','.join(entries)}]" for name, entries in sections.items()]
+    return ("{" + ",\n".join(lines) + "}\n").encode()
+
+
+def _line(value: object) -> str:
+    return "\n " + json.dumps(value)
+
+
+def _sorted(groups: Mapping[str | None, list[str]]) -> list[tuple[str | None, list[str]]]:
+    return sorted(groups.items(), key=lambda item: item[0] or "")
+
+
+def decode(content: bytes, where: str) -> Region:
+    """The region in a file's bytes, whose signature has been checked. Raises ``UnreadableRegion``."""
+    try:
+        envelope = json.loads(content.decode("utf-8"))
+        check_envelope(envelope, KIND, VERSION, where)
+        return _region(envelope)
+    except NewerCatalogue as error:
+        raise UnreadableRegion(str(error)) from error
+    except decoding.UNREADABLE as error:
+        raise UnreadableRegion(f"{where}: cannot be read as a region file: {decoding.complaint(error)}") from error
+
+
+def check_fit(region: Region, digest: str, known: tuple[int, str | None], now: datetime, where: str) -> None:
+    """``known`` are the generation and the digest of the last file. Raises ``UnfitRegion``.
+
+    A server could send yesterday's file, which is signed too.
+    """
+    generation, last_digest = known
+    if region.generation < generation:
+        raise UnfitRegion(f"{where}: is older (generation {region.generation}) than the last one ({generation})")
+    if region.generation == generation and last_digest not in (None, digest):
+        raise UnfitRegion(f"{where}: has the same generation ({generation}) as the last one, but other content")
+    if region.valid_until is not None and now > region.valid_until:
+        raise UnfitRegion(f"{where}: was valid until {minute(region.valid_until)}")
+    if region.begun - now > AHEAD:
+        raise UnfitRegion(f"{where}: is from the future ({minute(region.begun)}); check the clocks")
+
+
+def _region(envelope: Mapping[str, Any]) -> Region:
+    return Region(
+        generation=count(envelope["generation"]),
+        issued=time(envelope["issued"]),
+        begun=time(envelope["begun"]),
+        valid_until=maybe(time, envelope["valid_until"]),
+        source=text(envelope["source"]),
+        # The file of an older plimsoll has no orders. Its ``approved`` is ignored.
+        orders=read_orders({**orders_data(Orders()), **envelope}),
+        specs=read_specs(_by_id(envelope["specs"])),
+        types=read_types(_by_id(envelope["types"])),
+        volumes=dict(pair for group in several(_volumes, envelope["volumes"]) for pair in group),
+        servers=dict(pair for group in several(_servers, envelope["servers"]) for pair in group),
+    )
+
+
+def _by_id(entries: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for entry in several(dict, entries):
+        id = text(entry["id"])
+        if id in found:
+            raise ValueError(f"{id!r} is there twice")
+        found[id] = entry
+    return found
+
+
+def _volumes(group: Any) -> Iterable[tuple[str, str | None]]:
+    return dict.fromkeys(several(text, group["volumes"]), maybe(text, group["type"])).items()
+
+
+def _servers(group: Any) -> Iterable[tuple[str, Mapping[str, str] | None]]:
+    extra_specs = maybe(partial(mapping, text), group["extra_specs"])
+    return dict.fromkeys(several(text, group["servers"]), extra_specs).items()

@@ -1,0 +1,180 @@
+"""``plimsoll disk acknowledge``: an operator knows of an unknown disk, and it raises no alert until a given time."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from plimsoll_agent.app.context import PATIENCE, now_of, state_of, who
+from plimsoll_agent.cli.disk import OneDisk
+from plimsoll_agent.cli.hold import duration, save, tell_notes
+from plimsoll_agent.command.base import LocalCommand, given_reason
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.messages import sentences
+from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.store.entries import Happening
+from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import minute, printable
+
+_NEXT = "the next pass tells status, metrics and checks"
+
+
+class AcknowledgeAdd(OneDisk):
+    """Acknowledge that the limits of one disk are unknown: no alert until a given time.
+
+    Until then, or until its limits are known, the disk does not make a pass partial, and status, check_plimsoll and
+    alerts do not count it; lists still show it, with the reason. No limit is changed. A guest that does not answer
+    counts as before. A second acknowledgement of a disk replaces the first.
+
+    It outlasts restarts of the guest and of the node. It does not follow a guest to another node.
+
+    Exit status: 0 acknowledged, or with --dry-run could be; 1 not acknowledged; 64 usage, and a disk whose limits are
+    known.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--for", dest="span", metavar="DURATION", required=True, help="how long: 2h, 2d, 1d12h")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown with the disk")
+        parser.add_argument("--dry-run", action="store_true", help="check it and show it; change nothing")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        span, why = duration(parsed_args.span, LONGEST), given_reason(parsed_args.reason)
+        state = state_of(self.settings(parsed_args))
+        if parsed_args.dry_run:
+            given = self._given(parsed_args, now_of(state), span, why)
+            self.app.stdout.write(f"{_line(given)}\nDry run: nothing is written.\n")
+            return 0
+        state.prepare()
+        with state.locked(patience=PATIENCE):
+            now = now_of(state)
+            given = self._given(parsed_args, now, span, why)
+            node_store = NodeStore(state, who())
+            memory = node_store.recall(now, read_only=False)
+            tell_notes(node_store, self.app.stderr)
+            events = [acknowledgement_event(given, Happening.ACKNOWLEDGED, now, who())]
+            known = memory.acknowledged.get(given.disk.key)
+            if known is not None:
+                events.insert(0, acknowledgement_event(known, Happening.ACKNOWLEDGEMENT_ENDED, now, who()))
+            save(state, replace(memory, acknowledged={**memory.acknowledged, given.disk.key: given}), events)
+            self.app.stdout.write(f"{_line(given)}; {_NEXT}\n")
+        return 0
+
+    def _given(self, parsed_args: argparse.Namespace, now: datetime, span: timedelta, why: str) -> Acknowledgement:
+        outcome = self.find(parsed_args)
+        self.status = 0  # that the disk is unknown is no error here
+        if outcome.result.reason.code is Code.TIMED_OUT:
+            raise UsageError(f"{sentences.disk_name(outcome.disk)}: the guest does not answer: virsh domstate")
+        if outcome.result.kind is not Kind.UNKNOWN:
+            raise UsageError(
+                f"{sentences.disk_name(outcome.disk)}: its limits are known ({sentences.state_words(outcome)});"
+                " only an unknown disk can be acknowledged"
+            )
+        return Acknowledgement(outcome.disk.named, now, now + span, who(), why)
+
+
+class AcknowledgeEnd(LocalCommand):
+    """End an acknowledgement early; the next pass counts the disk again.
+
+    Exit status: 0 ended, 1 not ended, 64 no such acknowledgement, or usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
+        parser.add_argument(
+            "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if only one is acknowledged"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="show which one would end; change nothing")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        state = state_of(self.settings(parsed_args))
+        if parsed_args.dry_run:
+            now, node_store = now_of(state), NodeStore(state, who())
+            ended = self._meant(parsed_args, node_store.recall(now, read_only=True).acknowledged, now)
+            self.app.stdout.write(f"{_name(ended)}  would no longer be acknowledged\nDry run: nothing is written.\n")
+            return 0
+        state.prepare()
+        with state.locked(patience=PATIENCE):
+            now, node_store = now_of(state), NodeStore(state, who())
+            memory = node_store.recall(now, read_only=False)
+            tell_notes(node_store, self.app.stderr)
+            ended = self._meant(parsed_args, memory.acknowledged, now)
+            others = {key: each for key, each in memory.acknowledged.items() if key != ended.disk.key}
+            event = acknowledgement_event(ended, Happening.ACKNOWLEDGEMENT_ENDED, now, who())
+            save(state, replace(memory, acknowledged=others), [event])
+            self.app.stdout.write(f"{_name(ended)}  no longer acknowledged; {_NEXT}\n")
+        return 0
+
+    def _meant(
+        self, parsed_args: argparse.Namespace, known: Mapping[str, Acknowledgement], now: datetime
+    ) -> Acknowledgement:
+        active = [each for each in known.values() if not each.ended(now)]
+        meant = [each for each in active if each.disk.means(parsed_args.guest, parsed_args.disk)]
+        asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
+        if not meant:
+            raise UsageError(f"no acknowledgement of {asked!r}; see: plimsoll disk acknowledge list")
+        if len(meant) > 1:
+            names = ", ".join(map(_name, meant))
+            raise UsageError(f"{asked!r} matches several disks: {names}; give the guest and the disk")
+        return meant[0]
+
+
+_COLUMNS = (
+    Column("guest", most=32),
+    Column("disk", most=12),
+    Column("volume", drop=1),
+    Column("since", drop=2),
+    Column("until"),
+    Column("left", drop=3),
+    Column("by", most=16),
+    Column("reason", wraps=True),
+)
+
+
+class AcknowledgeList(LocalCommand, Listing):
+    """List the acknowledged unknown disks of this node.
+
+    Exit status: 0, or 1 if they are unknown (memory file damaged or unreadable).
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        state = state_of(self.settings(parsed_args))
+        now, node_store = now_of(state), NodeStore(state, who())
+        memory = node_store.recall(now, read_only=True)
+        tell_notes(node_store, self.app.stderr)
+        self.status = int(bool(node_store.notes))
+        self.empty = "" if self.status else "No acknowledged disks on this node."
+        active = [each for each in memory.acknowledged.values() if not each.ended(now)]
+        return _COLUMNS, [
+            (
+                each.disk.guest_name,
+                each.disk.target,
+                Shown(each.disk.volume_id, each.disk.volume_id or "(own disk)"),
+                Shown(each.since.isoformat(timespec="seconds"), minute(each.since)),
+                Shown(each.until.isoformat(timespec="seconds"), minute(each.until)),
+                Shown(int((each.until - now).total_seconds()), durations.words(each.until - now)),
+                each.by,
+                each.why,
+            )
+            for each in sorted(active, key=lambda each: each.until)
+        ]
+
+
+def _line(given: Acknowledgement) -> str:
+    return f"{_name(given)}  unknown, {sentences.words(given.reason)}"
+
+
+def _name(given: Acknowledgement) -> str:
+    return f"{printable(given.disk.guest_name)} {printable(given.disk.target)}"

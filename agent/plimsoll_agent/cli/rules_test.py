@@ -1,0 +1,187 @@
+"""``plimsoll rules test``: the limits of this node under another rules file."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.app.context import PassContext, pass_context, run
+from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.plan import approve_words, brake_words, turn_words
+from plimsoll_agent.model.direction import direction
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.policy.decide import Desired, NoOpinion, Unmanaged
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.brake import braked, large_changes
+from plimsoll_agent.reconcile.outcome import Braked, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.run import consider
+from plimsoll_agent.rules import loader
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import plural
+
+
+@frozen
+class _Trial:
+    """One disk under the present rules, and under the tested ones."""
+
+    now: Outcome
+    then: Outcome
+
+    @property
+    def differs(self) -> bool:
+        """Whether the limits differ, or why the disk is left alone; the rule does not matter."""
+        return _comes_to(self.now) != _comes_to(self.then)
+
+    @property
+    def turn(self) -> tuple[Limits, Limits] | None:
+        """The limits under either file, if they are known and differ; a disk that is left alone keeps its own."""
+        before, after = _limits_of(self.now), _limits_of(self.then)
+        return None if before is None or after is None or before == after else (before, after)
+
+    @property
+    def words(self) -> str:
+        return "" if self.turn is None else turn_words(*self.turn)
+
+
+_COLUMNS = (
+    Column("server", most=20),
+    Column("guest", most=32),
+    Column("disk", most=12),
+    Column("volume", long=True),
+    Column("pool", drop=1, most=16),
+    Column("decided_by", drop=2, most=32),
+    Column("desired_now", wraps=True),
+    Column("desired_then", wraps=True),
+    Column("change"),
+    Column("reason", wraps=True, note=True),
+)
+
+
+class RulesTest(NodeCommand, Listing):
+    """Show which disks of this node would get other limits from the rules in FILE.
+
+    Nothing is changed. Disks for which FILE gives the same limits are listed only with --all.
+
+    Exit status: 0 no differences, 2 differences, 1 error, 64 usage.
+    """
+
+    offers_long = True
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", type=Path, help="the rules file to test")
+        parser.add_argument(
+            "--guest",
+            metavar="GUEST",
+            action="append",
+            default=[],
+            help="only this guest, by its libvirt name or UUID",
+        )
+        parser.add_argument("--disk", metavar="DISK", help="only this disk, by its target (vda) or volume ID")
+        parser.add_argument("--all", action="store_true", help="also list disks whose limits would stay the same")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        settings = self.settings(parsed_args)
+        tried = loader.parse(loader.read(parsed_args.file, required=True), str(parsed_args.file))
+        context = pass_context(settings, read_only=True, without_rules=True)
+        with self.libvirt(settings) as hypervisor:
+            scope = Scope(frozenset(parsed_args.guest))
+            passed = run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
+        situation = replace(context.situation, rules=tried)
+        then = [consider(outcome.disk, situation, SOURCES) for outcome in passed.outcomes]
+        trials = [_Trial(*pair) for pair in zip(passed.outcomes, then, strict=True)]
+        trials = [trial for trial in trials if parsed_args.disk in (None, *_names(trial))]
+        self._passed, self._trials = passed, trials
+        brake, whole = context.caution.brake, scope.everything
+        self._braked = braked(large_changes(then, situation, brake), situation, brake, disks=len(then), whole=whole)
+        differing = sum(trial.differs for trial in trials)
+        if tried.revision == context.situation.rules.revision:
+            self.app.stderr.write(
+                f"{parsed_args.file} has the same rules as the present rules file; see plimsoll plan\n"
+            )
+        self._complaint(context, passed, differing)
+        shown = [trial for trial in trials if trial.differs or parsed_args.all]
+        return _COLUMNS, [_row(trial) for trial in shown]
+
+    def _complaint(self, context: PassContext, passed: PassReport, differing: int) -> None:
+        for unreachable in passed.unreachable:
+            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+        if context.complaint:
+            self.app.stderr.write(f"{context.complaint}\n")
+        self.status = 1 if context.complaint or passed.failures else 2 if differing else 0
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        self.empty, self.closing = "", (_sum(self._trials),)
+        super().produce_output(parsed_args, column_names, data)
+        if self._braked is not None:
+            people = self.app.stdout if parsed_args.formatter == "table" else self.app.stderr
+            people.write(f"{_brake_words(self._braked, some=bool(parsed_args.guest))}\n")
+        return 0
+
+
+def _comes_to(outcome: Outcome) -> object:
+    desired = outcome.decision.desired
+    return desired.limits if isinstance(desired, Desired) else type(desired)
+
+
+def _limits_of(outcome: Outcome) -> Limits | None:
+    desired, actual = outcome.decision.desired, outcome.disk.actual
+    if isinstance(desired, Desired):
+        return desired.limits
+    return actual if isinstance(actual, Limits) and isinstance(desired, Unmanaged) else None
+
+
+def _names(trial: _Trial) -> tuple[str | None, ...]:
+    return trial.now.disk.target, trial.now.disk.volume_id
+
+
+def _row(trial: _Trial) -> tuple[object, ...]:
+    disk, now, then = trial.now.disk, trial.now.decision.desired, trial.then.decision.desired
+    turn = trial.turn
+    return (
+        disk.guest.display_name,
+        disk.guest.name,
+        disk.target,
+        Shown(disk.volume_id, disk.volume_id or "(own disk)"),
+        disk.pool,
+        _decided_by(trial.then),
+        Shown(serialize.limits_data(now), sentences.desired_words(now)),
+        Shown(serialize.limits_data(then), sentences.desired_words(then)),
+        None if turn is None else Shown(direction(*turn).value, trial.words),
+        Shown(then.reason.as_record(), sentences.words(then.reason)),
+    )
+
+
+def _decided_by(outcome: Outcome) -> str:
+    """The source that decided; none if no source has an opinion."""
+    spoke = [step.asked for step in outcome.decision.trail if not isinstance(step.answer, NoOpinion)]
+    return spoke[-1] if spoke else "none"
+
+
+def _sum(trials: Sequence[_Trial]) -> str:
+    differing = sum(trial.differs for trial in trials)
+    changes = sum(trial.differs and trial.then.change is not None for trial in trials)
+    turns = Counter(words.partition(" (")[0] for trial in trials if (words := trial.words))
+    kinds = f" ({', '.join(f'{number} to {turn}' for turn, number in turns.most_common())})" if turns else ""
+    disks = plural(len(trials), "disk")
+    return f"{differing} of {disks} would get other limits{kinds}; the next pass would write {changes}"
+
+
+def _brake_words(stop: Braked, *, some: bool) -> str:
+    """``some``: not all guests of the node were read."""
+    whose = " of these guests" if some else ""
+    return (
+        f"The brake would defer {brake_words(stop, whose)}. Once they are in use, and if it is meant:"
+        f" {approve_words(stop.revision, bool(stop.removed))} --reason TEXT"
+    )

@@ -1,0 +1,63 @@
+"""``plimsoll settings``: the settings in force."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.util.text import printable
+
+
+class SettingsList(OneLineErrors, Listing):
+    """List the settings in force, and where each comes from: a file and its line, the environment, or the default.
+
+    Secrets are masked.
+
+    Exit status: 0, 1 faulty settings, 64 usage.
+    """
+
+    offers_long = True
+    empty = "Every setting has its default."
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--changed", action="store_true", help="only settings that differ from their default")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        options = self.app.options
+        settings = config.listed(options.config_file, options.config_dir)
+        return _COLUMNS, [
+            (
+                setting.section,
+                setting.name,
+                Shown(setting.value, _text(setting.value)),
+                Shown(setting.origin, printable(setting.origin)),
+                Shown(setting.default, _text(setting.default) if setting.changed else "same"),
+            )
+            for setting in settings
+            if setting.changed or not parsed_args.changed
+        ]
+
+
+_COLUMNS = (
+    Column("section"),
+    Column("setting"),
+    Column("value", wraps=True),
+    Column("origin", drop=1),
+    Column("default", long=True),
+)
+
+
+def _text(value: object) -> str:
+    """As in the file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return printable(text) or "-"

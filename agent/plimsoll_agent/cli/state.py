@@ -1,0 +1,48 @@
+"""``plimsoll state check``: whether this version can read the state files of this node."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.app.state_check import check
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.listing import Listing
+
+_COLUMNS = (
+    Column("file"),
+    Column("version", right=True),
+    Column("reads_from", right=True, drop=2),
+    Column("reads_to", right=True, drop=1),
+    Column("condition"),
+    Column("detail", wraps=True, note=True),
+)
+
+
+class StateCheck(LocalCommand, Listing):
+    """List the state files with their versions, and whether this version of plimsoll can read them.
+
+    Run it before this version replaces another one. Nothing is written or converted. Files in the catalogue's
+    directory are included.
+
+    Exit status: 0; 1 a file is corrupt, unreadable, or from a newer version; 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--state-dir", metavar="DIR", type=Path, help="check this directory instead of state_dir in the settings"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        settings = self.settings(parsed_args)
+        checked = check(parsed_args.state_dir or settings.state_dir, settings.catalogue.directory)
+        self.status = int(any(file.bad for file in checked))
+        return _COLUMNS, [
+            (str(file.path), file.version, file.oldest, file.newest, file.condition.value, file.detail)
+            for file in checked
+        ]

@@ -1,0 +1,117 @@
+"""``plimsoll top --once``: the rows of top as a list like others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.terminal import Tone
+from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.model.limits import BASES
+from plimsoll_agent.model.reason import Reason, Unknown
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.monitor.cells import iops, mib, percent
+from plimsoll_agent.monitor.rows import Row, Wrong, why
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util.text import plural
+
+_OTHERS = (
+    "guest_uuid", "project", "project_name", "user", "flavor", "bus", "volume", "pool", "namespace", "image",
+    "encrypted", "shareable", "cluster", "monitors",
+)  # fmt: skip
+COLUMNS = (
+    Column("server", most=20),
+    Column("guest"),
+    Column("disk", most=12),
+    Column("iops", right=True),
+    Column("bytes_sec", right=True, drop=4),
+    Column("share", right=True),
+    Column("at_limit", right=True, drop=2),
+    Column("type", drop=1, most=16),
+    Column("state", drop=3),
+    Column("actual", wraps=True),
+    Column("desired", wraps=True),
+    Column("reason", wraps=True, note=True),
+    *(Column(name, long=True) for name in ("rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)),
+)
+_TONES = {Wrong.UNLIMITED: Tone.CRITICAL, Wrong.FAR: Tone.WARNING, Wrong.NOT: None}
+
+
+def cells(row: Row) -> Sequence[object]:
+    """In the order of ``COLUMNS``: bytes, requests and seconds; a share of 1 is the whole limit."""
+    usage, disk = row.usage, row.disk
+    if usage is None or disk is None:
+        raise ValueError("no disk")
+    rates, at_limit, share = usage.rates, usage.at_limit, usage.share
+    data = serialize.disk_data(disk)
+    reason, tone = _reason(row), _TONES[row.wrong]
+    return (
+        disk.guest.display_name,
+        disk.guest.name,
+        disk.target,
+        _number(None if rates is None else rates.of("total_iops_sec"), iops),
+        _number(None if rates is None else rates.of("total_bytes_sec"), lambda value: f"{mib(value)} MiB/s"),
+        _number(share, percent, 4),
+        _number(None if at_limit is None else at_limit.share, percent, 4),
+        row.type or None,
+        Shown(state(row), _state_words(row), tone),
+        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), tone),
+        Shown(None if row.desired is None else row.desired.in_effect(), _desired_words(row)),
+        Shown(None if reason is None else reason.as_record(), "" if reason is None else why(reason)),
+        None if rates is None else {base: round(rates.of(base), 3) for base in BASES},
+        None if rates is None else round(rates.seconds, 3),
+        {base: round(of, 4) for base, of in usage.shares.items()},
+        usage.sharing,
+        None if at_limit is None else round(at_limit.seconds, 3),
+        *(data[name] for name in _OTHERS),
+    )
+
+
+def _number(value: float | None, words: Callable[[float], str], digits: int = 3) -> Shown:
+    return Shown(None, "-") if value is None else Shown(round(value, digits), words(value))
+
+
+def _desired_words(row: Row) -> str:
+    if row.desired is not None:
+        return sentences.short_limits(row.desired)
+    return "unknown" if row.desired_unknown else "-"
+
+
+def state(row: Row) -> str:
+    """What is wrong first, else the state as in ``disk list``."""
+    if row.wrong is not Wrong.NOT:
+        return row.wrong.words.replace(" ", "-")
+    if row.reason is not None or row.limit_unknown or row.outcome is None:
+        return Kind.UNKNOWN.value
+    return row.outcome.result.kind.value
+
+
+def _state_words(row: Row) -> str:
+    known = {kind.value: word for kind, word in sentences.KIND_WORDS.items()}
+    return known.get(state(row), row.wrong.words)
+
+
+def _reason(row: Row) -> Reason | None:
+    """Why its rates, its limits or its desired limits are unknown, or why a change is deferred."""
+    if row.reason is not None:
+        return row.reason
+    if isinstance(row.actual, Unknown):
+        return row.actual.reason
+    if row.outcome is None:
+        return None
+    desired, result = row.outcome.decision.desired, row.outcome.result
+    if isinstance(desired, Unknown) and row.desired is None:
+        return desired.reason
+    return result.reason if result.kind is Kind.DEFERRED else None
+
+
+def sum_of(found: Sequence[Row]) -> str:
+    """``4 disks, 3 guests: 1 wrongly unlimited, 2 at limit``."""
+    counted = Counter(row.wrong for row in found)
+    parts = [f"{counted[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counted[wrong]]
+    shares = [row.usage.share or 0 for row in found if row.usage is not None]
+    parts.append(f"{sum(share >= AT_LIMIT_RATIO for share in shares)} at limit")
+    guests = len({row.guest_uuid for row in found})
+    return f"{plural(len(shares), 'disk')}, {plural(guests, 'guest')}: {', '.join(parts)}"

@@ -1,0 +1,69 @@
+"""What is wrong as lines, the worst first, each with the command to run next below it; and facts under them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from rich.cells import cell_len
+
+from plimsoll_agent.command.terminal import Terminal, Tone
+from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.util.frozen import frozen
+
+_TONES = {
+    Level.OK: Tone.GOOD,
+    Level.WARNING: Tone.WARNING,
+    Level.UNKNOWN: Tone.UNKNOWN,
+    Level.CRITICAL: Tone.CRITICAL,
+}
+_LEAST = 20
+"""Columns of text beside an indent, however narrow the terminal is."""
+
+
+@frozen
+class Line:
+    """A thing to be told, and the command to run next. ``level`` None is for information."""
+
+    level: Level | None
+    text: str
+    do: str = ""
+
+    @property
+    def word(self) -> str:
+        return "INFO" if self.level is None else self.level.name
+
+
+def problem_lines(lines: Iterable[Line], terminal: Terminal) -> Iterator[str]:
+    """``WARNING  text``, wrapped between words; a command stays on one line, so that it can be copied."""
+    ordered = sorted(lines, key=lambda line: -1 if line.level is None else -line.level)
+    ordered = [line for line in ordered if line.level is not None] + [line for line in ordered if line.level is None]
+    indent = max((len(line.word) for line in ordered), default=0) + 2
+    for line in ordered:
+        head, *rest = wrapped(line.text, terminal.width, indent)
+        tone = None if line.level is None else _TONES[line.level]
+        yield f"{terminal.toned(line.word, tone)}{' ' * (indent - len(line.word))}{head}"
+        yield from (" " * indent + text for text in rest)
+        if line.do:
+            yield f"{' ' * indent}next: {line.do}"
+
+
+def fact_lines(facts: Mapping[str, str], terminal: Terminal) -> dict[str, str]:
+    """The facts with their text wrapped beside the names."""
+    indent = max(map(len, facts)) + 2
+    return {name: f"\n{' ' * indent}".join(wrapped(text, terminal.width, indent)) for name, text in facts.items()}
+
+
+def wrapped(text: str, width: int | None, indent: int = 0) -> list[str]:
+    """Lines that fit beside an indent, broken between words only; one line without a width."""
+    if width is None:
+        return [text]
+    room, lines, used = max(width - indent, _LEAST), [""], 0
+    for word in text.split(" "):
+        size = cell_len(word)
+        if used and used + 1 + size > room:
+            lines.append(word)
+            used = size
+        else:
+            lines[-1] += f" {word}" if used else word
+            used += size + (1 if used else 0)
+    return lines

@@ -1,0 +1,40 @@
+"""The base of commands that tell of disks as ``plan`` does: their formats, and how much they show."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+
+from plimsoll_agent.command.base import NodeCommand, add_verbose
+from plimsoll_agent.command.changes import laid_out
+from plimsoll_agent.messages.plan import Line
+
+
+class TellsDisks(NodeCommand):
+    """A command with a line for each disk that changes."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+        add_verbose(parser)
+        parser.add_argument(
+            "--all", action="store_true", help="on a terminal, list every disk, also where many change alike"
+        )
+        return parser
+
+    def tell(self, lines: Iterable[Line], *, every: bool = True, remedy: str = "") -> None:
+        for line in laid_out(lines, self.terminal, every=every, remedy=remedy):
+            self.say(line)
+
+    def say_data(self, data: object, format: str) -> None:
+        self.say(text_of(data, format))
+
+
+def text_of(data: object, format: str) -> str:
+    """``data`` as JSON or YAML, without a newline at its end."""
+    if format == "json":
+        return json.dumps(data, indent=2)
+    import yaml  # here, since few ask for it
+
+    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True)).rstrip("\n")

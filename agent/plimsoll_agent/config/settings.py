@@ -1,0 +1,230 @@
+"""The settings as values, read by oslo.config from files and the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plimsoll_agent.catalogue.orders import RegionBrake
+from plimsoll_agent.config import faults
+from plimsoll_agent.config.options import OPTIONS, STALE
+from plimsoll_agent.config.oslo import cfg
+from plimsoll_agent.config.probing import ProbeSettings
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.monitor.thresholds import MEASURES, Thresholds
+from plimsoll_agent.reconcile.brake import Brake
+from plimsoll_agent.reconcile.health_gate import BlockingCheck
+from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.rules.model import directory_of
+from plimsoll_agent.store.retention import Retention
+from plimsoll_agent.util.frozen import frozen
+
+if TYPE_CHECKING:
+    from plimsoll_agent.config.provenance import Setting
+
+CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
+CONFIG_DIR = Path("/etc/plimsoll/plimsoll.conf.d")
+_PLACES = ("directory", "credentials_file", "region_key")
+
+
+@frozen
+class CephSettings:
+    """``deadline`` in seconds."""
+
+    conf_files: tuple[Path, ...]
+    id: str
+    deadline: float
+    blocking_checks: tuple[BlockingCheck, ...]
+
+
+@frozen
+class CatalogueSettings:
+    """Times are in seconds."""
+
+    source: str
+    directory: Path
+    keep_for: int
+    stale_after: int
+    interval: int
+    deadline: float
+    cloud: str
+    credentials_file: Path
+    host: str
+    nova: bool
+    region_file: str
+    region_key: Path
+
+
+@frozen
+class RegionSettings:
+    """``file`` is the region file that this machine writes, None if it writes none."""
+
+    file: Path | None
+    brake: RegionBrake
+
+
+@frozen
+class MetricsSettings:
+    """``textfile_dir`` is None for no metrics; ``detail`` is ``disk`` or ``aggregate``."""
+
+    textfile_dir: Path | None
+    detail: str
+
+
+@frozen
+class PrometheusSettings:
+    """``deadline`` in seconds; an empty text is not set."""
+
+    url: str
+    token_file: str
+    ca_file: str
+    deadline: float
+
+
+@frozen
+class Settings:
+    """``mode_chosen``: the operator set the mode, and it is not the default."""
+
+    mode: str
+    mode_chosen: bool
+    rules_file: Path
+    state_dir: Path
+    pause_file: Path
+    rounds: int
+    record: Retention
+    brake: Brake
+    ceph: CephSettings
+    catalogue: CatalogueSettings
+    region: RegionSettings
+    probe: ProbeSettings
+    metrics: MetricsSettings
+    health: Mapping[str, Thresholds]
+    """By the name of the measure."""
+    prometheus: PrometheusSettings
+    uri: str
+    deadline: float
+    bounds: Bounds
+
+
+def list_options() -> list[tuple[str, list[Any]]]:
+    """For oslo-config-generator and the reference page."""
+    return [(group, list(options)) for group, options in OPTIONS.items()]
+
+
+def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None = None) -> Settings:
+    """Read the settings. Raises ``ConfigError``, a line for each fault with file, line and key.
+
+    Without arguments the files are ``/etc/plimsoll/plimsoll.conf`` and ``plimsoll.conf.d/*.conf``, if they exist. The
+    environment (``OS_LIBVIRT__URI``) takes precedence over files.
+    """
+    return _read(files, directories)[0]
+
+
+def listed(files: Sequence[Path] | None = None, directories: Sequence[Path] | None = None) -> tuple[Setting, ...]:
+    """Every setting with its value in force and where that comes from. Raises ``ConfigError`` as ``load`` does."""
+    from plimsoll_agent.config.provenance import settings_of  # here, since no pass needs it
+
+    _, conf, every = _read(files, directories)
+    return tuple(settings_of(conf, every))
+
+
+def _read(
+    files: Sequence[Path] | None, directories: Sequence[Path] | None
+) -> tuple[Settings, cfg.ConfigOpts, Sequence[Path]]:
+    chosen = [CONFIG_FILE] if files is None and CONFIG_FILE.exists() else list(files or ())
+    folders = [CONFIG_DIR] if directories is None and CONFIG_DIR.is_dir() else list(directories or ())
+    every = chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))]
+    found = [f"{folder}: is not a directory" for folder in folders if not folder.is_dir()]
+    found += [fault for file in every for fault in faults.of_file(file)]
+    found += faults.of_environment()
+    if found:
+        raise ConfigError("\n".join(found))
+    conf = cfg.ConfigOpts()
+    for group, options in OPTIONS.items():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+    try:
+        conf(args=[], project="plimsoll", default_config_files=[str(file) for file in every], default_config_dirs=[])
+        return _settings(conf), conf, every
+    except cfg.NoSuchOptError as error:
+        # oslo.config raises a second error after it, which names the option with the $name in its value.
+        culprit = error.__context__ if isinstance(error.__context__, cfg.NoSuchOptError) else error
+        raise ConfigError(f"settings: ${culprit.opt_name} refers to no setting; write $$ for a plain $") from error
+    except (cfg.Error, ValueError) as error:
+        raise ConfigError(f"settings: {error}") from error
+
+
+def _settings(conf: Any) -> Settings:
+    if conf.region.file and not Path(conf.region.file).is_absolute():
+        raise ValueError("[region] file: must be an absolute path")
+    # A refresh starts in another directory, as another user, and must find the same files.
+    for group, name in (("DEFAULT", "state_dir"), *(("catalogue", name) for name in _PLACES)):
+        if not Path((conf if group == "DEFAULT" else conf[group])[name]).is_absolute():
+            raise ValueError(f"[{group}] {name}: must be an absolute path")
+    chosen = conf.get_location("mode")
+    return Settings(
+        mode=conf.mode,
+        mode_chosen=chosen is not None and chosen.location is not cfg.Locations.opt_default,
+        rules_file=Path(conf.rules_file),
+        state_dir=Path(conf.state_dir),
+        pause_file=Path(conf.pause_file),
+        rounds=conf.rounds,
+        record=Retention(conf.record.keep_days, conf.record.keep_mib),
+        brake=Brake(conf.brake.disks, conf.brake.percent, conf.brake.factor),
+        ceph=CephSettings(
+            tuple(Path(file) for file in conf.ceph.conf_files),
+            conf.ceph.id,
+            conf.ceph.deadline,
+            tuple(map(BlockingCheck.read, conf.ceph.blocking_checks)),
+        ),
+        catalogue=CatalogueSettings(
+            source=conf.catalogue.source,
+            directory=Path(conf.catalogue.directory),
+            keep_for=conf.catalogue.keep_for,
+            stale_after=conf.catalogue.stale_after,
+            interval=conf.catalogue.interval,
+            deadline=conf.catalogue.deadline,
+            cloud=conf.catalogue.cloud,
+            credentials_file=Path(conf.catalogue.credentials_file),
+            host=conf.catalogue.host,
+            nova=conf.catalogue.nova,
+            region_file=conf.catalogue.region_file,
+            region_key=Path(conf.catalogue.region_key),
+        ),
+        region=RegionSettings(
+            Path(conf.region.file) if conf.region.file else None,
+            RegionBrake(conf.region.brake_volumes, conf.region.brake_percent),
+        ),
+        probe=_probe_settings(conf.probe),
+        metrics=MetricsSettings(
+            Path(conf.metrics.textfile_dir) if conf.metrics.textfile_dir else None, conf.metrics.detail
+        ),
+        health={
+            measure.name: Thresholds(
+                _range(conf, f"{measure.name}_warning"), _range(conf, f"{measure.name}_critical")
+            )
+            for measure in MEASURES
+        },
+        prometheus=PrometheusSettings(
+            **{field.name: conf.prometheus[field.name] for field in fields(PrometheusSettings)}
+        ),
+        uri=conf.libvirt.uri,
+        deadline=conf.libvirt.deadline,
+        bounds=Bounds(at_once=conf.libvirt.calls_at_once),
+    )
+
+
+def _range(conf: Any, name: str) -> str:
+    return str(conf.catalogue.stale_after if name == STALE else conf.health[name])
+
+
+def _probe_settings(probe: Any) -> ProbeSettings:
+    if probe.file_size % probe.block_size:
+        raise ValueError("[probe] file_size: must be a multiple of block_size")
+    try:
+        directory = directory_of(probe.directory)
+    except ValueError as error:
+        raise ValueError(f"[probe] directory: {error}") from error
+    values = {field.name: probe[field.name] for field in fields(ProbeSettings)}
+    return ProbeSettings(**values | {"directory": directory, "tolerance": probe.tolerance / 100})

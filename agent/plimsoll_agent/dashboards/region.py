@@ -1,0 +1,450 @@
+"""A region: what fires, promises kept, latency, the worst guests, nodes that differ.
+
+It uses series per node and volume type, so it works with detail = aggregate too. The descriptions of panels that need
+series per disk or guest mention that.
+"""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table, timeseries
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.dashboards import links, shared, steps
+from plimsoll_agent.dashboards.board import Head, Row, board
+from plimsoll_agent.dashboards.panels import (
+    BESIDE_IT,
+    HALF,
+    HEAT,
+    THIRD,
+    TWO_THIRDS,
+    Column,
+    Query,
+    Size,
+    Unit,
+    coloured,
+    dashed,
+    figure,
+    graph,
+    heat,
+    listing,
+)
+from plimsoll_agent.dashboards.promql import BROKEN, CONCLUSIVE, GOOD, Chosen, of_region, type_named
+from plimsoll_agent.dashboards.variables import datasource, region, volume_type
+
+BROKEN_TARGETS, TARGETS = "volume_type:plimsoll_probe_targets_broken", "volume_type:plimsoll_probe_targets:sum"
+LATENCY = "volume_type:plimsoll_probe_latency_seconds"
+WIDE = Size(12, 9)
+OUT_OF_SYNC = 'state=~"planned|deferred|unknown|failed"'
+
+
+class Region:
+    """The panels of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.its = of_region(site)
+        self.typed = self.its.of_type
+
+    # --- nodes
+
+    def newest(self, event: str) -> str:
+        """A day back, so that a node without node_exporter stays visible, with the age of its last pass."""
+        return (
+            f"max by {self.its.node()} (max_over_time({self.its(f'plimsoll_{event}_timestamp_seconds', over='1d')}))"
+        )
+
+    @property
+    def behind(self) -> str:
+        """Nodes whose last pass, or last good pass, is too old, or that never had a good one."""
+        last, good = self.newest("pass_last"), self.newest("pass_last_good")
+        late, partial = (steps.first(self.site, name) for name in ("pass_age", "good_pass_age"))
+        return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
+
+    def summed(self, metric: str, *matchers: str) -> str:
+        return f"sum by {self.its.node()} ({self.its(metric, *matchers)})"
+
+    # --- rows
+
+    def overview(self) -> Row:
+        overdue = self.its.targets_of_type(overdue_targets(self.its))
+        return Row(
+            "Overview",
+            [
+                shared.firing_number(self.its, "critical"),
+                shared.firing_number(self.its, "warning"),
+                figure(
+                    "Promise kept",
+                    "Probed guests that got what limits and objectives promise, by the newest probe of each: back at"
+                    " 100 % with the first good probe after a fix.",
+                    f"1 - sum({self.typed(f'{BROKEN_TARGETS}:sum')}) / sum({self.typed(TARGETS, CONCLUSIVE)})",
+                    Unit.SHARE,
+                    steps.promise(self.site),
+                    without="no probes",
+                ).decimals(1),
+                figure(
+                    "Nodes unreachable or behind",
+                    "Nodes without a pass, or without a good one, for too long, also if not scraped now. Existing"
+                    " limits stay, but new guests get none.",
+                    f"count({self.behind}) or vector(0)",
+                    steps=steps.WARN_FROM_ONE,
+                ),
+                shared.unlimited(self.typed),
+                figure(
+                    "Probes overdue",
+                    f"Guests whose probe was due twice and did not run. {shared.ONLY_PER_DISK}",
+                    f"sum({overdue})",
+                    steps=steps.measure(self.site, "probe_late"),
+                    without="no probes",
+                ),
+                *shared.ceph(self.its),
+            ],
+        )
+
+    def firing(self) -> Row:
+        return Row(
+            "What is wrong",
+            [
+                shared.firing("Alerts that fire", self.its, WIDE),
+                self.nodes_behind(WIDE),
+            ],
+        )
+
+    def nodes_behind(self, size: Size) -> table.Panel:
+        its, last, good = self.its, self.newest("pass_last"), self.newest("pass_last_good")
+        down = f"sum by {its.node()} (1 - {its('plimsoll_source_up')})"
+        columns = (
+            ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
+            ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
+            ("Sources down", down, Unit.COUNT, "sources_down"),
+            ("Unreachable", self.summed("plimsoll_guests", 'state="unreachable"'), Unit.COUNT,
+             "unreachable_guests"),
+            ("Out of sync", self.summed("instance:plimsoll_disks:sum", OUT_OF_SYNC), Unit.COUNT, "behind"),
+        )  # fmt: skip
+        return listing(
+            "Nodes unreachable or behind, one by one",
+            "Only those: the last pass, or the last good one, is too long ago. A node of the last day that is not"
+            " scraped now has only these ages. Out of sync: disks planned, deferred, unknown or failed.",
+            [*self.site.region, self.site.instance],
+            [
+                Column(heading, f"{expr}\nand on {its.node()} {self.behind}", unit, steps.measure(self.site, name))
+                for heading, expr, unit, name in columns
+            ],
+            worst="Last pass",
+            size=size,
+            links=links.of_node(self.site),
+            without="every node is up to date",
+        )
+
+    def promise(self) -> Row:
+        now = f"1 - {self.typed(f'{BROKEN_TARGETS}:ratio')}"
+        day = self.typed("volume_type:plimsoll_promise_kept:ratio_1d")
+        legend = "{{region}} {{volume_type}}"
+        panel = graph(
+            "Promise kept, by volume type",
+            "Of the probed guests, by the newest probe of each. Dashed: of all conclusive runs in the day before each"
+            " point.",
+            [Query(type_named(now), legend), Query(type_named(day), f"{legend}, runs of a day")],
+            Unit.SHARE,
+            steps.promise(self.site),
+        ).max(1)
+        return Row("Promise", [dashed(panel, ".*runs of a day"), shared.runs_by_verdict(self.typed)])
+
+    def percentile(self, name: str, share: str, rule: str, quantile: str) -> timeseries.Panel:
+        about = (
+            f"{share} probe requests in the day before each point took no longer than this, over all nodes. Dashed:"
+            " the strictest objective for this share."
+        )
+        legend = "{{region}} {{volume_type}}"
+        labels = (*self.site.region, "volume_type")
+        queries = [
+            Query(type_named(self.typed(f"{LATENCY}:{rule}")), legend),
+            shared.objective(self.typed, quantile, *labels, legend=f"{legend}, objective"),
+        ]
+        return shared.latencies(f"{name} latency, by volume type", about, queries)
+
+    def slowest_nodes(self) -> table.Panel:
+        p99, on = self.typed(shared.P99), self.its.node("volume_type")
+        slowest = (
+            f"topk(10, {p99} / on {self.its.region('volume_type')} group_left () {shared.median_node(self.typed)})"
+        )
+        return listing(
+            "Slowest nodes for their volume type",
+            "Ten pairs of node and volume type: p99 latency of the last day, divided by that of the region's median"
+            " node on the same volume type. A node far above 1 has a local cause: network, CPUs, rack.",
+            [*self.site.region, self.site.instance, "volume_type"],
+            [
+                Column(
+                    "× median",
+                    f"max by {on} ({slowest})",
+                    Unit.AS_IT_IS,
+                    ((None, steps.PLAIN), (3, steps.WARNING)),
+                ),
+                Column("p99", f"max by {on} ({p99}) and on {on} {slowest}", Unit.SECONDS),
+            ],
+            worst="× median",
+            size=BESIDE_IT,
+            links=links.of_node(self.site),
+        )
+
+    def budget(self) -> timeseries.Panel:
+        burn = "volume_type:plimsoll_probe_objective_burn:ratio"
+        queries = [
+            Query(
+                type_named(self.typed(f"{burn}_{over}")),
+                f"{{{{region}}}} {{{{volume_type}}}} {{{{objective}}}}, {over}",
+            )
+            for over in ("1h", "6h", "3d")
+        ]
+        about = (
+            "At 1 as many requests are slow as the objective allows; at 10 the budget of a month lasts three days. "
+            "Only volume types with an objective and enough requests."
+        )
+        return graph("Latency budget burn rate", about, queries, steps=steps.BURN, size=Size(24, 7))
+
+    def latency(self) -> Row:
+        return Row(
+            "Latency",
+            [
+                self.percentile("p50", "Half of the", "p50_1d", "0.5"),
+                self.percentile("p99", "99 of 100", "p99_1d", "0.99"),
+                self.percentile("p99.9", "999 of 1000", "p999_1d", "0.999"),
+                heat(
+                    "Latency of probe requests",
+                    f"{HEAT} A second band far above the first means that a part of the cluster "
+                    "stalls, which a percentile hides. The top row is everything above 17 s, fio's last bucket.",
+                    self.typed,
+                    TWO_THIRDS,
+                ),
+                self.slowest_nodes(),
+                self.budget(),
+            ],
+        )
+
+    def probes(self) -> Row:
+        its = self.its
+        buckets = self.typed("plimsoll_probe_latency_seconds_bucket", 'uuid!=""', over="1d")
+        p99 = f"histogram_quantile(0.99, sum by {its.node('domain', 'uuid', 'le')} (increase({buckets}))) >= 0"
+
+        def by_guest(fold: str, expr: str) -> str:
+            return its.named(f"{fold} by {its.guest} ({its.targets_of_type(expr)})")
+
+        last = by_guest("max", its("plimsoll_probe_last_timestamp_seconds"))
+        share = by_guest("min", its("plimsoll_probe_allowed_ratio"))
+        broken = by_guest(
+            "sum", f"{its('plimsoll_probe_verdict', _verdicts(BROKEN))} or 0 * {its('plimsoll_probe_verdict')}"
+        )
+        return Row(
+            "Probed guests",
+            [
+                listing(
+                    "Worst guests",
+                    "Probed guests, most broken promises first: how many of the newest read, write and mixed runs "
+                    f"ended short, over-limit or slow. {shared.ONLY_PER_DISK}",
+                    [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
+                    [
+                        Column("Broken", broken, steps=steps.measure(self.site, "probe_broken")),
+                        Column("Share of limits", share, Unit.SHARE),
+                        Column("p99, last day", its.named(p99), Unit.SECONDS),
+                        Column("Age of last run", f"time() - ({last})", Unit.SECONDS),
+                    ],
+                    worst="Broken",
+                    size=TWO_THIRDS,
+                    links=links.of_guest(self.site),
+                ),
+                self.by_state(),
+            ],
+        )
+
+    def by_state(self) -> timeseries.Panel:
+        about = (
+            "Probes by the verdict of their newest run. overdue: guests whose probe was due twice and did not run. "
+            f"postponed: for the cluster's health or another reason. {shared.ONLY_PER_DISK}"
+        )
+        its, every = self.its, f"count({self.its.targets_of_type(self.its('plimsoll_probe_verdict'))})"
+
+        def newest(verdicts: str, matches: str = "=~") -> str:
+            found = its.targets_of_type(its("plimsoll_probe_verdict", _verdicts(verdicts, matches)))
+            return f"count({found}) or 0 * {every}"
+
+        late = its.targets_of_type(its("plimsoll_probe_postponed_timestamp_seconds"))
+        queries = [
+            Query(newest(GOOD), "good"),
+            Query(newest(BROKEN), "broken"),
+            Query(newest(f"{GOOD}|{BROKEN}", "!~"), "no verdict"),
+            Query(f"sum({its.targets_of_type(overdue_targets(its))})", "overdue"),
+            Query(f"count({late}) or 0 * count({its('plimsoll_probe_interval_seconds')})", "postponed"),
+        ]
+        colours = (steps.GOOD, steps.WARNING, "gray", "light-orange", "purple")
+        panel = graph("Probes by state", about, queries, size=BESIDE_IT)
+        return coloured(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
+
+    def nodes(self) -> Row:
+        return Row(
+            "Nodes",
+            [
+                self.not_enforcing(),
+                self.revisions(),
+                graph(
+                    "Nodes by version",
+                    "Nodes by their version of plimsoll. Two for long: a rollout that was not finished.",
+                    [Query(f"count by (version) ({self.its('plimsoll_build_info')})", "{{version}}")],
+                    size=THIRD,
+                    stacked=True,
+                ),
+                graph(
+                    "Nodes by revision of the rules",
+                    "Nodes by the revision of the rules that their last pass used.",
+                    [Query(f"count by (revision) ({self.its('plimsoll_rules_info')})", "{{revision}}")],
+                    size=THIRD,
+                    stacked=True,
+                ),
+                graph(
+                    "Nodes whose health gate is shut",
+                    "Nodes that defer changes because this Ceph cluster is unhealthy or unreachable.",
+                    [Query(f"sum by (cluster) ({self.its('plimsoll_health_gate_shut')})", "{{cluster}}")],
+                    steps=steps.WARN_FROM_ONE,
+                    size=THIRD,
+                ),
+                *self.without_plimsoll(),
+            ],
+        )
+
+    def not_enforcing(self) -> table.Panel:
+        its = self.its
+        return listing(
+            "Nodes braked, paused or observing",
+            "Only those. Braked: disks whose change is deferred until plimsoll approve. Paused: no limit is written."
+            " Observing: passes only plan.",
+            [*self.site.region, self.site.instance],
+            [
+                Column("Disks braked", f"{self.summed('plimsoll_pass_braked_disks')} > 0",
+                       steps=steps.measure(self.site, "braked")),
+                Column("Paused", f"{self.summed('plimsoll_pass_paused')} > 0",
+                       words={"1": ("paused", steps.WARNING)}),
+                Column("Mode", f"max by {its.node()} ({its('plimsoll_pass_enforcing')}) == 0",
+                       words={"0": ("observing", steps.INFO)}),
+            ],
+            worst="Disks braked",
+            size=HALF,
+            links=links.of_node(self.site),
+            without="every node enforces",
+        )  # fmt: skip
+
+    def revisions(self) -> table.Panel:
+        its = self.its
+        issued = its("plimsoll_catalogue_issued_timestamp_seconds")
+        return listing(
+            "Nodes: catalogue, version, revision",
+            "The age of the catalogue from Cinder and Nova (none: no catalogue), plimsoll's version, and the revision"
+            " of the rules of the last pass.",
+            [*self.site.region, self.site.instance, "version", "revision"],
+            [
+                Column("Age of catalogue", f"time() - max by {its.node()} ({issued})", Unit.SECONDS,
+                       steps.measure(self.site, "catalogue_age")),
+                Column("Pass", f"max by {its.node('version')} ({its('plimsoll_build_info')})",
+                       hidden=True),
+                Column("Rules", f"max by {its.node('revision')} ({its('plimsoll_rules_info')})",
+                       hidden=True),
+            ],
+            worst="Age of catalogue",
+            size=HALF,
+            links=links.of_node(self.site),
+        )  # fmt: skip
+
+    def without_plimsoll(self) -> list[table.Panel]:
+        """Where the site says which targets are compute nodes."""
+        if not self.site.compute_nodes:
+            return []
+        others = Chosen(self.site, self.its.matchers)
+        up = f"max by {others.node()} (up{{{', '.join((self.site.compute_nodes, *self.its.matchers))}}}) == 1"
+        built = self.its("plimsoll_build_info", over="1d")
+        return [
+            listing(
+                "Compute nodes without plimsoll",
+                "node_exporter is up there, and has had no metrics of plimsoll for a day.",
+                [*self.site.region, self.site.instance],
+                [
+                    Column("node_exporter", f"{up} unless on {others.node()} max_over_time({built})",
+                           words={"1": ("up", steps.PLAIN)}),
+                ],
+                worst="node_exporter",
+                size=Size(24, 5),
+                links=links.of_node(self.site),
+                without="plimsoll is on every compute node",
+            )
+        ]  # fmt: skip
+
+    def disks(self) -> Row:
+        by_state = f"sum by (state) ({self.typed('volume_type:plimsoll_disks:sum')})"
+        busiest = self.its("instance:plimsoll_disk_average_limit_ratio:top10")
+        return Row(
+            "Disks",
+            [
+                shared.which_unlimited(self.its, Size(24, 7)),
+                shared.disks_by_state(by_state),
+                shared.at_limit(self.typed),
+                shared.reverted(self.typed),
+                shared.done("operations", Unit.OPERATIONS, self.typed, HALF),
+                shared.done("bytes", Unit.BYTES, self.typed, HALF),
+                listing(
+                    f"Busiest disks {shared.BETWEEN_PASSES}",
+                    f"Ten of each region, of all volume types, by most used limit; above 100 %: burst."
+                    f" {shared.ONLY_PER_DISK}",
+                    [*self.site.region, self.site.instance, "server", "project_name", "domain", "target_device",
+                     "uuid"],
+                    [Column("Used of limit", self.its.named(f"max by {self.its.disk} ({busiest})"), Unit.SHARE)],
+                    worst="Used of limit",
+                    links=links.of_disk(self.site),
+                ),
+            ],
+        )  # fmt: skip
+
+    def ceph(self) -> Row:
+        site = self.site
+        panel = graph(
+            "PGs that accept I/O, over time",
+            "The share of placement groups that are active, by ceph_pg_active and ceph_pg_total of Ceph's mgr:"
+            " requests to the others wait.",
+            [Query(shared.availability(self.its), "{{region}} {{cluster}}")],
+            Unit.SHARE,
+            ((None, steps.BAD), (1, steps.GOOD)),
+            size=HALF,
+        ).max(1)
+        health = graph(
+            "Ceph's health over time",
+            "0 is HEALTH_OK, 1 HEALTH_WARN, 2 HEALTH_ERR.",
+            [Query(f"max by {site.in_region('cluster')} ({shared.ceph_series(self.its)('ceph_health_status')})",
+                   "{{region}} {{cluster}}")],
+            steps=((None, steps.GOOD), (1, steps.WARNING), (2, steps.BAD)),
+            size=HALF,
+        )  # fmt: skip
+        return Row("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
+
+
+def _verdicts(verdicts: str, matches: str = "=~") -> str:
+    return f'verdict{matches}"{verdicts}"'
+
+
+def overdue_targets(its: Chosen) -> str:
+    """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
+    last, chosen, every = (
+        f"max by {its.target} ({its(f'plimsoll_probe_{what}_seconds')})"
+        for what in ("last_timestamp", "chosen_timestamp", "interval")
+    )
+    return f"time() - ({last} or {chosen}) > bool 2 * {every}"
+
+
+def make(site: Site) -> Dashboard:
+    made = Region(site)
+    head = Head(
+        links.REGION,
+        "Plimsoll / Region",
+        "One region: are the limits in force, and do guests get what they were promised?",
+        "now-2d",
+        [datasource(), region(site), volume_type(made.its)],
+        {"Node": links.to(links.NODE)},
+        alerts=shared.alerts(made.its),
+    )
+    rows = (made.overview, made.firing, made.promise, made.latency, made.probes, made.nodes, made.disks, made.ceph)
+    return board(head, [row() for row in rows])

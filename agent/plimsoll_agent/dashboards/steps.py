@@ -1,0 +1,65 @@
+"""Thresholds and colours. Figures with a range in the table of measures use that one, and its severities' colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.dashboards.promql import VERDICTS
+from plimsoll_agent.monitor.thresholds import MEASURE
+
+Steps = Sequence[tuple[float | None, str]]
+"""(from this value on, colour); the first begins at None."""
+
+GOOD, WARNING, BAD, INFO, PLAIN = "green", "orange", "red", "blue", "text"
+"""Of what is fine, of the severities warning, critical and info, and of what is no fault."""
+
+NEUTRAL: Steps = ((None, PLAIN),)
+WARN_FROM_ONE: Steps = ((None, GOOD), (1, WARNING))
+CRITICAL_FROM_ONE: Steps = ((None, GOOD), (1, BAD))
+BURN: Steps = ((None, GOOD), (1, WARNING), (6, BAD))
+"""As PlimsollLatencyBudgetBurning has it: over three days, over six hours."""
+
+# Deferred, planned, unknown and failed are warnings in the table of measures.
+OF_STATE = {
+    "in-sync": GOOD,
+    "changed": "blue",
+    "planned": "light-yellow",
+    "deferred": "light-orange",
+    "left-alone": "gray",
+    "unknown": WARNING,
+    "failed": "dark-orange",
+}
+# As on the dark page of the report of probes; its near-white would be lost in a light theme.
+OF_VERDICT = {
+    "kept": "#50867d",
+    "no-limit": "#6edaff",
+    "short": "#d22c01",
+    "slow": "#ffbf00",
+    "over-limit": "#9a2aff",
+    "inconclusive": "#8a8a8a",
+    "failed": "#8a8a8a",
+}
+VERDICT_WORDS = {str(number): (verdict, OF_VERDICT[verdict]) for number, verdict in enumerate(VERDICTS)}
+SEVERITY_WORDS = {"3": ("critical", BAD), "2": ("warning", WARNING), "1": ("info", INFO)}
+_UP_TO = re.compile(r"(?:~:|0?:)?([0-9.]+)")
+
+
+def measure(site: Site, name: str) -> Steps:
+    """The site's ranges of plimsoll's checks for this figure; those that alarm below a value have no colour."""
+    # A range alerts above its end, a step of Grafana's from its value on: add one to a count.
+    beyond = 0 if MEASURE[name].unit == "s" else 1
+    found = ((site.range_of(name, "warning"), WARNING), (site.range_of(name, "critical"), BAD))
+    ends = ((_UP_TO.fullmatch(text), colour) for text, colour in found)
+    return ((None, GOOD), *((float(end[1]) + beyond, colour) for end, colour in ends if end))
+
+
+def first(site: Site, name: str) -> float:
+    """The lowest value that is a problem; no value is where the site has no range."""
+    return min((value for value, _ in measure(site, name) if value is not None), default=float("inf"))
+
+
+def promise(site: Site) -> Steps:
+    """Of a share of guests: critical where PlimsollPromiseBroken can be."""
+    return ((None, BAD), (1 - site.broken_percent / 100, WARNING), (0.99, GOOD))

@@ -1,0 +1,268 @@
+"""Text about the nodes, types, disks and probes of a region."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED, RegionDisk
+from plimsoll_agent.fleet.probes import QUANTILES, Row, kept_ratio, proving
+from plimsoll_agent.fleet.promql import NodeKey
+from plimsoll_agent.fleet.status import UNKNOWN_VERSION, Node, Status
+from plimsoll_agent.monitor.health import Figure, Finding, judge
+from plimsoll_agent.monitor.thresholds import MEASURE, Level, Measure, Thresholds
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural, printable
+
+UNKNOWN = "-"
+_NAMED = 4
+_SOURCES = "sources_down"
+_LAST_EDGE = 17.0
+"""Seconds: latencies in fio's last bucket are longer."""
+QUANTILE_HEADS = tuple(f"p{quantile * 100:g}" for quantile in QUANTILES.values())
+_STATES: Mapping[str, str] = {
+    UNLIMITED: "unlimited",
+    AT_LIMIT: "at limit",
+    Kind.IN_SYNC.value: "in sync",
+    Kind.LEFT_ALONE.value: "left alone",
+}
+
+
+def percent(ratio: float | None) -> str:
+    """A share below 1 is never rounded up to 100 %; a share may be above 1."""
+    if ratio is None:
+        return UNKNOWN
+    rounded = round(ratio * 100, 1)
+    return f"{99.9 if ratio < 1 and rounded == 100 else rounded:g} %"
+
+
+def seconds_words(seconds: float | None) -> str:
+    """A latency with three digits."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds >= _LAST_EDGE:
+        return f"over {_LAST_EDGE:g} s"
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def rate_words(rate: float | None) -> str:
+    return UNKNOWN if rate is None else f"{rate:.0f}"
+
+
+def ago(earlier: float, now: float) -> str:
+    return f"{_duration(now - earlier)} ago"
+
+
+def node_name(node: NodeKey, *, regions: bool) -> str:
+    """With its region where there are several: their nodes may have the same name."""
+    region, instance = node
+    return f"{printable(instance)} ({name_or_none(region)})" if regions else printable(instance)
+
+
+def name_or_none(name: str) -> str:
+    return printable(name) or "(none)"
+
+
+def state_name(state: str) -> str:
+    return _STATES.get(state, printable(state))
+
+
+# --- region status ---------------------------------------------------------------------------------------
+
+
+def status_facts(status: Status) -> dict[str, str]:
+    """The lines about the whole region, by their titles."""
+    facts = {"region": ", ".join(name_or_none(region) for region in status.regions)}
+    facts["nodes"] = _nodes(status.nodes)
+    facts["versions"] = _listed(status.versions)
+    facts["mode"] = _modes(status.nodes)
+    states = status.states
+    disks = sum(states.values())
+    order = dict.fromkeys([*(kind.value for kind in Kind), *sorted(states)])  # those of other versions come last
+    named = ", ".join(f"{states[state]} {state_name(state)}" for state in order if states[state])
+    facts["disks"] = f"{disks}: {named}" if disks else "0"
+    facts["unlimited"] = f"{sum(one.unlimited for one in status.types)} although a limit is desired"
+    facts["at limit"] = str(sum(one.at_limit for one in status.types))
+    facts["reverted"] = f"{plural(round(sum(one.drift for one in status.types)), 'external change')} in a day"
+    facts["probes"] = _probes(status)
+    runs = status.runs
+    facts["promise"] = f"kept in {percent(kept_ratio(runs))} of {plural(proving(runs), 'run')} in a day"
+    if not proving(runs):
+        facts["promise"] = "unknown: no conclusive run in a day"
+    return facts
+
+
+def _nodes(nodes: Sequence[Node]) -> str:
+    levels = Counter("unreachable" if node.unreachable_since is not None else _level_word(node) for node in nodes)
+    order = ("ok", "warning", "unknown", "critical", "unreachable")
+    return f"{len(nodes)}: {', '.join(f'{levels[level]} {level}' for level in order if levels[level])}"
+
+
+def _level_word(node: Node) -> str:
+    return node.judgement.level.name.lower()
+
+
+def _modes(nodes: Sequence[Node]) -> str:
+    names = {True: "enforce", False: "observe", None: "unknown"}
+    counted = Counter(names[node.enforcing] for node in nodes if node.unreachable_since is None)
+    paused = sum(node.paused for node in nodes)
+    return _listed(counted) + (f"; {paused} paused" if paused else "")
+
+
+def _listed(counted: Counter[str]) -> str:
+    return (
+        ", ".join(f"{printable(name)} on {plural(number, 'node')}" for name, number in counted.most_common())
+        or UNKNOWN
+    )
+
+
+def _probes(status: Status) -> str:
+    guests = len({one.uuid for one in status.probed})
+    if not guests:
+        return "no metrics of single guests" if status.runs else "none"
+    late = len({one.uuid for one in status.probed if one.late(status.at)})
+    postponed = [one for one in status.probed if one.postponed is not None]
+    why = sorted({printable(one.why) for one in postponed if one.why})
+    said = f"{plural(guests, 'guest')}, {late} late, {len({one.uuid for one in postponed})} postponed"
+    return f"{said} ({', '.join(why)})" if why else said
+
+
+def type_columns(*, regions: bool) -> tuple[str, ...]:
+    head = ("region",) if regions else ()
+    return (*head, "type", "disks", "in_sync", "unlimited", "at_limit", "reverted", "kept", "runs", *QUANTILE_HEADS)
+
+
+def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
+    """A row for each volume type: its disks, and its probes of a day."""
+    return [
+        (
+            *([name_or_none(one.region)] if regions else []),
+            name_or_none(one.name),
+            str(sum(one.states.values())),
+            str(one.states.get(Kind.IN_SYNC.value, 0)),
+            str(one.unlimited),
+            str(one.at_limit),
+            str(round(one.drift)),
+            percent(kept_ratio(one.runs)),
+            str(proving(one.runs)),
+            *(seconds_words(one.quantiles[name]) for name in QUANTILES),
+        )
+        for one in status.types
+    ]
+
+
+def closing_lines(status: Status) -> Iterator[str]:
+    """What is wrong, the worst first, and what is unknown."""
+    several = len(status.regions) > 1
+    lines: list[tuple[Level, str]] = []
+    for name, where in status.wrong():
+        unreachable = [(node, finding) for node, finding in where if node.unreachable_since is not None]
+        for those in (unreachable, [one for one in where if one not in unreachable]):
+            if those:
+                level = those[0][1].level
+                how_many = f"{plural(len(those), 'node')}: " if len(those) > 1 else ""
+                what = "unreachable:" if those is unreachable else _what(MEASURE[name])
+                said = first([_where(*one, status.at, regions=several) for one in those])
+                lines.append((level, f"{level.name:<8}  {how_many}{what} {said}"))
+    yield from (line for _, line in sorted(lines, key=lambda line: -line[0]))
+    versions = status.versions.keys() - {UNKNOWN_VERSION}
+    if len(versions) > 1:
+        yield f"INFO      {len(versions)} versions: figures that only one of them reports are incomplete"
+    yield from aggregate_lines(status.aggregates, regions=several)
+    if status.unruled:
+        yield "Percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml, or only just now."
+    if any(node.unreachable_since is not None for node in status.nodes):
+        yield "Disks and probes of unreachable nodes are not counted."
+    yield "No problems." if status.level is Level.OK else "For details run plimsoll status on the node."
+
+
+def _what(measure: Measure) -> str:
+    """The text of a measure, before the figures of nodes."""
+    return measure.wrong if measure.unit or measure.name == _SOURCES else f"{measure.wrong}:"
+
+
+def _where(node: Node, finding: Finding, now: float, *, regions: bool) -> str:
+    """``3 on compute-17``, ``2 h on compute-17``, ``rules on compute-17``."""
+    value, name = finding.figure.value, node_name((node.region, node.instance), regions=regions)
+    if node.unreachable_since is not None:
+        return f"{name} for about {_duration(now - node.unreachable_since)}"
+    if value is None:
+        return f"an unknown time on {name}" if finding.measure.unit == "s" else f"unknown on {name}"
+    if finding.measure.unit == "s":
+        return f"{_duration(value)} on {name}"
+    if finding.measure.name == _SOURCES:
+        return f"{printable(finding.figure.about)} on {name}"
+    return f"{value:g} on {name}"
+
+
+def _duration(seconds: float) -> str:
+    return durations.words(timedelta(seconds=max(seconds, 0)))
+
+
+def first(names: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def aggregate_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+    """A line about nodes whose disks and guests cannot be listed."""
+    if nodes:
+        names = first([node_name(node, regions=regions) for node in nodes])
+        yield (
+            f"{plural(len(nodes), 'node')} without metrics of single disks and guests"
+            f" ([metrics] detail = aggregate): {names}"
+        )
+
+
+# --- region disks ----------------------------------------------------------------------------------------
+
+
+def disk_state(disk: RegionDisk, now: float, thresholds: Mapping[str, Thresholds]) -> str:
+    """Its states, and their age where the node's last pass is too old."""
+    states = [state for state in disk.states if state != Kind.IN_SYNC or len(disk.states) == 1]
+    said = ", ".join(map(state_name, states)) or "unknown"
+    ended = disk.pass_ended
+    if ended is not None and judge([Figure("pass_age", now - ended)], thresholds).level is not Level.OK:
+        said += f" ({ago(ended, now)})"
+    return said
+
+
+def share_words(disk: RegionDisk) -> str:
+    """``99.8 % iops``: of ``total_iops_sec``."""
+    if disk.share is None or disk.limit is None:
+        return UNKNOWN
+    limit = disk.limit.removeprefix("total_").removesuffix("_sec").replace("_", " ")
+    return f"{percent(disk.share)} {printable(limit)}"
+
+
+def disks_sum(numbers: Mapping[str, int], shown: int, *, everything: bool) -> str:
+    """``3 unlimited, 212 at limit; the worst 50 are listed``. ``everything``: of all nodes."""
+    said = ", ".join(f"{numbers[state]} {state_name(state)}" for state in numbers if numbers[state])
+    if not said:
+        return "No such disk." if everything else "No such disk among the nodes with metrics of single disks."
+    return f"{said}; the worst {shown} are listed" if max(numbers.values()) > shown else said
+
+
+# --- region probes ---------------------------------------------------------------------------------------
+
+
+def count_words(number: float | None) -> str:
+    return UNKNOWN if number is None else str(round(number))
+
+
+def probes_sum(rows: Iterable[Row], shown: int) -> str:
+    of = list(rows)
+    if not of:
+        return "No probe results."
+    runs: Counter[str] = Counter()
+    for row in of:
+        runs.update({verdict: round(number) for verdict, number in row.runs.items()})
+    listed = ", ".join(f"{number} {printable(verdict)}" for verdict, number in runs.most_common() if number)
+    said = f"{plural(sum(runs.values()), 'run')}{': ' if listed else ''}{listed}"
+    return f"{said}; the worst {shown} of {len(of)} are listed" if len(of) > shown else said

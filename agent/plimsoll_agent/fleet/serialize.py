@@ -1,0 +1,115 @@
+"""The region as plain data, as for ``-f json``. Keys are stable; units are bytes and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from plimsoll_agent.fleet.disks import FACTS, RegionDisk
+from plimsoll_agent.fleet.probes import LABELS, QUANTILES, By, Row, kept_ratio
+from plimsoll_agent.fleet.status import Node, Status
+from plimsoll_agent.reconcile.outcome import Kind
+
+FORMAT_VERSION = 2
+
+
+def moment(seconds: float | None) -> str | None:
+    """A time as ISO 8601."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def status_data(status: Status) -> dict[str, object]:
+    """``region status`` as data."""
+    states, runs = status.states, status.runs
+    return {
+        "version": FORMAT_VERSION,
+        "at": moment(status.at),
+        "level": status.level.name.lower(),
+        "regions": list(status.regions),
+        "nodes": [_node_data(node) for node in status.nodes],
+        "disks": {kind.value: states[kind.value] for kind in Kind},
+        "unlimited": sum(one.unlimited for one in status.types),
+        "at_limit": sum(one.at_limit for one in status.types),
+        "external_changes_reverted": round(sum(one.drift for one in status.types)),
+        "runs": _whole(runs),
+        "kept": kept_ratio(runs),
+        "types": [
+            {
+                "region": one.region,
+                "volume_type": one.name,
+                "disks": dict(one.states),
+                "unlimited": one.unlimited,
+                "at_limit": one.at_limit,
+                "external_changes_reverted": round(one.drift),
+                "runs": _whole(one.runs),
+                "kept": kept_ratio(one.runs),
+                **one.quantiles,
+            }
+            for one in status.types
+        ],
+        "probes": [
+            {
+                "region": one.node[0],
+                "node": one.node[1],
+                "guest": one.domain,
+                "guest_uuid": one.uuid,
+                "directory": one.directory,
+                "last": moment(one.last),
+                "every": one.every,
+                "late": one.late(status.at),
+                "postponed": moment(one.postponed),
+                "why": one.why,
+                "verdicts": dict(one.verdicts),
+            }
+            for one in status.probed
+        ],
+        "aggregates_only": [instance for _, instance in status.aggregates],
+    }
+
+
+def _whole(runs: Mapping[str, float]) -> dict[str, int]:
+    return {verdict: round(number) for verdict, number in runs.items()}
+
+
+def _node_data(node: Node) -> dict[str, object]:
+    return {
+        "region": node.region,
+        "node": node.instance,
+        "level": node.judgement.level.name.lower(),
+        "unreachable_since": moment(node.unreachable_since),
+        "version": node.version,
+        "enforcing": node.enforcing,
+        "paused": node.paused,
+        "wrong": {
+            finding.measure.name: {"level": finding.level.name.lower(), "value": finding.figure.value}
+            for finding in node.judgement.wrong
+        },
+    }
+
+
+DISK_COLUMNS = (
+    *("region", "node", "guest", "guest_uuid", "disk"),
+    *FACTS,
+    *("states", "operations_per_second", "bytes_per_second", "limit", "limit_ratio", "pass_ended"),
+)
+
+
+def disk_cells(disk: RegionDisk) -> tuple[object, ...]:
+    """A disk under ``DISK_COLUMNS``."""
+    return (
+        *(*disk.node, disk.domain, disk.uuid, disk.target),
+        *(disk.facts[name] or None for name in FACTS),
+        *(list(disk.states), disk.operations, disk.bytes, disk.limit, disk.share, moment(disk.pass_ended)),
+    )
+
+
+def row_columns(by: By) -> tuple[str, ...]:
+    names = {"instance": "node", "domain": "guest", "uuid": "guest_uuid"}
+    labels = (names.get(label, label) for label in LABELS[by])
+    return (*labels, "runs", "kept", *QUANTILES, "guests", "broken", "late", "postponed")
+
+
+def row_cells(row: Row) -> tuple[object, ...]:
+    """Results of probes, under ``row_columns``."""
+    numbers = (row.guests, row.broken, row.late, row.postponed)
+    return (*row.labels.values(), _whole(row.runs), row.kept, *(row.quantiles[name] for name in QUANTILES), *numbers)

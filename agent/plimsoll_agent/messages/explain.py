@@ -1,0 +1,94 @@
+"""Why a disk has its limits: the answers of all sources, for ``disk explain`` and ``top``."""
+
+from __future__ import annotations
+
+from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.record import entry_data, reason_words
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown
+from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Unmanaged
+from plimsoll_agent.reconcile.outcome import Kind, Outcome
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.text import minute, printable
+
+
+def head(disk: Disk) -> str:
+    """The disk in a line."""
+    guest = disk.guest
+    project = guest.project_name or guest.project
+    parts: tuple[str, ...] = (
+        f"volume {disk.volume_id}" if disk.volume_id else f"own disk {disk.image}",
+        *(() if disk.size is None else (sentences.short_size(disk.size),)),
+        f"pool {disk.pool}",
+        f"guest {guest.name}",
+        f"project {project}" if project else "not created by Nova",
+    )
+    if disk.shareable:
+        parts += ("multi-attached: each attachment is limited separately",)
+    return printable(", ".join(parts))
+
+
+def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool = False) -> list[tuple[str, str]]:
+    """Each source with its answer, in the order in which they are asked; then desired, actual and its history."""
+    disk, desired = outcome.disk, outcome.decision.desired
+    told = [line for step in outcome.decision.trail for line in sentences.step_lines(step, situation, exact=exact)]
+    told.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
+    told.append(("actual", sentences.actual_words(disk.actual, exact=exact) + _history(disk, record)))
+    if disk.drifted:
+        told.append(("defined", f"{sentences.actual_words(disk.defined, exact=exact)} (libvirt's definition)"))
+    if outcome.acknowledged is not None:
+        told.append(("state", f"unknown, {sentences.words(outcome.acknowledged)}"))
+    if outcome.result.kind is Kind.DEFERRED:
+        told.append(("state", sentences.state_words(outcome)))
+    if outcome.result.reason.code is Code.ORPHANED:
+        told.append(("to remove", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
+    return told
+
+
+def data(outcome: Outcome, record: Record) -> dict[str, object]:
+    """The same as plain data; answers are ``limits``, ``no-opinion``, ``unmanaged`` or ``unknown``."""
+    disk = outcome.disk
+    try:
+        last = record.last_actual(disk.key)
+    except StateError:
+        last = None
+    return serialize.disk_data(disk) | {
+        "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
+        "desired": _answer_data(outcome.decision.desired),
+        "actual": serialize.limits_data(disk.actual),
+        "defined": serialize.limits_data(disk.defined),
+        "last_change": None if last is None else entry_data(last),
+        "state": outcome.result.kind.value,
+        "reason": serialize.state_reason_data(outcome),
+    }
+
+
+def _answer_data(answer: Answer) -> dict[str, object]:
+    match answer:
+        case Desired():
+            said = "limits"
+        case Unmanaged():
+            said = "unmanaged"
+        case Unknown():
+            said = "unknown"
+        case NoOpinion():
+            said = "no-opinion"
+    limits = serialize.limits_data(answer.limits) if isinstance(answer, Desired) else None
+    return {"answer": said, "limits": limits, "reason": answer.reason.as_record()}
+
+
+def _history(disk: Disk, record: Record) -> str:
+    if not isinstance(disk.actual, Limits):
+        return f", {sentences.words(disk.actual.reason)}" if disk.actual else ""
+    try:
+        last = record.last_actual(disk.key)
+    except StateError as error:
+        return f", since when is unknown ({error})"
+    if last is None or disk.actual != last.after:
+        if disk.mark is not None and disk.mark.applied == disk.actual:
+            return ", set by plimsoll (not in this node's record)"
+        return "" if disk.actual.unlimited else ", not set by plimsoll"
+    by = printable(last.by)
+    return f", since {minute(last.at)} (by plimsoll: {reason_words(last.reason)}; run by {by})"

@@ -1,0 +1,134 @@
+"""Limits and changes of limits for people: in units that people know, or exact under libvirt's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from plimsoll_agent.model.limits import BASES, SCOPES, Limits, Unit
+from plimsoll_agent.util.text import printable
+
+UNLIMITED = "unlimited"
+NONE = "none"
+
+
+def short_limits(limits: Limits) -> str:
+    """``250 IOPS 100 MiB/s``; bursts and the rest follow only where they are set."""
+    parts = [_of_unit(limits, unit) for unit in ("iops", "bytes")]
+    if limits.size_iops_sec:
+        parts.append(f"counted per {short_size(limits.size_iops_sec)}")
+    if limits.group_name:
+        parts.append(f"shared as {printable(limits.group_name)}")
+    return " ".join(filter(None, parts)) or UNLIMITED
+
+
+def short_change(old: Limits, new: Limits) -> str:
+    """``500 → 3000 IOPS, 100 MiB/s → 50 MiB/s``: what differs; all of it where one is unlimited."""
+    if old.unlimited or new.unlimited:
+        return f"{short_limits(old)} → {short_limits(new)}"
+    parts = [part for unit in ("iops", "bytes") for part in _unit_change(old, new, unit)]
+    if old.size_iops_sec != new.size_iops_sec:
+        parts.append(f"counted per {_counted(old)} → {_counted(new)}")
+    if old.group_name != new.group_name:
+        parts.append(f"shared as {_group(old)} → {_group(new)}")
+    return ", ".join(parts)
+
+
+def exact_limits(limits: Limits) -> str:
+    """``total_bytes_sec 104857600, total_iops_sec 250``: as libvirt has them."""
+    return listed(limits.in_effect()) or UNLIMITED
+
+
+def exact_change(old: Limits, new: Limits) -> str:
+    """``total_iops_sec 500 → 3000``: the parameters that differ, under libvirt's names."""
+    if old.unlimited or new.unlimited:
+        return f"{exact_limits(old)} → {exact_limits(new)}"
+    before, after = old.in_effect(), new.in_effect()
+    names = [*before, *(name for name in after if name not in before)]
+    return ", ".join(
+        f"{name} {before.get(name) or absent(name)} → {after.get(name) or absent(name)}"
+        for name in names
+        if before.get(name) != after.get(name)
+    )
+
+
+def listed(in_effect: Mapping[str, object]) -> str:
+    """Parameters and their values; empty without any."""
+    return ", ".join(f"{name} {printable(str(value))}" for name, value in in_effect.items())
+
+
+def absent(name: str) -> str:
+    """What a parameter is that is not set."""
+    return UNLIMITED if name in BASES else NONE
+
+
+def short_size(value: int | None) -> str:
+    """``100 GiB``, or a question mark where it is unknown."""
+    if value is None:
+        return "?"
+    for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value >= unit:
+            return f"{value / unit:.4g} {name}"
+    return f"{value} B"
+
+
+def _of_unit(limits: Limits, unit: Unit) -> str:
+    parts = []
+    for scope in SCOPES:
+        rate, peak, length = _numbers(limits, scope, unit)
+        if rate:
+            burst = f" (burst {_burst(peak, length, unit)})" if peak else ""
+            parts.append(f"{_whose(scope)}{_rate(rate, unit)}{burst}")
+    return " ".join(parts)
+
+
+def _unit_change(old: Limits, new: Limits, unit: Unit) -> Iterator[str]:
+    scopes = [scope for scope in SCOPES if _numbers(old, scope, unit)[0]]
+    if scopes != [scope for scope in SCOPES if _numbers(new, scope, unit)[0]]:
+        yield f"{_of_unit(old, unit) or UNLIMITED} → {_of_unit(new, unit) or UNLIMITED}"
+        return
+    for scope in scopes:
+        (before, *burst_before), (after, *burst_after) = _numbers(old, scope, unit), _numbers(new, scope, unit)
+        if before != after:
+            yield f"{_whose(scope)}{_rates(before, after, unit)}"
+        if burst_before != burst_after:
+            yield f"{_whose(scope)}burst {_bursts(burst_before, burst_after, unit)}"
+
+
+def _numbers(limits: Limits, scope: str, unit: Unit) -> tuple[int, int, int]:
+    """The rate, the peak rate and the length of a burst."""
+    base = f"{scope}_{unit}_sec"
+    return getattr(limits, base), getattr(limits, f"{base}_max"), getattr(limits, f"{base}_max_length")
+
+
+def _whose(scope: str) -> str:
+    return "" if scope == "total" else f"{scope} "
+
+
+def _rate(value: int, unit: Unit) -> str:
+    return f"{value} IOPS" if unit == "iops" else f"{short_size(value)}/s"
+
+
+def _rates(before: int, after: int, unit: Unit) -> str:
+    if unit == "iops":
+        return f"{before} → {after} IOPS"
+    old, new = _rate(before, unit), _rate(after, unit)
+    return f"{old} → {new}" if old != new else f"{before} → {after} B/s"
+
+
+def _burst(peak: int, length: int, unit: Unit) -> str:
+    return _rate(peak, unit) + (f" for {length} s" if length > 1 else "")
+
+
+def _bursts(before: list[int], after: list[int], unit: Unit) -> str:
+    (old, length), (new, new_length) = before, after
+    if old and new and length == new_length:
+        return _rates(old, new, unit) + (f" for {length} s" if length > 1 else "")
+    return " → ".join(_burst(peak, seconds, unit) if peak else NONE for peak, seconds in (before, after))
+
+
+def _counted(limits: Limits) -> str:
+    return short_size(limits.size_iops_sec) if limits.size_iops_sec else "request"
+
+
+def _group(limits: Limits) -> str:
+    return printable(limits.group_name or NONE)

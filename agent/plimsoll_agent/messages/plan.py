@@ -1,0 +1,479 @@
+"""What ``plan``, ``enforce`` and ``undo`` tell of disks: lines with a sign, words and a severity, not laid out."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+from plimsoll_agent.messages.limits import absent, exact_change, exact_limits, short_change, short_limits
+from plimsoll_agent.messages.sentences import deferred_words, note_words, orphaned_lines, words
+from plimsoll_agent.model.direction import Direction, direction, share_left
+from plimsoll_agent.model.disk import Disk, DiskName
+from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.limits import BASES, Limits
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.policy.diff import EXTERNAL, Change
+from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Outcome, PassReport, Result
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import plural, printable
+
+REMEDY = "plimsoll plan --all"
+_MOST_EDITS = 5
+_MOST_BRAKED = 5
+"""So many kinds of changes that the brake defers are listed."""
+
+
+class Severity(StrEnum):
+    """How bad it is for the guest, or how uncertain. The words of a line say the same."""
+
+    CUT = "cut"
+    """A limit is removed, or cut to a tenth or less; or a change failed."""
+    LOWERED = "lowered"
+    """A limit is cut to less than half, or a change is deferred."""
+    UNKNOWN = "unknown"
+    SET = "set"
+    PLAIN = "plain"
+    FAINT = "faint"
+
+
+@frozen
+class DiskLine:
+    """A disk: its sign, its names, what is changed and why. All text is printable."""
+
+    sign: str
+    """``+`` set where unlimited, ``~`` change, ``-`` remove, ``!`` deferred or failed, ``?`` unknown, ``=`` held."""
+    names: tuple[str, ...]
+    """Guest, server (may be empty), disk."""
+    what: str
+    why: str
+    severity: Severity = Severity.PLAIN
+
+
+@frozen
+class Alike:
+    """Lines that differ in nothing but the disk."""
+
+    lines: tuple[DiskLine, ...]
+
+
+@frozen
+class TextLine:
+    """A line about all disks. ``head`` is a word in the margin (``BRAKE``)."""
+
+    text: str
+    severity: Severity = Severity.PLAIN
+    head: str = ""
+
+
+@frozen
+class CommandLine:
+    """A command to type, behind its occasion."""
+
+    when: str
+    command: str
+
+
+Line = DiskLine | Alike | TextLine | CommandLine
+
+
+@frozen
+class Manner:
+    """What an operator asked for, and what this node has."""
+
+    exact: bool = False
+    """Parameters and bytes as libvirt has them."""
+    every: bool = False
+    """Every disk: no line stands for others that are alike."""
+    region: bool = False
+    """The catalogue is from a region file: there are approvals for the whole region."""
+
+    def change(self, before: Limits, after: Limits) -> str:
+        return exact_change(before, after) if self.exact else short_change(before, after)
+
+    def limits(self, limits: Limits) -> str:
+        return exact_limits(limits) if self.exact else short_limits(limits)
+
+
+# --- one disk
+
+
+def sign_of(change: Change) -> str:
+    """``+``, ``-`` or ``~``."""
+    if change.before.unlimited:
+        return "+"
+    return "-" if change.direction is Direction.REMOVE else "~"
+
+
+def severity_of(change: Change) -> Severity:
+    if change.direction is Direction.REMOVE:
+        return Severity.CUT
+    left = share_left(change.before, change.after)
+    if left < 0.5:
+        return Severity.CUT if left <= 0.1 else Severity.LOWERED
+    return Severity.SET if change.before.unlimited else Severity.PLAIN
+
+
+def change_words(change: Change, manner: Manner) -> str:
+    """``3000 → 30 IOPS (to 1 %)``; ``250 IOPS → unlimited (removed)``."""
+    what = manner.change(change.before, change.after)
+    if change.direction is Direction.REMOVE:
+        return f"{what} (removed)"
+    left = share_left(change.before, change.after)
+    return f"{what} (to {_percent(left)} %)" if left < 0.5 else what
+
+
+def turn_words(before: Limits, after: Limits) -> str:
+    """``set``, ``raise``, ``lower (to 1 %)``, ``remove``; ``raise and lower`` if reads gain and writes lose."""
+    if before.unlimited or after.unlimited:
+        return "remove" if after.unlimited else "set"
+    left = share_left(before, after)
+    how = direction(before, after).value
+    if left < 1 and how == Direction.RAISE:
+        how = "raise and lower"
+    return f"{how} (to {_percent(left)} %)" if left < 0.5 else how
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g}" if share >= 0.0001 else "less than 0.01"
+
+
+def outcome_line(outcome: Outcome, manner: Manner) -> DiskLine | None:
+    """The line of a disk; None for one that is only counted."""
+    result, change, disk = outcome.result, outcome.change, outcome.disk
+    names = _names(disk)
+    if change is not None:
+        return _change_line(names, change, result, manner)
+    keeps = _keeps(disk, manner)
+    if is_held(outcome):
+        return DiskLine("=", names, keeps, words(result.reason), Severity.FAINT)
+    if result.kind is Kind.UNKNOWN:
+        why, known = unknown_words(result.reason), outcome.acknowledged
+        if known is not None:
+            return DiskLine("?", names, keeps, f"{why}; {words(known)}", Severity.FAINT)
+        return DiskLine("?", names, keeps, why, Severity.UNKNOWN)
+    if result.kind is Kind.FAILED:
+        return DiskLine("!", names, "", f"failed: {words(result.reason)}", Severity.CUT)
+    return None
+
+
+def held_line(disk: Disk, hold: Hold, manner: Manner) -> DiskLine:
+    """What a hold would make of a disk."""
+    before, after = disk.actual, hold.limits
+    if after is None or not isinstance(before, Limits) or before == after:
+        return DiskLine("=", _names(disk), _keeps(disk, manner), words(hold.reason), Severity.FAINT)
+    change = Change(disk, before, after, direction(before, after), hold.reason, Code.DESIRED_CHANGED)
+    return _change_line(_names(disk), change, Result(Kind.PLANNED, hold.reason), manner)
+
+
+def _names(disk: Disk) -> tuple[str, ...]:
+    return printable(disk.guest.name), printable(disk.guest.display_name or ""), printable(disk.target)
+
+
+def _keeps(disk: Disk, manner: Manner) -> str:
+    if not isinstance(disk.actual, Limits):
+        return ""
+    return "stays unlimited" if disk.actual.unlimited else f"keeps {manner.limits(disk.actual)}"
+
+
+def undone_line(
+    disk: DiskName, server: str | None, change: Change | None, result: Result, manner: Manner
+) -> DiskLine | None:
+    """The line of a disk in ``undo``; None for one that has these limits already."""
+    names = (printable(disk.guest_name), printable(server or ""), printable(disk.target))
+    if change is not None:
+        return _change_line(names, change, result, manner)
+    if result.kind is Kind.IN_SYNC:
+        return None
+    if result.kind is Kind.UNKNOWN:
+        return DiskLine("?", names, "", unknown_words(result.reason), Severity.UNKNOWN)
+    return DiskLine("=", names, "", f"left alone: {words(result.reason)}", Severity.FAINT)
+
+
+def _change_line(names: tuple[str, ...], change: Change, result: Result, manner: Manner) -> DiskLine:
+    what, why = change_words(change, manner), words(result.reason)
+    external = f" ({words(Reason(change.cause))})" if change.cause in EXTERNAL else ""
+    match result.kind:
+        case Kind.PLANNED:
+            return DiskLine(sign_of(change), names, what, why + external, severity_of(change))
+        case Kind.CHANGED:
+            done = f"{why}{external}; done in {result.seconds * 1000:.0f} ms"
+            return DiskLine(sign_of(change), names, what, done, severity_of(change))
+        case Kind.DEFERRED:
+            # The reason for the pause is printed once, below the disks.
+            said = "deferred: paused" if result.reason.code is Code.PAUSED else deferred_words(result.reason)
+            return DiskLine("!", names, what, said, Severity.LOWERED)
+        case Kind.UNKNOWN:
+            return DiskLine("?", names, what, unknown_words(result.reason), Severity.UNKNOWN)
+        case Kind.LEFT_ALONE:
+            return DiskLine("=", names, what, f"left alone: {why}", Severity.FAINT)
+        case _:
+            return DiskLine("!", names, what, f"failed: {why}", Severity.CUT)
+
+
+def unknown_words(reason: Reason) -> str:
+    said = words(reason)
+    return said if "unknown" in said else f"unknown: {said}"
+
+
+def is_held(outcome: Outcome) -> bool:
+    """It has a hold, and nothing to change."""
+    return outcome.change is None and outcome.result.reason.code is Code.HOLD
+
+
+# --- a whole pass
+
+
+def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
+    """All of it, first what the brake stops, then what a pass would change, then what it would not, and the sum."""
+    yield from _brake_lines(report, manner, planned=True)
+    shown = [outcome for outcome in report.outcomes if outcome.change is not None and not _braked(outcome, report)]
+    yield from _alike(shown, manner)
+    yield from _others(report, manner)
+    yield TextLine(sum_words(report, planned=True))
+
+
+def closing_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
+    """What ``enforce`` tells below the lines of disks that it told as they ended (``told_at_once``)."""
+    yield from _brake_lines(report, manner, planned=False)
+    deferred = [o for o in report.outcomes if o.change is not None and not told_at_once(o) and not _braked(o, report)]
+    yield from _alike(deferred, manner)
+    yield from _others(report, manner)
+    yield TextLine(sum_words(report, planned=False))
+
+
+def told_at_once(outcome: Outcome) -> bool:
+    """Whether ``enforce`` tells it when it ends, in case the pass hangs later."""
+    return outcome.change is not None and outcome.result.kind not in (Kind.DEFERRED, Kind.PLANNED)
+
+
+_ORDER = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)
+
+
+def _alike(outcomes: Iterable[Outcome], manner: Manner) -> Iterator[Line]:
+    return alike([line for outcome in outcomes if (line := outcome_line(outcome, manner)) is not None])
+
+
+def alike(lines: Sequence[DiskLine]) -> Iterator[Alike]:
+    """The worst first, deferred ones last; lines that differ only in the disk are one ``Alike``."""
+    groups: dict[tuple[str, str, str, Severity], list[DiskLine]] = {}
+    for line in lines:
+        groups.setdefault((line.sign, line.what, line.why, line.severity), []).append(line)
+
+    def rank(group: list[DiskLine]) -> tuple[bool, int, int]:
+        first = group[0]
+        return first.sign == "!", _ORDER.index(first.severity) if first.severity in _ORDER else 9, -len(group)
+
+    for group in sorted(groups.values(), key=rank):
+        yield Alike(tuple(group))
+
+
+def _others(report: PassReport, manner: Manner) -> Iterator[Line]:
+    """Unknown and held disks, notes, and what is left alone."""
+    still = [o for o in report.outcomes if o.change is None]
+    lines = [line for outcome in still if (line := outcome_line(outcome, manner)) is not None]
+    for sign in "!?":
+        yield from alike([line for line in lines if line.sign == sign])
+    for guest in report.unreachable:
+        names, why = (printable(guest.guest.name), "", ""), words(guest.reason)
+        if guest.reason.code is Code.NOT_FOUND:
+            yield DiskLine("=", names, "", why, Severity.FAINT)
+        else:
+            yield DiskLine("?", names, "", f"unreachable: {why}", Severity.UNKNOWN)
+    yield from alike([line for line in lines if line.sign == "="])
+    if report.paused is not None:
+        yield TextLine(f"Nothing is written: {words(report.paused)}", Severity.LOWERED)
+    yield from (TextLine(note_words(note), Severity.LOWERED) for note in report.notes)
+    yield from map(TextLine, orphaned_lines(report))
+    alone = Counter(words(o.result.reason) for o in still if _left_alone(o))
+    for sentence, number in alone.items():
+        yield TextLine(f"{plural(number, 'disk')} left alone: {sentence}", Severity.FAINT)
+
+
+def _left_alone(outcome: Outcome) -> bool:
+    """Left alone, and told as one of many."""
+    alone = outcome.result.kind is Kind.LEFT_ALONE and not is_held(outcome)
+    return alone and outcome.result.reason.code is not Code.ORPHANED
+
+
+# --- the brake
+
+
+def _braked(outcome: Outcome, report: PassReport) -> bool:
+    return report.braked is not None and outcome.result.reason.code in (Code.BRAKED, Code.LARGE_CHANGE)
+
+
+def _brake_lines(report: PassReport, manner: Manner, *, planned: bool) -> Iterator[Line]:
+    braked = report.braked
+    if braked is None:
+        return
+    edits = list(edits_words(braked.edits)) or ["large changes"]
+    if len(edits) > _MOST_EDITS:
+        edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
+    yield from (TextLine(edit, Severity.CUT, head="BRAKE") for edit in edits)
+    groups = list(alike([line for o in report.outcomes if (line := _brake_line(o, report, manner)) is not None]))
+    kept = groups if manner.every else groups[:_MOST_BRAKED]
+    yield from kept
+    rest = sum(len(group.lines) for group in groups[len(kept) :])
+    if rest:
+        others = plural(len(groups) - len(kept), "other change")
+        yield TextLine(f"  … {plural(rest, 'more disk')} with {others} ({REMEDY})")
+    yield from (TextLine(line) for line in _unseen_lines(braked, report))
+    none = "; enforce changes none of them" if planned else ""
+    yield TextLine(f"The brake defers {brake_words(braked)}{none}.", Severity.CUT)
+    yield from _approvals(braked, report, manner)
+
+
+def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLine | None:
+    """A deferred change as it would be made, with its source; one that is deferred for itself with its digest."""
+    change, reason = outcome.change, outcome.result.reason
+    if change is None or not _braked(outcome, report):
+        return None
+    why = words(change.reason)
+    if reason.code is Code.LARGE_CHANGE:
+        why += f"; alone: {approve_words(str(reason.facts['digest']), reason.facts['percent'] is None)}"
+    what = change_words(change, manner)
+    return DiskLine(sign_of(change), _names(outcome.disk), what, why, severity_of(change))
+
+
+def approve_words(digest: str, remove: bool) -> str:
+    return f"plimsoll approve{' --remove' * remove} {digest:.16}"
+
+
+def _unseen_lines(braked: Braked, report: PassReport) -> Iterator[str]:
+    """Deferred disks without a change to show: unreachable, or of guests that are not in this pass."""
+    told = {outcome.disk.key for outcome in report.outcomes if outcome.change is not None}
+    for key, reason in braked.alone.items():
+        if key not in told:
+            disk = braked.named.get(key)
+            name = key if disk is None else f"{disk.guest_name} {disk.target}"
+            yield f"! {printable(name)}  {deferred_words(reason)}"
+
+
+def brake_words(braked: Braked, whose: str = "") -> str:
+    """``30 of 100 disks (30 cut by more than half)``; ``whose`` comes before the parentheses."""
+    hows = ((braked.removed, "removed"), (braked.lowered, "cut by more than half"), (braked.raised, "raised"))
+    parts = ", ".join(f"{number} {how}" for number, how in hows if number)
+    return f"{len(braked.keys)} of {plural(braked.of, 'disk')}{whose} ({parts})"
+
+
+def _approvals(braked: Braked, report: PassReport, manner: Manner) -> Iterator[CommandLine]:
+    """What approves all of it, on this node and, where it belongs to a region, on all nodes."""
+    here = f"{approve_words(braked.revision, bool(braked.removed))} --reason TEXT"
+    if not manner.region:
+        yield CommandLine("If it is meant", here)
+        return
+    yield CommandLine("If it is meant, on this node", here)
+    removed = (o.disk.volume_type for o in report.outcomes if o.disk.key in braked.keys and _removes(o))
+    types = {printable(type) for type in removed if type is not None}
+    of_specs = braked.catalogue is not None and all(edit.origin == Code.QOS_SPEC for edit in braked.edits)
+    what = f"{braked.catalogue:.16}" if of_specs else f"--rules {braked.revision}"
+    remove = " ".join(["--remove", *map(shlex.quote, sorted(types))]) if types else ""
+    yield CommandLine(
+        "On all nodes", " ".join(filter(None, ("plimsoll region approve", what, remove, "--reason TEXT")))
+    )
+
+
+def _removes(outcome: Outcome) -> bool:
+    return outcome.change is not None and outcome.change.direction is Direction.REMOVE
+
+
+def edits_words(edits: Iterable[Edit]) -> Iterator[str]:
+    """``QoS spec gold-iops: total_iops_sec 3000 → 30 (12 disks)``; a range where it depends on the disk's size."""
+    merged: dict[tuple[str, str, str], list[Edit]] = {}
+    for edit in edits:
+        merged.setdefault((edit.origin, edit.source, edit.parameter), []).append(edit)
+    # Rates first: bursts and lengths follow from them.
+    for (origin, source, parameter), each in sorted(merged.items(), key=lambda item: item[0][2] not in BASES):
+        old, new = (_range(parameter, [getattr(edit, side) for edit in each]) for side in ("before", "after"))
+        disks = plural(sum(edit.disks for edit in each), "disk")
+        yield f"{_source(origin, source)}: {parameter} {old} → {new} ({disks})"
+
+
+def _source(origin: str, name: str) -> str:
+    kind = {Code.QOS_SPEC: "QoS spec {}", Code.RULE: 'rule "{}"', Code.FLAVOR: "flavor {}"}.get(
+        Code(origin) if origin else Code.NODE_DEFAULT, "{}"
+    )
+    return kind.format(printable(name))
+
+
+def _range(parameter: str, values: Sequence[object]) -> str:
+    numbers = sorted({value for value in values if isinstance(value, int) and value})
+    texts = [str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"] if numbers else []
+    texts += sorted({printable(value) for value in values if isinstance(value, str)})
+    texts += [absent(parameter)] if any(not value for value in values) else []
+    return " or ".join(texts)
+
+
+# --- sums
+
+
+_KINDS = (
+    *("set", "raise", "lower", "remove", "failed", "unknown", "acknowledged", "new", "deferred", "left-alone"),
+    "in-sync",
+)
+_UNKNOWN = {"acknowledged": "unknown but acknowledged", "new": "unknown until the next catalogue"}
+_PLANNED = {"set": "to set", "raise": "to raise", "lower": "to lower", "remove": "to remove"}
+_DONE = {"set": "set", "raise": "raised", "lower": "lowered", "remove": "removed"}
+
+
+def counts(report: PassReport) -> dict[str, int]:
+    """How many disks of each kind, without zeros; each disk is one of them. Guests that cannot be read are apart."""
+    found = Counter(_kind(outcome, report) for outcome in report.outcomes)
+    return {name: found[name] for name in _KINDS if found[name]}
+
+
+def _kind(outcome: Outcome, report: PassReport) -> str:
+    """``acknowledged`` and ``new`` are unknown disks that ``status`` does not count as such."""
+    if outcome.acknowledged is not None:
+        return "acknowledged"
+    return "new" if report.is_new(outcome) else kind_of(outcome.change, outcome.result)
+
+
+def kind_of(change: Change | None, result: Result) -> str:
+    """``set``, ``raise``, ``lower`` or ``remove`` for a change that is planned or made; else the result."""
+    if change is None or result.kind not in (Kind.PLANNED, Kind.CHANGED):
+        return result.kind.value
+    if change.before.unlimited:
+        return "set"
+    # A raise is also a change that cuts reads and frees writes: what hurts a guest is what it is counted as.
+    cut = change.direction is Direction.RAISE and share_left(change.before, change.after) < 0.5
+    return Direction.LOWER.value if cut else change.direction.value
+
+
+def sum_words(report: PassReport, *, planned: bool) -> str:
+    """``Plan: 1 to set, 1 to raise, 12 in sync.``; ``Done: 1 set, 1 raised, 12 in sync, in 0.3 s.``"""
+    parts = list(parts_of(counts(report), planned=planned))
+    if gone := unreachable(report):
+        parts.append(f"{plural(gone, 'guest')} unreachable")
+    held = sum(map(is_held, report.outcomes))
+    told = ", ".join(parts) + (f"; {held} of them held" if held else "")
+    return f"Plan: {told}." if planned else f"Done: {told}, in {report.seconds:.1f} s."
+
+
+def unreachable(report: PassReport) -> int:
+    """How many guests could not be read; one that has stopped does not count."""
+    return sum(guest.reason.code is not Code.NOT_FOUND for guest in report.unreachable)
+
+
+def parts_of(number: Mapping[str, int], *, planned: bool, in_sync: str = "in sync") -> Iterator[str]:
+    """The parts of a sum, in the order of all sums."""
+    verbs = (_PLANNED if planned else _DONE) | _UNKNOWN | {"in-sync": in_sync}
+    if not number.keys() & _PLANNED.keys():
+        yield "nothing to change" if planned else "nothing changed"
+    yield from (f"{number[name]} {verbs.get(name, name.replace('-', ' '))}" for name in _KINDS if number.get(name))
+
+
+def incomplete_words(report: PassReport, complete: bool) -> str:
+    """Why ``enforce`` ends with 3: ``Incomplete: 1 disk unknown, 2 deferred (exit status 3).``"""
+    number = counts(report)
+    parts = [f"{plural(number[name], 'disk')} {name}" for name in ("failed", "unknown", "deferred") if name in number]
+    if gone := unreachable(report):
+        parts.append(f"{plural(gone, 'guest')} unreachable")
+    if isinstance(report.situation.catalogue, Unknown):
+        parts.append(words(report.situation.catalogue.reason))
+    noted = len([note for note in report.notes if note != getattr(report.situation.catalogue, "reason", None)])
+    parts += [plural(noted, "note") + " above"] if noted else []
+    parts += [] if complete else ["an error above"]
+    return f"Incomplete: {', '.join(parts)} (exit status 3)."

@@ -1,0 +1,199 @@
+"""Entries of the record as lines for people, and as plain data. Tenants chose the names in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from plimsoll_agent.messages.limits import exact_change, exact_limits, short_change, short_limits
+from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.reason import Reason
+from plimsoll_agent.policy.diff import EXTERNAL
+from plimsoll_agent.store.actual import LimitsAt
+from plimsoll_agent.store.entries import Ending, Entry, Happening, RecordedChange, RecordedEvent
+from plimsoll_agent.store.node_store import Move
+from plimsoll_agent.util.text import plural, printable
+
+if TYPE_CHECKING:
+    from plimsoll_agent.store.record_query import Verified  # a pass does not need it
+
+_RESULTS = {
+    None: "under way",
+    Ending.DONE: "done",
+    Ending.REFUSED: "refused",
+    Ending.TIMED_OUT: "timed out, result unknown",
+    Ending.NOT_SENT: "not sent",
+    Ending.TOOK: "took effect, as found later",
+    Ending.DID_NOT_TAKE: "did not take effect, as found later",
+    Ending.GONE: "disk gone before it could be read back",
+}
+
+_MOVES = {
+    Move.CAME.value: "; came with its guest from another node",
+    Move.LEFT.value: "; guest left this node",
+    Move.REPLACED.value: "; guest came back, its hold was ended or replaced on another node",
+}
+
+
+def time_words(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def entry_line(entry: Entry, *, concluded: bool = False, exact: bool = False) -> str:
+    """``2026-11-20 14:02:11  instance-00000412 vdb  500 → 3000 IOPS   rule "gold"; done   by root``.
+
+    ``concluded``: a change that was printed without its result before; the time is that of the result. ``exact``:
+    libvirt's parameters, and bytes.
+    """
+    at = entry.at
+    if concluded and isinstance(entry, RecordedChange) and entry.result_at:
+        at = entry.result_at
+    return f"{time_words(at)}  {entry_words(entry, exact=exact)}"
+
+
+def entry_words(entry: Entry, *, exact: bool = False) -> str:
+    """The line without its time."""
+    if isinstance(entry, RecordedEvent):
+        return f"{_subject(entry.disk)}  {_event_words(entry)}   by {printable(entry.by)}"
+    limits = (exact_change if exact else short_change)(entry.before, entry.after)
+    how = f"{_why(entry)}; {_result_words(entry)}"
+    return f"{_subject(entry.disk)}  {limits}   {how}   by {printable(entry.by)}"
+
+
+def _subject(disk: DiskName | None) -> str:
+    return "this node" if disk is None else f"{printable(disk.guest_name)} {printable(disk.target)}"
+
+
+def _event_words(event: RecordedEvent) -> str:
+    if event.what is Happening.RECORD_STARTED:
+        aside = None if event.reason is None else event.reason.facts.get("instead_of")
+        return f"record started, instead of the damaged {printable(str(aside))}" if aside else "record started"
+    what = event.what.value.replace("-", " ")
+    if event.reason is None:
+        return what
+    early = event.reason.facts.get("ended")
+    told = f"; ended early: {printable(str(early))}" if early else ""
+    told += _MOVES.get(str(event.reason.facts.get("moved")), "")
+    return f"{what}: {reason_words(event.reason)}{told}"
+
+
+def _why(change: RecordedChange) -> str:
+    why = reason_words(change.reason)
+    return f"{why} ({reason_words(Reason(change.cause))})" if change.cause in EXTERNAL else why
+
+
+def reason_words(reason: Reason) -> str:
+    """The sentence of a recorded reason, or its code if a fact is missing or of another type."""
+    try:
+        return words(reason)
+    except (LookupError, AttributeError, TypeError, ValueError):  # a fact that another version did not write
+        return reason.code.value
+
+
+def _result_words(change: RecordedChange) -> str:
+    detail = f" ({printable(change.detail)})" if change.detail else ""
+    counted = "" if change.last_at is None else f", {change.times} times until {time_words(change.last_at)}"
+    again = "" if change.retried_at is None else f"; retried at {time_words(change.retried_at)}: "
+    return _RESULTS[change.result] + detail + counted + (again and again + _RESULTS[change.retried_result])
+
+
+def entry_data(entry: Entry) -> dict[str, object]:
+    """An entry with its ``kind``; a disk as in every other list, the rest by the names of the columns."""
+    reason = None if entry.reason is None else entry.reason.as_record()
+    if isinstance(entry, RecordedEvent):
+        head: dict[str, object] = {"kind": "event", "id": entry.id, "at": entry.at.isoformat(), "by": entry.by}
+        return head | {"what": entry.what.value} | _disk_data(entry.disk) | {"reason": reason}
+    head = {"kind": "change", "id": entry.id, "intended_at": entry.at.isoformat(), "by": entry.by}
+    return (
+        head
+        | _disk_data(entry.disk)
+        | {
+            "attachment": entry.attachment,
+            "before": entry.before.in_effect(),
+            "after": entry.after.in_effect(),
+            "direction": entry.direction.value,
+            "reason": reason,
+            "cause": entry.cause.value,
+            "revision": entry.revision,
+            "result": entry.result and entry.result.value,
+            "result_at": None if entry.result_at is None else entry.result_at.isoformat(),
+            "detail": entry.detail,
+            "times": entry.times,
+            "last_at": entry.last_at and entry.last_at.isoformat(),
+            "retried_at": entry.retried_at and entry.retried_at.isoformat(),
+            "retried_result": entry.retried_result and entry.retried_result.value,
+        }
+    )
+
+
+def _disk_data(disk: DiskName | None) -> dict[str, object]:
+    return {
+        "key": disk and disk.key,
+        "guest": disk and disk.guest_name,
+        "guest_uuid": disk and disk.guest_uuid,
+        "project": disk and disk.project,
+        "disk": disk and disk.target,
+        "volume": disk and disk.volume_id,
+        "pool": disk and disk.pool,
+        "image": disk and disk.image,
+    }
+
+
+def verified_lines(verified: Verified) -> Iterator[str]:
+    """A line for each fault; without faults, a summary."""
+    if verified.faults:
+        yield from (f"the file is damaged: {printable(fault)}" for fault in verified.faults)
+        return
+    yield f"{plural(verified.changes, 'change')} and {plural(verified.events, 'event')}, no damage found"
+    if verified.since:
+        yield f"complete since {time_words(verified.since)} UTC; before that only the newest change of each disk"
+
+
+def verified_data(verified: Verified) -> dict[str, object]:
+    return {
+        "changes": verified.changes,
+        "events": verified.events,
+        "since": verified.since and verified.since.isoformat(),
+        "faults": list(verified.faults),
+    }
+
+
+# --- at a time in the past
+
+
+def actual_lines(found: LimitsAt, *, exact: bool = False) -> Iterator[str]:
+    """The limits at that time, and below them what is uncertain; ``exact`` as in ``entry_line``."""
+    shown = exact_limits if exact else short_limits
+    volume = f" ({found.disk.volume_id})" if found.disk.volume_id else ""
+    name = f"{_subject(found.disk)}{volume}"
+    change, unsure, later = found.change, found.unsure, found.found_next
+    if found.limits is None:
+        yield f"{name}  unknown: no change recorded up to then"
+    elif change is not None:
+        when = f"since {time_words(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
+        yield f"{name}  {shown(found.limits)}   {when} (change {change.id})"
+    else:
+        seen = "" if found.seen is None else f", found at {time_words(found.seen)}"
+        yield f"{name}  {shown(found.limits)}   not set by plimsoll{seen}"
+    if unsure is not None:
+        until = "unknown yet" if found.unsure_until is None else f"found at {time_words(found.unsure_until)}"
+        how = f"change {unsure.id} of {time_words(unsure.at)} by {printable(unsure.by)}, result {until}"
+        yield f"  or already {shown(unsure.after)}: {how}"
+    if later is not None:
+        what = "external change to" if found.limits is not None else "the first change found"
+        yield f"  {what} {shown(later.before)} before {time_words(later.at)} (change {later.id})"
+
+
+def actual_data(found: LimitsAt, moment: datetime) -> dict[str, object]:
+    unsure, later = found.unsure, found.found_next
+    return _disk_data(found.disk) | {
+        "at": moment.isoformat(),
+        "limits": None if found.limits is None else found.limits.in_effect(),
+        "seen": found.seen and found.seen.isoformat(),
+        "change": None if found.change is None else entry_data(found.change),
+        "unsure": None if unsure is None else entry_data(unsure),
+        "unsure_until": found.unsure_until and found.unsure_until.isoformat(),
+        "found_next": None if later is None else entry_data(later),
+    }

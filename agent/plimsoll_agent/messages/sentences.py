@@ -1,0 +1,366 @@
+"""Reasons, changes and passes as sentences for people. Programs use their codes, never this text."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.messages.limits import UNLIMITED as UNLIMITED
+from plimsoll_agent.messages.limits import exact_limits as exact_limits
+from plimsoll_agent.messages.limits import listed
+from plimsoll_agent.messages.limits import short_limits as short_limits
+from plimsoll_agent.messages.limits import short_size as short_size
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.origin import origin_of
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport, UnreachableGuest
+from plimsoll_agent.util.text import ago, minute, plural, printable, second
+
+_SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
+    Code.COMMAND_LINE: "given on the command line",
+    Code.RULE: 'rule "{rule}"',
+    Code.NODE_DEFAULT: "default",
+    Code.RELEASED: lambda facts: (
+        "removal of orphaned limits approved"
+        + (f" while the volume type is {facts['type']}" if "type" in facts else "")
+    ),
+    Code.HOLD: lambda facts: (
+        f"held{' in the whole region' if facts.get('region') else ''} until {_minute(facts['until'])}"
+        f" by {facts['by']}: {facts['why']}" + (" (ignores the health gate)" if facts.get("ignore_health") else "")
+    ),
+    Code.ACKNOWLEDGED: lambda facts: f"acknowledged until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
+    Code.HOLD_ENDED: "hold ended: limits from before the hold",
+    Code.DESIRED_BEFORE: "previously desired limits; the new ones need plimsoll approve {revision:.16}",
+    Code.UNDONE: lambda facts: f"undo of the changes since {_second(facts['since'])}",
+    Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
+    Code.FLAVOR: "flavor {flavor}",
+    Code.NO_VOLUME: "no opinion: not a Cinder volume",
+    Code.NO_CATALOGUE_SOURCE: "not used: [catalogue] source is none",
+    Code.NO_VOLUME_TYPE: "no opinion: the volume has no type",
+    Code.NO_QOS_SPEC: "no opinion: volume type {type} has no QoS spec",
+    Code.SPEC_FOR_BACK_END: "volume type {type} → QoS spec {spec} is not for QEMU (consumer {consumer})",
+    Code.SPEC_WITHOUT_LIMITS: "volume type {type} → QoS spec {spec} sets no limit; to check it: plimsoll qos lint",
+    Code.NOT_FOR_VOLUMES: "no opinion: flavor limits do not apply to volumes",
+    Code.NOT_BY_NOVA: "no opinion: the guest was not created by Nova",
+    Code.NO_QUOTA: "no opinion: flavor {flavor} has no quota:disk_*",
+    Code.FLAVOR_UNKNOWN: "not used: extra specs are not in libvirt's definition, and [catalogue] source is none",
+    Code.NO_CATALOGUE: "no catalogue of Cinder and Nova yet",
+    Code.CATALOGUE_UNREADABLE: "the catalogue of Cinder and Nova cannot be read",
+    Code.CATALOGUE_EXPIRED: "the catalogue of Cinder and Nova is too old to be used",
+    Code.CATALOGUE_STALE: "the catalogue of Cinder and Nova is stale, but still used",
+    Code.ATTACHMENTS_NOT_WRITTEN: "the list of attached volumes for plimsoll catalogue refresh cannot be written",
+    Code.VOLUME_NOT_FETCHED: lambda facts: (
+        f"volume not fetched from Cinder since it was attached (seen {_minute(facts['since'])}); to fetch it:"
+        " plimsoll enforce --refresh"
+    ),
+    Code.VOLUME_MISSING: "no such volume in Cinder, or hidden from plimsoll's user",
+    Code.TYPE_NOT_LISTED: "volume type {id} is not in Cinder's list",
+    Code.SPEC_HIDDEN: "QoS spec of volume type {type} is hidden by Cinder's policy"
+    " volume_extension:access_types_qos_specs_id",
+    Code.SPEC_NOT_LISTED: "QoS spec {id} of volume type {type} is not in Cinder's list",
+    Code.SIZE_UNKNOWN: "QoS spec {spec} has limits per GiB, and the disk's size is unknown",
+    Code.QUOTA_UNREADABLE: "invalid quota:disk_* in the flavor: {detail}",
+    Code.QOS_SPEC_UNREADABLE: "invalid QoS spec {spec}: {detail}",
+    Code.FLAVOR_NOT_FETCHED: "flavor's extra specs are not in libvirt's definition and not fetched from Nova yet",
+    Code.SERVER_MISSING: "no such server in Nova, or its flavor's extra specs are hidden from plimsoll's user",
+    Code.RULE_DOES_NOT_MATCH: "does not match ({word})",
+    Code.RULE_ENDED: lambda facts: f"ended {_minute(facts['until'])}",
+    Code.RULE_WITHOUT_LIMITS: "no opinion: sets no limits",
+    Code.CLUSTER_UNKNOWN: lambda facts: (
+        f"no single file of [ceph] conf_files has the disk's monitors ({facts['monitors']})"
+        if facts["monitors"]
+        else "the disk names no monitors, and [ceph] conf_files has several clusters or none"
+    ),
+    Code.NO_DEFAULT: "not set",
+    Code.RULE_UNMANAGES: 'rule "{rule}" has manage: false',
+    Code.NO_LIMIT: "no source gives a limit",
+    Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
+    Code.FOREIGN_LIMIT: "attach-time limits, and no rule has override: true",
+    Code.MIGRATING: "the guest is migrating out; the destination sets its limits",
+    Code.INCOMING: "the guest is migrating in and not running yet",
+    Code.TIMED_OUT: "{detail}: unknown; the next pass reads it again",
+    Code.NOT_SENT: "{detail}; the next pass tries again",
+    Code.REJECTED: "rejected: {detail}",
+    Code.NOT_FOUND: "{detail}",
+    Code.IMPOSSIBLE: "QEMU would reject its actual limits: {detail}",
+    Code.UNREADABLE_XML: "libvirt's definition cannot be parsed: {detail}",
+    Code.MARK_UNREADABLE: "plimsoll's metadata in a guest's definition is unreadable and ignored",
+    Code.HOLD_NOT_ADOPTED: "hold not taken over from the other node: it would raise the limits that the disk has now",
+    Code.NOT_READ: "could not be read: {detail}",
+    Code.PAUSED: lambda facts: f"paused by {_whose_pause(facts)}{': ' + str(facts['why']) if facts['why'] else ''}",
+    Code.BRAKED: "deferred by the brake ({disks} of {of} disks) until plimsoll approve {revision:.16}",
+    Code.LARGE_CHANGE: lambda facts: (
+        f"a {_large(facts)} needs plimsoll approve{' --remove' * (facts['percent'] is None)} {facts['digest'][:16]}"
+    ),
+    Code.GROUP_WITHHELD: lambda facts: (
+        f"deferred with {facts['target']} in group {facts['group']} ({words(Reason.from_record(facts['because']))})"
+    ),
+    Code.GROUP_DISAGREES: "deferred: {target} in group {group} has other desired limits; a group shares one set",
+    Code.GROUP_OF_OTHERS: "deferred: group {group} includes a disk that is not on RBD; use another group",
+    Code.CLUSTER_UNHEALTHY: "deferred until Ceph cluster {cluster} is healthy: {checks}",
+    Code.CLUSTER_UNREACHABLE: "deferred: health of Ceph cluster {cluster} unknown: {detail}",
+    Code.CHANGED_SINCE: "limits changed during the pass; the next pass reads them again",
+    Code.NOT_APPROVED: "changed since it was shown and confirmed",
+    Code.NOT_UNDONE: "not undone",
+    Code.REVERTED_TOO_OFTEN: lambda facts: (
+        f"external changes, reverted {_times(facts['rounds'])};"
+        " not reverted for a day, or now by plimsoll enforce --yes"
+    ),
+    Code.ANOTHER_DISK: lambda facts: (
+        f"{facts['target']} is a different disk now ({facts['now']})"
+        if facts.get("now")
+        else f"{facts['target']} is no longer attached"
+    ),
+    Code.NOT_HERE: "no longer on this node",
+    Code.REATTACHED: "reattached since then, or its guest restarted",
+    Code.TOO_MANY_HUNG: lambda facts: f"not tried: {plural(facts['hung'], 'guest')} timed out in this pass",
+    Code.NO_RECORD: "the record of changes cannot be written; no limit is raised or removed without it",
+    Code.NO_RESULTS: "the results are not in the record of changes; the next pass reads them back",
+    Code.NOT_REMEMBERED: "applied limits are not saved in memory; later passes will take them for attach-time limits",
+    Code.NOT_SETTLED: "the results of an earlier pass are still unknown",
+    Code.MEMORY_SET_ASIDE: "memory file damaged: moved aside and rebuilt from the record; holds are lost",
+    Code.APPROVAL_SET_ASIDE: "approval file damaged: moved aside; nothing is approved",
+    Code.RECORD_SET_ASIDE: "record of changes damaged: moved aside; a new one is started",
+    Code.CLOCK_SUSPECT: "this node's clock is not trusted: time counts from the last pass; no hold"
+    " or rule ends early",
+    Code.READ_BACK_DIFFERS: lambda facts: f"QEMU reports {listed(facts['actual']) or 'no limit'} after the write",
+    Code.NEVER_LIMITED: "limits not set yet, or undone",
+    Code.CHANGED_OVER_QMP: "changed over QMP, not through libvirt",
+    Code.DESIRED_CHANGED: "desired limits changed",
+    Code.EXTERNAL_CHANGE: "external change",
+    Code.APPROVED: lambda facts: (
+        f"{str(facts['revision'])[:16]} approved{': ' + str(facts['why']) if facts['why'] else ''}"
+    ),
+    Code.OPERATOR: "{why}",
+}
+
+
+def words(reason: Reason) -> str:
+    """The sentence of a reason."""
+    sentence = _SENTENCES[reason.code]
+    facts = _shown(reason)
+    said = sentence(facts) if callable(sentence) else sentence.format_map(facts)
+    if reason.code in (Code.RULE, Code.RULE_UNMANAGES) and facts.get("why"):
+        said += f" ({facts['why']})"
+    for word, does in (("floor", "raised"), ("ceiling", "capped")):
+        if word in facts:
+            said += f', {does} by rule "{facts[word]}"'
+    return said
+
+
+def _shown(reason: Reason) -> Mapping[str, Any]:
+    return {name: printable(fact) if isinstance(fact, str) else fact for name, fact in reason.facts.items()}
+
+
+def _origin(facts: Mapping[str, Any]) -> str:
+    if "type" in facts:
+        return f"volume type {facts['type']}, which sets none now"
+    if "rule" in facts:
+        return f'rule "{facts["rule"]}", which sets none now'
+    name = origin_of(str(facts.get("source"))).name
+    return "a source that is gone" if name is None else f"the {name}, which sets none now"
+
+
+def _per_gib(facts: Mapping[str, Any]) -> str:
+    rows = facts.get("arithmetic") or ()
+    if not rows:
+        return ""
+    each = [f"{row['parameter']} {row['per_gb']}" if len(rows) > 1 else f"{row['per_gb']}" for row in rows]
+    return f": {' and '.join(each)} per GiB × {facts['gib']} GiB"
+
+
+def _arithmetic_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """``total_iops_sec = max(500, 30 × 100 GiB), at most 2000 = 2000``: how limits follow from a size."""
+    for row in rows:
+        product = f"{row['per_gb']} × {row['gib']} GiB"
+        least = product if row["minimum"] is None else f"max({row['minimum']}, {product})"
+        most = "" if row["maximum"] is None else f", at most {row['maximum']}"
+        yield f"{row['parameter']} = {least}{most} = {row['result']}"
+
+
+def _minute(time: object) -> str:
+    try:
+        return minute(datetime.fromisoformat(str(time)))
+    except (ValueError, OverflowError):  # from a record that was edited
+        return str(time)
+
+
+def _second(time: object) -> str:
+    try:
+        return second(datetime.fromisoformat(str(time)))
+    except (ValueError, OverflowError):  # as above
+        return str(time)
+
+
+def _whose_pause(facts: Mapping[str, Any]) -> str:
+    if not facts.get("region"):
+        return str(facts["file"])
+    until = f" until {_minute(facts['until'])}" if facts.get("until") else ""
+    return f"{facts['by']} in the whole region{until}"
+
+
+def _times(number: object) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def deferred_words(reason: Reason) -> str:
+    """``deferred: …``, with why or until when."""
+    said = words(reason)
+    return said if said.startswith("deferred") else f"deferred: {said}"
+
+
+def unreachable_words(unreachable: UnreachableGuest) -> str:
+    """A guest that could not be read, and why."""
+    return f"{printable(unreachable.guest.name)}  {words(unreachable.reason)}"
+
+
+def note_words(note: Reason) -> str:
+    """A note of a pass, with its detail."""
+    return f"{words(note)} ({printable(str(note.facts['detail']))})"
+
+
+def disk_name(disk: Disk) -> str:
+    return f"{printable(disk.guest.name)} {printable(disk.target)}"
+
+
+def orphaned_lines(report: PassReport) -> Iterator[str]:
+    """Disks with orphaned limits, by volume type (as they are approved), with where the limits came from."""
+    orphans: dict[str | None, list[Reason]] = {}
+    for outcome in report.outcomes:
+        if outcome.result.reason.code is Code.ORPHANED:
+            orphans.setdefault(outcome.disk.volume_type, []).append(outcome.result.reason)
+    for type, reasons in orphans.items():
+        number, digest = len(reasons), str(reasons[0].facts["digest"])
+        origins = Counter(_origin(_shown(reason)) for reason in reasons).most_common()
+        came = "; ".join(f"{'they' if len(origins) == 1 else each} came from {origin}" for origin, each in origins)
+        said = f"{plural(number, 'disk')} with orphaned limits: {came}; to remove them: plimsoll approve --remove"
+        if number == 1:
+            yield f"{said} {digest:.16}"
+        elif type is not None:
+            yield f"{said} --type {shlex.quote(printable(type))}"
+        else:
+            yield f"{said} DIGEST for each (plimsoll disk explain prints it)"
+
+
+def _large(facts: Mapping[str, Any]) -> str:
+    """``cut to 1 % from 2026-11-22T06:00+00:00 on``."""
+    what = "removal" if facts["percent"] is None else f"cut to {facts['percent']:g} %"
+    return f"{what} from {_minute(facts['from'])} on" if "from" in facts else what
+
+
+KIND_WORDS: Mapping[Kind, str] = {
+    Kind.IN_SYNC: "in sync",
+    Kind.PLANNED: "out of sync",
+    Kind.CHANGED: "changed",
+    Kind.DEFERRED: "deferred",
+    Kind.LEFT_ALONE: "left alone",
+    Kind.UNKNOWN: "unknown",
+    Kind.FAILED: "failed",
+}
+"""The short state of a disk."""
+
+
+def state_word(outcome: Outcome) -> str:
+    """``KIND_WORDS``, but for a held disk, and for one without limits that no source limits."""
+    kind, code = outcome.result.kind, outcome.result.reason.code
+    if kind is Kind.IN_SYNC and code is Code.HOLD:
+        return "held"
+    if kind is Kind.LEFT_ALONE and code is Code.NO_LIMIT and outcome.after.actual == Limits():
+        return "no limits"
+    return KIND_WORDS[kind]
+
+
+def state_reason(outcome: Outcome) -> str:
+    """Why the disk is in that state; nothing where it is as it should be."""
+    kind, reason, drifted = outcome.result.kind, outcome.result.reason, outcome.after.drifted
+    parts: list[str] = []
+    if kind is Kind.PLANNED and outcome.change is not None:
+        parts.append(words(Reason(outcome.change.cause)))
+    elif kind is Kind.DEFERRED:
+        parts.append(words(reason).removeprefix("deferred ").removeprefix("deferred: "))
+    elif state_word(outcome) not in ("in sync", "no limits"):
+        parts.append(words(reason))
+    if drifted and kind is Kind.IN_SYNC:
+        parts.insert(0, "libvirt's definition differs")
+    elif drifted and kind is Kind.LEFT_ALONE:
+        parts.append(words(Reason(Code.CHANGED_OVER_QMP)))
+    if outcome.acknowledged is not None:
+        parts.append(words(outcome.acknowledged))
+    return "; ".join(parts)
+
+
+def _acknowledged(outcome: Outcome) -> str:
+    return "" if outcome.acknowledged is None else f"; {words(outcome.acknowledged)}"
+
+
+def state_words(outcome: Outcome) -> str:
+    """The state of a disk with its reason, in one line."""
+    disk, result, change = outcome.after, outcome.result, outcome.change
+    if result.kind is Kind.IN_SYNC:
+        held = f", {words(result.reason)}" if result.reason.code is Code.HOLD else ""
+        return f"in sync, but libvirt's definition differs{held}" if disk.drifted else f"in sync{held}"
+    if result.kind is Kind.DEFERRED:
+        return deferred_words(result.reason)
+    if result.kind is Kind.PLANNED and change is not None:
+        how = words(Reason(change.cause))
+        if change.before.unlimited:
+            return f"{UNLIMITED}: {how}"
+        return f"out of sync: {how}"
+    if result.kind is Kind.LEFT_ALONE:
+        drift = f"; {words(Reason(Code.CHANGED_OVER_QMP))}" if disk.drifted else ""
+        if result.reason.code is Code.ORPHANED:
+            return f"{words(result.reason)}{drift}"
+        if result.reason.code is Code.NO_LIMIT and disk.actual == Limits():
+            return f"no limits{drift}"
+        return f"left alone: {words(result.reason)}{drift}"
+    return f"{words(result.reason)}{_acknowledged(outcome)}"
+
+
+def step_lines(step: Step, situation: Situation, *, exact: bool = False) -> Iterator[tuple[str, str]]:
+    """A source and its answer: one line, or more where it was calculated. ``exact`` as in ``limits_words``."""
+    asked, answer = printable(step.asked), step.answer
+    bounded = {"floor", "ceiling"} & answer.reason.facts.keys()  # clamped by a rule: not what Cinder gives
+    if not isinstance(answer, Desired) or answer.reason.code is not Code.QOS_SPEC or bounded:
+        yield asked, answer_words(answer, exact=exact)
+        return
+    facts: Mapping[str, Any] = answer.reason.facts
+    known = situation.catalogue
+    read = f", read {ago(known.issued, situation.now)}" if isinstance(known, Catalogue) else ""
+    yield asked, printable(f"volume type {facts['type']} → QoS spec {facts['spec']} ({facts['consumer']}){read}")
+    for line in _arithmetic_lines(facts.get("arithmetic") or ()):
+        yield "", line
+    yield "", answer_words(answer, exact=exact)
+
+
+def answer_words(answer: Answer, *, exact: bool = False) -> str:
+    """What a source answered, for ``disk explain``."""
+    match answer:
+        case Desired():
+            return limits_words(answer.limits, exact=exact)
+        case Unmanaged():
+            return f"left alone: {words(answer.reason)}"
+        case Unknown():
+            return f"unknown: {words(answer.reason)}"
+        case NoOpinion():
+            return "no limits" if answer.reason.code is Code.NO_LIMIT else words(answer.reason)
+
+
+def limits_words(limits: Limits, *, exact: bool = False) -> str:
+    """In units that people know; ``exact``: libvirt's parameters, and bytes."""
+    return exact_limits(limits) if exact else short_limits(limits)
+
+
+def desired_words(desired: Desired | Unmanaged | Unknown, *, exact: bool = False) -> str:
+    if isinstance(desired, Desired):
+        return limits_words(desired.limits, exact=exact)
+    return "-" if isinstance(desired, Unmanaged) else "unknown"
+
+
+def actual_words(actual: Limits | Unknown | None, *, exact: bool = False) -> str:
+    return limits_words(actual, exact=exact) if isinstance(actual, Limits) else "unknown"

@@ -1,0 +1,133 @@
+"""Disks and passes as plain data, as for ``-f json``. Keys are stable; units are bytes and seconds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.messages.plan import counts
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.policy.decide import Desired, Unmanaged
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport
+
+FORMAT_VERSION = 2
+
+
+def disk_data(disk: Disk) -> dict[str, object]:
+    """The identity of the disk."""
+    guest = disk.guest
+    return {
+        "guest": guest.name,
+        "guest_uuid": guest.uuid,
+        "display_name": guest.display_name,
+        "project": guest.project,
+        "project_name": guest.project_name,
+        "user": guest.user,
+        "flavor": guest.flavor,
+        "disk": disk.target,
+        "bus": disk.bus,
+        "volume": disk.volume_id,
+        "pool": disk.pool,
+        "namespace": disk.namespace,
+        "image": disk.image,
+        "volume_type": disk.volume_type,
+        "size": disk.size,
+        "encrypted": disk.encrypted,
+        "shareable": disk.shareable,
+        "cluster": disk.cluster,
+        "monitors": list(disk.monitors),
+    }
+
+
+def limits_data(limits: Limits | Unknown | Desired | Unmanaged | None) -> dict[str, int | str] | None:
+    """The parameters in effect, ``{}`` when unlimited, None if unknown or not desired."""
+    if isinstance(limits, Desired):
+        limits = limits.limits
+    return limits.in_effect() if isinstance(limits, Limits) else None
+
+
+def change_data(change: Change) -> dict[str, object]:
+    return {
+        "before": change.before.in_effect(),
+        "after": change.after.in_effect(),
+        "direction": change.direction.value,
+        "reason": change.reason.as_record(),
+        "cause": change.cause.value,
+    }
+
+
+def state_reason_data(outcome: Outcome) -> dict[str, object]:
+    """The reason of the state: of a planned change what is behind it, else that of the result."""
+    reason = outcome.result.reason.as_record()
+    if outcome.acknowledged is not None:
+        return reason | {"acknowledged": outcome.acknowledged.as_record()}
+    if outcome.result.kind is Kind.PLANNED and outcome.change is not None:
+        return reason | {"cause": outcome.change.cause.value}
+    return reason
+
+
+def outcome_data(outcome: Outcome) -> dict[str, object]:
+    disk = outcome.after
+    return disk_data(disk) | {
+        "actual": limits_data(disk.actual),
+        "defined": limits_data(disk.defined),
+        "drifted": disk.drifted,
+        "desired": limits_data(outcome.decision.desired),
+        "change": None if outcome.change is None else change_data(outcome.change),
+        "result": outcome.result.kind.value,
+        "reason": outcome.result.reason.as_record(),
+        "acknowledged": None if outcome.acknowledged is None else outcome.acknowledged.as_record(),
+        "seconds": round(outcome.result.seconds, 6),
+    }
+
+
+def braked_data(braked: Braked) -> dict[str, object]:
+    return {
+        "revision": braked.revision,
+        "catalogue": braked.catalogue,
+        "disks": len(braked.keys),
+        "of": braked.of,
+        "removed": braked.removed,
+        "raised": braked.raised,
+        "lowered": braked.lowered,
+        "many": braked.many,
+        "alone": {key: reason.as_record() for key, reason in sorted(braked.alone.items())},
+        "edits": [asdict(edit) for edit in braked.edits],
+    }
+
+
+def _catalogue_data(known: Catalogue | Unknown | None) -> dict[str, object] | None:
+    """None if there is no usable one: not configured, or unknown (see the notes)."""
+    if not isinstance(known, Catalogue):
+        return None
+    return {
+        "source": known.source,
+        "issued": known.issued.isoformat(),
+        "generation": known.generation,
+        "revision": known.revision,
+    }
+
+
+def report_data(report: PassReport) -> dict[str, object]:
+    return {
+        "version": FORMAT_VERSION,
+        "started": report.started.isoformat(),
+        "seconds": round(report.seconds, 6),
+        "counts": counts(report),
+        "outcomes": [outcome_data(outcome) for outcome in report.outcomes],
+        "unreachable": [
+            {
+                "guest": unreachable.guest.name,
+                "guest_uuid": unreachable.guest.uuid,
+                "reason": unreachable.reason.as_record(),
+            }
+            for unreachable in report.unreachable
+        ],
+        "catalogue": _catalogue_data(report.situation.catalogue),
+        "notes": [note.as_record() for note in report.notes],
+        "paused": None if report.paused is None else report.paused.as_record(),
+        "braked": None if report.braked is None else braked_data(report.braked),
+    }

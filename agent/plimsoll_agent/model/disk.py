@@ -1,0 +1,152 @@
+"""A guest and one of its RBD disks, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, fields
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.marks import Mark, Marks
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.util.frozen import frozen
+
+# libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
+MONITOR_PORT = "6789"
+
+
+@frozen
+class Guest:
+    """A running domain. The fields that Nova writes are None on a guest that Nova did not create."""
+
+    uuid: str
+    name: str
+    run: str | None
+    """libvirt's domain id: a new one at every start, until the node reboots."""
+    display_name: str | None = None
+    project: str | None = None
+    project_name: str | None = None
+    user: str | None = None
+    flavor: str | None = None
+    extra_specs: Mapping[str, str] | None = field(default=None, hash=False)
+    """Its flavor's; None if the definition lacks them (Nova before 2025.2)."""
+    image: str | None = None
+    boots_from_volume: bool = False
+    other_groups: frozenset[str] = frozenset()
+    """Throttle groups of its disks that are not on RBD."""
+    marks: Marks | Unknown | None = field(default=None, compare=False)
+    """What plimsoll wrote into its metadata, on this node or on the one before; None without any."""
+
+    @property
+    def by_nova(self) -> bool:
+        """Whether Nova created it: then its definition has Nova's metadata."""
+        return any((self.display_name, self.project, self.flavor))
+
+
+def guest_of(key: str) -> str:
+    """The uuid of the guest whose disk has this ``Disk.key``."""
+    return key.partition("/")[0]
+
+
+@frozen
+class DiskName:
+    """The names of a disk and its guest at some time, for records and lists. ``key`` is ``Disk.key``."""
+
+    key: str
+    guest_uuid: str
+    guest_name: str
+    project: str | None
+    target: str
+    pool: str
+    image: str
+    volume_id: str | None
+
+    @classmethod
+    def read(cls, values: Mapping[str, object]) -> DiskName:
+        """From stored values. Raises ``KeyError`` and ``ValueError``."""
+        named = {field.name: values[field.name] for field in fields(cls)}
+        for part, value in named.items():
+            if not isinstance(value, str) and not (value is None and part in ("project", "volume_id")):
+                raise ValueError(f"{part} is not text")
+        disk = cls(**named)  # type: ignore[arg-type]  # text, as checked above
+        if guest_of(disk.key) != disk.guest_uuid:
+            raise ValueError(f"{disk.key!r} is not a disk of guest {disk.guest_uuid}")
+        return disk
+
+    def means(self, guest: str, disk: str | None) -> bool:
+        """Whether these words name it: a guest (name or uuid) and a target or volume, or a volume's id alone."""
+        if disk is None and guest == self.volume_id:
+            return True
+        return guest in (self.guest_name, self.guest_uuid) and disk in (None, self.target, self.volume_id)
+
+
+@frozen
+class Disk:
+    """One RBD disk of a running guest."""
+
+    guest: Guest
+    target: str
+    """Its name in the guest's definition (``vda``): for people and for libvirt's calls, never an identity."""
+    pool: str
+    image: str
+    node: str
+    """libvirt's index of the attachment: a new number for each attachment while the guest runs."""
+    volume_id: str | None
+    """Cinder's id, from the serial; None for a disk that is not a volume."""
+    defined: Limits | Unknown
+    """The limits in libvirt's live definition. Where ``actual`` differs, they were changed over QMP."""
+    namespace: str | None = None
+    monitors: tuple[str, ...] = ()
+    bus: str | None = None
+    encrypted: bool = False
+    alias: str | None = None
+    root: bool = False
+    """The guest's first disk, from which it boots."""
+    shareable: bool = False
+    """A multi-attached volume: several guests may have it at once."""
+    volume_type: str | None = None
+    """The name of its volume type; None if it has none or it is unknown."""
+    cluster: str | None = None
+    """Ceph's fsid; None if no Ceph configuration on this node names its monitors."""
+    size: int | None = None
+    """Its size in bytes, from libvirt; None if it was not read."""
+    actual: Limits | Unknown | None = field(default=None)
+    """QEMU's limits; None if they were not read."""
+
+    @property
+    def path(self) -> str:
+        """The image as Ceph names it: ``pool/image``, or ``pool/namespace/image``."""
+        return "/".join(filter(None, (self.pool, self.namespace, self.image)))
+
+    @property
+    def key(self) -> str:
+        """Identity across passes, whatever the target: the guest, and the volume or image."""
+        return f"{self.guest.uuid}/{self.within_guest}"
+
+    @property
+    def within_guest(self) -> str:
+        """Identity among the disks of its guest, on any node: the volume or the image."""
+        return self.volume_id or self.path
+
+    @property
+    def mark(self) -> Mark | None:
+        """Its mark in its guest's metadata."""
+        marks = self.guest.marks
+        return marks.by_disk.get(self.within_guest) if isinstance(marks, Marks) else None
+
+    @property
+    def attachment(self) -> str:
+        """Identity of the attachment: a new one after a restart, or a detach and attach."""
+        return f"{self.guest.run}:{self.node}:{self.path}"
+
+    @property
+    def named(self) -> DiskName:
+        guest = self.guest
+        return DiskName(
+            self.key, guest.uuid, guest.name, guest.project, self.target, self.pool, self.image, self.volume_id
+        )
+
+    @property
+    def drifted(self) -> bool:
+        """Whether QEMU's limits differ from those in libvirt's definition."""
+        known = isinstance(self.actual, Limits) and isinstance(self.defined, Limits)
+        return known and self.actual != self.defined

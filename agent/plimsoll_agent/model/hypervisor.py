@@ -1,0 +1,125 @@
+"""The hypervisor as a protocol: what a pass calls, and the values that come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
+from enum import StrEnum
+from typing import Protocol
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.model.disk import Disk, Guest
+from plimsoll_agent.model.limits import Limits, LimitsError
+from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.util.frozen import frozen
+
+
+class Movement(StrEnum):
+    """Whether a guest is being migrated; such a guest is left to the daemon on the target node."""
+
+    STAYS = "stays"
+    LEAVING = "leaving"
+    ARRIVING = "arriving"
+
+
+@frozen
+class GuestRef:
+    """A running guest in the list of guests."""
+
+    uuid: str
+    name: str
+
+
+@frozen
+class Sighting:
+    """A guest's RBD disks from its live definition, and whether it is migrating."""
+
+    guest: Guest
+    disks: tuple[Disk, ...]
+    movement: Movement = Movement.STAYS
+
+
+@frozen
+class Survey:
+    """A guest's RBD disks, and by target the actual limits of each, or why they are unknown.
+
+    ``actual`` of a migrating guest is empty: its QEMU is not asked.
+    """
+
+    disks: tuple[Disk, ...]
+    movement: Movement
+    actual: Mapping[str, Limits | PlimsollError | LimitsError]
+
+
+@frozen
+class BlockStats:
+    """Counters of a disk since its guest started."""
+
+    read_requests: int
+    read_bytes: int
+    write_requests: int
+    write_bytes: int
+
+    def since(self, before: BlockStats) -> BlockStats | None:
+        """What was done since then; None if one counter is lower: the guest was restarted."""
+        done = [now - then for now, then in zip(astuple(self), astuple(before), strict=True)]
+        return None if min(done) < 0 else BlockStats(*done)
+
+
+class Hypervisor(Protocol):
+    """The calls, each with its deadline.
+
+    They raise ``Unreachable`` if there is no connection, ``NotFound`` for a guest or disk that is gone, ``Rejected``
+    for an error, and ``DeadlineExceeded`` after the deadline: then the call may still take effect later.
+    """
+
+    def guests(self) -> Sequence[GuestRef]: ...
+
+    def look(self, uuid: str) -> Sighting:
+        """Reads the definition only: QEMU is not asked. Raises ``UnreadableXML``."""
+        ...
+
+    def survey(self, uuid: str) -> Survey:
+        """``look``, and ``actual`` of every disk, with one deadline for all of it.
+
+        An error affects one disk only. After the first call that times out no other is made: the other disks get
+        ``DeadlineExceeded``, and those read before keep their result.
+        """
+        ...
+
+    def actual(self, disk: Disk) -> Limits:
+        """The disk's limits as QEMU reports them."""
+        ...
+
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
+        """Counters of these disks by target; absent if QEMU is busy, or has no such disk."""
+        ...
+
+    def sizes(self, uuid: str) -> Mapping[str, int]:
+        """Sizes of the disks in bytes by target; absent if unknown. A busy guest is not waited for.
+
+        QEMU reads from each image for this and halts the whole guest: not to be called while the cluster stalls.
+        """
+        ...
+
+    def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        """Set the full set on the running guest (LIVE); ``alone`` takes the disk out of its group.
+
+        Without ``alone`` the disk stays in its group, and the limits are set for the whole group.
+        """
+        ...
+
+    def define_limits(self, disk: Disk, limits: Limits) -> None:
+        """Write them into the persistent definition (CONFIG), if there is one that has the disk."""
+        ...
+
+    def set_marks(self, uuid: str, marks: Marks) -> None:
+        """Replace the marks in the running guest's metadata (LIVE); empty ones remove them.
+
+        They survive a live migration and a suspend, and end when the guest stops.
+        """
+        ...
+
+    def knows(self, uuid: str) -> bool:
+        """Whether this node has such a guest, running or not."""
+        ...

@@ -1,0 +1,253 @@
+"""QEMU's block I/O limits: one frozen value of 19 numbers and a group; an impossible set cannot be built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, fields
+from typing import Any, Literal
+
+from plimsoll_agent.util import quantities
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.quantities import Quantity
+
+# QEMU, include/qemu/throttle.h: THROTTLE_VALUE_MAX; libvirt: QEMU_BLOCK_IOTUNE_MAX.
+VALUE_MAX = 10**15
+
+Scope = Literal["total", "read", "write"]
+Unit = Literal["bytes", "iops"]
+Role = Literal["base", "max", "length", "size"]
+
+SCOPES: tuple[Scope, ...] = ("total", "read", "write")
+UNITS: tuple[Unit, ...] = ("bytes", "iops")
+
+
+@frozen
+class Problem:
+    """Why a set of limits is impossible; ``names`` are the parameters that clash, first the one to change."""
+
+    names: tuple[str, ...]
+    text: str
+
+
+class LimitsError(ValueError):
+    """QEMU or libvirt would refuse the limits; ``problems`` has every reason."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("; ".join(problem.text for problem in problems))
+        self.problems = problems
+
+
+def _number(qmp: str, *, nova: bool = True) -> Any:
+    """A row of the table: QMP's name (qapi/block-core.json), and whether Nova passes on this key of a QoS spec."""
+    return field(default=0, metadata={"qmp": qmp, "nova": nova})
+
+
+@frozen(kw_only=True)
+class Limits:
+    """The full set of a disk's limits, under libvirt's and Cinder's names; 0 is unlimited.
+
+    Rates are in bytes or requests per second, lengths in seconds, ``size_iops_sec`` in bytes: a larger request
+    counts as several. The fields are the one table of parameters, from which ``PARAMETERS`` is made.
+
+    Raises ``LimitsError`` for a set that QEMU (``util/throttle.c``) or libvirt would refuse.
+    """
+
+    total_bytes_sec: int = _number("bps")
+    read_bytes_sec: int = _number("bps_rd")
+    write_bytes_sec: int = _number("bps_wr")
+    total_iops_sec: int = _number("iops")
+    read_iops_sec: int = _number("iops_rd")
+    write_iops_sec: int = _number("iops_wr")
+    total_bytes_sec_max: int = _number("bps_max")
+    read_bytes_sec_max: int = _number("bps_rd_max")
+    write_bytes_sec_max: int = _number("bps_wr_max")
+    total_iops_sec_max: int = _number("iops_max")
+    read_iops_sec_max: int = _number("iops_rd_max")
+    write_iops_sec_max: int = _number("iops_wr_max")
+    total_bytes_sec_max_length: int = _number("bps_max_length", nova=False)
+    read_bytes_sec_max_length: int = _number("bps_rd_max_length", nova=False)
+    write_bytes_sec_max_length: int = _number("bps_wr_max_length", nova=False)
+    total_iops_sec_max_length: int = _number("iops_max_length", nova=False)
+    read_iops_sec_max_length: int = _number("iops_rd_max_length", nova=False)
+    write_iops_sec_max_length: int = _number("iops_wr_max_length", nova=False)
+    size_iops_sec: int = _number("iops_size")
+    group_name: str | None = None
+
+    def __post_init__(self) -> None:
+        problems = tuple(_problems(self))
+        if problems:
+            raise LimitsError(problems)
+        # A burst lasts 1 s by default, and QEMU and libvirt report that as 0, 1 or not at all: one spelling here,
+        # so that equal limits compare equal.
+        for length, burst in _LENGTH_OF_BURST:
+            if getattr(self, length) <= 1:
+                object.__setattr__(self, length, 1 if getattr(self, burst) else 0)
+
+    @property
+    def unlimited(self) -> bool:
+        return not self.in_effect()
+
+    def in_effect(self) -> dict[str, int | str]:
+        """The parameters that are set, in the table's order, without a burst length of 1 s."""
+        in_effect: dict[str, int | str] = {
+            parameter.name: value
+            for parameter in PARAMETERS
+            if (value := getattr(self, parameter.name)) > (1 if parameter.role == "length" else 0)
+        }
+        if self.group_name is not None:
+            in_effect["group_name"] = self.group_name
+        return in_effect
+
+    def full_set(self) -> dict[str, int | str]:
+        """All 19 numbers, zeros too, under libvirt's names, and the group if there is one.
+
+        Always the full set: of a part, libvirt would set the other parameters of the same category to zero and leave
+        other categories unchanged (qemuDomainSetBlockIoTuneDefaults).
+        """
+        numbers: dict[str, int | str] = {p.name: getattr(self, p.name) for p in PARAMETERS}
+        return numbers if self.group_name is None else numbers | {"group_name": self.group_name}
+
+    def most(self, base: str, seconds: float) -> float:
+        """The most that one base allows in so many seconds, in its own unit; it must be set.
+
+        QEMU, util/throttle.c, throttle_compute_wait: a bucket of ``max × length`` that leaks at the base's rate.
+        Without a burst the bucket is a tenth of a second; a burst of more than 1 s is itself limited to ``max``, plus
+        a tenth of a second.
+        """
+        rate, peak, length = (getattr(self, base + ending) for ending in ("", "_max", "_max_length"))
+        high = rate * seconds + (peak * length if peak else rate / 10)
+        return float(min(high, peak * seconds + peak / 10) if length > 1 else high)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, object]) -> Limits:
+        """Limits by libvirt's names; absent ones are unlimited. An unknown name is a problem too."""
+        known = {p.name for p in PARAMETERS} | {"group_name"}
+        unknown = tuple(
+            Problem((name,), f"{name} is not a limit that libvirt knows") for name in given if name not in known
+        )
+        if unknown:
+            raise LimitsError(unknown)
+        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks the types
+
+    @classmethod
+    def from_qmp(cls, inserted: Mapping[str, object]) -> Limits:
+        """Limits from QEMU's ``query-block`` (BlockDeviceInfo), without the group: QEMU always has one."""
+        return cls(**{p.name: inserted[p.qmp] for p in PARAMETERS if p.qmp in inserted})  # type: ignore[arg-type]
+
+
+@frozen
+class Parameter:
+    """One of the 19 numbers; ``name`` is its name in libvirt and Cinder, ``qmp`` the one in QMP."""
+
+    name: str
+    qmp: str
+    nova: bool
+    role: Role
+    scope: Scope | None
+    unit: Unit
+
+    @classmethod
+    def named(cls, name: str, qmp: str, nova: bool) -> Parameter:
+        if name == "size_iops_sec":
+            return cls(name, qmp, nova, "size", None, "iops")
+        role: Role = "length" if name.endswith("_length") else "max" if name.endswith("_max") else "base"
+        scope = next(scope for scope in SCOPES if name.startswith(scope))
+        return cls(name, qmp, nova, role, scope, "bytes" if "_bytes_" in name else "iops")
+
+    @property
+    def quantity(self) -> Quantity:
+        if self.role in ("length", "size"):
+            return Quantity.SECONDS if self.role == "length" else Quantity.SIZE
+        return Quantity.BYTES if self.unit == "bytes" else Quantity.REQUESTS
+
+    def read(self, text: str) -> int:
+        """The number that an operator wrote, with a unit or without. Raises ``ValueError``."""
+        return quantities.read(text, self.quantity)
+
+
+PARAMETERS = tuple(
+    Parameter.named(row.name, row.metadata["qmp"], row.metadata["nova"]) for row in fields(Limits) if row.metadata
+)
+BASES = tuple(parameter.name for parameter in PARAMETERS if parameter.role == "base")
+_LENGTH_OF_BURST = tuple((f"{base}_max_length", f"{base}_max") for base in BASES)
+
+
+# The group of a disk that was taken out of a shared one: neither QEMU nor libvirt can express "no group".
+_ALONE = "plimsoll-alone:"
+
+
+def group_alone(guest_uuid: str, target: str) -> str:
+    """A group for one disk."""
+    return f"{_ALONE}{guest_uuid}:{target}"
+
+
+def shared_group(name: str | None, alias: str | None = None) -> str | None:
+    """The group if it was named to be shared, None for a group of one disk.
+
+    QEMU puts every limited disk in a group. One without a name it names after the device: by its id (``alias``, of
+    SCSI disks) or by its path (``/machine/…``, of virtio disks), ``drive-…`` in older versions.
+    """
+    return None if not name or name == alias or name.startswith((_ALONE, "/machine/", "drive-")) else name
+
+
+def limits_requests(limits: Limits) -> bool:
+    """Whether a rate of requests is limited: else ``size_iops_sec`` has no meaning."""
+    return any(getattr(limits, base) for base in BASES if "_iops_" in base)
+
+
+def _problems(limits: Limits) -> Iterator[Problem]:
+    """What QEMU's ``throttle_is_valid`` or libvirt's driver would refuse."""
+    not_numbers = tuple(_not_numbers(limits))
+    yield from not_numbers
+    if not_numbers:  # the checks below compare numbers
+        return
+    yield from _exclusive(limits)
+    for base in BASES:
+        yield from _bad_burst(limits, base)
+    if limits.size_iops_sec and not limits_requests(limits):
+        yield Problem(
+            ("size_iops_sec",),
+            "size_iops_sec needs one of total_iops_sec, read_iops_sec and write_iops_sec:"
+            " it is the size from which a request counts as several",
+        )
+    if limits.group_name is not None and not any(getattr(limits, base) for base in BASES):
+        yield Problem(("group_name",), "group_name needs a limit to share")
+
+
+def _not_numbers(limits: Limits) -> Iterator[Problem]:
+    for parameter in PARAMETERS:
+        value = getattr(limits, parameter.name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            yield Problem((parameter.name,), f"{parameter.name} must be a whole number, not {value!r}")
+        elif not 0 <= value <= VALUE_MAX:
+            yield Problem((parameter.name,), f"{parameter.name} must be between 0 and 10^15, not {value}")
+    group = limits.group_name
+    if group is None:
+        return
+    if not (isinstance(group, str) and group.isprintable() and 0 < len(group) < 256):
+        yield Problem(("group_name",), "group_name must be a printable name of 1 to 255 characters")
+    elif shared_group(group) is None:
+        yield Problem(("group_name",), f"group_name {group} is a name that QEMU or plimsoll gives; choose another")
+
+
+def _exclusive(limits: Limits) -> Iterator[Problem]:
+    for unit in UNITS:
+        for ending in ("", "_max"):
+            total = f"total_{unit}_sec{ending}"
+            for scope in ("read", "write"):
+                part = f"{scope}_{unit}_sec{ending}"
+                if getattr(limits, total) and getattr(limits, part):
+                    yield Problem((total, part), f"{total} and {part} exclude each other; remove one")
+
+
+def _bad_burst(limits: Limits, base: str) -> Iterator[Problem]:
+    burst, length = f"{base}_max", f"{base}_max_length"
+    rate, peak, seconds = getattr(limits, base), getattr(limits, burst), getattr(limits, length)
+    if peak and not rate:
+        yield Problem((burst, base), f"{burst} needs {base}: a burst rises above a limit")
+    elif peak and peak < rate:
+        yield Problem((burst, base), f"{burst} ({peak}) is below {base} ({rate}); raise it or remove it")
+    if seconds > 1 and not peak:
+        yield Problem((length, burst), f"{length} needs {burst}: it is how long that burst may last")
+    elif peak * seconds > VALUE_MAX:
+        yield Problem((length, burst), f"{length} × {burst} must not exceed 10^15, and is {peak * seconds}")

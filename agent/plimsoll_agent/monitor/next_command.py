@@ -1,0 +1,125 @@
+"""The command to run next, as it works on this node: with its units or none, its catalogue, as root or with sudo."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from plimsoll_agent.catalogue.model import NAME as CATALOGUE_FILE
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+
+ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT = "plimsoll-enforce", "plimsoll-catalogue", "plimsoll-probe"
+_SYSTEM = "qemu:///system"
+"""What virsh asks too, as root."""
+_PLAIN = re.compile(r"[\w][\w.-]*", re.ASCII)
+_UNANSWERED = (Code.TIMED_OUT, Code.NOT_SENT, Code.NOT_READ, Code.TOO_MANY_HUNG)
+_UNHEALTHY = (Code.CLUSTER_UNHEALTHY, Code.CLUSTER_UNREACHABLE)
+_UNRECORDED = (Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED)
+_NOT_FETCHED = (Code.VOLUME_NOT_FETCHED, Code.FLAVOR_NOT_FETCHED)
+_NO_CATALOGUE = (Code.NO_CATALOGUE, Code.CATALOGUE_UNREADABLE, Code.CATALOGUE_EXPIRED, Code.CATALOGUE_STALE)
+
+
+@frozen
+class NodeSetup:
+    """What of this node's set-up decides which command works."""
+
+    sudo: bool = False
+    """Whoever reads the command is not root."""
+    options: tuple[str, ...] = ()
+    """Options of ``plimsoll`` that lead to the same settings."""
+    timers: frozenset[str] = frozenset((ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT))
+    """Units whose timer is installed."""
+    catalogue: str = "openstack"
+    """``[catalogue] source``."""
+    uri: str = _SYSTEM
+    ceph_id: str = "plimsoll"
+
+    def plimsoll(self, *words: str) -> str:
+        return self._as_root("plimsoll", *self.options, *words)
+
+    def virsh(self, *words: str) -> str:
+        return self._as_root("virsh", *(() if self.uri == _SYSTEM else ("-c", self.uri)), *words)
+
+    def ceph_health(self) -> str:
+        return self._as_root("ceph", "--id", self.ceph_id, "health", "detail")
+
+    def no_pass(self) -> str:
+        """There was none yet."""
+        return self.plimsoll("enforce", "--mode", "observe")
+
+    def no_recent_pass(self) -> str:
+        """The timer, or without one a pass."""
+        if ENFORCE_UNIT in self.timers:
+            return f"systemctl status {ENFORCE_UNIT}.timer {ENFORCE_UNIT}.service"
+        return self.plimsoll("enforce")
+
+    def no_recent_probe(self) -> str:
+        if PROBE_UNIT in self.timers:
+            return f"systemctl status {PROBE_UNIT}.timer {PROBE_UNIT}.service"
+        return self.plimsoll("probe", "timetable")
+
+    def no_catalogue(self) -> str:
+        """It is old or cannot be used: what the refresher wrote, or the refresh itself."""
+        if CATALOGUE_UNIT in self.timers:
+            return self._as_root("journalctl", "-n", "20", "-u", f"{CATALOGUE_UNIT}.service")
+        return self.plimsoll("catalogue", "refresh", "--now")
+
+    def source_down(self, source: str) -> str:
+        match source:
+            case "libvirt":
+                return self.virsh("list")
+            case "rules":
+                return self.plimsoll("rules", "check")
+            case "catalogue":
+                return self.no_catalogue()
+            case _:
+                return self.plimsoll("record", "--verify")
+
+    def pause(self, paused: Reason) -> str:
+        if paused.facts.get("region"):
+            return "plimsoll region resume   (on the machine that makes the region file)"
+        if str(paused.facts.get("file")).endswith(f"/{CATALOGUE_FILE}"):
+            return self.no_catalogue()  # it cannot be read, so the region may be paused
+        return self.plimsoll("resume")
+
+    def phase(self, longest: str) -> str:
+        """The phase of a pass that takes long."""
+        return {"observe": self.virsh("list"), "gate": self.ceph_health()}.get(longest, self.plimsoll("plan"))
+
+    def guest(self, name: str, uuid: str) -> str:
+        """It is unreachable."""
+        return self.virsh("domstate", _typed(name, uuid))
+
+    def disk(self, reason: Reason, name: DiskName) -> str:
+        """It is not as desired, or unknown, for this reason."""
+        code, guest = reason.code, _typed(name.guest_name, name.guest_uuid)
+        if code is Code.PAUSED:
+            return self.pause(reason)
+        if code in _UNHEALTHY:
+            return self.ceph_health()
+        if code in _UNANSWERED:
+            return self.guest(name.guest_name, name.guest_uuid)
+        if code in _UNRECORDED:
+            return self.source_down("record")
+        if code in _NOT_FETCHED:
+            if self.catalogue == "region-file":  # no node asks Cinder: the file must be newer than the attachment
+                return self.plimsoll("catalogue", "age")
+            return self.plimsoll("enforce", "--refresh")
+        if code in _NO_CATALOGUE:
+            return self.no_catalogue()
+        if code in (Code.BRAKED, Code.LARGE_CHANGE, Code.GROUP_WITHHELD):
+            return self.plimsoll("plan")
+        if code is Code.REVERTED_TOO_OFTEN:
+            return self.plimsoll("record", "--guest", guest)
+        return self.plimsoll("disk", "explain", guest, _typed(name.target, name.volume_id or name.target))
+
+    def _as_root(self, *words: str) -> str:
+        return shlex.join((*(("sudo",) if self.sudo else ()), *words))
+
+
+def _typed(name: str, id_: str) -> str:
+    """The name, or the id of what has a name that cannot be typed as it is shown."""
+    return name if _PLAIN.fullmatch(name) else printable(id_)

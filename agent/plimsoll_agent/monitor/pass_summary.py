@@ -1,0 +1,418 @@
+"""The summary of the last pass over the whole node, with sums over all passes. ``status``, metrics, checks and
+rollouts read it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from datetime import datetime
+
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.model.disk import Disk, DiskName, guest_of
+from plimsoll_agent.model.holds import active_holds
+from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates, Reading, Usage, follow
+from plimsoll_agent.policy.decide import Desired
+from plimsoll_agent.policy.diff import EXTERNAL
+from plimsoll_agent.reconcile.grade import Grade, grade
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, UnreachableGuest
+from plimsoll_agent.store.refresh_state import Calls
+from plimsoll_agent.util.frozen import frozen
+
+PAUSED, BRAKED = "paused", "braked"
+"""Keys of ``LastPass.wrong_since``, beside names of sources and uuids of guests."""
+_GATED = (Code.CLUSTER_UNHEALTHY, Code.CLUSTER_UNREACHABLE, Code.CLUSTER_UNKNOWN)
+
+
+@frozen(kw_only=True)
+class LastDisk:
+    """One disk after the pass."""
+
+    named: DiskName
+    volume_type: str | None
+    flavor: str | None
+    cluster: str | None
+    kind: Kind
+    reason: Reason
+    actual: Limits | None
+    """After the pass; None is unknown."""
+    desired: Limits | None
+    """None where no limits are desired, or they are unknown."""
+    drifted: bool
+    corrected: int
+    """How many external changes plimsoll has reverted on this disk."""
+    attachment: str = ""
+    """``Disk.attachment``: another one has counters from 0."""
+    reading: Reading | None = None
+    """QEMU's counters, in seconds since the node started; None where they were not read."""
+    rates: Rates | None = None
+    """Averages since the reading before; None without one."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """The share of each limit that it used in that time, by the limit's name."""
+    allowed: Mapping[str, float] = field(default_factory=dict)
+    """What each of these limits allowed a second, its burst included."""
+    server: str | None = None
+    """The guest's name in Nova."""
+    project_name: str | None = None
+    is_new: bool = False
+    """Its limits are unknown only until the next catalogue."""
+    acknowledged: Reason | None = None
+    """An operator knows that it is unknown."""
+    held_until: datetime | None = None
+    """The end of an operator's hold."""
+    since: datetime | None = None
+    """The pass that first found it in this state for this reason; None is unknown."""
+
+    @property
+    def unlimited(self) -> bool | None:
+        """None is unknown."""
+        return None if self.actual is None else self.actual.unlimited
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether it was at a limit, on average between the two readings."""
+        return max(self.shares.values(), default=0.0) >= AT_LIMIT_RATIO
+
+    @property
+    def unknown(self) -> bool:
+        """Its actual or its desired limits are unknown, and should be known, and no operator knows of it."""
+        return self.kind is Kind.UNKNOWN and not self.is_new and self.acknowledged is None
+
+    @property
+    def gated(self) -> bool:
+        """A change is deferred since its cluster is unhealthy, or its health unknown."""
+        return self.kind is Kind.DEFERRED and self.reason.code in _GATED
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether it keeps limits whose source is gone."""
+        return self.kind is Kind.LEFT_ALONE and self.reason.code is Code.ORPHANED
+
+    @property
+    def astray(self) -> bool:
+        """Whether a limit is desired and the disk has none."""
+        return bool(self.unlimited) and self.desired is not None and not self.desired.unlimited
+
+
+@frozen
+class LastCatalogue:
+    """The catalogue that the pass used."""
+
+    issued: datetime | None
+    """None where there is no valid catalogue."""
+    source: str
+    stale_after: int
+    """Seconds."""
+
+
+@frozen
+class Totals:
+    """Sums over all passes of this node over all its guests."""
+
+    passes: Mapping[Grade, int] = field(default_factory=dict)
+    outcomes: Mapping[Kind, int] = field(default_factory=dict)
+    corrected: Mapping[str, int] = field(default_factory=dict)
+    """By the name of the volume type; "" for disks without one."""
+
+
+@frozen(kw_only=True)
+class LastPass:
+    """After a failed pass the disks are those of the one before."""
+
+    version: str
+    """plimsoll's."""
+    boot: str
+    """The node's boot id."""
+    started: datetime
+    ended: datetime
+    grade: Grade
+    enforcing: bool
+    trouble: str = ""
+    """Why there was no pass, or why it did not use the current rules."""
+    looked: datetime | None = None
+    """When the disks were observed; earlier than ``started`` after a failed pass."""
+    last_good: datetime | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by part: observe, decide, gate, apply, keep."""
+    interval: float | None = None
+    """Seconds between the two readings of the counters; None without two."""
+    disks: tuple[LastDisk, ...] = ()
+    unreachable: tuple[UnreachableGuest, ...] = ()
+    guests: int = 0
+    """How many answered."""
+    notes: tuple[Reason, ...] = ()
+    paused: Reason | None = None
+    revision: str = ""
+    """The revision of the rules that it ran on."""
+    braked: str | None = None
+    """The revision that needs approval."""
+    braked_disks: int = 0
+    holds: int = 0
+    sources: Mapping[str, bool] = field(default_factory=dict)
+    """Which are up: libvirt, rules, record, and the catalogue where one is configured."""
+    catalogue: LastCatalogue | None = None
+    calls: Calls = field(default_factory=Calls)
+    busy: int = 0
+    """How many passes were skipped because another one was running."""
+    totals: Totals = field(default_factory=Totals)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    """``corrected`` of disks of unreachable guests, by ``Disk.key``."""
+    wrong_since: Mapping[str, datetime] = field(default_factory=dict)
+    """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, a source that is down, a guest (by its
+    uuid) that is unreachable."""
+
+    @property
+    def running_unreachable(self) -> tuple[UnreachableGuest, ...]:
+        """Guests that run but are unreachable, without those that have stopped."""
+        return tuple(each for each in self.unreachable if each.reason.code is not Code.NOT_FOUND)
+
+
+@frozen(kw_only=True)
+class Setting:
+    """What the summary needs beside the report of the pass."""
+
+    version: str
+    boot: str
+    ended: datetime
+    stale_after: int = 0
+    """Seconds after which a catalogue is stale."""
+    calls: Calls = field(default_factory=Calls)
+    busy: int = 0
+
+
+def _median(seconds: Iterable[float]) -> float:
+    """Like that of ``statistics``, which is slow to import."""
+    ordered = sorted(seconds)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
+    """The summary after a pass over the whole node."""
+    disks = _disks(before, report, setting.boot)
+    unreachable = (*report.unreachable, *_hung(report))
+    graded = grade(report)
+    corrected = Counter(outcome.disk.volume_type or "" for outcome in report.outcomes if _reverts(outcome))
+    totals = _added(
+        Totals() if before is None else before.totals,
+        graded,
+        Counter(outcome.result.kind for outcome in report.outcomes),
+        corrected,
+    )
+    sources, paused, braked = _sources(report), report.paused, report.braked
+    good = setting.ended if graded is Grade.GOOD else None if before is None else before.last_good
+    seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
+    return LastPass(
+        version=setting.version,
+        boot=setting.boot,
+        started=report.started,
+        ended=setting.ended,
+        grade=graded,
+        enforcing=report.mode is Mode.ENFORCE,
+        trouble=report.complaint,
+        looked=report.started,
+        last_good=good,
+        phases=report.phases,
+        interval=_median(seconds) if seconds else None,
+        disks=disks,
+        unreachable=unreachable,
+        guests=report.guests - len(unreachable),
+        notes=report.notes,
+        paused=paused,
+        revision=report.situation.rules.revision,
+        braked=None if braked is None else braked.revision,
+        braked_disks=0 if braked is None else len(braked.keys),
+        holds=len(active_holds(report.situation.holds, report.started)),
+        sources=sources,
+        catalogue=_catalogue(report.situation.catalogue, setting.stale_after),
+        calls=setting.calls,
+        busy=setting.busy,
+        totals=totals,
+        unseen=_unseen(before, unreachable),
+        wrong_since=_wrong_since(
+            before,
+            report.started,
+            [PAUSED] * (paused is not None)
+            + [BRAKED] * (braked is not None)
+            + [source for source, is_up in sources.items() if not is_up]
+            + [each.guest.uuid for each in unreachable],
+        ),
+    )
+
+
+def uncounted(before: LastPass | None, last: LastPass) -> LastPass:
+    """The summary with the counters of ``before``: if it cannot be saved, higher ones would fall at the next pass."""
+    known = _corrected(before)
+    return replace(
+        last,
+        totals=Totals() if before is None else before.totals,
+        disks=tuple(replace(disk, corrected=known.get(disk.named.key, 0)) for disk in last.disks),
+    )
+
+
+def failed(
+    before: LastPass | None, mode: Mode, why: str, source: str, started: datetime, setting: Setting
+) -> LastPass:
+    """The summary after a pass that failed because ``source`` did not answer."""
+    if before is None:
+        before = LastPass(
+            version=setting.version,
+            boot=setting.boot,
+            started=started,
+            ended=setting.ended,
+            grade=Grade.FAILED,
+            enforcing=mode is Mode.ENFORCE,
+        )
+    return replace(
+        before,
+        version=setting.version,
+        started=started,
+        ended=setting.ended,
+        grade=Grade.FAILED,
+        enforcing=mode is Mode.ENFORCE,
+        trouble=why,
+        phases={},
+        interval=None,
+        # Their averages are not up to now.
+        disks=tuple(replace(disk, rates=None, shares={}, allowed={}) for disk in before.disks),
+        sources={source: False},  # no other source was asked
+        wrong_since={**before.wrong_since, **_wrong_since(before, started, [source])},
+        calls=setting.calls,
+        busy=setting.busy,
+        totals=_added(before.totals, Grade.FAILED, Counter(), Counter()),
+    )
+
+
+def _wrong_since(before: LastPass | None, now: datetime, wrong: Iterable[str]) -> dict[str, datetime]:
+    known = {} if before is None else before.wrong_since
+    return {name: known.get(name, now) for name in wrong}
+
+
+def _added(before: Totals, grade: Grade, outcomes: Mapping[Kind, int], corrected: Mapping[str, int]) -> Totals:
+    return Totals(
+        Counter(before.passes) + Counter([grade]),
+        Counter(before.outcomes) + Counter(outcomes),
+        Counter(before.corrected) + Counter(corrected),
+    )
+
+
+def _catalogue(known: Catalogue | Unknown | None, stale_after: int) -> LastCatalogue | None:
+    """None where none is configured."""
+    if isinstance(known, Catalogue):
+        return LastCatalogue(known.issued, known.source, stale_after)
+    return None if known is None else LastCatalogue(None, "", stale_after)
+
+
+def _sources(report: PassReport) -> dict[str, bool]:
+    unrecorded = {Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED}
+    sources = {
+        "libvirt": True,
+        "rules": not report.complaint,
+        "record": not any(note.code in unrecorded for note in report.notes),
+    }
+    if report.situation.catalogue is not None:
+        sources["catalogue"] = isinstance(report.situation.catalogue, Catalogue)
+    return sources
+
+
+def _hung(report: PassReport) -> tuple[UnreachableGuest, ...]:
+    """Guests that libvirt lists but whose QEMU does not answer."""
+    hung = {
+        outcome.disk.guest.uuid: UnreachableGuest(
+            GuestRef(outcome.disk.guest.uuid, outcome.disk.guest.name), outcome.result.reason
+        )
+        for outcome in report.outcomes
+        if outcome.result.kind is Kind.UNKNOWN and outcome.result.reason.code is Code.TIMED_OUT
+    }
+    return tuple(hung.values())
+
+
+def _corrected(before: LastPass | None) -> dict[str, int]:
+    """How many external changes were reverted, by ``Disk.key``."""
+    if before is None:
+        return {}
+    return {**before.unseen, **{disk.named.key: disk.corrected for disk in before.disks}}
+
+
+def _unseen(before: LastPass | None, unreachable: Iterable[UnreachableGuest]) -> dict[str, int]:
+    guests = {each.guest.uuid for each in unreachable}
+    return {key: number for key, number in _corrected(before).items() if number and guest_of(key) in guests}
+
+
+def _reverts(outcome: Outcome) -> bool:
+    change = outcome.change
+    return outcome.result.kind is Kind.CHANGED and change is not None and change.cause in EXTERNAL
+
+
+def _disks(before: LastPass | None, report: PassReport, boot: str) -> tuple[LastDisk, ...]:
+    known = {} if before is None else {disk.named.key: disk for disk in before.disks}
+    same_run = before is not None and before.boot == boot
+    usages = _usages(known if same_run else {}, report)
+    corrected = _corrected(before)
+    return tuple(
+        _disk(
+            report,
+            outcome,
+            corrected.get(outcome.disk.key, 0),
+            usages[outcome.disk.key],
+            _since(known.get(outcome.disk.key), outcome, report.started),
+        )
+        for outcome in report.outcomes
+    )
+
+
+def _since(before: LastDisk | None, outcome: Outcome, now: datetime) -> datetime | None:
+    result = outcome.result
+    if before is None or (before.kind, before.reason.code) != (result.kind, result.reason.code):
+        return now
+    return before.since
+
+
+def _disk(report: PassReport, outcome: Outcome, corrected: int, usage: Usage, since: datetime | None) -> LastDisk:
+    disk, desired = outcome.after, outcome.decision.desired
+    rates, then, hold = usage.rates, usage.disk.actual, report.situation.hold(outcome.disk)
+    return LastDisk(
+        named=disk.named,
+        volume_type=disk.volume_type,
+        flavor=disk.guest.flavor,
+        cluster=disk.cluster,
+        kind=outcome.result.kind,
+        reason=outcome.result.reason,
+        actual=disk.actual if isinstance(disk.actual, Limits) else None,
+        desired=desired.limits if isinstance(desired, Desired) else None,
+        drifted=disk.drifted,
+        corrected=corrected + _reverts(outcome),
+        attachment=disk.attachment,
+        reading=usage.reading,
+        rates=rates,
+        shares=usage.shares,
+        allowed={base: then.most(base, rates.seconds) / rates.seconds for base in usage.shares}
+        if rates is not None and isinstance(then, Limits)
+        else {},
+        server=disk.guest.display_name,
+        project_name=disk.guest.project_name,
+        is_new=report.is_new(outcome),
+        acknowledged=outcome.acknowledged,
+        held_until=None if hold is None else hold.until,
+        since=since,
+    )
+
+
+def _usages(known: Mapping[str, LastDisk], report: PassReport) -> dict[str, Usage]:
+    """The disks' usage since the reading before, by ``Disk.key``."""
+    of_guest: dict[str, list[Disk]] = {}
+    for outcome in report.outcomes:
+        # As observed: usage is compared with the limits before the pass.
+        of_guest.setdefault(outcome.disk.guest.uuid, []).append(outcome.disk)
+    usages: dict[str, Usage] = {}
+    for disks in of_guest.values():
+        last = [
+            Usage(disk, then.reading)
+            for disk in disks
+            if (then := known.get(disk.key)) is not None and then.attachment == disk.attachment
+        ]
+        read = {disk.target: report.readings[disk.key] for disk in disks if disk.key in report.readings}
+        usages |= {usage.disk.key: usage for usage in follow(last, disks, read)}
+    return usages

@@ -1,0 +1,214 @@
+"""Reads and writes ``LastPass`` as a file in the state directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Reason
+from plimsoll_agent.model.usage import Rates, Reading
+from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Totals
+from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
+from plimsoll_agent.store.refresh_state import Calls
+from plimsoll_agent.store.state import LAST_PASS, CorruptState, State, StateError
+from plimsoll_agent.util import decoding, files
+from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time
+
+# A thousand disks are some 2 MiB.
+MOST_BYTES = 8 * 2**20
+
+
+def load(state: State) -> LastPass | None:
+    """None before the first pass. Raises ``CorruptState``, ``StateError``."""
+    path = state.last_pass
+
+    def of(value: Any) -> LastPass:
+        version, known = count(value["version"]), LAST_PASS.version or 0
+        if version > known:
+            raise StateError(f"{path}: written by a newer version; the next pass here replaces it")
+        if version == known - 1:
+            return _last_pass(_from_2(value))
+        if version < known:
+            raise StateError(f"{path}: written by an older version; the next pass replaces it")
+        return _last_pass(value)
+
+    return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState)
+
+
+def _from_2(value: Mapping[str, Any]) -> dict[str, Any]:
+    """It did not tell these, and the next pass does."""
+    new = dict.fromkeys(("server", "project_name", "acknowledged", "held_until", "since")) | {"is_new": False}
+    return {**value, "revision": "", "wrong_since": {}, "disks": [disk | new for disk in value["disks"]]}
+
+
+def save(state: State, last: LastPass) -> None:
+    """Replace the file as a whole. Raises ``StateError``."""
+    data = _data(last)
+    disks = ",".join(f"\n {json.dumps(_disk_data(disk))}" for disk in last.disks)
+    head = json.dumps({"version": LAST_PASS.version} | data)
+    path: Path = state.last_pass
+    files.save(path, f'{head[:-1]},\n"disks": [{disks}]}}\n', StateError)
+
+
+def _data(last: LastPass) -> dict[str, object]:
+    return {
+        "plimsoll": last.version,
+        "boot": last.boot,
+        "started": last.started.isoformat(),
+        "ended": last.ended.isoformat(),
+        "grade": last.grade.value,
+        "enforcing": last.enforcing,
+        "trouble": last.trouble,
+        "looked": maybe(datetime.isoformat, last.looked),
+        "last_good": maybe(datetime.isoformat, last.last_good),
+        "phases": dict(last.phases),
+        "interval": last.interval,
+        "unreachable": [[each.guest.uuid, each.guest.name, each.reason.as_record()] for each in last.unreachable],
+        "guests": last.guests,
+        "notes": [note.as_record() for note in last.notes],
+        "paused": maybe(Reason.as_record, last.paused),
+        "revision": last.revision,
+        "braked": last.braked,
+        "braked_disks": last.braked_disks,
+        "holds": last.holds,
+        "sources": dict(last.sources),
+        "catalogue": maybe(_catalogue_data, last.catalogue),
+        "calls": asdict(last.calls),
+        "busy": last.busy,
+        "totals": {
+            "passes": {grade.value: number for grade, number in last.totals.passes.items()},
+            "outcomes": {kind.value: number for kind, number in last.totals.outcomes.items()},
+            "corrected": dict(last.totals.corrected),
+        },
+        "unseen": dict(last.unseen),
+        "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
+    }
+
+
+def _catalogue_data(catalogue: LastCatalogue) -> dict[str, object]:
+    return {
+        "issued": maybe(datetime.isoformat, catalogue.issued),
+        "source": catalogue.source,
+        "stale_after": catalogue.stale_after,
+    }
+
+
+def _disk_data(disk: LastDisk) -> dict[str, object]:
+    reading = disk.reading
+    return {
+        "named": asdict(disk.named),
+        "volume_type": disk.volume_type,
+        "flavor": disk.flavor,
+        "cluster": disk.cluster,
+        "kind": disk.kind.value,
+        "reason": disk.reason.as_record(),
+        "actual": maybe(Limits.in_effect, disk.actual),
+        "desired": maybe(Limits.in_effect, disk.desired),
+        "drifted": disk.drifted,
+        "corrected": disk.corrected,
+        "attachment": disk.attachment,
+        "reading": None if reading is None else [reading.at, *astuple(reading.stats)],
+        "rates": maybe(astuple, disk.rates),
+        "shares": dict(disk.shares),
+        "allowed": dict(disk.allowed),
+        "server": disk.server,
+        "project_name": disk.project_name,
+        "is_new": disk.is_new,
+        "acknowledged": maybe(Reason.as_record, disk.acknowledged),
+        "held_until": maybe(datetime.isoformat, disk.held_until),
+        "since": maybe(datetime.isoformat, disk.since),
+    }
+
+
+def _last_pass(value: Mapping[str, Any]) -> LastPass:
+    totals = value["totals"]
+    return LastPass(
+        version=text(value["plimsoll"]),
+        boot=text(value["boot"]),
+        started=time(value["started"]),
+        ended=time(value["ended"]),
+        grade=Grade(value["grade"]),
+        enforcing=flag(value["enforcing"]),
+        trouble=text(value["trouble"]),
+        looked=maybe(time, value["looked"]),
+        last_good=maybe(time, value["last_good"]),
+        phases=mapping(number, value["phases"]),
+        interval=maybe(number, value["interval"]),
+        disks=several(_disk, value["disks"]),
+        unreachable=tuple(
+            UnreachableGuest(GuestRef(text(uuid), text(name)), Reason.from_record(reason))
+            for uuid, name, reason in value["unreachable"]
+        ),
+        guests=count(value["guests"]),
+        notes=several(Reason.from_record, value["notes"]),
+        paused=maybe(Reason.from_record, value["paused"]),
+        revision=text(value["revision"]),
+        braked=maybe(text, value["braked"]),
+        braked_disks=count(value["braked_disks"]),
+        holds=count(value["holds"]),
+        sources=mapping(flag, value["sources"]),
+        catalogue=maybe(_catalogue, value["catalogue"]),
+        calls=Calls(
+            count(value["calls"]["good"]),
+            count(value["calls"]["failed"]),
+            mapping(count, value["calls"]["of_service"]),
+        ),
+        busy=count(value["busy"]),
+        totals=Totals(
+            {Grade(name): passes for name, passes in mapping(count, totals["passes"]).items()},
+            {Kind(name): outcomes for name, outcomes in mapping(count, totals["outcomes"]).items()},
+            mapping(count, totals["corrected"]),
+        ),
+        unseen=mapping(count, value["unseen"]),
+        wrong_since=mapping(time, value["wrong_since"]),
+    )
+
+
+def _catalogue(value: Mapping[str, Any]) -> LastCatalogue:
+    return LastCatalogue(maybe(time, value["issued"]), text(value["source"]), count(value["stale_after"]))
+
+
+def _disk(value: Mapping[str, Any]) -> LastDisk:
+    return LastDisk(
+        named=DiskName.read(value["named"]),
+        volume_type=maybe(text, value["volume_type"]),
+        flavor=maybe(text, value["flavor"]),
+        cluster=maybe(text, value["cluster"]),
+        kind=Kind(value["kind"]),
+        reason=Reason.from_record(value["reason"]),
+        actual=maybe(Limits.from_mapping, value["actual"]),
+        desired=maybe(Limits.from_mapping, value["desired"]),
+        drifted=flag(value["drifted"]),
+        corrected=count(value["corrected"]),
+        attachment=text(value["attachment"]),
+        reading=maybe(_reading, value["reading"]),
+        rates=maybe(_rates, value["rates"]),
+        shares=mapping(number, value["shares"]),
+        allowed=mapping(number, value["allowed"]),
+        server=maybe(text, value["server"]),
+        project_name=maybe(text, value["project_name"]),
+        is_new=flag(value["is_new"]),
+        acknowledged=maybe(Reason.from_record, value["acknowledged"]),
+        held_until=maybe(time, value["held_until"]),
+        since=maybe(time, value["since"]),
+    )
+
+
+def _reading(value: Any) -> Reading:
+    at, *counters = value
+    return Reading(number(at), BlockStats(*map(count, counters)))
+
+
+def _rates(value: Any) -> Rates:
+    rates = [number(each) for each in value]
+    if len(rates) != len(fields(Rates)):
+        raise ValueError("no rates")
+    return Rates(*rates)

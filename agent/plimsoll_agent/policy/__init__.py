@@ -1,0 +1,4 @@
+"""Desired limits and changes: decide (sources, then clamp, then hold), diff, adoption of marks. Pure.
+
+Imports ``catalogue``, ``rules``, ``model`` and below; reads no file and no clock.
+"""

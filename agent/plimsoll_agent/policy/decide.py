@@ -1,0 +1,393 @@
+"""The desired limits of a disk. Pure.
+
+Three stages: *base* (the first source with an opinion), *shape* (floors and ceilings) and *hold* (an operator's
+exception, which also replaces unknown limits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from datetime import datetime
+
+from plimsoll_agent.catalogue.attachments import Attachments
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.model.acknowledged import Acknowledgement
+from plimsoll_agent.model.approvals import Approval, digest_of_change
+from plimsoll_agent.model.direction import Direction, direction
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.later import Later
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.origin import ORIGINS, origin_of
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.policy.clamp import at_least, at_most
+from plimsoll_agent.rules.model import Rule, Rules
+from plimsoll_agent.util.frozen import frozen
+
+
+@frozen
+class BrakeMemory:
+    """What the brake remembers from one pass to the next."""
+
+    judged: str | None = None
+    """The last revision that a pass over the whole node applied without a stop by the brake."""
+    let_through: tuple[Approval, ...] = ()
+    """Approvals of that revision: they count for later disks too."""
+    stopped: str | None = None
+    """The revision that would change too many disks: it stays stopped, even if fewer disks are left."""
+    recent: Mapping[str, datetime] = field(default_factory=dict)
+    """Disks with a large change in the last hour, by ``Disk.key``, and its time."""
+
+
+@frozen
+class Remembered:
+    """What the memory has of a disk: desired limits and since when, and the limits that plimsoll set last."""
+
+    desired: Limits | None
+    """The last desired limits of the sources, without holds and the command line; None if there never were any."""
+    since: datetime
+    seen: datetime
+    applied: Limits | None
+    """None if plimsoll only observed, or the limits were in sync from the start."""
+    attachment: str | None
+    """The attachment that this is about; None after the guest was off, or the node rebooted."""
+    restore_to: Limits | None = None
+    """The limits before a hold, to be restored at its end if no source has an opinion."""
+    foreign: bool = False
+    """Whether plimsoll had not set ``restore_to``."""
+    reverts: int = 0
+    """How often in a row plimsoll reverted an external change."""
+    reverted_at: datetime | None = None
+    enforced: bool = False
+    """A pass in mode enforce had ``desired`` in force: other desired limits are a change for the guest."""
+    by_type: str | None = None
+    """The volume type whose QoS spec gives exactly ``desired``, without floor or ceiling; else None."""
+    by_rules: tuple[str, ...] = ()
+    """The names of the rules behind ``desired``."""
+    revision: str | None = None
+    """The revision of rules and catalogue (``brake.revision_of``) behind ``desired``; None if unknown."""
+    later: tuple[Later, ...] | None = ()
+    """Desired limits after the end of rules, the next first; empty if they will not change, None if unknown."""
+    mark: str | None = None
+    """The digest of the disk's mark in its guest's metadata at that time."""
+    source: Code | None = field(default=None, compare=False)
+    """The kind of source of ``desired``, by its reason; None if unknown."""
+    released: str | None = None
+    """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
+
+    def desired_at(self, at: datetime) -> Later:
+        now = Later(at, self.desired, self.by_type, self.source)
+        return next((each for each in reversed(self.later or ()) if each.at <= at), now)
+
+
+@frozen
+class Situation:
+    """Everything that a decision depends on, the time too."""
+
+    now: datetime
+    rules: Rules
+    memory: Mapping[str, Remembered] = field(default_factory=dict)
+    """By ``Disk.key``."""
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    """By ``Disk.key``."""
+    catalogue: Catalogue | Unknown | None = None
+    """None without a catalogue in the settings."""
+    attachments: Attachments = field(default_factory=Attachments)
+    """The attachments of this pass: entries of the catalogue for others do not count."""
+    brake: BrakeMemory = field(default_factory=BrakeMemory)
+    asks_nova: bool = True
+    """Whether the catalogue has the flavors that guests' definitions lack."""
+
+    orders: Orders = field(default_factory=Orders)
+    """Orders for the whole region."""
+    acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
+    """By ``Disk.key``."""
+
+    def ours(self, disk: Disk) -> Remembered | None:
+        """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.
+
+        A guest that is started again from its persistent definition has the limits that plimsoll wrote into it.
+        """
+        remembered = self.memory.get(disk.key)
+        if remembered is None:
+            return None
+        same = remembered.attachment == disk.attachment
+        return remembered if same or (remembered.applied is not None and remembered.applied == disk.defined) else None
+
+    def acknowledgement(self, disk: Disk) -> Acknowledgement | None:
+        """The one that is active, if the disk is unknown."""
+        given = self.acknowledged.get(disk.key)
+        return None if given is None or given.ended(self.now) else given
+
+    def awaits_catalogue(self, disk: Disk, why: Reason) -> bool:
+        """Whether limits are unknown because the disk was attached after the catalogue was read."""
+        if why.code is Code.VOLUME_NOT_FETCHED:
+            met = self.attachments.volumes.get(disk.key)
+        elif why.code is Code.FLAVOR_NOT_FETCHED:
+            met = self.attachments.guests.get(disk.guest.uuid)
+        else:
+            return False
+        return met is None or (isinstance(self.catalogue, Catalogue) and not self.catalogue.covers(met.since))
+
+    def hold(self, disk: Disk) -> Hold | None:
+        """The active hold of the disk: this node's own, else one of the region."""
+        hold = self.holds.get(disk.key)
+        return self.orders.hold(disk, self.now) if hold is None or hold.ended(self.now) else hold
+
+
+@frozen
+class Desired:
+    """The desired limits of a source; ``Limits()`` means explicitly unlimited."""
+
+    limits: Limits
+    reason: Reason
+
+
+@frozen
+class Unmanaged:
+    """plimsoll does not write the disk's limits."""
+
+    reason: Reason
+
+
+@frozen
+class NoOpinion:
+    """The next source is asked."""
+
+    reason: Reason
+
+
+Answer = Desired | Unmanaged | NoOpinion | Unknown
+Source = Callable[[Disk, Situation], tuple["Step", ...]]
+
+
+@frozen
+class Step:
+    """One line of the trail: the source that was asked, and its answer."""
+
+    asked: str
+    answer: Answer
+
+
+@frozen
+class Decision:
+    """What is desired for a disk, and the trail of sources asked."""
+
+    desired: Desired | Unmanaged | Unknown
+    trail: tuple[Step, ...]
+    aside: Desired | Unmanaged | Unknown | None = None
+    """The sources' answer, if a hold replaces it."""
+    ahead: tuple[tuple[datetime, Desired | Unmanaged | Unknown], ...] = ()
+    """Their answers after the end of each rule that has one, the next first."""
+    instead: Desired | Unmanaged | Unknown | None = None
+    """Written for now in place of ``desired``; not a change of desired limits to memory and brake."""
+    ours: Remembered | None = field(default=None, compare=False)
+    """What is remembered of this attachment of the disk (``Situation.ours``)."""
+
+    @property
+    def written(self) -> Desired | Unmanaged | Unknown:
+        """What the pass writes."""
+        return self.instead or self.desired
+
+    @property
+    def of_sources(self) -> Limits | None:
+        """The sources' limits, without hold and command line; None if they have no opinion or it is unknown."""
+        said = self.aside or self.desired
+        return said.limits if isinstance(said, Desired) and not origin_of(said.reason.code).aside else None
+
+    @property
+    def later(self) -> tuple[Later, ...]:
+        """``ahead`` as it is remembered."""
+        return tuple(
+            Later(at, said.limits, said.reason.of_type, said.reason.code)
+            if isinstance(said, Desired)
+            else Later(at, None)
+            for at, said in self.ahead
+        )
+
+    @property
+    def source(self) -> Code | None:
+        """The kind of source of ``of_sources``, by its reason."""
+        said = self.aside or self.desired
+        return said.reason.code if isinstance(said, Desired) else None
+
+    @property
+    def by_type(self) -> str | None:
+        """The volume type whose QoS spec gives exactly these limits."""
+        said = self.aside or self.desired
+        return said.reason.of_type if isinstance(said, Desired) else None
+
+    @property
+    def by_rules(self) -> tuple[str, ...]:
+        """The names of the rules behind ``of_sources``."""
+        said = self.aside or self.desired
+        return said.reason.rules if isinstance(said, Desired) else ()
+
+    def and_then(self, asked: str, answer: Answer) -> Decision:
+        """The decision after one more answer; ``NoOpinion`` changes nothing."""
+        desired = self.desired if isinstance(answer, NoOpinion) else answer
+        return replace(self, desired=desired, trail=(*self.trail, Step(asked, answer)))
+
+
+def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
+    """Ask the sources, apply floor and ceiling, then a hold.
+
+    If no source has an opinion, find out whether the limits are orphaned.
+    """
+    said = replace(_shape(disk, situation, _base(disk, situation, sources)), ours=situation.ours(disk))
+    decided = _hold(disk, situation, _orphaned(disk, situation, said))
+    ahead = _ahead(disk, situation, sources, said.desired)
+    return replace(decided, ahead=ahead) if ahead else decided
+
+
+def _ahead(
+    disk: Disk, situation: Situation, sources: tuple[Source, ...], said: Desired | Unmanaged | Unknown
+) -> tuple[tuple[datetime, Desired | Unmanaged | Unknown], ...]:
+    """The sources' answers after the end of each rule, if they change then."""
+    rules, now = situation.rules, situation.now
+    if rules.command_line is not None:
+        return ()
+    ends = {
+        rule.until
+        for rule in rules.rules
+        if rule.until is not None
+        and not rule.ended(now)
+        # Only rules that match, or may match, count.
+        and isinstance(rule.match.misfit(disk), Unknown | None)
+    }
+    ahead: list[tuple[datetime, Desired | Unmanaged | Unknown]] = []
+    for end in sorted(ends):
+        left = replace(rules, rules=tuple(rule for rule in rules.rules if not rule.ended(end)))
+        then = replace(situation, rules=left)
+        next_said = _shape(disk, then, _base(disk, then, sources)).desired
+        if next_said != said:
+            ahead.append((end, next_said))
+        said = next_said
+    return tuple(ahead)
+
+
+def _base(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
+    """The first answer that is not ``NoOpinion``."""
+    trail: list[Step] = []
+    for source in sources:
+        for step in source(disk, situation):
+            trail.append(step)
+            if not isinstance(step.answer, NoOpinion):
+                return Decision(step.answer, tuple(trail))
+    return Decision(Unmanaged(because(Code.NO_LIMIT)), tuple(trail))
+
+
+def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """Apply floor, then ceiling, so that the ceiling wins; each from the first rule that matches and has one."""
+    if isinstance(decision.desired, Desired) and not origin_of(decision.desired.reason.code).aside:
+        for word, bound in (("floor", at_least), ("ceiling", at_most)):
+            for rule in situation.rules.rules:
+                limit: Limits | None = getattr(rule, word)
+                if limit is None or not isinstance(decision.desired, Desired):
+                    continue
+                no_opinion = no_opinion_of(rule, disk, situation)
+                decision = decision.and_then(
+                    f'{word} of rule "{rule.name}"',
+                    no_opinion or _bounded(decision.desired, bound(decision.desired.limits, limit), word, rule),
+                )
+                if no_opinion is None:
+                    break
+    return decision
+
+
+def _bounded(desired: Desired, limits: Limits, word: str, rule: Rule) -> Answer:
+    if limits == desired.limits:
+        return NoOpinion(because(Code.RULE_WITHOUT_LIMITS))
+    reason = desired.reason
+    return Desired(limits, replace(reason, facts={**reason.facts, word: rule.name}))
+
+
+def no_opinion_of(rule: Rule, disk: Disk, situation: Situation) -> NoOpinion | Unknown | None:
+    """Why a rule has no opinion on the disk, or why that is unknown; None if it has one."""
+    if rule.until is not None and rule.ended(situation.now):
+        return NoOpinion(because(Code.RULE_ENDED, until=rule.until.isoformat()))
+    misfit = rule.match.misfit(disk)
+    if misfit is None or isinstance(misfit, Unknown):
+        return misfit
+    return NoOpinion(because(Code.RULE_DOES_NOT_MATCH, word=misfit))
+
+
+def _orphaned(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """Limits whose source is gone stay until an operator releases them; a release lasts until the type changes.
+
+    Floor and ceiling do not apply to them.
+    """
+    remembered = situation.memory.get(disk.key)
+    if remembered is None or decision.desired.reason.code is not Code.NO_LIMIT:
+        return decision
+    orphaned = _are_orphaned(disk, remembered, decision)
+    if remembered.released == released_for(disk) or (orphaned and _region_releases(remembered, situation)):
+        facts = {} if disk.volume_type is None else {"type": disk.volume_type}
+        return decision.and_then("release", Desired(Limits(), because(Code.RELEASED, **facts)))
+    return decision.and_then("limits in force", Unmanaged(_origin(disk, remembered))) if orphaned else decision
+
+
+def released_for(disk: Disk) -> str:
+    """The volume type for which a release of the disk's orphaned limits counts; "" without a type."""
+    return disk.volume_type or ""
+
+
+def _are_orphaned(disk: Disk, remembered: Remembered, decision: Decision) -> bool:
+    """Whether the actual limits are known to be from a source that is gone; the sources have no opinion now."""
+    had, ours = disk.actual, decision.ours
+    if (
+        not isinstance(had, Limits)
+        or had.unlimited
+        or remembered.desired is None
+        or remembered.restore_to is not None
+    ):
+        return False
+    origins = ORIGINS.values() if remembered.source is None else (origin_of(remembered.source),)
+    not_used = {origin.not_used for origin in origins}
+    if any(step.answer.reason.code in not_used for step in decision.trail):
+        return False  # then the source may desire today what it desired before
+    return (remembered.enforced and remembered.desired == had) or (ours is not None and ours.applied == had)
+
+
+def _region_releases(remembered: Remembered, situation: Situation) -> bool:
+    """Whether the region approved these specs and types, and that volumes of this type lose their limits."""
+    known, type = situation.catalogue, remembered.by_type
+    return type is not None and isinstance(known, Catalogue) and known.approved(situation.now, removing=type)
+
+
+def _origin(disk: Disk, remembered: Remembered) -> Reason:
+    """Where orphaned limits came from, and the digest that releases them."""
+    facts: dict[str, object] = {"digest": digest_of_change(disk.key, Limits())}
+    if remembered.by_type is not None:
+        facts["type"] = remembered.by_type
+    elif remembered.by_rules:
+        facts["rule"] = remembered.by_rules[0]
+    elif remembered.source is not None and origin_of(remembered.source).name:
+        facts["source"] = remembered.source.value
+    return because(Code.ORPHANED, **facts)
+
+
+def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """Apply an operator's hold; after its end, restore the limits before it, unless a source has an opinion.
+
+    A rule with ``manage: false`` takes precedence: then plimsoll does not write the disk's limits.
+    """
+    if isinstance(decision.desired, Unmanaged) and decision.desired.reason.code is Code.RULE_UNMANAGES:
+        return decision
+    hold = situation.hold(disk)
+    if hold is not None:
+        answer = Unmanaged(hold.reason) if hold.limits is None else Desired(hold.limits, hold.reason)
+        return replace(decision.and_then("hold", answer), aside=decision.desired)
+    remembered = decision.ours
+    if remembered is None or remembered.restore_to is None or isinstance(decision.desired, Desired):
+        return decision
+    if isinstance(decision.desired, Unknown) and not _lowers(disk, remembered.restore_to):
+        return decision  # the hold's limits stay while the desired ones are unknown
+    ended = decision.and_then("hold", Desired(remembered.restore_to, because(Code.HOLD_ENDED)))
+    return replace(ended, aside=decision.desired)
+
+
+def _lowers(disk: Disk, limits: Limits) -> bool:
+    return isinstance(disk.actual, Limits) and direction(disk.actual, limits) is Direction.LOWER

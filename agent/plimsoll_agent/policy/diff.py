@@ -1,0 +1,64 @@
+"""The changes that make actual limits the desired ones."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from plimsoll_agent.model.direction import Direction, direction
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.policy.decide import Decision, Desired, Remembered
+from plimsoll_agent.util.frozen import frozen
+
+EXTERNAL = (Code.CHANGED_OVER_QMP, Code.EXTERNAL_CHANGE)
+"""Causes that are external changes."""
+
+
+@frozen
+class Change:
+    """Set ``after`` in place of ``before``."""
+
+    disk: Disk
+    before: Limits
+    after: Limits
+    direction: Direction
+    reason: Reason
+    """Why ``after`` is desired."""
+    cause: Code
+    """Why ``before`` differs."""
+    members: tuple[tuple[str, Limits | Unknown], ...] = field(default=(), compare=False)
+    """Of a change of a group: its members' ``Disk.key``, and their defined limits when the change was judged."""
+
+    @property
+    def leaves_group(self) -> bool:
+        """Whether the disk must be taken out of a group: else the change would apply to the whole group."""
+        defined = self.disk.defined
+        # libvirt adds the group in its definition to a write that names none. An unreadable definition may have one.
+        in_group = self.before.group_name or not isinstance(defined, Limits) or defined.group_name
+        return bool(in_group) and self.after.group_name is None
+
+
+def change_for(disk: Disk, decision: Decision) -> Change | None:
+    """The change that writes the decision; None if the disk is in sync, unmanaged or unknown."""
+    written, before = decision.written, disk.actual
+    if not isinstance(written, Desired) or not isinstance(before, Limits) or before == written.limits:
+        return None
+    return Change(
+        disk,
+        before,
+        written.limits,
+        direction(before, written.limits),
+        written.reason,
+        _cause(disk, written, decision.ours),
+    )
+
+
+def _cause(disk: Disk, written: Desired, ours: Remembered | None) -> Code:
+    if written.reason.code is Code.UNDONE:  # plimsoll had set the actual limits
+        return Code.DESIRED_CHANGED
+    if disk.drifted:
+        return Code.CHANGED_OVER_QMP
+    if ours is None or ours.applied is None:
+        return Code.NEVER_LIMITED
+    return Code.EXTERNAL_CHANGE if ours.applied == written.limits else Code.DESIRED_CHANGED

@@ -1,0 +1,105 @@
+"""The effects of a plan on attached volumes: for which types, for how many volumes, and from what to what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.qos.cinder import Attached, Live
+from plimsoll_agent.qos.file import Declared
+from plimsoll_agent.util.frozen import frozen
+
+Given = Limits | Unknown | None
+"""The limits of a spec for a volume; None where Nova gets no spec."""
+
+
+@frozen
+class Change:
+    """The limits of a volume of this size before and after."""
+
+    gib: int
+    before: Given
+    after: Given
+
+
+@frozen
+class Effect:
+    """The effect on the attached volumes of one type."""
+
+    type: str
+    changed: int
+    unchanged: int
+    median: Change | None
+    """The change of the volume of median size among those that change."""
+    refused: int = 0
+    """How many of those that change keep their limits, because no volume can be attached with the new ones."""
+
+
+def effects(
+    declared: Declared, live: Live, attached: Iterable[Attached], *, forced: Collection[str] = ()
+) -> tuple[Effect, ...]:
+    """The effect on each type whose spec changes, in the order of their names.
+
+    ``forced`` are specs that are deleted even if types have them.
+    """
+    then = _specs_then(declared, live, forced)
+    touched = {
+        name: (spec, then[name])
+        for name, spec in _specs_now(live).items()
+        if name in then and _nova_keys(spec) != _nova_keys(then[name])
+    }
+    sizes: dict[str, Counter[int]] = {name: Counter() for name in touched}
+    for volume in attached:
+        if volume.type in touched:
+            sizes[volume.type][volume.gib] += 1
+    return tuple(_effect(name, *touched[name], sizes[name]) for name in sorted(touched))
+
+
+def _specs_now(live: Live) -> dict[str, QosSpec | None]:
+    return {name: None if type.qos_spec is None else live.specs[type.qos_spec] for name, type in live.types.items()}
+
+
+def _specs_then(declared: Declared, live: Live, forced: Collection[str]) -> dict[str, QosSpec | None]:
+    """Also of types that the plan deletes: Cinder keeps those with volumes."""
+    specs = dict(live.specs)
+    for name, spec in declared.specs.items():
+        specs[name] = QosSpec(specs[name].id if name in specs else "", name, spec.consumer, spec.keys)
+    then: dict[str, QosSpec | None] = {}
+    for name, type in live.types.items():
+        spec_name = declared.types[name].qos_spec if name in declared.types else type.qos_spec
+        then[name] = None if spec_name is None or spec_name in forced else specs[spec_name]
+    return then
+
+
+def _nova_keys(spec: QosSpec | None) -> Mapping[str, str | None] | None:
+    """The keys that Cinder passes to Nova, whatever the spec's name."""
+    return spec.keys if spec is not None and spec.for_nova else None
+
+
+def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Counter[int]) -> Effect:
+    changes = {gib: Change(gib, _given(before, gib), _given(after, gib)) for gib in sizes}
+    differing = sorted(gib for gib, change in changes.items() if not _same(change))
+    changed = sum(sizes[gib] for gib in differing)
+    in_order = [gib for gib in differing for _ in range(sizes[gib])]
+    return Effect(
+        type,
+        changed,
+        sum(sizes.values()) - changed,
+        changes[in_order[changed // 2]] if changed else None,
+        sum(sizes[gib] for gib in differing if isinstance(changes[gib].after, Unknown)),
+    )
+
+
+def _given(spec: QosSpec | None, gib: int) -> Given:
+    if spec is None or not spec.for_nova:
+        return None
+    evaluated = evaluate(spec, gib)
+    return evaluated.limits if isinstance(evaluated, Evaluated) else evaluated
+
+
+def _same(change: Change) -> bool:
+    # Two reasons why no volume can be attached are no change.
+    return change.before == change.after or (isinstance(change.before, Unknown) and isinstance(change.after, Unknown))

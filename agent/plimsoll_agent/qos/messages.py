@@ -1,0 +1,255 @@
+"""Plans of QoS specs and volume types for people: a line per step, and its effect on attached volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from plimsoll_agent.messages.limits import short_change, short_limits
+from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.qos.apply import How, Taken
+from plimsoll_agent.qos.effects import Change, Effect, Given
+from plimsoll_agent.qos.fault_messages import fault_words
+from plimsoll_agent.qos.file import NO_SPEC, Declared
+from plimsoll_agent.qos.lint import Fault
+from plimsoll_agent.qos.plan import (
+    Associate,
+    ChangeExtraSpecs,
+    ChangeSpec,
+    ChangeType,
+    CreateSpec,
+    CreateType,
+    DeleteSpec,
+    DeleteType,
+    Disassociate,
+    Step,
+    Texts,
+)
+from plimsoll_agent.qos.review import Finding, LooseEnd
+from plimsoll_agent.util.text import plural, printable
+
+
+def step_line(step: Step) -> str:
+    """``~ QoS spec gold  total_iops_sec 3000 → 30``: + creates, ~ changes, - deletes."""
+    match step:
+        case CreateSpec(spec):
+            return f"+ {_spec(spec.name)}  {spec.consumer}: {_listed(spec.keys) or 'no keys'}"
+        case ChangeSpec(before, after):
+            parts = [f"consumer {before.consumer} → {after.consumer}"] if before.consumer != after.consumer else []
+            parts += _changes(before.keys, step.put, step.unset)
+            return f"~ {_spec(after.name)}  {', '.join(parts)}"
+        case CreateType(type):
+            parts = ["private" if type.public is False else "public"]
+            if type.description:
+                parts.append(_quoted(type.description))
+            if type.extra_specs:
+                parts.append(_listed(type.extra_specs))
+            return f"+ {_type(type.name)}  {', '.join(parts)}"
+        case ChangeType(there, description, public):
+            parts = []
+            if description is not None:
+                parts.append(f"description {_quoted(there.description)} → {_quoted(description)}")
+            if public is not None:
+                parts.append("private → public" if public else "public → private")
+            return f"~ {_type(there.name)}  {', '.join(parts)}"
+        case ChangeExtraSpecs(type_name, had):
+            return f"~ {_type(type_name)}  {', '.join(_changes(had, step.put, step.unset))}"
+        case Associate(type_name, spec_name, instead_of):
+            return f"~ {_type(type_name)}  QoS spec {printable(instead_of or NO_SPEC)} → {printable(spec_name)}"
+        case Disassociate(type_name, spec_name):
+            return f"~ {_type(type_name)}  QoS spec {printable(spec_name)} → {NO_SPEC}"
+        case DeleteType(type_name):
+            return f"- {_type(type_name)}"
+        case DeleteSpec(spec_name, force):
+            return f"- {_spec(spec_name)}{'  even though a volume type has it' if force else ''}"
+
+
+def taken_line(taken: Taken) -> str:
+    """The step, and its result."""
+    line = step_line(taken.step)
+    match taken.how:
+        case How.DONE:
+            return f"{line}   done"
+        case How.REFUSED:
+            return f"{line}   not done: {taken.detail}"
+        case How.TIMED_OUT:
+            return f"{line}   {taken.detail}: result unknown"
+        case How.NOT_TRIED:
+            return f"{line}   not tried: {taken.detail}"
+
+
+def plan_sum(steps: Sequence[Step]) -> str:
+    if not steps:
+        return "Nothing to do: Cinder matches the file."
+    signs = [step_line(step)[0] for step in steps]
+    return f"Plan: {signs.count('+')} to create, {signs.count('~')} to change, {signs.count('-')} to delete."
+
+
+def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | None, *, prune: bool) -> str | None:
+    """What Cinder has but the file does not declare, and is kept."""
+    if prune:
+        types, specs = [name for name in types if name == default], []
+    parts = [
+        f"{plural(len(names), what)} ({', '.join(map(printable, names[:5]))}{' …' if len(names) > 5 else ''})"
+        for what, names in (("volume type", types), ("QoS spec", specs))
+        if names
+    ]
+    if not parts:
+        return None
+    why = "Cinder's default type is never deleted" if prune else "not in the file; --prune deletes them"
+    return f"Kept: {' and '.join(parts)}; {why}."
+
+
+def effect_lines(effects: Sequence[Effect]) -> Iterator[str]:
+    """A line for each type with attached volumes."""
+    met = [effect for effect in effects if effect.changed or effect.unchanged]
+    for effect in met:
+        yield _effect_line(effect)
+    if effects and not met:
+        yield "No attached volume changes: none is of these types."
+
+
+def _effect_line(effect: Effect) -> str:
+    """``gold: 812 attached volumes change, 12 do not (one of 100 GiB: total_iops_sec 3000 → 30)``."""
+    name, median = printable(effect.type), effect.median
+    if median is None:
+        return f"{name}: {plural(effect.unchanged, 'attached volume')}, and none changes"
+    line = f"{name}: {plural(effect.changed, 'attached volume')} {_do('change', effect.changed)}"
+    if effect.unchanged:
+        line += f", {effect.unchanged} {_do('do', effect.unchanged)} not"
+    line += f" (one of {median.gib} GiB: {_change(median)})"
+    if effect.refused:
+        keep, its = _do("keep", effect.refused), "its" if effect.refused == 1 else "their"
+        line += f"; {effect.refused} of them {keep} {its} limits: the new ones are invalid"
+    return line
+
+
+def result_line(taken: Sequence[Taken], of: int, left: Sequence[Step] | None) -> str:
+    """The result; ``left`` is the plan after it, None if unknown."""
+    line = f"{sum(one.how is How.DONE for one in taken)} of {of} {'step' if of == 1 else 'steps'} done"
+    if left is None:
+        return f"{line}."
+    if left:
+        return f"{line}; {len(left)} left: see plimsoll qos plan."
+    return f"{line}; Cinder matches the file."
+
+
+def _spec(name: str) -> str:
+    return f"QoS spec {printable(name)}"
+
+
+def _type(name: str) -> str:
+    return f"volume type {printable(name)}"
+
+
+def _quoted(text: str) -> str:
+    return f'"{printable(text)}"'
+
+
+def _listed(keys: Texts) -> str:
+    return ", ".join(f"{printable(key)} {_value(value)}" for key, value in keys.items())
+
+
+def weight_words(steps: Sequence[Step], effects: Sequence[Effect] | None) -> str:
+    """What an operator must confirm; empty if nothing."""
+    parts: list[str] = []
+    if effects is None:
+        parts.append("how many attached volumes get other limits is unknown")
+    elif changed := sum(effect.changed for effect in effects):
+        parts.append(f"{plural(changed, 'attached volume')} {_do('get', changed)} other limits")
+    losing = sum(isinstance(step, Disassociate) for step in steps)
+    if losing:
+        parts.append(
+            f"{plural(losing, 'volume type')} {_do('lose', losing)} {'its' if losing == 1 else 'their'} QoS spec"
+        )
+    for kind, noun in ((DeleteType, "volume type"), (DeleteSpec, "QoS spec")):
+        if number := sum(isinstance(step, kind) for step in steps):
+            parts.append(f"{plural(number, noun)} {'is' if number == 1 else 'are'} deleted")
+    return "; ".join(parts)
+
+
+def question(steps: Sequence[Step], weight: str) -> str:
+    return f"{weight[:1].upper()}{weight[1:]}. Apply {plural(len(steps), 'step')}? [y/N] "
+
+
+def refusal_line(impossible: Sequence[Unknown], errors: Sequence[Fault]) -> str | None:
+    """Why a plan is not applied; None if it is."""
+    if impossible:
+        return f"Nothing applied: {plural(len(impossible), 'invalid QoS spec')}; volumes could not be attached."
+    if errors:
+        return f"Nothing applied: {_errors(errors)}. {_force(errors)}."
+    return None
+
+
+def will_refuse_line(errors: Sequence[Fault]) -> str:
+    return f"plimsoll qos apply refuses this: {_errors(errors)}. {_force(errors)}."
+
+
+def _errors(errors: Sequence[Fault]) -> str:
+    """``2 errors (unknown key, total and part)``."""
+    codes = dict.fromkeys(fault.code.value.replace("-", " ") for fault in errors)
+    return f"{plural(len(errors), 'error')} ({', '.join(codes)})"
+
+
+def _force(errors: Sequence[Fault]) -> str:
+    return f"--force applies {'it' if len(errors) == 1 else 'them'} anyway"
+
+
+def impossible_line(why: Unknown) -> str:
+    """Why a plan is not applied."""
+    return f"No volume could be attached: {words(why.reason)}"
+
+
+def finding_words(finding: Finding) -> str:
+    """One line, without its severity."""
+    name = printable(finding.path[1])
+    match finding.what:
+        case LooseEnd.TYPE_WITHOUT_SPEC:
+            return f'volume type "{name}": has no QoS spec, so Cinder limits none of its volumes'
+        case LooseEnd.SPEC_WITHOUT_TYPE:
+            return f'QoS spec "{name}": no volume type has it, so it limits nothing'
+        case fault:
+            return fault_words(fault)
+
+
+def review_sum(declared: Declared, findings: Sequence[Finding]) -> str:
+    """``3 QoS specs and 4 volume types, no error, 1 warning``."""
+    errors = sum(finding.severity == "error" for finding in findings)
+    faults = f"{plural(errors or 'no', 'error')}, {plural(len(findings) - errors or 'no', 'warning')}"
+    return f"{holdings(declared)}, {faults}"
+
+
+def holdings(declared: Declared) -> str:
+    specs, types = len(declared.specs) or "no", len(declared.types) or "no"
+    return f"{plural(specs, 'QoS spec')} and {plural(types, 'volume type')}"
+
+
+def _changes(before: Texts, put: Texts, unset: Sequence[str]) -> list[str]:
+    parts = [
+        f"{printable(key)} {_value(before[key])} → {_value(value)}"
+        if key in before
+        else f"{printable(key)} {_value(value)} added"
+        for key, value in put.items()
+    ]
+    return parts + [f"{printable(key)} {_value(before[key])} removed" for key in unset]
+
+
+def _value(value: str | None) -> str:
+    return "null" if value is None else printable(value) if value else '""'
+
+
+def _change(change: Change) -> str:
+    if isinstance(change.before, Limits) and isinstance(change.after, Limits):
+        return short_change(change.before, change.after)
+    return f"{_given(change.before)} → {_given(change.after)}"
+
+
+def _given(given: Given) -> str:
+    if given is None:
+        return "no QoS spec for Nova"
+    return words(given.reason) if isinstance(given, Unknown) else short_limits(given)
+
+
+def _do(verb: str, number: int) -> str:
+    return verb if number != 1 else "does" if verb == "do" else f"{verb}s"

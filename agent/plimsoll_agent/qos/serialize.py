@@ -1,0 +1,119 @@
+"""Plans of QoS specs and volume types as plain data, for ``-f json``. Keys are stable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.qos.apply import Taken
+from plimsoll_agent.qos.effects import Effect, Given
+from plimsoll_agent.qos.lint import Fault
+from plimsoll_agent.qos.messages import finding_words
+from plimsoll_agent.qos.plan import (
+    Associate,
+    ChangeExtraSpecs,
+    ChangeSpec,
+    ChangeType,
+    CreateSpec,
+    CreateType,
+    DeleteSpec,
+    DeleteType,
+    Disassociate,
+    Step,
+)
+from plimsoll_agent.qos.review import Finding
+
+FORMAT_VERSION = 1
+
+
+def plan_data(
+    steps: Sequence[Step], effects: Sequence[Effect] | None, undeclared: tuple[Sequence[str], Sequence[str]]
+) -> dict[str, object]:
+    """``effects`` is None where they are unknown."""
+    types, specs = undeclared
+    return {
+        "version": FORMAT_VERSION,
+        "steps": [step_data(step) for step in steps],
+        "effects": None if effects is None else [_effect_data(effect) for effect in effects],
+        "undeclared": {"volume_types": list(types), "qos_specs": list(specs)},
+    }
+
+
+def step_data(step: Step) -> dict[str, object]:
+    """``do``, ``name`` and the details of the step."""
+    told: dict[str, object]
+    match step:
+        case CreateSpec(spec):
+            told = {"name": spec.name, "consumer": spec.consumer, "set": dict(spec.keys)}
+        case ChangeSpec(before, after):
+            told = {"name": before.name, "consumer": after.consumer, "set": step.put, "unset": list(step.unset)}
+        case CreateType(made):
+            extra = None if made.extra_specs is None else dict(made.extra_specs)
+            told = {"name": made.name, "description": made.description, "public": made.public, "set": extra}
+        case ChangeType(there, description, public):
+            told = {"name": there.name, "description": description, "public": public}
+        case ChangeExtraSpecs(name):
+            told = {"name": name, "set": step.put, "unset": list(step.unset)}
+        case Associate(name, spec_name, instead_of):
+            told = {"name": name, "qos_spec": spec_name, "instead_of": instead_of}
+        case Disassociate(name, spec_name):
+            told = {"name": name, "qos_spec": None, "instead_of": spec_name}
+        case DeleteType(name):
+            told = {"name": name}
+        case DeleteSpec(name, force):
+            told = {"name": name, "force": force}
+    return {"do": _NAMES[type(step)], **told}
+
+
+def taken_data(taken: Taken) -> dict[str, object]:
+    return step_data(taken.step) | {"how": taken.how.value, "detail": taken.detail or None}
+
+
+def finding_data(finding: Finding, origin: str | None, line: int | None) -> dict[str, object]:
+    """``file`` and ``line`` are None for specs read from Cinder."""
+    fault = finding.what if isinstance(finding.what, Fault) else None
+    return {
+        "file": origin,
+        "line": line,
+        "qos_spec": finding.path[1] if finding.path[0] == "qos_specs" else None,
+        "volume_type": finding.path[1] if finding.path[0] == "volume_types" else None,
+        "key": None if fault is None else fault.key,
+        "code": (finding.what if fault is None else fault.code),
+        "text": finding_words(finding),
+        "severity": finding.severity,
+    }
+
+
+def _effect_data(effect: Effect) -> dict[str, object]:
+    median = effect.median
+    return {
+        "type": effect.type,
+        "changed": effect.changed,
+        "unchanged": effect.unchanged,
+        "refused": effect.refused,
+        "median": None
+        if median is None
+        else {"gib": median.gib, "before": _given_data(median.before), "after": _given_data(median.after)},
+    }
+
+
+def _given_data(given: Given) -> dict[str, object]:
+    """``limits`` is None where Nova gets no spec, or where no volume can be attached with it (``reason``)."""
+    return {
+        "limits": given.in_effect() if isinstance(given, Limits) else None,
+        "reason": given.reason.as_record() if isinstance(given, Unknown) else None,
+    }
+
+
+_NAMES: Mapping[type[Step], str] = {
+    CreateSpec: "create-spec",
+    ChangeSpec: "change-spec",
+    CreateType: "create-type",
+    ChangeType: "change-type",
+    ChangeExtraSpecs: "change-extra-specs",
+    Associate: "associate",
+    Disassociate: "disassociate",
+    DeleteType: "delete-type",
+    DeleteSpec: "delete-spec",
+}

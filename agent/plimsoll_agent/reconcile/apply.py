@@ -1,0 +1,182 @@
+"""The last part of a pass: writes intents to the record, changes to the guests, results to the record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.policy.adoption import marks_of_changed, marks_to_write
+from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.reconcile.follow import write_marks
+from plimsoll_agent.reconcile.groups import in_order, withheld
+from plimsoll_agent.reconcile.limit_writer import Bounds, Writer
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
+from plimsoll_agent.store.entries import Conclusion, Ending
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.notes import Notes
+from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.concurrency import side_by_side
+
+
+class Applier:
+    """Makes the changes of one pass, several guests at a time, the disks of a guest one after the other."""
+
+    def __init__(
+        self,
+        hypervisor: Hypervisor,
+        node_store: NodeStore,
+        notes: Notes,
+        bounds: Bounds,
+        situation: Situation,
+        *,
+        hung: Collection[str],
+        stopped: Callable[[], Reason | None],
+    ) -> None:
+        """``hung`` are the guests that did not answer while they were observed."""
+        self._writer = Writer(hypervisor, bounds, hung=hung, stopped=stopped)
+        self._hypervisor = hypervisor
+        self._stopped = stopped
+        self._node_store = node_store
+        self._notes = notes
+        self._bounds = bounds
+        self._situation = situation
+        self._revision = revision_of(situation)
+        self._now = situation.now
+        self._started = time.monotonic()
+        self._errands: list[_Errand] = []
+        self.applied: dict[str, Change] = {}
+        """The changes that this pass made, by ``Disk.key``."""
+
+    @property
+    def strays(self) -> dict[str, Remembered]:
+        """Disks that got a limit meant for another: remembered as plimsoll's, so that the next pass corrects it."""
+        return {
+            key: Remembered(limits, self._now, self._now, limits, disk.attachment)
+            for key, (disk, limits) in self._writer.strays.items()
+        }
+
+    def apply(self, considered: Sequence[Outcome], tell: Callable[[Outcome], None]) -> list[Outcome]:
+        """Every outcome in its order, with the results of the planned ones; ``tell`` gets each when it is final."""
+        self._errands = errands = [
+            _Errand(outcome, outcome.change)
+            for outcome in considered
+            if outcome.change is not None and outcome.result.kind is Kind.PLANNED
+        ]
+        if errands and not self._intend(errands):
+            deferred = _without_record(considered)
+            for errand in errands:
+                errand.result = deferred.get(errand.change.disk.key)
+        guests: dict[str, list[_Errand]] = {}
+        for errand in errands:
+            if errand.result is None:
+                guests.setdefault(errand.change.disk.guest.uuid, []).append(errand)
+        for of_guest in guests.values():
+            first, rest = in_order([errand.change for errand in of_guest])
+            place = {change.disk.key: number for number, change in enumerate([*first, *rest])}
+            of_guest.sort(key=lambda errand: place[errand.change.disk.key])
+        planned = {id(errand.considered): errand for errand in errands}
+        pairs = [(outcome, planned.get(id(outcome))) for outcome in considered]
+        for outcome, own in pairs:
+            if own is None or own.result is not None:
+                tell(outcome if own is None else own.outcome())
+        for done, _ in side_by_side(self._one_guest, list(guests.values()), self._bounds.at_once):
+            for errand in done:
+                tell(errand.outcome())
+        return [outcome if own is None else own.outcome() for outcome, own in pairs]
+
+    def _one_guest(self, errands: list[_Errand]) -> None:
+        results = self._writer.write([errand.change for errand in errands])
+        for errand, result in zip(errands, results, strict=True):
+            errand.result = result
+            if result.kind is Kind.CHANGED:
+                self.applied[errand.change.disk.key] = errand.change
+
+    def _intend(self, errands: Sequence[_Errand]) -> bool:
+        """Record the intents. False when that cannot be done."""
+        try:
+            ids = self._node_store.intend([errand.change for errand in errands], self._now, self._revision)
+        except StateError as error:
+            self._notes.add(Code.NO_RECORD, error)
+            return False
+        for errand, id_ in zip(errands, ids, strict=True):
+            errand.id = id_
+        return True
+
+    def marks(
+        self, disks: Sequence[Disk], memory: Mapping[str, Remembered], *, saved: bool = True
+    ) -> dict[str, Marks]:
+        """By uuid the marks to write into guests; where the memory is not ``saved``, only those of changed disks."""
+        if self._stopped() is not None:
+            return {}
+        if saved:
+            return marks_to_write(disks, memory, self._situation.holds)
+        return marks_of_changed(disks, self.applied, memory, self._situation.holds)
+
+    def mark(self, marks: Mapping[str, Marks]) -> dict[str, Marks]:
+        """Write marks into the guests; returns those that were written."""
+        return write_marks(self._hypervisor, marks, self._bounds, stopped=self._stopped)
+
+    def conclude(self) -> None:
+        """Record how the changes ended. Call it after they are remembered: a change that is open is settled later."""
+        ended = [
+            Conclusion(errand.id, _recorded(errand.result), _detail(errand.result))
+            for errand in self._errands
+            if errand.id is not None and errand.result is not None
+        ]
+        now = self._now + timedelta(seconds=time.monotonic() - self._started)
+        with self._notes.taking(Code.NO_RESULTS):
+            self._node_store.conclude(ended, now)
+
+
+@dataclass(slots=True)
+class _Errand:
+    """A change in progress: its id in the record, and its result."""
+
+    considered: Outcome
+    change: Change
+    id: int | None = None
+    result: Result | None = None
+
+    def outcome(self) -> Outcome:
+        return replace(self.considered, result=self.result or self.considered.result)
+
+
+def _without_record(considered: Sequence[Outcome]) -> dict[str, Result]:
+    """The results of the planned changes that are not made without a record, by ``Disk.key``.
+
+    Without a record a limit may only be lowered. A disk that is not changed also stops changes of its groups.
+    """
+    failed = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+    outcomes = [
+        replace(each, result=failed)
+        if each.result.kind is Kind.PLANNED and each.change and each.change.direction is not Direction.LOWER
+        else each
+        for each in considered
+    ]
+    return {each.disk.key: each.result for each in withheld(outcomes) if each.result.kind is not Kind.PLANNED}
+
+
+def _detail(result: Result) -> str | None:
+    detail = result.reason.facts.get("detail")
+    return str(detail) if detail else None
+
+
+def _recorded(result: Result) -> Ending:
+    match result.kind:
+        case Kind.CHANGED:
+            return Ending.DONE
+        case Kind.UNKNOWN:
+            return Ending.TIMED_OUT
+        case Kind.FAILED if result.reason.code is Code.REJECTED:
+            return Ending.REFUSED
+        case _:
+            return Ending.NOT_SENT

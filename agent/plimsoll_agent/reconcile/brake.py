@@ -1,0 +1,318 @@
+"""The brake: defers large changes until an operator approves them, in case they come from a typo. Pure.
+
+It compares a disk's desired limits with those desired last, or without any with the actual ones. It defers
+
+- changes that cut a disk to less than half, or raise or remove a limit, where they are too many (``Brake.stops``);
+- after an edit of rules or catalogue, every removal and every cut to a tenth or less, whatever their number.
+
+``plimsoll approve`` approves a revision, or the change of one disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.catalogue.orders import Of
+from plimsoll_agent.model.approvals import Approval, digest_of_change
+from plimsoll_agent.model.direction import Direction, direction, share_left
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.later import Later
+from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.model.origin import edited, origin_of
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.policy.decide import Desired, Remembered, Situation
+from plimsoll_agent.reconcile.outcome import Braked, Edit, Outcome
+from plimsoll_agent.util.frozen import frozen
+
+_RECENT = timedelta(hours=1)
+
+
+@frozen
+class Brake:
+    """How many disks of a node may have large changes without an approval, and how far one may be cut."""
+
+    disks: int = 5
+    percent: int = 20
+    factor: int = 10
+    """A cut of one disk by this factor or more is deferred."""
+    approvals: tuple[Approval, ...] = ()
+
+    def stops(self, number: int, of: int) -> bool:
+        return number > max(self.disks, of * self.percent / 100)
+
+
+@frozen
+class LargeChange:
+    """A change that is so large that the brake counts its disk."""
+
+    key: str
+    """``Disk.key``."""
+    before: Limits
+    """What was desired last, else the actual limits."""
+    after: Limits
+    how: Direction
+    """``LOWER`` is a cut to less than half."""
+    left: float
+    """The smallest share that is left of a limit: 0.01 is a cut to a hundredth."""
+    alone: bool
+    """It is deferred whatever the number of others."""
+    reason: Reason
+    edited: bool = True
+    """Rules or catalogue were edited since the disk's last decision."""
+    at: datetime | None = None
+    """When it would be made, for a change that a rule's end brings; None is now."""
+
+    @property
+    def cut(self) -> bool:
+        """Some limit is cut to less than half, though another may be raised; removals apart."""
+        return self.how is not Direction.REMOVE and self.left < 0.5
+
+    @property
+    def digest(self) -> str:
+        """An approval of this change alone names it."""
+        return digest_of_change(self.key, self.after)
+
+    @property
+    def too_much(self) -> Reason:
+        """Why it is deferred whatever the number of others; ``percent`` is what is left, None after a removal."""
+        percent = None if self.how is Direction.REMOVE else round(100 * self.left, 2)
+        when = {} if self.at is None else {"from": self.at.isoformat()}
+        return because(Code.LARGE_CHANGE, digest=self.digest, percent=percent, **when)
+
+
+def revision_of(situation: Situation) -> str:
+    """The digest of the rules' text with QoS specs and types (and limits on the command line)."""
+    rules, catalogue = situation.rules, situation.catalogue
+    parts = [rules.revision]
+    if rules.command_line is not None:
+        parts.append(f"command line {json.dumps(rules.command_line.in_effect())}")
+    if isinstance(catalogue, Catalogue):
+        parts.append(f"catalogue {catalogue.revision}")
+    return rules.revision if len(parts) == 1 else hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def large_changes(considered: Sequence[Outcome], situation: Situation, brake: Brake) -> tuple[LargeChange, ...]:
+    """The largest change of each disk that the brake counts, without those that are approved.
+
+    A change at the end of a rule counts now, since the rule is edited now. Disks that do not answer, or have a hold,
+    count too: their change comes later.
+    """
+    this_revision = revision_of(situation)
+    found: dict[str, LargeChange] = {}
+    for change in _weighed(considered, situation):
+        large = _large_change(change, situation, this_revision, brake)
+        if large is not None:
+            found[large.key] = max(found.get(large.key, large), large, key=lambda each: (each.alone, -each.left))
+    return tuple(found.values())
+
+
+def braked(
+    found: Sequence[LargeChange], situation: Situation, brake: Brake, *, disks: int, whole: bool
+) -> Braked | None:
+    """What is deferred until an operator approves it, None where nothing is.
+
+    ``disks`` is how many were considered: all of the node (``whole``), or of some guests. Large changes of the last
+    hour count too, else many small passes would change the whole node. Where an edit would change too many, all its
+    changes stay deferred until it is approved or edited again.
+    """
+    this_revision = revision_of(situation)
+    number = len({large.key for large in found} | still_recent(situation.brake.recent, situation.now).keys())
+    if not whole:
+        present = [each for each in situation.memory.values() if each.attachment is not None]
+        disks = max(disks, len(present))
+    too_many, goes_on = brake.stops(number, disks), situation.brake.stopped == this_revision
+    stopped = [large for large in found if too_many or large.alone or (goes_on and large.edited)]
+    if not stopped:
+        return None
+    hows = Counter(Direction.LOWER if large.cut else large.how for large in stopped)
+    catalogue = situation.catalogue
+    return Braked(
+        this_revision,
+        catalogue.revision if isinstance(catalogue, Catalogue) else None,
+        frozenset(large.key for large in stopped),
+        disks,
+        removed=hows[Direction.REMOVE],
+        raised=hows[Direction.RAISE],
+        lowered=hows[Direction.LOWER],
+        many=too_many or (goes_on and any(large.edited for large in stopped)),
+        alone={large.key: large.too_much for large in stopped if large.alone},
+        edits=tuple(_edits(stopped)),
+    )
+
+
+def still_recent(changed: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
+    """Those of the last hour; a time in the future is from a wrong clock, and counts as now."""
+    return {key: min(at, now) for key, at in changed.items() if now - at < _RECENT}
+
+
+@frozen
+class _Weighed:
+    """A change of a disk's desired limits, now or at a later time (``at``), and what it is compared with."""
+
+    outcome: Outcome
+    before: Later
+    before_limits: Limits
+    desired: Desired
+    at: datetime | None
+    left: float
+    """As ``LargeChange.left``."""
+
+
+def _weighed(considered: Sequence[Outcome], situation: Situation) -> Iterator[_Weighed]:
+    """The disks whose desired limits differ from before, except where a change to these was already known to come."""
+    changes = [
+        (outcome, at, before, limits, desired)
+        for outcome in considered
+        for at, before, limits, desired in _changes(outcome, situation)
+    ]
+    sharing_before = _sharing((outcome.disk, limits) for outcome, _, _, limits, _ in changes)
+    sharing = _sharing((outcome.disk, desired.limits) for outcome, *_, desired in changes)
+    for outcome, at, before, limits, desired in changes:
+        remembered = situation.memory.get(outcome.disk.key)
+        to_come = (
+            () if remembered is None else (remembered.desired, *(each.limits for each in remembered.later or ()))
+        )
+        if desired.limits in (limits, *to_come):
+            continue
+        left, uuid, group = share_left(limits, desired.limits), outcome.disk.guest.uuid, desired.limits.group_name
+        if group not in (None, limits.group_name) and not limits.unlimited:
+            # Each member of a throttle group may do its part of the limits.
+            before_it = 1 if limits.group_name is None else len(sharing_before[uuid, limits.group_name])
+            left *= min(1.0, before_it / len(sharing[uuid, group]))
+        yield _Weighed(outcome, before, limits, desired, at, left)
+
+
+def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime | None, Later, Limits, Desired]]:
+    """What the sources desire for a disk, now and later, each with what was desired before for that time.
+
+    Later changes are left out where it is unknown what was desired for then.
+    """
+    disk, decision, now = outcome.disk, outcome.decision, situation.now
+    remembered = situation.memory.get(disk.key)
+    said = {now: decision.aside or decision.desired}
+    known = remembered is None or remembered.later is not None
+    if known:
+        said |= dict(decision.ahead)
+    turns = {each.at for each in remembered.later or () if each.at > now} if remembered is not None else set()
+    for at in sorted(said.keys() | turns):
+        word = said[max(turn for turn in said if turn <= at)]
+        before = Later(at, None) if remembered is None else remembered.desired_at(at)
+        limits = _last(disk, remembered, before)
+        if isinstance(word, Desired) and limits is not None:
+            yield None if at == now else at, before, limits, word
+
+
+def _last(disk: Disk, remembered: Remembered | None, before: Later) -> Limits | None:
+    """What the change is compared with; None where that is unknown: then no change is made either."""
+    if before.limits is not None:
+        return before.limits
+    if remembered is not None and remembered.restore_to is not None:  # the actual limits are a hold's
+        return remembered.restore_to
+    return disk.actual if isinstance(disk.actual, Limits) else None
+
+
+def _sharing(limits: Iterable[tuple[Disk, Limits]]) -> dict[tuple[str, str | None], set[str]]:
+    """The disks of each throttle group, by the uuid of the guest and the group's name."""
+    members: dict[tuple[str, str | None], set[str]] = {}
+    for disk, its in limits:
+        members.setdefault((disk.guest.uuid, its.group_name), set()).add(disk.key)
+    return members
+
+
+def _large_change(weighed: _Weighed, situation: Situation, this_revision: str, brake: Brake) -> LargeChange | None:
+    """None for a change that is small, decided by an operator, or approved."""
+    before, desired, disk = weighed.before_limits, weighed.desired, weighed.outcome.disk
+    remembered = situation.memory.get(disk.key)
+    if origin_of(desired.reason.code).decided or _first(disk, remembered, situation, this_revision):
+        return None
+    how = direction(before, desired.limits)
+    if how is Direction.LOWER and (weighed.left >= 0.5 or _has_it_already(weighed)):
+        return None
+    if remembered is not None and _approved_for_the_region(desired, weighed.before, situation):
+        return None
+    if _rules_approved_for_the_region(desired, weighed.before, disk, situation, this_revision):
+        return None
+    # Without an edit, the disk's own type, size or flavor has changed.
+    edited = remembered is None or remembered.revision != this_revision
+    alone = edited and (how is Direction.REMOVE or weighed.left <= 1 / brake.factor)
+    large = LargeChange(
+        disk.key, before, desired.limits, how, weighed.left, alone, desired.reason, edited, weighed.at
+    )
+    approvals = brake.approvals
+    if edited and situation.brake.judged == this_revision:  # the disk came after these approvals
+        approvals += situation.brake.let_through
+    approved = any(each.covers(this_revision, large.digest, removal=how is Direction.REMOVE) for each in approvals)
+    return None if approved else large
+
+
+def _has_it_already(weighed: _Weighed) -> bool:
+    """Whether the disk already has these limits, after a reboot or an external change."""
+    outcome = weighed.outcome
+    held = outcome.decision.aside is not None
+    return weighed.at is None and not held and outcome.change is None and isinstance(outcome.disk.actual, Limits)
+
+
+def _first(disk: Disk, remembered: Remembered | None, situation: Situation, this_revision: str) -> bool:
+    """Whether the disk has no limits and never had any from plimsoll, or came after this revision was judged."""
+    if remembered is None and situation.brake.judged == this_revision:
+        return True
+    ours = remembered is not None and (remembered.enforced or remembered.applied is not None)
+    return not ours and isinstance(disk.actual, Limits) and disk.actual.unlimited
+
+
+def _approved_for_the_region(desired: Desired, before: Later, situation: Situation) -> bool:
+    """Whether only the type's QoS spec changed, and the region approved these specs and types.
+
+    Such an approval covers no limits from rules and no retyped volumes, and removals only for the types it names.
+    """
+    catalogue, type = situation.catalogue, desired.reason.of_type
+    if type is None or type != before.by_type or not isinstance(catalogue, Catalogue):
+        return False
+    return catalogue.approved(situation.now, removing=type if desired.limits.unlimited else None)
+
+
+def _rules_approved_for_the_region(
+    desired: Desired, before: Later, disk: Disk, situation: Situation, this_revision: str
+) -> bool:
+    """Whether the region approved this revision, or these rules where the change is theirs.
+
+    Such an approval covers removals only for disks of the volume types that it names.
+    """
+    digests = {this_revision}
+    if origin_of(desired.reason.code).in_rules and not _source_gone(desired, before, situation):
+        digests.add(situation.rules.revision)
+    removing: str | None = None
+    if desired.limits.unlimited:
+        types = situation.catalogue.types if isinstance(situation.catalogue, Catalogue) else {}
+        removing = next((id for id, type in types.items() if type.name == disk.volume_type), "")
+    orders, now = situation.orders, situation.now
+    return any(orders.approve(Of.RULES, digest, now, removing=removing) for digest in digests)
+
+
+def _source_gone(desired: Desired, before: Later, situation: Situation) -> bool:
+    """Whether rules decide only because a spec or flavor has no opinion any more; that is no edit of rules."""
+    fetched = before.by_type if before.source is None else origin_of(before.source).not_used
+    if fetched is None:
+        return False
+    overriding = {rule.name for rule in situation.rules.rules if rule.override}
+    return desired.reason.facts.get("rule") not in overriding
+
+
+def _edits(stopped: Sequence[LargeChange]) -> list[Edit]:
+    """The edits, as inferred from the disks: the same parameter of the same source, the most frequent first."""
+    counted: Counter[tuple[str, str, object, object, str]] = Counter()
+    for large in stopped:
+        old, new = large.before.full_set(), large.after.full_set()
+        names = [parameter.name for parameter in PARAMETERS] + ["group_name"]
+        for name in names:
+            if old.get(name) != new.get(name):
+                counted[edited(large.reason), name, old.get(name), new.get(name), large.reason.code.value] += 1
+    return [
+        Edit(source, parameter, before, after, number, origin)
+        for (source, parameter, before, after, origin), number in counted.most_common()
+    ]

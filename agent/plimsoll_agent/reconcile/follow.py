@@ -1,0 +1,78 @@
+"""Limits and holds follow guests from node to node: a pass takes over the marks in guests, and writes them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.policy.adoption import adopted, without_guests
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.reconcile.observe import is_hung
+from plimsoll_agent.store.node_store import Move, NodeStore
+from plimsoll_agent.store.notes import Notes
+from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.concurrency import side_by_side
+
+LOG = logging.getLogger(__name__)
+
+
+def with_what_came(
+    situation: Situation, disks: Sequence[Disk], node_store: NodeStore, notes: Notes, *, read_only: bool
+) -> Situation:
+    """The situation with the limits and holds of guests that came from other nodes."""
+    taken = adopted(disks, situation.memory, situation.holds, situation.now)
+    for guest in {disk.guest.uuid: disk.guest for disk in disks}.values():
+        if isinstance(guest.marks, Unknown):
+            notes.add(Code.MARK_UNREADABLE, f"{guest.name}: {guest.marks.reason.facts['detail']}")
+    notes += taken.notes
+    if not read_only:
+        # The hold counts even if it cannot be recorded: an operator made it on the other node.
+        with notes.taking(Code.NO_RECORD):
+            node_store.note_moves([(hold, Move.REPLACED) for hold in taken.went], situation.now)
+            node_store.note_moves([(hold, Move.CAME) for hold in taken.came], situation.now)
+    return replace(situation, memory={**situation.memory, **taken.memory}, holds=taken.holds)
+
+
+def without_what_left(situation: Situation, hypervisor: Hypervisor, node_store: NodeStore) -> Situation:
+    """The situation without the holds of guests that have left this node, once that is recorded."""
+    try:
+        left = without_guests(situation.holds, hypervisor.knows, situation.now)
+        node_store.note_moves([(hold, Move.LEFT) for hold in left.went], situation.now)
+    except (PlimsollError, StateError) as error:
+        LOG.info("holds of guests that may have left are kept: %s", error)
+        return situation
+    gone = {hold.disk.key for hold in left.went}
+    # If the guest comes back with its old mark, the mark counts again.
+    memory = {key: replace(known, mark=None) if key in gone else known for key, known in situation.memory.items()}
+    return replace(situation, memory=memory, holds=left.holds)
+
+
+def write_marks(
+    hypervisor: Hypervisor, marks: Mapping[str, Marks], bounds: Bounds, *, stopped: Callable[[], Reason | None]
+) -> dict[str, Marks]:
+    """Write marks into guests, by their uuids; best effort. Returns those that were written.
+
+    ``stopped`` is called before each write.
+    """
+    hung: set[str] = set()
+
+    def write(uuid: str) -> bool:
+        if len(hung) >= bounds.hung_guests or stopped() is not None:
+            return False
+        try:
+            hypervisor.set_marks(uuid, marks[uuid])
+        except PlimsollError as error:
+            LOG.info("guest %s keeps its old mark: %s", uuid, error)
+            if is_hung(error):
+                hung.add(uuid)
+            return False
+        return True
+
+    return {uuid: marks[uuid] for uuid, took in side_by_side(write, list(marks), bounds.at_once) if took}

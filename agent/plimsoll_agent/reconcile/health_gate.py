@@ -1,0 +1,166 @@
+"""The health gate: defers a raise or a removal while the disk's Ceph cluster is unhealthy, or its health unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from plimsoll_agent.errors import PlimsollError, Rejected
+from plimsoll_agent.model.clusters import Cluster, Clusters
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.util.concurrency import side_by_side
+from plimsoll_agent.util.frozen import frozen
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+_ENTRY = re.compile(r"([A-Z][A-Z0-9_*?]+)(?: ?> ?([0-9]{1,9})(?:(\.[0-9]{1,3})? ?(%))?)?", re.ASCII)
+_OF_OSDS = "OSD_DOWN"
+"""The check that may have a percentage. It counts OSDs that are in and down (OSDMap::check_health in Ceph)."""
+
+
+@frozen
+class ClusterHealth:
+    """A cluster's fsid, and the names of its raised health checks."""
+
+    fsid: str
+    raised: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    """Ceph's text for those checks: ``1 osds down``."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """By check the number of OSDs, requests or placement groups, where Ceph has one."""
+    osds: int | None = None
+    """The number of OSDs, up or down; None is unknown."""
+
+
+@frozen
+class BlockingCheck:
+    """A pattern for names of health checks, and the number above which they block."""
+
+    pattern: str
+    above: int | Fraction = 0
+    percent: bool = False
+    """``above`` is in percent of all OSDs of the cluster."""
+
+    @staticmethod
+    def read(text: str) -> BlockingCheck:
+        """``SLOW_OPS``, ``PG_*_FULL``, ``SLOW_OPS > 20``, ``OSD_DOWN > 0.5%``. Raises ``ValueError``."""
+        found = _ENTRY.fullmatch(" ".join(text.split()))
+        if found is None:
+            raise ValueError(
+                f"{text!r} is not a health check (write SLOW_OPS, PG_*_FULL, SLOW_OPS > 20, or {_OF_OSDS} > 1%)"
+            )
+        name, number, decimals, percent = found.groups(default="")
+        if percent and name != _OF_OSDS:
+            raise ValueError(f"{text!r}: only {_OF_OSDS} can have a percentage (write a number: {name} > {number})")
+        above = _exactly(number or "0", decimals)
+        if percent and above >= 100:
+            raise ValueError(f"{text!r}: never blocks (write a percentage below 100)")
+        return BlockingCheck(name, above, bool(percent))
+
+    def __str__(self) -> str:
+        if not self.above:
+            return self.pattern
+        return f"{self.pattern} > {float(self.above):.12g}{'%' if self.percent else ''}"
+
+    def blocks(self, check: str, health: ClusterHealth) -> str | None:
+        """Why a raised check blocks, None where it does not. An unknown number blocks."""
+        if not fnmatchcase(check, self.pattern):
+            return None
+        if not self.above:
+            return check
+        count = health.counts.get(check)
+        if count is None:
+            return f"{check} (number unknown)"
+        if not self.percent:
+            return f"{check} ({count})" if count > self.above else None
+        if not health.osds:
+            return f"{check} ({count} OSDs, total unknown)"
+        return f"{check} ({count} of {health.osds} OSDs)" if 100 * count > self.above * health.osds else None
+
+
+def _exactly(number: str, decimals: str) -> int | Fraction:
+    if not decimals:
+        return int(number)
+    from fractions import Fraction  # rarely needed, and slow to import
+
+    return Fraction(number + decimals)
+
+
+# Not the overall status: large clusters are never HEALTH_OK. Not "*_FULL": it matches POOL_NEAR_FULL and
+# OSD_OUT_OF_ORDER_FULL, which can be raised for weeks and stop no request. Not MON_DOWN, and OSD_DOWN only above a
+# share: an upgrade stops one daemon after another for days.
+BLOCKING_CHECKS = tuple(
+    map(
+        BlockingCheck.read,
+        ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FULL", "OSD_DOWN > 1%"),
+    )
+)
+
+
+Ask = Callable[[Cluster], ClusterHealth]
+"""Raises ``PlimsollError`` where the health is unknown."""
+
+
+@frozen
+class Gate:
+    """Which checks block, and how to ask a cluster. Without blocking checks no cluster is asked."""
+
+    clusters: Clusters
+    ask: Ask
+    blocking: Sequence[BlockingCheck] = BLOCKING_CHECKS
+
+    def keeps(self, changes: Sequence[Change]) -> Mapping[str, Reason]:
+        """Why changes are deferred, by ``Disk.key``. Each cluster is asked once, and only for raises and removals."""
+        if not self.blocking:
+            return {}
+        raising = {
+            change.disk.key: self.clusters.of(change.disk)
+            for change in changes
+            if change.direction is not Direction.LOWER and not _ignores_health(change)
+        }
+        asked = list({cluster for cluster in raising.values() if cluster is not None})
+        blocked = dict(side_by_side(self._blocked, asked, at_once=4))
+        reasons: dict[str, Reason] = {}
+        for change in changes:
+            key = change.disk.key
+            if key in raising:
+                cluster = raising[key]
+                reason = _no_cluster(change) if cluster is None else blocked[cluster]
+                if reason is not None:
+                    reasons[key] = reason
+        return reasons
+
+    def health(self, cluster: Cluster) -> ClusterHealth:
+        """Raises ``PlimsollError`` where the health is unknown, or another cluster answers."""
+        health = self.ask(cluster)
+        if cluster.fsid is not None and health.fsid != cluster.fsid:
+            raise Rejected(f"{cluster.conf} leads to cluster {health.fsid}, not to {cluster.fsid}")
+        return health
+
+    def blocks(self, health: ClusterHealth) -> tuple[str, ...]:
+        """The raised checks that block, with their number where it decides."""
+        found = ((one.blocks(check, health) for one in self.blocking) for check in health.raised)
+        return tuple(why for whys in found if (why := next(filter(None, whys), None)) is not None)
+
+    def _blocked(self, cluster: Cluster) -> Reason | None:
+        try:
+            health = self.health(cluster)
+        except PlimsollError as error:
+            return because(Code.CLUSTER_UNREACHABLE, cluster=cluster.fsid or str(cluster.conf), detail=str(error))
+        raised = self.blocks(health)
+        return because(Code.CLUSTER_UNHEALTHY, cluster=health.fsid, checks=", ".join(raised)) if raised else None
+
+
+def _ignores_health(change: Change) -> bool:
+    """Whether the change comes from a hold that ignores health. Changes after the hold's end do not."""
+    return change.reason.code is Code.HOLD and change.reason.facts.get("ignore_health") is True
+
+
+def _no_cluster(change: Change) -> Reason:
+    return because(Code.CLUSTER_UNKNOWN, monitors=", ".join(change.disk.monitors))

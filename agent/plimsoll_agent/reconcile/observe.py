@@ -1,0 +1,215 @@
+"""The first part of a pass: finds the guests' disks and their actual limits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+
+from plimsoll_agent.errors import (
+    DeadlineExceeded,
+    NoSuchGuest,
+    NotFound,
+    NotSent,
+    PlimsollError,
+    Rejected,
+    UnreadableXML,
+)
+from plimsoll_agent.model.clusters import Clusters
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor, Movement
+from plimsoll_agent.model.limits import Limits, LimitsError
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.model.usage import Reading
+from plimsoll_agent.reconcile.outcome import Scope, UnreachableGuest
+from plimsoll_agent.util.concurrency import side_by_side
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import nearest, printable
+
+LOG = logging.getLogger(__name__)
+
+MOVING = {Movement.LEAVING: Code.MIGRATING, Movement.ARRIVING: Code.INCOMING}
+
+
+@frozen
+class Observation:
+    """The disks with their actual limits, and the guests that hang or are unreachable."""
+
+    disks: tuple[Disk, ...]
+    unreachable: tuple[UnreachableGuest, ...]
+    hung: frozenset[str] = frozenset()
+    guests: int = 0
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """The disks' counters by ``Disk.key``, where they were read."""
+
+
+_MOST_MEANT = 3
+
+
+@frozen
+class _Look:
+    """One observed guest."""
+
+    disks: tuple[Disk, ...] = ()
+    trouble: Reason | None = None
+    hung: bool = False
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """By target."""
+
+
+def observe(
+    hypervisor: Hypervisor,
+    scope: Scope,
+    *,
+    clusters: Clusters,
+    sized: Callable[[Disk], bool] = lambda _: False,
+    clock: Callable[[], float] | None = None,
+    at_once: int = 4,
+) -> Observation:
+    """Observe every guest of the scope; the sizes of its disks are read if ``sized`` is true for one.
+
+    With a ``clock`` (seconds) the disks' counters are read too, at its times.
+
+    Raises ``Unreachable`` when guests cannot be listed, ``NoSuchGuest`` for an unknown name.
+    """
+    guests = guests_of(hypervisor, scope)
+    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized, clock), guests, at_once))
+    return Observation(
+        disks=tuple(clusters.placed(disk) for guest in guests for disk in looks[guest].disks),
+        unreachable=tuple(UnreachableGuest(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
+        hung=frozenset(guest.uuid for guest in guests if looks[guest].hung),
+        guests=len(guests),
+        readings={
+            disk.key: looks[guest].readings[disk.target]
+            for guest in guests
+            for disk in looks[guest].disks
+            if disk.target in looks[guest].readings
+        },
+    )
+
+
+def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
+    """The running guests of the scope. Raises ``Unreachable``, and ``NoSuchGuest`` for an unknown name."""
+    running = hypervisor.guests()
+    guests = [guest for guest in running if guest in scope]
+    absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
+    if absent:
+        meant = _perhaps(hypervisor, running, sorted(absent)[0])
+        raise NoSuchGuest(f"no running guest has the name or uuid {', '.join(sorted(absent))}{meant}")
+    return guests
+
+
+def guests_with(hypervisor: Hypervisor, meant: str) -> Scope:
+    """The guest with that name or uuid, or the guests with that volume.
+
+    Reads definitions only, so no QEMU is asked. Raises ``Unreachable``, ``NoSuchGuest``.
+    """
+    guests = hypervisor.guests()
+    found = {guest.uuid for guest in guests if meant in (guest.name, guest.uuid)}
+    if not found:
+        found = {guest.uuid for guest in guests if meant in _volumes(hypervisor, guest)}
+    if not found:
+        raise no_disk_is(meant, _perhaps(hypervisor, guests, meant))
+    return Scope(frozenset(found))
+
+
+def no_disk_is(meant: str, perhaps: str = "") -> NoSuchGuest:
+    return NoSuchGuest(
+        f"no RBD disk of a running guest matches {meant!r}{perhaps or '; plimsoll disk list shows all'}"
+    )
+
+
+def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], typed: str) -> str:
+    """``; did you mean instance-00000412 (web-1)?`` for the name that Nova shows, or for a typo; or nothing."""
+    named = {guest.name: _display_name(hypervisor, guest) for guest in guests}
+    known = {display: name for name, display in named.items() if display}
+    found = [f"{name} ({printable(display)})" for name, display in named.items() if display and display == typed]
+    near = None if found else nearest(typed, [*named, *known], cutoff=0.8)
+    if near is not None:
+        found = [near if near in named else f"{known[near]} ({printable(near)})"]
+    return f"; did you mean {' or '.join(found[:_MOST_MEANT])}?" if found else ""
+
+
+def _display_name(hypervisor: Hypervisor, guest: GuestRef) -> str | None:
+    try:
+        return next((disk.guest.display_name for disk in hypervisor.look(guest.uuid).disks), None)
+    except PlimsollError:
+        return None
+
+
+def _volumes(hypervisor: Hypervisor, guest: GuestRef) -> set[str | None]:
+    try:
+        return {disk.volume_id for disk in hypervisor.look(guest.uuid).disks}
+    except PlimsollError:  # the volume may still be found in another guest
+        return set()
+
+
+def _look(
+    hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool], clock: Callable[[], float] | None
+) -> _Look:
+    try:
+        look = _look_at(hypervisor, guest, sized)
+        moving = any(isinstance(each.actual, Unknown) for each in look.disks)
+        # A guest that migrates or hangs is not asked for counters: no limit depends on them.
+        if clock is None or look.hung or moving or not look.disks:
+            return look
+        return _counted(hypervisor, guest, look, clock)
+    except Exception as error:  # tenants write into definitions: an unexpected error is limited to this guest
+        return _Look(trouble=reason_of(error), hung=is_hung(error))
+
+
+def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool]) -> _Look:
+    survey = hypervisor.survey(guest.uuid)
+    if survey.movement in MOVING:
+        moving = Unknown(because(MOVING[survey.movement]))
+        return _Look(tuple(replace(disk, actual=moving) for disk in survey.disks))
+    hung = any(isinstance(told, Exception) and is_hung(told) for told in survey.actual.values())
+    # Another call to a hung guest would queue behind its job lock and occupy another of libvirtd's workers.
+    ask = not hung and any(map(sized, survey.disks))
+    disks = _sized(hypervisor, survey.disks) if ask else survey.disks
+    return _Look(tuple(replace(disk, actual=_known(survey.actual[disk.target])) for disk in disks), hung=hung)
+
+
+def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:
+    asked = clock()
+    try:
+        told = hypervisor.block_stats(guest.uuid, [disk.target for disk in look.disks])
+    except Exception as error:  # no limit depends on counters
+        reason_of(error)  # logs an unexpected error
+        return replace(look, hung=is_hung(error))
+    # QEMU read its counters at some time between the call and its answer.
+    at = (asked + clock()) / 2
+    return replace(look, readings={target: Reading(at, stats) for target, stats in told.items()})
+
+
+def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+    try:
+        sizes = hypervisor.sizes(disks[0].guest.uuid)
+    except PlimsollError:
+        return disks  # the size stays unknown: only per-GiB limits depend on it
+    return tuple(replace(disk, size=sizes.get(disk.target)) for disk in disks)
+
+
+def _known(told: Limits | PlimsollError | LimitsError) -> Limits | Unknown:
+    return told if isinstance(told, Limits) else Unknown(reason_of(told))
+
+
+def is_hung(error: Exception) -> bool:
+    """Whether the guest was asked and did not answer; a call that was not sent does not count."""
+    return isinstance(error, DeadlineExceeded) and not isinstance(error, NotSent)
+
+
+def reason_of(error: Exception) -> Reason:
+    """The error as a reason; an unexpected one is logged with its traceback."""
+    codes: tuple[tuple[type[Exception], Code], ...] = (
+        (NotSent, Code.NOT_SENT),
+        (DeadlineExceeded, Code.TIMED_OUT),
+        (NotFound, Code.NOT_FOUND),
+        (Rejected, Code.REJECTED),
+        (LimitsError, Code.IMPOSSIBLE),
+        (UnreadableXML, Code.UNREADABLE_XML),
+    )
+    code = next((code for kind, code in codes if isinstance(error, kind)), Code.NOT_READ)
+    if code is Code.NOT_READ and not isinstance(error, PlimsollError):
+        LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+    return because(code, detail=str(error) or repr(error))

@@ -1,0 +1,194 @@
+"""The outcome of each disk in a pass, and the report of the pass: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from plimsoll_agent.model.disk import Disk, DiskName
+from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.usage import Reading
+from plimsoll_agent.policy.decide import Decision, Situation
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.util.frozen import frozen
+
+
+class Mode(StrEnum):
+    """How far a pass goes."""
+
+    PLAN = "plan"
+    """Nothing is written anywhere."""
+    OBSERVE = "observe"
+    """Desired limits are remembered; no limit is written."""
+    ENFORCE = "enforce"
+
+
+class Kind(StrEnum):
+    IN_SYNC = "in-sync"
+    PLANNED = "planned"
+    CHANGED = "changed"
+    DEFERRED = "deferred"
+    """A change is desired but not made now: the node is paused, the brake stops it, or the cluster is unhealthy."""
+    LEFT_ALONE = "left-alone"
+    UNKNOWN = "unknown"
+    """The actual or the desired limits are unknown: nothing is written."""
+    FAILED = "failed"
+
+
+@frozen
+class Result:
+    """A disk's result, why, and how long its call took (seconds, 0 where none was made)."""
+
+    kind: Kind
+    reason: Reason
+    seconds: float = 0.0
+
+
+@frozen
+class Outcome:
+    """One disk in one pass: the decision, the change, and the result."""
+
+    disk: Disk
+    """As observed, before any write."""
+    decision: Decision
+    change: Change | None
+    result: Result
+    acknowledgement: Reason | None = None
+    """An operator's, should the disk be unknown."""
+
+    @property
+    def after(self) -> Disk:
+        """The disk after the pass."""
+        if self.result.kind is Kind.CHANGED and self.change is not None:
+            return replace(self.disk, actual=self.change.after, defined=self.change.after)
+        if self.result.kind is Kind.UNKNOWN and not isinstance(self.decision.written, Unknown):
+            return replace(self.disk, actual=Unknown(self.result.reason))
+        return self.disk
+
+    @property
+    def acknowledged(self) -> Reason | None:
+        """The acknowledgement that it is unknown; none covers a guest that does not answer."""
+        result = self.result
+        return (
+            self.acknowledgement if result.kind is Kind.UNKNOWN and result.reason.code is not Code.TIMED_OUT else None
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Its change failed, or its actual limits could not be found out, and no operator knows of it."""
+        kind = self.result.kind
+        unknown = kind is Kind.UNKNOWN and isinstance(self.after.actual, Unknown)
+        return kind is Kind.FAILED or (unknown and self.acknowledged is None)
+
+
+@frozen
+class UnreachableGuest:
+    """A guest whose disks could not be listed."""
+
+    guest: GuestRef
+    reason: Reason
+
+
+@frozen
+class Scope:
+    """The guests of a pass: all, or some by name or uuid."""
+
+    guests: frozenset[str] = frozenset()
+
+    @property
+    def everything(self) -> bool:
+        return not self.guests
+
+    def __contains__(self, guest: GuestRef) -> bool:
+        return self.everything or guest.name in self.guests or guest.uuid in self.guests
+
+
+@frozen
+class Edit:
+    """An edit behind deferred changes, inferred from the disks: ``gold-iops total_iops_sec 3000 → 30``."""
+
+    source: str
+    """The QoS spec, rule or flavor by its name, or the default."""
+    parameter: str
+    before: object
+    after: object
+    """A number, 0 for unlimited; or the name of a group."""
+    disks: int
+    origin: str = ""
+    """What ``source`` is, as the code of a reason."""
+
+
+@frozen
+class Braked:
+    """What the brake stopped: the keys of the disks, out of how many, and under which revision."""
+
+    revision: str
+    """The whole digest."""
+    catalogue: str | None
+    """The catalogue's part of the revision."""
+    keys: frozenset[str]
+    of: int
+    removed: int
+    raised: int
+    lowered: int
+    many: bool = True
+    """They are too many; else each is deferred for itself."""
+    alone: Mapping[str, Reason] = field(default_factory=dict, hash=False)
+    """By ``Disk.key`` why a disk is deferred whatever the number of others."""
+    edits: tuple[Edit, ...] = ()
+    named: Mapping[str, DiskName] = field(default_factory=dict, hash=False, compare=False)
+    """The disks' names by ``Disk.key``; the report does not have an outcome of each."""
+
+
+@frozen
+class PassReport:
+    """All about a pass: lists, metrics, checks and messages are views of it."""
+
+    mode: Mode
+    scope: Scope
+    situation: Situation
+    """What the decisions are based on, as the pass found it."""
+    seconds: float
+    outcomes: tuple[Outcome, ...]
+    unreachable: tuple[UnreachableGuest, ...]
+    notes: tuple[Reason, ...] = ()
+    braked: Braked | None = None
+    paused: Reason | None = None
+    guests: int = 0
+    """How many guests were observed."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """The seconds of each part, by its name."""
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+    """The disks' counters by ``Disk.key``, where they were read."""
+    complaint: str = ""
+    """What is wrong with the rules, if the pass used the last good ones."""
+
+    @property
+    def started(self) -> datetime:
+        return self.situation.now
+
+    def count(self, *kinds: Kind) -> int:
+        return sum(outcome.result.kind in kinds for outcome in self.outcomes)
+
+    def is_new(self, outcome: Outcome) -> bool:
+        """Whether its limits are unknown only until the next catalogue, as it was attached after this one."""
+        return outcome.result.kind is Kind.UNKNOWN and self.situation.awaits_catalogue(
+            outcome.disk, outcome.result.reason
+        )
+
+    @property
+    def unknown(self) -> int:
+        """Disks whose limits are unknown and should be known, and of which no operator knows."""
+        return sum(
+            each.result.kind is Kind.UNKNOWN and each.acknowledged is None and not self.is_new(each)
+            for each in self.outcomes
+        )
+
+    @property
+    def failures(self) -> int:
+        """How many disks and guests failed; a guest that has stopped does not count."""
+        gone = sum(guest.reason.code is Code.NOT_FOUND for guest in self.unreachable)
+        return sum(outcome.failed for outcome in self.outcomes) + len(self.unreachable) - gone

@@ -1,0 +1,483 @@
+"""One pass over the node: observe, decide, apply, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
+
+from plimsoll_agent.catalogue.attachments import Attachments
+from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.model.acknowledged import Acknowledgement
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.disk import Disk, Guest, guest_of
+from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.policy.adoption import with_marks
+from plimsoll_agent.policy.decide import (
+    BrakeMemory,
+    Decision,
+    Desired,
+    Remembered,
+    Situation,
+    Source,
+    Unmanaged,
+    decide,
+)
+from plimsoll_agent.policy.diff import change_for
+from plimsoll_agent.policy.sources.cinder import per_gib, volume_type
+from plimsoll_agent.reconcile.apply import Applier
+from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
+from plimsoll_agent.reconcile.follow import with_what_came, without_what_left
+from plimsoll_agent.reconcile.groups import judged, withheld
+from plimsoll_agent.reconcile.health_gate import Gate
+from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
+from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.store.node_store import Findings, NodeStore, remembering, reverted_too_often, with_changes
+from plimsoll_agent.store.notes import Notes
+from plimsoll_agent.store.state import Memory, StateError
+from plimsoll_agent.util.frozen import frozen
+
+
+@frozen
+class Caution:
+    """What may defer a desired change."""
+
+    brake: Brake
+    gate: Gate
+    paused: Callable[[], Reason | None]
+    rounds: int | None
+    """How many times in a row an external change is reverted; then the disk is left alone."""
+    sure: bool = False
+    """An operator confirmed at the terminal: the brake defers nothing, unless the pass only observes."""
+
+
+@frozen
+class Decider:
+    """Decides on the disks of a pass, before anything is deferred."""
+
+    outcomes: Callable[[Observation, Situation], list[Outcome]]
+    """Of each observed disk, in their order."""
+    lasting: bool = True
+    """Its decisions last: the brake checks them, and they are remembered. Else they are only written."""
+
+
+def by_sources(sources: tuple[Source, ...]) -> Decider:
+    return Decider(lambda seen, situation: [consider(disk, situation, sources) for disk in seen.disks])
+
+
+def run_pass(
+    scope: Scope,
+    situation: Situation,
+    mode: Mode,
+    *,
+    hypervisor: Hypervisor,
+    decider: Decider,
+    node_store: NodeStore,
+    notes: Notes,
+    bounds: Bounds,
+    caution: Caution,
+    sizes: bool = False,
+    clock: Callable[[], float] | None = None,
+    tell: Callable[[Outcome], None],
+) -> PassReport:
+    """One pass; ``tell`` gets each outcome when it is final. ``notes`` are shared with the node_store.
+
+    ``sizes`` reads the size of every disk of the scope, not only where limits depend on it; with a ``clock``
+    (seconds) the disks' counters are read, at its times.
+    Raises ``Unreachable`` when the guests cannot be listed; every later error is an outcome.
+    """
+    stopwatch = _Stopwatch()
+    look_at = _to_look_at(scope, situation, hypervisor) if decider.lasting else scope
+    seen = observe(
+        hypervisor,
+        look_at,
+        clusters=caution.gate.clusters,
+        sized=lambda disk: (
+            (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
+        ),
+        clock=clock,
+        at_once=bounds.at_once,
+    )
+    stopwatch.ended("observe")
+    situation = _recalled(seen, look_at, situation, mode, node_store, notes)
+    if scope.everything and mode is not Mode.PLAN:
+        situation = without_what_left(situation, hypervisor, node_store)
+    told = situation.attachments
+    considered = _considered(seen, look_at, scope, situation, mode, decider, node_store, caution)
+    situation, seen, outcomes, stop = considered.situation, considered.seen, considered.outcomes, considered.stop
+    stopwatch.ended("decide")
+    if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
+        outcomes = gated(caution.gate, outcomes)
+    stopwatch.ended("gate")
+    sight = _Sight(situation, seen, scope, stop, told, considered.found, caution.brake, decider.lasting, notes)
+    if mode is Mode.ENFORCE:
+        applier = Applier(hypervisor, node_store, notes, bounds, situation, hung=seen.hung, stopped=caution.paused)
+        try:
+            outcomes = applier.apply(outcomes, tell)
+            stopwatch.ended("apply")
+        finally:  # also after an interrupt: the limits that were written are ours
+            sight.keep(node_store, outcomes, applier)
+        if considered.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
+            # They are used up, or for another revision.
+            with notes.taking(Code.NOT_REMEMBERED):
+                node_store.use_up_approvals()
+    else:
+        for outcome in outcomes:
+            tell(outcome)
+        if mode is Mode.OBSERVE:
+            sight.keep(node_store, outcomes)
+    stopwatch.ended("keep")
+    return PassReport(
+        mode,
+        scope,
+        situation,
+        stopwatch.seconds,
+        tuple(outcomes),
+        seen.unreachable,
+        tuple(notes),
+        stop,
+        considered.paused,
+        seen.guests,
+        stopwatch.parts,
+        seen.readings,
+    )
+
+
+@frozen
+class Considered:
+    """What is decided on the disks of a scope, before Ceph's health is asked."""
+
+    situation: Situation
+    seen: Observation
+    outcomes: list[Outcome]
+    found: tuple[LargeChange, ...]
+    """The changes that the brake counted."""
+    stop: Braked | None
+    paused: Reason | None
+    weighed: bool
+    """The brake looked at it."""
+
+
+def planned(
+    seen: Observation,
+    looked_at: Scope,
+    scope: Scope,
+    situation: Situation,
+    *,
+    decider: Decider,
+    node_store: NodeStore,
+    notes: Notes,
+    caution: Caution,
+) -> Considered:
+    """What a pass in mode plan decides on the disks of ``scope``, of those that were observed in ``looked_at``.
+
+    It asks no guest and no cluster, and writes nothing.
+    """
+    situation = _recalled(seen, looked_at, situation, Mode.PLAN, node_store, notes)
+    return _considered(seen, looked_at, scope, situation, Mode.PLAN, decider, node_store, caution)
+
+
+def _recalled(
+    seen: Observation, looked_at: Scope, situation: Situation, mode: Mode, node_store: NodeStore, notes: Notes
+) -> Situation:
+    """The situation with what the record and the guests' marks have of these disks."""
+    read_only = mode is Mode.PLAN
+    with notes.taking(Code.NOT_SETTLED):
+        everything = looked_at.everything and not seen.unreachable
+        ours = node_store.settle(seen.disks, situation, everything=everything, read_only=read_only)
+        situation = replace(situation, memory={**situation.memory, **ours})
+    return with_what_came(situation, seen.disks, node_store, notes, read_only=read_only)
+
+
+def _considered(
+    seen: Observation,
+    looked_at: Scope,
+    scope: Scope,
+    situation: Situation,
+    mode: Mode,
+    decider: Decider,
+    node_store: NodeStore,
+    caution: Caution,
+) -> Considered:
+    situation = replace(
+        situation, attachments=node_store.attachments(seen.disks, situation, _unseen(seen, looked_at, situation))
+    )
+    seen = replace(seen, disks=tuple(typed(disk, situation) for disk in seen.disks))
+    outcomes = decider.outcomes(seen, situation)
+    paused = caution.paused()
+    # A confirmation covers what is written now, not what a later pass uses.
+    weighs = decider.lasting and (mode is Mode.OBSERVE or not caution.sure)
+    found = large_changes(outcomes, situation, caution.brake) if weighs else ()
+    whole = looked_at.everything and not seen.unreachable
+    stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=whole)
+    if stop is not None:
+        stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
+    seen, outcomes = _in_scope(scope, seen, outcomes)
+    outcomes = _some_deferred(outcomes, situation, caution, paused, stop)
+    return Considered(situation, seen, outcomes, found, stop, paused, weighs)
+
+
+class _Stopwatch:
+    """The seconds of each part of a pass."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self._began = self._last = time.monotonic()
+
+    def ended(self, part: str) -> None:
+        now = time.monotonic()
+        self.parts[part], self._last = now - self._last, now
+
+    @property
+    def seconds(self) -> float:
+        return self._last - self._began
+
+
+def save_attachments(
+    situation: Situation, hypervisor: Hypervisor, node_store: NodeStore, caution: Caution, at_once: int
+) -> None:
+    """Observe every guest, and write for the refresher of the catalogue what is attached.
+
+    Raises ``Unreachable``, ``StateError``.
+    """
+    scope = Scope()
+    seen = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
+    ours = node_store.settle(seen.disks, situation, everything=False, read_only=True)
+    situation = replace(situation, memory={**situation.memory, **ours})
+    met = node_store.attachments(seen.disks, situation, _unseen(seen, scope, situation))
+    node_store.save_attachments(met, situation.attachments)
+
+
+def _unseen(seen: Observation, scope: Scope, situation: Situation) -> frozenset[str]:
+    """Guests that were not observed, out of scope or unreachable. All others that are missing are gone."""
+    if scope.everything:
+        return frozenset(missed.guest.uuid for missed in seen.unreachable)
+    known = {*map(guest_of, [*situation.memory, *situation.attachments.volumes]), *situation.attachments.guests}
+    return frozenset(known - {disk.guest.uuid for disk in seen.disks})
+
+
+def typed(disk: Disk, situation: Situation) -> Disk:
+    """The disk with the name of its volume type, where known."""
+    known = volume_type(disk, situation)
+    return replace(disk, volume_type=known.name) if isinstance(known, VolumeType) else disk
+
+
+def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
+    """The outcome for a disk before anything is deferred or written."""
+    given = situation.acknowledgement(disk)
+    outcome = outcome_of(disk, decide(disk, situation, sources))
+    return outcome if given is None else replace(outcome, acknowledgement=given.reason)
+
+
+def outcome_of(disk: Disk, decision: Decision) -> Outcome:
+    """The outcome of a decision before anything is deferred or written."""
+    change, written = change_for(disk, decision), decision.written
+    if change is not None:
+        result = Result(Kind.PLANNED, change.reason)
+    elif isinstance(written, Unmanaged):
+        result = Result(Kind.LEFT_ALONE, written.reason)
+    elif isinstance(disk.actual, Unknown):
+        moving = disk.actual.reason.code in MOVING.values()
+        result = Result(Kind.LEFT_ALONE if moving else Kind.UNKNOWN, disk.actual.reason)
+    elif isinstance(written, Unknown):
+        result = Result(Kind.UNKNOWN, written.reason)
+    else:
+        result = Result(Kind.IN_SYNC, written.reason)
+    return Outcome(disk, decision, change, result)
+
+
+def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> Scope:
+    """Which guests a pass over ``scope`` observes: all, until a pass over the node has judged the revision.
+
+    The brake has to know how many disks of the node a revision changes. Limits on the command line are only for the
+    named guests.
+
+    Raises ``Unreachable``, ``NoSuchGuest``.
+    """
+    if (
+        scope.everything
+        or situation.rules.command_line is not None
+        or situation.brake.judged == revision_of(situation)
+    ):
+        return scope
+    guests_of(hypervisor, scope)
+    return Scope()
+
+
+def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> tuple[Observation, list[Outcome]]:
+    """The part of the observation that is in scope."""
+
+    def meant(guest: Guest | GuestRef) -> bool:
+        return GuestRef(guest.uuid, guest.name) in scope
+
+    unreachable = tuple(each for each in seen.unreachable if meant(each.guest))
+    disks = tuple(disk for disk in seen.disks if meant(disk.guest))
+    return replace(seen, disks=disks, unreachable=unreachable), [each for each in outcomes if meant(each.disk.guest)]
+
+
+def _some_deferred(
+    considered: Sequence[Outcome], situation: Situation, caution: Caution, paused: Reason | None, stop: Braked | None
+) -> list[Outcome]:
+    """The outcomes, with planned changes deferred by the brake, a pause, an external change, or in the same group."""
+    if stop is not None:
+        considered = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in considered]
+    deferred = [_deferred(o, _reason_to_defer(o, situation, caution, paused)) for o in considered]
+    return withheld(judged(deferred))
+
+
+def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
+    """A disk that the brake stops keeps the limits desired before, also after a reboot. A hold stays in force."""
+    if outcome.decision.aside is not None or not isinstance(outcome.decision.desired, Desired):
+        return outcome
+    too_many = because(Code.BRAKED, revision=stop.revision, disks=len(stop.keys), of=stop.of)
+    why = too_many if stop.many else stop.alone[outcome.disk.key]
+    deferred = outcome if outcome.change is None else _deferred(outcome, why)
+    remembered = situation.memory.get(outcome.disk.key)
+    if remembered is None or remembered.desired is None or not remembered.enforced:
+        return deferred
+    before = Desired(remembered.desired, because(Code.DESIRED_BEFORE, revision=stop.revision))
+    as_before = outcome_of(outcome.disk, replace(outcome.decision, instead=before))
+    if as_before.change is None or as_before.change.direction is not Direction.LOWER:  # never raises or removes
+        return deferred
+    return as_before
+
+
+def gated(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes, with planned changes deferred by the health gate, which asks their clusters."""
+    planned = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
+    reasons = gate.keeps(planned)
+    return withheld([_deferred(o, reasons.get(o.disk.key)) for o in outcomes])
+
+
+def _reason_to_defer(
+    outcome: Outcome, situation: Situation, caution: Caution, paused: Reason | None
+) -> Reason | None:
+    change = outcome.change
+    if change is None or outcome.result.kind is Kind.DEFERRED:
+        return None
+    if paused is not None:
+        return paused
+    rounds = caution.rounds
+    if rounds is None or change.reason.code is Code.COMMAND_LINE:  # an operator asked for it now
+        return None
+    if reverted_too_often(outcome.decision.ours, change.after, rounds, situation.now):
+        return because(Code.REVERTED_TOO_OFTEN, rounds=rounds)
+    return None
+
+
+def _deferred(outcome: Outcome, reason: Reason | None) -> Outcome:
+    return outcome if reason is None else replace(outcome, result=Result(Kind.DEFERRED, reason))
+
+
+def _still_unknown(situation: Situation, outcomes: Sequence[Outcome]) -> dict[str, Acknowledgement]:
+    """The acknowledgements; those of disks whose limits are known end now."""
+    known = {
+        each.disk.key
+        for each in outcomes
+        if not isinstance(each.decision.desired, Unknown) and not isinstance(each.after.actual, Unknown)
+    }
+    return {
+        key: replace(given, until=situation.now) if key in known else given
+        for key, given in situation.acknowledged.items()
+    }
+
+
+@frozen
+class _Sight:
+    """What a pass remembers at its end."""
+
+    situation: Situation
+    seen: Observation
+    scope: Scope
+    stop: Braked | None
+    told: Attachments
+    """What an earlier pass wrote for the refresher."""
+    found: tuple[LargeChange, ...]
+    """The changes that the brake counted."""
+    brake: Brake
+    lasting: bool
+    """That of the ``Decider``."""
+    notes: Notes
+
+    def keep(self, node_store: NodeStore, outcomes: Sequence[Outcome], applier: Applier | None = None) -> None:
+        """Save the memory, then record how the changes ended; failures become notes.
+
+        In this order: what a killed pass did not remember is still open in the record, so the next pass settles it.
+        """
+        if self.situation.catalogue is not None:
+            with self.notes.taking(Code.ATTACHMENTS_NOT_WRITTEN):
+                node_store.save_attachments(self.situation.attachments, self.told)
+        with self.notes.taking(Code.NOT_REMEMBERED):
+            self._remember(node_store, outcomes, applier)
+            if applier is not None:
+                applier.conclude()
+            else:
+                node_store.conclude([], self.situation.now)
+
+    def _remember(self, node_store: NodeStore, outcomes: Sequence[Outcome], applier: Applier | None) -> None:
+        situation = self.situation
+        unseen = _unseen(self.seen, self.scope, situation)
+        # As observed: after our write, a new attachment would look like one with our limits as attach-time limits.
+        decided = [(outcome.disk, outcome.decision) for outcome in outcomes]
+        braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
+        applied = applier.applied if applier else {}
+        if self.lasting:
+            revision, enforcing = revision_of(situation), applier is not None
+            findings = Findings(decided, applied, unseen, braked_keys, enforcing=enforcing, revision=revision)
+            memory = remembering(situation, findings)
+        else:
+            memory = with_changes(situation, applied)
+        if applier is not None:
+            memory |= applier.strays
+        brake = self._brake_memory(braked_keys, decided, memory) if self.lasting else situation.brake
+
+        acknowledged = _still_unknown(situation, outcomes) if self.lasting else situation.acknowledged
+
+        def save(memory: Mapping[str, Remembered]) -> None:
+            node_store.remember(Memory(memory, situation.holds, brake, acknowledged), situation.now)
+
+        if applier is None:
+            save(memory)
+            return
+        disks = [outcome.after for outcome in outcomes]
+        # The memory first: else, after a kill, a mark would bring back a hold that an operator ended.
+        marks = applier.marks(disks, memory)
+        try:
+            save(with_marks(disks, memory, marks))
+        except StateError:
+            applier.mark(applier.marks(disks, memory, saved=False))
+            raise
+        took = applier.mark(marks)
+        if took.keys() != marks.keys():
+            save(with_marks(disks, memory, took))
+
+    def _brake_memory(
+        self, stopped: Set[str], decided: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]
+    ) -> BrakeMemory:
+        situation, brake = self.situation, self.situation.brake
+        # Also what the gate or a pause defers: it is now remembered as desired, so no later pass counts it.
+        changed = {large.key for large in self.found} & {disk.key for disk, _ in decided} - stopped
+        recent = still_recent(brake.recent, situation.now) | dict.fromkeys(changed, situation.now)
+        brake = replace(brake, recent=recent)
+        if isinstance(situation.catalogue, Unknown) or situation.rules.command_line is not None:
+            return brake  # without a catalogue, or for the command line alone, there is no lasting revision
+        this_revision = revision_of(situation)
+        if self.stop is not None:
+            edited = any(large.edited and large.key in stopped for large in self.found)
+            return replace(brake, stopped=this_revision if self.stop.many and edited else brake.stopped)
+        if not self._judges(decided, memory):
+            return brake
+        given = [each for each in self.brake.approvals if each.covers(this_revision, removal=False)]
+        let_through = (*(brake.let_through if brake.judged == this_revision else ()), *given)
+        return replace(brake, judged=this_revision, let_through=tuple(dict.fromkeys(let_through)), stopped=None)
+
+    def _judges(self, decided: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]) -> bool:
+        """Whether this pass saw all but a few disks of the node, so that disks found later are new."""
+        if not self.scope.everything:
+            return False
+        known = {guest_of(key) for key in self.situation.memory}
+        not_looked_at = sum(missed.guest.uuid not in known for missed in self.seen.unreachable)
+        unknown = sum(disk.key not in memory for disk, _ in decided)
+        return not self.brake.stops(not_looked_at + unknown, not_looked_at + len(decided))

@@ -1,0 +1,166 @@
+"""The rules file: text in, ``Rules`` out, or every fault in it with its line.
+
+The file is YAML: ``default: {limits: …}``, an ordered list ``rules``, each with a ``name``, a ``match`` and its
+effects on disks that match, and ``objectives`` by volume type. Sets of limits are taken whole, never merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits
+from plimsoll_agent.rules.model import Rule, Rules
+from plimsoll_agent.rules.schema import rules_of
+from plimsoll_agent.util import quantities, schema
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.schema import Remark, Severity, Steps
+from plimsoll_agent.util.text import minute
+
+
+class NoRules(ConfigError):
+    """The rules file is missing or empty."""
+
+
+_QUANTITIES = {parameter.name: parameter.quantity for parameter in PARAMETERS}
+
+
+@frozen
+class Checked:
+    """The rules in a text, None if there are faults, and every remark in the order of the lines."""
+
+    rules: Rules | None
+    remarks: tuple[Remark, ...]
+
+    @property
+    def warnings(self) -> int:
+        return sum(remark.severity is Severity.WARNING for remark in self.remarks)
+
+
+def read(path: Path, *, required: bool) -> str:
+    """The text of the rules file; empty if there is none and it is not ``required``.
+
+    Raises ``ConfigError``, ``NoRules`` if it is missing or empty.
+    """
+    text = schema.read(path)
+    if text is None and required:
+        raise NoRules(f"{path}: no such file; for no rules, write {{}} into it")
+    return some(text or "", str(path)) if required else text or ""
+
+
+def some(text: str, origin: str) -> str:
+    """The text, which must not be empty. Raises ``NoRules``."""
+    if not text.strip():
+        raise NoRules(f"{origin}: is empty; for no rules, write {{}} into it")
+    return text
+
+
+def parse(text: str, origin: str) -> Rules:
+    """The rules in the text. Raises ``ConfigError``: a line ``origin:line: key: text`` for each fault."""
+    return replace(schema.check(text, rules_of).good(origin), revision=revision_of(text))
+
+
+def check(text: str, now: datetime) -> Checked:
+    """The faults in the text, or if there are none, warnings, and the numbers that were written with a unit."""
+    checked = schema.check(text, rules_of)
+    if checked.value is None:
+        return Checked(None, checked.faults)
+    document, rules = checked.document, checked.value
+    said = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
+    said += [(Severity.NOTE, *note) for note in _numbers(document.value)]
+    remarks = (Remark(document.line_of(path), schema.key_of(path), words, severity) for severity, path, words in said)
+    return Checked(replace(rules, revision=revision_of(text)), schema.in_order(remarks))
+
+
+def revision_of(text: str) -> str:
+    """The SHA-256 digest of the text: 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _written(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
+    """Every set of limits in a valid file, as it is written, with its path."""
+    given = document or {}
+    parts: list[tuple[Steps, Mapping[str, object]]] = [(("default",), given.get("default") or {})]
+    parts += [(("rules", index), rule) for index, rule in enumerate(given.get("rules") or ())]
+    for path, part in parts:
+        for name in ("limits", "ceiling", "floor"):
+            written = part.get(name)
+            if isinstance(written, Mapping):
+                yield (*path, name), written
+
+
+def _numbers(document: Any) -> Iterator[tuple[Steps, str]]:
+    """What each number with a unit is read as."""
+    for path, written in _written(document):
+        for parameter in PARAMETERS:
+            number = written.get(parameter.name)
+            if isinstance(number, str):
+                yield (*path, parameter.name), f"{number} is {parameter.read(number)}"
+
+
+def _left_out(default: Limits, written: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """What the default limits and the limits of a rule do not even name, with what to write for it."""
+    for unit in UNITS:
+        total = f"total_{unit}_sec"
+        missing = {
+            part: number
+            for part in (f"read_{unit}_sec", f"write_{unit}_sec")
+            if (number := getattr(default, part) or getattr(default, total)) and not {part, total} & written.keys()
+        }
+        if len(missing) == 2 and getattr(default, total):
+            missing = {total: getattr(default, total)}
+        for name, number in missing.items():
+            yield name, quantities.written(number, _QUANTITIES[name])
+
+
+def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[Steps, str]]:
+    for index, rule in enumerate(rules.rules):
+        if rule.until is not None and rule.ended(now):
+            words = f"until has passed ({minute(rule.until)}): the rule has no effect; remove it"
+            yield ("rules", index, "until"), words
+    sets = dict(_written(document))
+    active = [(index, rule) for index, rule in enumerate(rules.rules) if not rule.ended(now)]
+    for index, rule in active:
+        path: Steps = ("rules", index, "limits")
+        if rules.default is not None and rule.limits is not None and path in sets:
+            for name, number in _left_out(rules.default, sets[path]):
+                words = f"leaves out {name}, which the default limits to {number}; a set of limits is taken whole"
+                yield path, f"{words}: add {name}: {number}, or {name}: 0 for no limit"
+        for effect in _effects(rule):
+            for other_index, other in active:
+                if other is not rule and _precludes(other, other_index, rule, index, effect):
+                    words = f'{effect} has no effect: rule "{other.name}" comes first and matches all of these disks'
+                    yield ("rules", index, effect), words
+                    break
+
+
+def _effects(rule: Rule) -> list[str]:
+    effects = {
+        "manage": not rule.manage,
+        "limits": rule.limits is not None,
+        "ceiling": rule.ceiling is not None,
+        "floor": rule.floor is not None,
+        "boot_volume_by_flavor": rule.boot_volume_by_flavor,
+        "probe": rule.probe is not None,
+        "objective": rule.objective is not None,
+    }
+    return [name for name, has in effects.items() if has]
+
+
+def _precludes(first: Rule, first_index: int, rule: Rule, index: int, effect: str) -> bool:
+    """Whether the first always takes precedence over the rule's effect. False if in doubt."""
+    if first.until is not None and (rule.until is None or rule.until > first.until):
+        return False
+    early, late = first.override or not first.manage, rule.override or not rule.manage
+    if effect in ("manage", "limits"):
+        comes_first = (not early, first_index) < (not late, index) and (first.limits is not None or not first.manage)
+    else:
+        comes_first = first_index < index and effect in _effects(first)
+        # Disks that plimsoll never writes to may be probed.
+        comes_first |= not first.manage and effect not in ("probe", "objective")
+    return comes_first and first.match.covers(rule.match)

@@ -1,0 +1,458 @@
+"""The schema of the rules file: every validator returns the value of its part of the file.
+
+It raises ``Invalid`` with all faults in that part, each with its path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits, LimitsError, Parameter
+from plimsoll_agent.rules.model import JOBS, UUID, DiskKind, Match, Objective, Probing, Rule, Rules, directory_of
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.schema import (
+    Invalid,
+    InvalidParts,
+    Keys,
+    Steps,
+    below,
+    boolean,
+    each,
+    line,
+    one_of,
+    repeated,
+    short,
+    shown,
+)
+from plimsoll_agent.util.text import nearest
+
+MOST_RULES = 1000
+_MOST_PERCENTILES = 20
+_LONGEST_TEXT = 255
+_LONGEST_REASON = 200
+_UNTIL = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+_FILE_KEYS = ("default", "rules", "objectives")
+_MATCH_KEYS = ("project", "user", "flavor", "image", "kind", "pool", "volume", "guest", "cluster")
+_SWITCHES = ("boot_volume_by_flavor",)
+_REMOVED = {
+    "release_when_silent": "was removed: orphaned limits are released by plimsoll approve --remove,"
+    " see Orphaned limits in the guide; take it out"
+}
+"""Keys of former releases, and what replaces them."""
+_EFFECTS = ("limits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective")
+_LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
+_PROBE_KEYS = ("every", "jobs", "directory")
+# Any other percentile is allowed too.
+_OBJECTIVE_KEYS = ("p50", "p95", "p99", "p99.9", "slowest")
+
+_PLACES: Mapping[str, str] = {
+    **dict.fromkeys(_FILE_KEYS, "at the top of the file"),
+    "match": "in a rule",
+    **dict.fromkeys((*_EFFECTS, "override", "until", "reason"), "in a rule, beside match"),
+    "limits": "under default, or in a rule beside match",
+    **dict.fromkeys(_MATCH_KEYS, "under match"),
+    **dict.fromkeys(_LIMITS_KEYS, "under limits"),
+    **dict.fromkeys(_PROBE_KEYS, "under probe"),
+    **dict.fromkeys(_OBJECTIVE_KEYS, "under objective, or under a volume type in objectives"),
+}
+"""Where a key belongs, for the message about one that is elsewhere."""
+
+
+class _Keys(Keys):
+    def unknown(self, name: str) -> str:
+        shown, word = short(name, 40), name.lower()
+        if word in _REMOVED:
+            return f"{shown} {_REMOVED[word]}"
+        if word in _PLACES and word not in self.known:
+            return f"{shown} is not a key here; it belongs {_PLACES[word]}"
+        if not nearest(word, self.known) and (elsewhere := nearest(word, _PLACES, cutoff=0.8)):
+            return f"{shown} is not a key here; did you mean {elsewhere}? It belongs {_PLACES[elsewhere]}"
+        return super().unknown(name)
+
+
+_text = line(_LONGEST_TEXT)
+
+
+def _until(given: object) -> datetime:
+    # YAML's own times may lack a zone: some versions of PyYAML read them as UTC, others as local time.
+    try:
+        if isinstance(given, str) and _UNTIL.fullmatch(given):
+            return datetime.fromisoformat(given.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):  # a 13th month, a year before the first
+        pass
+    raise Invalid(
+        f"must be a time with its zone, such as 2026-12-01T18:00:00Z or 2026-12-01T19:00:00+01:00, not {shown(given)}"
+    )
+
+
+def _each(one: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+    """One value, or a list of them."""
+
+    def validate(given: object) -> tuple[str, ...]:
+        if not isinstance(given, list):
+            return (one(given),)
+        if not given:
+            raise Invalid("is an empty list, which matches nothing")
+        return tuple(each(one, given))
+
+    return validate
+
+
+def _uuid(given: object) -> str:
+    """An id as Cinder and libvirt write it; dashes may be missing in the file, and capitals are allowed."""
+    value = _text(given)
+    if not UUID.fullmatch(value):
+        raise Invalid(f"must be an id (uuid), not {shown(value)}: names are not unique, and can be changed")
+    return _canonical(value)
+
+
+def _dashless(given: object) -> str:
+    """An id as Keystone writes it."""
+    return _uuid(given).replace("-", "")
+
+
+def _guest(given: object) -> str:
+    value = _text(given)
+    return _canonical(value) if UUID.fullmatch(value) else value
+
+
+def _canonical(id: str) -> str:
+    import uuid  # rarely needed, and slow to import
+
+    return str(uuid.UUID(id))
+
+
+_MATCH: Mapping[str, Callable[[object], tuple[str, ...]]] = {
+    "project": _each(_dashless),
+    "user": _each(_dashless),
+    "flavor": _each(_text),
+    "image": _each(_uuid),
+    "kind": _each(one_of([*DiskKind])),
+    "pool": _each(_text),
+    "volume": _each(_uuid),
+    "guest": _each(_guest),
+    "cluster": _each(_uuid),
+}
+
+
+def _match(given: object) -> Match:
+    keys = _Keys(given, _MATCH)
+    if not keys.given:
+        raise Invalid("is empty; limits for every disk belong under default")
+    # Tenants choose the names and images of their guests: these alone must not give a guest another limit.
+    if keys.lacks("project"):
+        if not all(UUID.fullmatch(guest) for guest in keys.values.get("guest", ())):
+            keys.fault("guest by name needs project too: tenants choose the names of their guests", "guest")
+        if "image" in keys.given:
+            keys.fault("image needs project too: tenants choose the images of their guests", "image")
+    return Match(**keys.done())
+
+
+def _number(parameter: Parameter, given: object) -> object:
+    """The value of a parameter; text is a number with its unit. ``Limits`` refuses what is no whole number."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return parameter.read(given)
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+
+
+_LIMITS: Mapping[str, Callable[[object], object]] = {
+    **{parameter.name: partial(_number, parameter) for parameter in PARAMETERS},
+    "group_name": lambda given: given,
+}
+
+
+def _limits(given: object) -> Limits:
+    if given == "unlimited":
+        return Limits()
+    if isinstance(given, str) and nearest(given, ["unlimited"]):
+        raise Invalid(f"must be limits or the word unlimited, not {shown(given)}; did you mean unlimited?")
+    values = _Keys(
+        given, _LIMITS, f"must be limits such as {{total_iops_sec: 500}}, or the word unlimited, not {shown(given)}"
+    )
+    if not values.given:
+        raise Invalid("is empty; for no limit, write: limits: unlimited")
+    limits = _possible(values)
+    if limits.unlimited:
+        raise Invalid("has no limit in it; for no limit, write: limits: unlimited")
+    return limits
+
+
+def _bound(given: object) -> Limits:
+    """A ceiling or a floor."""
+    if given == "unlimited":
+        raise Invalid("unlimited is not a bound; remove it")
+    values = _Keys(given, _LIMITS, f"must be limits such as {{total_iops_sec: 500}}, not {shown(given)}")
+    if not values.given:
+        raise Invalid("is empty; name what it bounds, such as total_iops_sec")
+    for name in ("size_iops_sec", "group_name"):
+        if name in values.given:
+            values.fault(f"{name} is not a bound; it belongs under limits", name)
+            values.values.pop(name)
+    for name, value in list(values.values.items()):
+        if value == 0 and isinstance(value, int) and not name.endswith("_length"):
+            values.fault(f"{name} is 0, which means unlimited and is not a bound; remove it", name)
+    return _possible(values)
+
+
+def _possible(keys: _Keys) -> Limits:
+    """The limits in the mapping. What QEMU would refuse becomes a fault."""
+    try:
+        limits = Limits.from_mapping(keys.values)
+    except LimitsError as error:
+        for problem in error.problems:
+            keys.fault(problem.text, problem.names[0])
+        raise InvalidParts(keys.faults) from error
+    keys.done()
+    return limits
+
+
+# A shorter period would keep a guest busy with probes; a longer one is probably a mistake.
+_SHORTEST_PERIOD, _LONGEST_PERIOD = timedelta(minutes=5), timedelta(days=366)
+
+
+def _period(given: object) -> timedelta:
+    if not isinstance(given, str):
+        raise Invalid(f"must be a duration such as 6h, 90m or 1d12h, not {shown(given)}")
+    try:
+        period = durations.parse(short(given, 40))
+    except ValueError as error:
+        raise Invalid(str(error)) from error
+    if not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
+        raise Invalid(f"must be at least 5m and at most 366d, not {given}")
+    return period
+
+
+def _directory(given: object) -> str:
+    if not isinstance(given, str):
+        raise Invalid(f"must be text, not {shown(given)}; put it in quotes")
+    try:
+        return directory_of(given)
+    except ValueError as error:
+        raise Invalid(f"{error}; it is {shown(given)}") from error
+
+
+def _once(some: Callable[[object], tuple[str, ...]]) -> Callable[[object], tuple[str, ...]]:
+    def validate(given: object) -> tuple[str, ...]:
+        values = some(given)
+        again = [Invalid(f"{values[at]} is listed twice; remove one", path=[at]) for at in repeated(values)]
+        if again:
+            raise InvalidParts(again)
+        return values
+
+    return validate
+
+
+def _probe(given: object) -> Probing:
+    keys = _Keys(given, {"every": _period, "jobs": _once(_each(one_of(JOBS))), "directory": _once(_each(_directory))})
+    keys.need("every", ": how often, such as every: 6h")
+    values = keys.done()
+    return Probing(values["every"], values.get("jobs", JOBS), values.get("directory", ()))
+
+
+_PERCENTILE = re.compile(r"p(\d{1,2}(\.\d{1,6})?)", re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(\.\d{1,9})?) ?(us|ms|s)", re.ASCII)
+_MICROSECONDS = {"us": 1, "ms": 1000, "s": 1_000_000}
+# fio counts everything above 17.18 s as equal.
+_LONGEST_QUANTILE = 17
+# How long a probe waits for requests after a job's time is over.
+_LONGEST_SLOWEST = 3600
+
+
+def _time(longest: int, why: str) -> Callable[[object], float]:
+    """Seconds."""
+
+    def validate(given: object) -> float:
+        found = _TIME.fullmatch(given) if isinstance(given, str) else None
+        if found is None:
+            raise Invalid(f"must be a time with its unit, such as 800us, 50ms or 1.5s, not {shown(given)}")
+        seconds = float(found[1]) * _MICROSECONDS[found[3]] / 1_000_000
+        if not seconds:
+            raise Invalid("must be more than 0")
+        if seconds >= longest:
+            raise Invalid(f"must be less than {longest}s: {why}")
+        return seconds
+
+    return validate
+
+
+_quantile_time = _time(_LONGEST_QUANTILE, "fio measures longer times for the slowest request only")
+_slowest_time = _time(_LONGEST_SLOWEST, "a probe does not wait longer for a request")
+
+
+def _share(name: str) -> float | None:
+    """``p99.9`` is 0.999; None if it is not a percentile."""
+    found = _PERCENTILE.fullmatch(name)
+    # Moving the point in the text gives the nearest float; a division may not.
+    share = float(f"{found[1]}e-2") if found else 0
+    return share or None
+
+
+def _objective(given: object) -> Objective:
+    names = [name for name in given if _share(name)] if isinstance(given, dict) else []
+    if len(names) > _MOST_PERCENTILES:
+        raise Invalid(f"has more than {_MOST_PERCENTILES} percentiles")
+    known = dict.fromkeys((*_OBJECTIVE_KEYS, *names), _quantile_time) | {"slowest": _slowest_time}
+    keys = _Keys(given, known)
+    if not keys.given:
+        raise Invalid("is empty; write how long requests may take, such as p99: 50ms")
+    quantiles = sorted((share, name) for name in names if (share := _share(name)) and name in keys.values)
+    rising = [*quantiles, (1.0, "slowest")] if "slowest" in keys.values else quantiles
+    for (share, name), (next_share, next_name) in pairwise(rising):
+        if share == next_share:
+            keys.fault(f"is the same percentile as {name}; remove one", next_name)
+        elif keys.values[next_name] < keys.values[name]:
+            keys.fault(f"must not be below {name} ({keys.given[name]})", next_name)
+    values = keys.done()
+    return Objective(tuple((share, values[name]) for share, name in quantiles), values.get("slowest"))
+
+
+def _objectives(given: object) -> dict[str, Objective]:
+    """By volume type."""
+    if not isinstance(given, dict):
+        raise Invalid("must be a mapping of names of volume types, each with an objective")
+    keys = _Keys(given, dict.fromkeys(given, _objective))
+    for name in given:
+        if len(name) > _LONGEST_TEXT:
+            keys.fault(f"must be at most {_LONGEST_TEXT} characters, and is {len(name)}", name)
+    return keys.done()
+
+
+_RULE: Mapping[str, Callable[[Any], Any]] = {
+    "name": _text,
+    "match": _match,
+    "limits": _limits,
+    "override": boolean,
+    "ceiling": _bound,
+    "floor": _bound,
+    "manage": boolean,
+    "boot_volume_by_flavor": boolean,
+    "probe": _probe,
+    "objective": _objective,
+    "until": _until,
+    "reason": line(_LONGEST_REASON),
+}
+
+
+def _rule(given: object) -> Rule:
+    keys = _Keys(given, _RULE)
+    for name in ("name", "match"):
+        keys.need(name)
+    values = keys.values
+    if values.get("manage") is False:
+        for name in ("limits", "override", "ceiling", "floor", *_SWITCHES):
+            if name in keys.given and values.get(name) is not False:
+                keys.fault(f"{name} has no effect beside manage: false; remove one of them", name)
+    elif values.get("override") and keys.lacks("limits"):
+        keys.fault("override needs limits, which it puts before those of Cinder and the flavor", "override")
+    # A key with a wrong value is a fault already, and may be the rule's effect.
+    effects = [name for name in _EFFECTS if name in keys.given and values.get(name) is not (name == "manage")]
+    if (
+        not effects
+        and not _REMOVED.keys() & keys.given.keys()
+        and keys.lacks("limits", "ceiling", "floor", "probe", "objective")
+    ):
+        switches = "".join(f"{name}: true, " for name in _SWITCHES)
+        keys.fault(f"has none of limits, ceiling, floor, manage: false, {switches}probe and objective")
+    match = values.get("match")
+    # A guest's agent that runs one program can run any; and tenants choose what the other keys match.
+    if "probe" in keys.given and match is not None and not (match.project or match.guest or match.volume):
+        keys.fault(
+            "probe needs project, a guest's uuid or volume under match: it runs programs inside guests", "probe"
+        )
+    for name, words in _above(values.get("floor"), values.get("ceiling")):
+        keys.fault(words, "floor", name)
+    values = keys.done()
+    return Rule(**{"why" if name == "reason" else name: value for name, value in values.items()})
+
+
+def _above(floor: Limits | None, ceiling: Limits | None) -> Iterator[tuple[str, str]]:
+    """The parameters of a floor that are above the ceiling, each with its message."""
+    if floor is None or ceiling is None:
+        return
+    pairs = (("total", "total"), ("read", "read"), ("write", "write"), ("read", "total"), ("write", "total"))
+    for unit in UNITS:
+        for own, other in pairs:
+            yield from _exceeds(floor, ceiling, f"{own}_{unit}_sec", f"{other}_{unit}_sec")
+        total, parts = f"total_{unit}_sec", [f"read_{unit}_sec", f"write_{unit}_sec"]
+        for above, promised, under, allowed in (
+            (" and ".join(parts), _sum(floor, parts), total, _sum(ceiling, [total])),
+            (total, _sum(floor, [total]), " and ".join(parts), _sum(ceiling, parts)),
+        ):
+            if promised > allowed > 0:
+                yield above.split()[0], f"{above} ({promised}) are above the ceiling's {under} ({allowed})"
+
+
+def _sum(limits: Limits, names: list[str]) -> int:
+    """What they allow together: 0, for unlimited, if one is unlimited."""
+    values = [getattr(limits, name) for name in names]
+    return sum(values) if all(values) else 0
+
+
+def _exceeds(floor: Limits, ceiling: Limits, own: str, other: str) -> Iterator[tuple[str, str]]:
+    allowed = getattr(ceiling, other)
+    if not allowed:
+        return
+    # A ceiling without a burst bounds bursts too.
+    top = f"{other}_max" if getattr(ceiling, f"{other}_max") else other
+    for name, bound in ((own, other), (f"{own}_max", top)):
+        if getattr(floor, name) > getattr(ceiling, bound):
+            yield name, f"{name} ({getattr(floor, name)}) is above the ceiling's {bound} ({getattr(ceiling, bound)})"
+    name, bound = f"{own}_max_length", f"{other}_max_length"
+    if getattr(floor, name) > getattr(ceiling, bound) > 0:
+        yield name, f"{name} ({getattr(floor, name)}) is above the ceiling's {bound} ({getattr(ceiling, bound)})"
+
+
+def _rule_list(given: object) -> tuple[Rule, ...]:
+    if not isinstance(given, list):
+        raise Invalid("must be a list")
+    faults = [Invalid(f"are more than {MOST_RULES}", path=[MOST_RULES])] if len(given) > MOST_RULES else []
+    rules: list[Rule] = []
+    try:
+        rules = each(_rule, given[:MOST_RULES])
+    except Invalid as wrong:
+        faults += below(wrong)
+    names = [item.get("name") if isinstance(item, dict) else None for item in given]
+    for index in repeated(names):
+        faults.append(Invalid(f"name {shown(names[index])} is taken by an earlier rule", path=[index, "name"]))
+    if faults:
+        raise InvalidParts(faults)
+    return tuple(rules)
+
+
+def _default(given: object) -> Limits:
+    keys = _Keys(given, {"limits": _limits})
+    keys.need("limits")
+    limits: Limits = keys.done()["limits"]
+    return limits
+
+
+def rules_of(given: object) -> Rules:
+    """The rules in a document. Raises ``Invalid``."""
+    if given is None:
+        return Rules()
+    values = _Keys(given, {"default": _default, "rules": _rule_list, "objectives": _objectives}).done()
+    rules = Rules(values.get("rules", ()), values.get("default"), values.get("objectives", {}))
+    clashes = [Invalid(words, path) for path, words in _clashing_groups(rules)]
+    if clashes:
+        raise InvalidParts(clashes)
+    return rules
+
+
+def _clashing_groups(rules: Rules) -> Iterator[tuple[Steps, str]]:
+    """QEMU keeps one set of limits for a group: with two sets, each pass would write both in turn."""
+    seen: dict[str, Limits] = {}
+    everywhere: list[tuple[Steps, Limits | None]] = [(("default",), rules.default)]
+    everywhere += [(("rules", index), rule.limits) for index, rule in enumerate(rules.rules)]
+    for path, limits in everywhere:
+        if limits is not None and limits.group_name and seen.setdefault(limits.group_name, limits) != limits:
+            words = f"group_name {limits.group_name} has different limits elsewhere; a group has one set"
+            yield (*path, "limits", "group_name"), words

@@ -1,0 +1,105 @@
+"""What limits a disk had at a past time, from the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import groupby
+
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store.entries import TAKEN, Ending, RecordedChange, change_of
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.util.frozen import frozen
+
+_WITHOUT_EFFECT = (Ending.REFUSED, Ending.NOT_SENT, Ending.DID_NOT_TAKE)
+_NAMED = """
+SELECT * FROM change WHERE disk IN
+(SELECT disk FROM change WHERE ? IN (volume_id, guest_name, guest_uuid) OR lower(?) = guest_uuid) ORDER BY id
+"""
+
+
+@frozen
+class LimitsAt:
+    """A disk's limits at a moment. Before the first change in the record they are unknown: ``limits`` is None, and
+    ``found_next`` has the limits that this change found.
+    """
+
+    disk: DiskName
+    """Its names then, or the next ones in the record."""
+    limits: Limits | None
+    seen: datetime | None
+    """When plimsoll last read or set them before the moment."""
+    change: RecordedChange | None
+    """The change that set them; None if plimsoll did not set them, or it is unknown."""
+    unsure: RecordedChange | None = None
+    """A change that may already have replaced them at the moment."""
+    unsure_until: datetime | None = None
+    """When that became known; None if it is still unknown."""
+    found_next: RecordedChange | None = None
+    """The next change, if it found other limits: there was an external change before it."""
+
+
+def actual(record: Record, moment: datetime, guest: str, disk: str | None) -> list[LimitsAt]:
+    """The limits of the named disks (a guest and a target or volume, or a volume's id), in the order of their names.
+
+    Raises ``StateError``. ``moment`` must not be before ``record.since()``: older entries are gone.
+    """
+    with record.look() as database:
+        rows = [] if database is None else database.execute(_NAMED, (guest, guest)).fetchall()
+        changes = [attempt for row in rows for attempt in change_of(row).attempts]
+    changes = [change for change in changes if _is_meant(change.disk, guest, disk)]
+    by_disk = sorted(changes, key=lambda change: change.disk.key)  # stable: keeps the order of a disk's changes
+    found = [_at(list(of_disk), moment) for _, of_disk in groupby(by_disk, key=lambda change: change.disk.key)]
+    return sorted(found, key=lambda one: (one.disk.guest_name, one.disk.target))
+
+
+def _is_meant(named: DiskName, guest: str, disk: str | None) -> bool:
+    return named.means(guest, disk) or named.means(guest.lower(), disk)
+
+
+def _at(changes: Sequence[RecordedChange], moment: datetime) -> LimitsAt:
+    change: RecordedChange | None
+    past = [each for each in changes if each.at <= moment]
+    later = next((each for each in changes if each.at > moment), None)
+    if not past:
+        return LimitsAt(changes[0].disk, None, None, None, found_next=later)
+    last = past[-1]
+    if last.result in TAKEN and last.result_at is not None and last.result_at <= moment:
+        limits, change, seen = last.after, last, last.result_at
+    else:
+        limits, change, seen = last.before, _origin(past[:-1], last.before), last.at
+    unsure = limits is not last.after and last.result not in _WITHOUT_EFFECT
+    after = limits if not unsure else None
+    return LimitsAt(
+        last.disk,
+        limits,
+        seen,
+        change,
+        last if unsure else None,
+        _known_again(last, later) if unsure else None,
+        later if later is not None and _found_others(later, last, after) else None,
+    )
+
+
+def _origin(earlier: Sequence[RecordedChange], found: Limits) -> RecordedChange | None:
+    """The change that set the limits that a later one found; None if something else did."""
+    for change in reversed(earlier):
+        if change.result in TAKEN:
+            return change if change.after == found else None
+        if change.open and change.after == found:  # so it took effect
+            return change
+        if change.before != found:
+            return None
+    return None
+
+
+def _known_again(unsure: RecordedChange, later: RecordedChange | None) -> datetime | None:
+    if unsure.result_at is not None and unsure.result is not Ending.TIMED_OUT:
+        return unsure.result_at
+    return None if later is None else later.at
+
+
+def _found_others(later: RecordedChange, last: RecordedChange, limits: Limits | None) -> bool:
+    expected = (last.before, last.after) if limits is None else (limits,)
+    return later.before not in expected

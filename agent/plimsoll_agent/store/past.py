@@ -1,0 +1,105 @@
+"""The limits before plimsoll's changes since a moment, from the record. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.store.entries import TAKEN, RecordedChange
+from plimsoll_agent.store.node_store import is_foreign
+from plimsoll_agent.util.frozen import frozen
+
+
+@frozen
+class Past:
+    """A disk that was changed since a moment, from the record."""
+
+    disk: DiskName
+    """Its last names."""
+    before: Limits | None
+    """The limits before the first change that took effect, and before a hold that was in force then.
+
+    None if no change is known to have taken effect.
+    """
+    after: Limits | None
+    """The limits that plimsoll set last."""
+    attachment: str | None
+    """The attachment on which all changes were made; None if there were several."""
+    foreign: bool
+    """Whether plimsoll had not set the limits in ``before``."""
+
+
+def pasts(
+    rows: Iterable[RecordedChange], since: datetime, booted: datetime, holds_over: Mapping[str, datetime]
+) -> list[Past]:
+    """The disks that were changed since then; ``rows`` are all of theirs, in the order of their ids.
+
+    libvirt numbers attachments from the start when the node ``booted``: a change before that was on another one.
+    ``holds_over`` is, by ``Disk.key``, the end of the last hold that ended before ``since``.
+    """
+    by_disk = sorted(rows, key=lambda row: row.disk.key)  # stable: keeps the order of a disk's rows
+    found = (
+        _past(list(of_disk), since, booted, holds_over.get(key))
+        for key, of_disk in groupby(by_disk, key=lambda row: row.disk.key)
+    )
+    changed = [past for past in found if past is not None]
+    return sorted(changed, key=lambda past: (past.disk.guest_name, past.disk.target))
+
+
+def _past(
+    rows: Sequence[RecordedChange], since: datetime, booted: datetime, hold_over: datetime | None
+) -> Past | None:
+    """None for a disk without a change since then."""
+    taken = [row for row in rows if row.result in TAKEN]
+    ours = [row for row in taken if row.at >= since]
+    if not ours:
+        return Past(rows[-1].disk, None, None, None, False) if any(r.open and r.at >= since for r in rows) else None
+    last = ours[-1]
+    earlier, before = _until(taken, taken.index(ours[0]), hold_over)
+    attachments = {row.attachment if row.at >= booted else None for row in ours}
+    return Past(
+        last.disk,
+        before,
+        last.after,
+        attachments.pop() if len(attachments) == 1 else None,
+        _put(earlier) != before,
+    )
+
+
+def _until(
+    taken: Sequence[RecordedChange], first: int, hold_over: datetime | None
+) -> tuple[Sequence[RecordedChange], Limits]:
+    """The changes up to this one, without those of a hold in force then, and the limits after them.
+
+    Undo must not restore a hold's limits without its end. Limits of a hold that was over and that stayed were desired
+    by the sources too.
+    """
+    change = taken[first]
+    if change.reason.code is Code.HOLD_ENDED:
+        return taken[: first + 1], change.after
+    held = first > 0 and taken[first - 1].after == change.before
+    while held and first and (hold := taken[first - 1]).reason.code is Code.HOLD:
+        another = hold.attachment != taken[first].attachment and hold.after != taken[first].before
+        if another or (hold_over is not None and hold_over >= hold.at):
+            break
+        first -= 1
+    return taken[:first], taken[first].before
+
+
+def _put(taken: Iterable[RecordedChange]) -> Limits | None:
+    """The limits that plimsoll had set on a disk after these changes; None if the limits were not set by plimsoll."""
+    applied: Limits | None = None
+    held, foreign = False, False
+    for row in taken:
+        code = row.reason.code
+        if code is Code.HOLD and not held:
+            held, foreign = True, applied is None
+        elif code is not Code.HOLD:
+            foreign = foreign if code is Code.HOLD_ENDED else is_foreign(row.reason)
+            held = False
+        applied = None if foreign and not held else row.after
+    return applied

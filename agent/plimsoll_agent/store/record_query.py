@@ -1,0 +1,284 @@
+"""Lists of the record: filtered, followed and verified.
+
+They are read in pages, and the file is unlocked in between: a list that waits in a pager does not block a pass.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+
+from plimsoll_agent.store.database import stamp, version_of
+from plimsoll_agent.store.entries import Entry, RecordedChange, RecordedEvent, change_of, event_of
+from plimsoll_agent.store.record import WITH_REPEATS, CorruptRecord, Record
+from plimsoll_agent.util.decoding import UNREADABLE
+from plimsoll_agent.util.frozen import frozen
+
+UNDER_WAY = "under-way"
+"""In a selection, the result of a change that has none yet."""
+_LAST_ID = 2**63 - 1
+
+
+@frozen
+class Selection:
+    """Which entries to read; None is all. ``since`` is included, ``until`` is not."""
+
+    disk: str | None = None
+    """Target, volume id, or ``Disk.key``."""
+    guest: str | None = None
+    """Name or uuid."""
+    project: str | None = None
+    """Id, with or without dashes."""
+    since: datetime | None = None
+    until: datetime | None = None
+    reason: str | None = None
+    """A code (of the reason, the cause or the event), or the name of a rule."""
+    result: str | None = None
+    """A result, or ``UNDER_WAY``."""
+
+
+@frozen
+class Position:
+    """A place between entries: the last id of either kind before it."""
+
+    change: int = 0
+    event: int = 0
+
+
+START = Position()
+END = Position(_LAST_ID, _LAST_ID)
+
+
+@frozen
+class Verified:
+    changes: int
+    events: int
+    faults: tuple[str, ...]
+    since: datetime | None = None
+    """Since when the record is complete: older entries were removed. None if none was."""
+
+
+@frozen
+class _Table:
+    """The queries of a kind of entry; the selection is passed in parameters only."""
+
+    name: str
+    upward: str
+    """The last id of a page that begins at ``low``."""
+    downward: str
+    page: str
+    entry_of: Callable[[sqlite3.Row], Entry]
+
+
+_CHANGE = _Table(
+    "change",
+    "SELECT max(id) FROM (SELECT id FROM change WHERE id BETWEEN :low AND :high ORDER BY id LIMIT 2000)",
+    "SELECT min(id) FROM (SELECT id FROM change WHERE id BETWEEN :low AND :high ORDER BY id DESC LIMIT 2000)",
+    """
+    SELECT * FROM change WHERE id BETWEEN :low AND :high
+    AND (:disk IS NULL OR :disk IN (target, volume_id, disk))
+    AND (:guest IS NULL OR :guest = guest_name OR lower(:guest) = guest_uuid)
+    AND (:project IS NULL OR :project = replace(project, '-', ''))
+    AND (:since IS NULL OR {last} >= :since) AND (:until IS NULL OR intended_at < :until)
+    AND (:result IS NULL OR :result = coalesce(result, 'under-way'))
+    AND (:reason IS NULL OR CASE WHEN json_valid(reason)
+         THEN :reason IN (cause, json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
+    ORDER BY id
+    """,
+    change_of,
+)
+_EVENT = _Table(
+    "event",
+    "SELECT max(id) FROM (SELECT id FROM event WHERE id BETWEEN :low AND :high ORDER BY id LIMIT 2000)",
+    "SELECT min(id) FROM (SELECT id FROM event WHERE id BETWEEN :low AND :high ORDER BY id DESC LIMIT 2000)",
+    """
+    SELECT * FROM event WHERE id BETWEEN :low AND :high
+    AND (:disk IS NULL OR :disk IN (target, volume_id, disk))
+    AND (:guest IS NULL OR :guest = guest_name OR lower(:guest) = guest_uuid)
+    AND (:project IS NULL OR :project = replace(project, '-', ''))
+    AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until)
+    AND :result IS NULL
+    AND (:reason IS NULL OR :reason = what OR CASE WHEN reason IS NULL THEN 0 WHEN json_valid(reason)
+         THEN :reason IN (json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
+    ORDER BY id
+    """,
+    event_of,
+)
+
+
+def end(record: Record) -> Position:
+    """The present end of the record."""
+    with record.look() as database:
+        if database is None:
+            return START
+        (change,) = database.execute("SELECT max(id) FROM change").fetchone()
+        (event,) = database.execute("SELECT max(id) FROM event").fetchone()
+        return Position(change or 0, event or 0)
+
+
+def entries(record: Record, selection: Selection, after: Position = START, upto: Position = END) -> Iterator[Entry]:
+    """The entries, oldest first, read when they are needed.
+
+    Changes are in the order of their ids, as are events; the two are merged by their times.
+    """
+    changes = _entries(record, _CHANGE, selection, after.change + 1, upto.change)
+    events = _entries(record, _EVENT, selection, after.event + 1, upto.event)
+    return heapq.merge(events, changes, key=lambda entry: entry.at)
+
+
+def newest(record: Record, selection: Selection, number: int, upto: Position = END) -> list[Entry]:
+    """The last ``number`` entries, oldest first."""
+    ends: list[list[Entry]] = []
+    for table, last in ((_EVENT, upto.event), (_CHANGE, upto.change)):
+        found: list[Entry] = []  # newest first
+        for page in _pages(record, table, selection, 1, last, downward=True):
+            found += [_parsed(record, table, row) for row in reversed(page)][: number - len(found)]
+            if len(found) >= number:
+                break
+        ends.append(found[::-1])
+    return list(heapq.merge(*ends, key=lambda entry: entry.at))[-number:]
+
+
+def newest_change(record: Record) -> datetime | None:
+    """When the newest change began; None without any."""
+    for page in _pages(record, _CHANGE, Selection(), 1, END.change, downward=True):
+        for row in reversed(page):
+            return change_of(row).at
+    return None
+
+
+def changes(record: Record, ids: Collection[int], selection: Selection) -> list[RecordedChange]:
+    """The present state of those of these changes that are selected, in the order of their ids."""
+    chosen = _parameters(selection)
+    with record.look() as database:
+        if database is None:
+            return []
+        edges = ({**chosen, "low": id_, "high": id_} for id_ in sorted(ids))
+        page = _page_of(_CHANGE, database)
+        rows = [row for edge in edges for row in database.execute(page, edge)]
+        return [change_of(row) for row in rows]
+
+
+def _entries(record: Record, table: _Table, selection: Selection, low: int, high: int) -> Iterator[Entry]:
+    for page in _pages(record, table, selection, low, high):
+        for row in page:
+            yield _parsed(record, table, row)
+
+
+def _pages(
+    record: Record, table: _Table, selection: Selection, low: int, high: int, *, downward: bool = False
+) -> Iterator[list[sqlite3.Row]]:
+    """The selected rows in pages; each page is in the order of ids."""
+    chosen = _parameters(selection)
+    while low <= high:
+        with record.look() as database:
+            if database is None:
+                return
+            edges = {"low": low, "high": high}
+            (edge,) = database.execute(table.downward if downward else table.upward, edges).fetchone()
+            if edge is None:
+                return
+            edges["low" if downward else "high"] = edge
+            page = database.execute(_page_of(table, database), {**chosen, **edges}).fetchall()
+        yield page
+        if downward:
+            high = edge - 1
+        else:
+            low = edge + 1
+
+
+def _page_of(table: _Table, database: sqlite3.Connection) -> str:
+    """A change with several attempts is selected by the time of the last one too."""
+    counts = version_of(database) >= WITH_REPEATS
+    return table.page.replace("{last}", "coalesce(retried_at, last_at, intended_at)" if counts else "intended_at")
+
+
+def _parsed(record: Record, table: _Table, row: sqlite3.Row) -> Entry:
+    try:
+        return table.entry_of(row)
+    except UNREADABLE as error:
+        raise CorruptRecord(f"{record.path}: {table.name} {row['id']}: {error}") from error
+
+
+_OF_DISKS = "SELECT * FROM change WHERE disk IN (SELECT disk FROM change WHERE {last} >= ?) ORDER BY id"
+_LAST_TAKEN = """
+SELECT * FROM change WHERE result IN ('done', 'took') AND json_valid(reason)
+AND json_extract(reason, '$.code') != 'undone' ORDER BY intended_at DESC, id DESC LIMIT 1
+"""
+_BEGUN = "SELECT * FROM event WHERE what = 'record-started' ORDER BY id LIMIT 1"
+# A hold that is replaced by another ends when the other begins: the disk stays held.
+_HOLDS_OVER = """
+SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
+(SELECT * FROM event WHERE what = 'hold-added' AND disk = ended.disk AND at = ended.at) ORDER BY id
+"""
+
+
+def changes_of_disks(record: Record, since: datetime) -> list[RecordedChange]:
+    """Every change of each disk that has one since then, in the order of their ids."""
+    with record.look() as database:
+        if database is None:
+            return []
+        last = "coalesce(retried_at, intended_at)" if version_of(database) >= WITH_REPEATS else "intended_at"
+        rows = database.execute(_OF_DISKS.replace("{last}", last), (stamp(since),)).fetchall()
+        return [attempt for row in rows for attempt in change_of(row).attempts]
+
+
+def last_pass(record: Record) -> datetime | None:
+    """When the last pass began that changed limits, undo apart; None if the record has none."""
+    with record.look() as database:
+        row = None if database is None else database.execute(_LAST_TAKEN).fetchone()
+        return None if row is None else change_of(row).at
+
+
+def changed_disks(record: Record) -> set[str]:
+    """The ``Disk.key`` of each disk that has a change."""
+    with record.look() as database:
+        rows = [] if database is None else database.execute("SELECT DISTINCT disk FROM change")
+        return {row["disk"] for row in rows}
+
+
+def begun(record: Record) -> RecordedEvent | None:
+    """The event with which this record began."""
+    return next(iter(_events(record, _BEGUN)), None)
+
+
+def holds_over(record: Record, before: datetime) -> dict[str, datetime]:
+    """The end of the last hold that ended before then, by ``Disk.key``."""
+    ended = _events(record, _HOLDS_OVER, stamp(before))
+    return {event.disk.key: event.at for event in ended if event.disk is not None}
+
+
+def _events(record: Record, query: str, *parameters: str) -> list[RecordedEvent]:
+    with record.look() as database:
+        return [event_of(row) for row in database.execute(query, parameters)] if database else []
+
+
+def verify(record: Record) -> Verified:
+    """Check the file with SQLite, and read each entry."""
+    counted: Counter[type[Entry]] = Counter()
+    faults: list[str] = []
+    since = None
+    try:
+        with record.look() as database:
+            words = [] if database is None else [row[0] for row in database.execute("PRAGMA integrity_check")]
+        faults += [str(word) for word in words if word != "ok"]
+        since = record.since()
+        counted.update(map(type, entries(record, Selection())))
+    except CorruptRecord as error:
+        faults.append(str(error))
+    return Verified(counted[RecordedChange], counted[RecordedEvent], tuple(faults), since)
+
+
+def _parameters(selection: Selection) -> Mapping[str, str | None]:
+    return {
+        "disk": selection.disk,
+        "guest": selection.guest,
+        "project": None if selection.project is None else selection.project.replace("-", ""),
+        "since": None if selection.since is None else stamp(selection.since),
+        "until": None if selection.until is None else stamp(selection.until),
+        "reason": selection.reason,
+        "result": selection.result,
+    }

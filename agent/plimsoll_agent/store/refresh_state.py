@@ -1,0 +1,178 @@
+"""The directory of the catalogue: the lock of a refresh, and its notes for the next one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import CatalogueError
+from plimsoll_agent.store.state import Busy
+from plimsoll_agent.util import decoding, files, locks
+from plimsoll_agent.util.decoding import count, mapping, maybe, text, time
+from plimsoll_agent.util.frozen import frozen
+
+NAME = "refresh.json"
+LOCK = "refresh.lock"
+VERSION = 1
+MOST_BYTES = 64 * 2**10
+FIRST_PAUSE = 30.0
+"""Seconds after the first failure; each further one doubles them."""
+LONGEST_PAUSE = 3600.0
+
+
+@frozen
+class LastRegion:
+    """The last region's file that was accepted."""
+
+    where: str
+    generation: int
+    digest: str
+    """SHA-256 of the file: the same generation with another digest is another file."""
+    etag: str | None
+    modified: str | None
+    """The server's Last-Modified."""
+    asked: datetime
+
+
+@frozen
+class Calls:
+    """Counts of refreshes on this node that succeeded and failed, and of the calls to each service."""
+
+    good: int = 0
+    failed: int = 0
+    of_service: Mapping[str, int] = field(default_factory=dict)
+
+
+@frozen
+class Notes:
+    """Notes of one refresh for the next; ``failures`` counts those in a row."""
+
+    failures: int = 0
+    until: datetime | None = None
+    """No call is made before then."""
+    trouble: str = ""
+    """The last failure."""
+    region: LastRegion | None = None
+    calls: Calls = Calls()
+
+    def pausing(self, now: datetime) -> bool:
+        """Whether to make no call now. A pause longer than ``LONGEST_PAUSE`` means that the clock was set back."""
+        if self.until is None:
+            return False
+        return timedelta() < self.until - now <= timedelta(seconds=LONGEST_PAUSE)
+
+    def failed(self, now: datetime, trouble: str, chance: float) -> Notes:
+        """After one more failure; a random ``chance`` from 0 to 1 spreads the nodes' next calls."""
+        seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures, 20)) * (0.5 + chance / 2)
+        until = now + timedelta(seconds=seconds)
+        calls = replace(self.calls, failed=self.calls.failed + 1)
+        return replace(self, failures=self.failures + 1, until=until, trouble=trouble, calls=calls)
+
+    def succeeded(self) -> Notes:
+        calls = replace(self.calls, good=self.calls.good + 1)
+        return replace(self, failures=0, until=None, trouble="", calls=calls)
+
+    def asked(self, calls: Mapping[str, int]) -> Notes:
+        """After so many calls to each service."""
+        both = Counter(self.calls.of_service) + Counter(calls)
+        return replace(self, calls=replace(self.calls, of_service=dict(both)))
+
+
+@frozen
+class RefreshDir:
+    """``[catalogue] directory``."""
+
+    directory: Path
+
+    def prepare(self) -> None:
+        """Create the directory if it is missing, readable for passes. Raises ``CatalogueError``."""
+        files.prepare(self.directory, 0o755, CatalogueError)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Raises ``Busy`` during another refresh, ``CatalogueError``."""
+        with locked(self.directory / LOCK):
+            files.sweep(self.directory, (catalogue.NAME, NAME))
+            yield
+
+    def load_notes(self) -> Notes:
+        """Empty if the file is missing or cannot be read: no limit depends on them."""
+        try:
+            return decoding.load(self.directory / NAME, MOST_BYTES, _notes, CatalogueError) or Notes()
+        except CatalogueError:
+            return Notes()
+
+    def save_notes(self, notes: Notes) -> None:
+        """Raises ``CatalogueError``."""
+        region = notes.region
+        data = {
+            "version": VERSION,
+            "failures": notes.failures,
+            "until": None if notes.until is None else notes.until.isoformat(),
+            "trouble": notes.trouble,
+            "region": None
+            if region is None
+            else {
+                "where": region.where,
+                "generation": region.generation,
+                "digest": region.digest,
+                "etag": region.etag,
+                "modified": region.modified,
+                "asked": region.asked.isoformat(),
+            },
+            "calls": asdict(notes.calls),
+        }
+        path = self.directory / NAME
+        if path.is_dir():
+            self.set_aside(NAME)
+        files.save(path, json.dumps(data, indent=1) + "\n", CatalogueError)
+
+    @property
+    def obstructed(self) -> bool:
+        """Whether there is something in the place of the catalogue that is not a regular file."""
+        path = self.directory / catalogue.NAME
+        return path.is_symlink() or (path.exists() and not path.is_file())
+
+    def set_aside(self, name: str = catalogue.NAME) -> Path:
+        """Raises ``CatalogueError``."""
+        return files.set_aside(self.directory / name, CatalogueError)
+
+
+def locked(path: Path) -> AbstractContextManager[None]:
+    """Hold a refresh's lock file. Raises ``Busy``, ``CatalogueError``."""
+    busy = Busy(f"{path.parent}: another refresh is under way; this one made no call")
+    return locks.held(path, busy, CatalogueError, "; nothing was refreshed", former=True)
+
+
+def _notes(value: Any) -> Notes:
+    if value["version"] != VERSION:
+        return Notes()
+    return Notes(
+        count(value["failures"]),
+        maybe(time, value["until"]),
+        text(value["trouble"]),
+        maybe(_region, value["region"]),
+        maybe(_calls, value.get("calls")) or Calls(),  # early releases did not count
+    )
+
+
+def _calls(value: Any) -> Calls:
+    return Calls(count(value["good"]), count(value["failed"]), mapping(count, value["of_service"]))
+
+
+def _region(value: Any) -> LastRegion:
+    return LastRegion(
+        text(value["where"]),
+        count(value["generation"]),
+        text(value["digest"]),
+        maybe(text, value["etag"]),
+        maybe(text, value["modified"]),
+        time(value["asked"]),
+    )

@@ -1,0 +1,397 @@
+"""The files in the state directory of this node."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue.attachments import Attachments
+from plimsoll_agent.catalogue.model import CatalogueError
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.model.approvals import Approval
+from plimsoll_agent.store import clock, memory_file
+from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
+from plimsoll_agent.store.memory_file import read_approval
+from plimsoll_agent.util import decoding, files, locks
+from plimsoll_agent.util.decoding import several, text, time
+from plimsoll_agent.util.frozen import frozen
+
+LOG = logging.getLogger(__name__)
+Value = TypeVar("Value")
+
+# Python takes up to 34 times as much memory as JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
+MOST_BYTES = 8 * 2**20
+_LARGEST_RULES = 2**20
+
+
+class StateError(PlimsollError):
+    """A file in the state directory cannot be read or written."""
+
+
+class CorruptState(StateError):
+    """A file has content that plimsoll did not write."""
+
+
+class Busy(PlimsollError):
+    """Another pass holds the lock."""
+
+    exit_status = 75  # EX_TEMPFAIL of sysexits.h: try again
+
+
+@frozen
+class StateFile:
+    """One file: which commands write it (``owner``), the version of its format, and what happens without it."""
+
+    name: str
+    owner: str
+    version: int | None
+    what: str
+    corrupt: str
+    missing: str
+    oldest: int | None = None
+    """The first version that is read: what is in it is kept. Without it, a file of another version is replaced."""
+
+
+MEMORY = StateFile(
+    "memory.json",
+    owner="passes, ``disk hold``, ``disk acknowledge``",
+    version=memory_file.VERSION,
+    oldest=3,
+    what="the limits last desired and set for each disk, the holds, the acknowledged disks, the revision that the"
+    " brake allowed, and the disks with a large change in the last hour",
+    corrupt="renamed to ``memory.json.corrupt``, and rebuilt from the record; holds are lost, and the limits of held"
+    " disks are not changed",
+    missing="rebuilt from the record; without a record this is a new node, and existing limits are not changed",
+)
+APPROVAL = StateFile(
+    "approval.json",
+    owner="``approve``, passes",
+    version=2,
+    oldest=1,
+    what="the approved digests, of revisions and of changes of single disks, until a pass over the whole node has"
+    " used them",
+    corrupt="renamed to ``approval.json.corrupt``; nothing is approved",
+    missing="nothing is approved",
+)
+LAST_RULES = StateFile(
+    "rules.last.yaml",
+    owner="passes",
+    version=None,
+    what="the last valid rules",
+    corrupt="no effect while the rules file is valid; else the pass fails",
+    missing="the same",
+)
+RECORD = StateFile(
+    "record.sqlite",
+    owner="passes, ``disk hold``, ``approve``, ``pause``",
+    version=4,
+    oldest=2,
+    what="every change of a limit",
+    corrupt="renamed to ``record.sqlite.corrupt``, and a new one begins; if that fails, limits are lowered only, and"
+    " only the journal has these changes",
+    missing="a new one begins",
+)
+ATTACHMENTS = StateFile(
+    "attachments.json",
+    owner="passes",
+    version=attachments.VERSION,
+    what="the volumes, and the guests without a flavor in their definition, that the last pass found:"
+    " ``catalogue refresh`` reads it",
+    corrupt="the next pass writes a new one; volumes with external changes are fetched again",
+    missing="the same",
+)
+PROBES = StateFile(
+    "probes.sqlite",
+    owner="``probe run``",
+    version=4,
+    oldest=3,
+    what="the results of probes, their sums, which were deferred, and which guests are chosen",
+    corrupt="renamed to ``probes.sqlite.corrupt``, and a new one begins, as do the metrics' counters; limits do not"
+    " depend on it",
+    missing="a new one begins",
+)
+PROBES_SHOWN = StateFile(
+    "probes-latest.sqlite",
+    owner="``probe run``",
+    version=PROBES.version,
+    what="the newest results, and of older ones what ``check_plimsoll`` and ``status`` need: for users who may not"
+    " read ``probes.sqlite``",
+    corrupt="replaced by the next ``probe run``",
+    missing="the same",
+)
+LAST_PASS = StateFile(
+    "pass.json",
+    owner="passes over the whole node",
+    version=3,
+    what="the results of the last pass, and the sums over all: ``status``, metrics and ``check_plimsoll`` read it",
+    corrupt="the next pass writes a new one, with sums of zero; limits do not depend on it",
+    missing="the same",
+)
+BUSY = StateFile(
+    "busy.count",
+    owner="passes that find another pass running",
+    version=None,
+    what="a byte for each of them",
+    corrupt="not possible: only its length counts",
+    missing="no such pass is counted",
+)
+CLOCK = StateFile(
+    "clock.json",
+    owner="passes",
+    version=clock.VERSION,
+    what="the time of the last pass, by the node's clock and by ``CLOCK_BOOTTIME``: with it a pass finds out that the"
+    " clock is wrong",
+    corrupt="the next pass trusts the node's clock, and writes a new one",
+    missing="the same",
+)
+PASS_LOCK = StateFile(
+    "pass.lock",
+    owner="the first pass, or ``systemd-tmpfiles``",
+    version=None,
+    what="locked by a pass, ``disk hold`` and ``undo``, one at a time; of mode 0600, so that no other user can"
+    " lock it",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails (a full or read-only file system), there is no pass",
+)
+APPROVAL_LOCK = StateFile(
+    "approval.lock",
+    owner="the first ``approve``",
+    version=None,
+    what="locked while ``approval.json`` is replaced, by ``approve`` and at the end of a pass that used approvals; of"
+    " mode 0600, as above",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails, nothing is approved",
+)
+PROBES_LOCK = StateFile(
+    "probes.lock",
+    owner="the first ``probe run``, or ``systemd-tmpfiles``",
+    version=None,
+    what="locked by ``probe run``, as above; its owner is that of ``probes.sqlite``",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails, nothing is probed",
+)
+FILES = (
+    MEMORY,
+    APPROVAL,
+    LAST_RULES,
+    RECORD,
+    ATTACHMENTS,
+    PROBES,
+    PROBES_SHOWN,
+    LAST_PASS,
+    BUSY,
+    CLOCK,
+    PASS_LOCK,
+    APPROVAL_LOCK,
+    PROBES_LOCK,
+)
+
+
+@frozen
+class Given:
+    """An approval, by whom and when."""
+
+    approval: Approval
+    by: str
+    at: datetime
+
+
+@frozen
+class State:
+    """The state directory (``/var/lib/plimsoll``)."""
+
+    directory: Path
+    boot: str = ""
+    """The node's boot id: after a reboot libvirt numbers guests and attachments from the start."""
+
+    @property
+    def record(self) -> Path:
+        return self.directory / RECORD.name
+
+    @property
+    def last_rules(self) -> Path:
+        return self.directory / LAST_RULES.name
+
+    @property
+    def memory(self) -> Path:
+        return self.directory / MEMORY.name
+
+    @property
+    def approval(self) -> Path:
+        return self.directory / APPROVAL.name
+
+    @property
+    def attachments(self) -> Path:
+        return self.directory / ATTACHMENTS.name
+
+    @property
+    def last_pass(self) -> Path:
+        return self.directory / LAST_PASS.name
+
+    @property
+    def clock(self) -> Path:
+        return self.directory / CLOCK.name
+
+    @property
+    def busy(self) -> int:
+        """How many passes have found another one running."""
+        try:
+            return (self.directory / BUSY.name).stat().st_size
+        except OSError:
+            return 0
+
+    def note_busy(self) -> None:
+        """Count one more, if possible."""
+        with suppress(OSError):
+            files.append(self.directory / BUSY.name, b".")
+
+    @property
+    def probes(self) -> Path:
+        return self.directory / PROBES.name
+
+    @property
+    def probes_shown(self) -> Path:
+        return self.directory / PROBES_SHOWN.name
+
+    def prepare(self) -> None:
+        """Create the directory if it is missing. Raises ``StateError``."""
+        files.prepare(self.directory, 0o750, StateError)
+
+    @contextmanager
+    def locked(self, *, patience: float = 0) -> Iterator[None]:
+        """Lock the node for one pass; wait at most ``patience`` seconds.
+
+        Raises ``Busy`` while another pass runs, ``StateError`` if it cannot be locked.
+        """
+        busy = Busy("another pass is under way on this node; this one changed nothing")
+        path = self.directory / PASS_LOCK.name
+        with locks.held(path, busy, StateError, "; nothing was changed", patience=patience, former=True):
+            files.sweep(self.directory, tuple(file.name for file in FILES))
+            yield
+
+    def load_memory(self) -> Memory | None:
+        """None if there is no file. Raises ``CorruptState``, ``StateError``."""
+
+        def read(envelope: dict[str, Any]) -> Memory:
+            return memory_file.decoded(envelope, self.boot, self.memory)
+
+        return _load(self.memory, MEMORY, memory_file.MIGRATIONS, read)
+
+    def save_memory(self, memory: Memory) -> None:
+        """Raises ``StateError``."""
+        files.save(self.memory, memory_file.encoded(memory, self.boot), StateError)
+
+    def load_attachments(self) -> Attachments:
+        """Empty if the file cannot be read."""
+        try:
+            return attachments.load(self.attachments) or Attachments()
+        except CatalogueError as error:
+            LOG.warning("%s", error)
+            return Attachments()
+
+    def save_attachments(self, met: Attachments) -> None:
+        """Raises ``StateError``."""
+        try:
+            attachments.save(self.attachments, met)
+        except OSError as error:
+            raise StateError(f"{self.attachments}: cannot be written: {error.strerror}") from error
+
+    def load_approvals(self) -> tuple[Given, ...]:
+        """Raises ``CorruptState``, ``StateError``."""
+        migrations = {1: _approvals_from_1}
+        return _load(self.approval, APPROVAL, migrations, lambda given: several(_given, given["approvals"])) or ()
+
+    def add_approval(self, given: Given) -> Given | None:
+        """Store it beside the others; returns the existing one if it approves the same.
+
+        A corrupt file is set aside. Raises ``StateError``.
+        """
+        with self._approvals_locked():
+            try:
+                kept = self.load_approvals()
+            except CorruptState:
+                files.set_aside(self.approval, StateError)
+                kept = ()
+            same = [each for each in kept if each.approval == given.approval]
+            if same:
+                return same[0]
+            others = [each for each in kept if each.approval.digest != given.approval.digest]
+            self.save_approvals([*others, given])
+            return None
+
+    def save_approvals(self, given: Sequence[Given]) -> None:
+        """Raises ``StateError``."""
+        approvals = [{**asdict(each.approval), "by": each.by, "at": each.at.isoformat()} for each in given]
+        envelope = {"version": APPROVAL.version, "approvals": approvals}
+        files.save(self.approval, json.dumps(envelope, indent=1) + "\n", StateError)
+
+    def forget_approvals(self, known: Collection[Given]) -> None:
+        """Remove these, and none that was given since they were loaded. Raises ``StateError``."""
+        with self._approvals_locked():
+            kept = [each for each in self.load_approvals() if each not in known]
+            if kept:
+                return self.save_approvals(kept)
+            try:
+                self.approval.unlink(missing_ok=True)
+            except OSError as error:
+                raise StateError(f"{self.approval}: cannot be removed: {error.strerror}") from error
+
+    def _approvals_locked(self) -> AbstractContextManager[None]:
+        """Not the node's lock: ``approve`` does not wait for a pass. Raises ``StateError``."""
+        return locks.for_a_change(self.directory / APPROVAL_LOCK.name, "the approvals", StateError)
+
+    def read_last_rules(self) -> bytes:
+        """Raises ``OSError``."""
+        return files.read_whole(self.last_rules, _LARGEST_RULES)
+
+    def keep_rules(self, text: str) -> None:
+        """Store the text of valid rules. Raises ``StateError``."""
+        with suppress(OSError, UnicodeDecodeError):
+            if self.read_last_rules() == text.encode():
+                os.utime(self.last_rules)  # its time is when they were last valid
+                return
+        files.save(self.last_rules, text, StateError)
+
+
+def _load(
+    path: Path,
+    file: StateFile,
+    migrations: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]],
+    read: Callable[[dict[str, Any]], Value],
+) -> Value | None:
+    """The file's content, migrated to the present version; None if there is no file."""
+
+    def of(value: Any) -> Value:
+        envelope: dict[str, Any] = {**value}
+        version, known = int(envelope["version"]), file.version or 0
+        while version in migrations:
+            envelope = migrations[version](envelope)
+            version = envelope["version"]
+        if version > known:
+            raise StateError(
+                f"{path}: written by a newer plimsoll (version {version}, known up to {known});"
+                " install that one again, or move the file away"
+            )
+        if version != known:
+            raise ValueError(f"unknown version {version}")
+        return read(envelope)
+
+    return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState, too_large=StateError)
+
+
+def _approvals_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had six digits of a digest, too few to identify a revision: it approves nothing."""
+    text(envelope["edition"])
+    return {"version": 2, "approvals": []}
+
+
+def _given(value: Any) -> Given:
+    return Given(read_approval(value), text(value["by"]), time(value["at"]))

@@ -1,0 +1,4 @@
+"""General helpers: whole files, locks, threads, durations, YAML and its validators, JSON, text.
+
+Imports ``errors`` only.
+"""

@@ -1,0 +1,104 @@
+"""JSON that plimsoll wrote, back into values; each getter raises ``ValueError`` for a value of another kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from math import inf
+from pathlib import Path
+from typing import Any, TypeVar
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util import files
+from plimsoll_agent.util.text import printable
+
+Value = TypeVar("Value")
+
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+"""What reading raises on a file that plimsoll did not write."""
+# The text of an error may be as long as the file.
+_LONGEST_COMPLAINT = 200
+
+
+def load(
+    path: Path,
+    most: int,
+    read: Callable[[Any], Value],
+    error: type[PlimsollError],
+    *,
+    corrupt: type[PlimsollError] | None = None,
+    too_large: type[PlimsollError] | None = None,
+    follow: bool = False,
+) -> Value | None:
+    """What ``read`` makes of the JSON in the file, None if there is no file.
+
+    Raises ``error`` if the file cannot be read, ``corrupt`` (else ``error``) if its content is invalid, and
+    ``too_large`` (else ``corrupt``) if it has more than ``most`` bytes.
+    """
+    corrupt = corrupt or error
+    try:
+        content = files.read_whole(path, most + 1, follow=follow)
+    except FileNotFoundError:
+        return None
+    except OSError as trouble:
+        raise error(f"{path}: cannot be read: {trouble.strerror}") from trouble
+    if len(content) > most:
+        raise (too_large or corrupt)(f"{path}: is larger than {most} bytes: move the file away")
+    try:
+        return read(json.loads(content.decode("utf-8")))
+    except UNREADABLE as trouble:
+        raise corrupt(f"{path}: is corrupt: {complaint(trouble)}") from trouble
+
+
+def complaint(error: Exception) -> str:
+    # Not repr(): for a UnicodeDecodeError that includes the whole file.
+    return printable(f"{type(error).__name__}: {str(error)[:_LONGEST_COMPLAINT]}")
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a {type(value).__name__} is not text")
+    return value
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def count(value: object, below: float = inf) -> int:
+    if type(value) is not int or not 0 <= value < below:
+        raise ValueError(f"{value!r} is not a whole number from 0 on")
+    return value
+
+
+def number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ValueError(f"{value!r} is not a number from 0 on")
+    return float(value)
+
+
+def time(value: object) -> datetime:
+    """In UTC. Raises ``ValueError``, and ``OverflowError`` for a time that UTC cannot express."""
+    moment = datetime.fromisoformat(text(value))
+    if moment.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    return moment.astimezone(UTC)
+
+
+def maybe(read: Callable[[Any], Value], value: object) -> Value | None:
+    return None if value is None else read(value)
+
+
+def several(read: Callable[[Any], Value], value: object) -> tuple[Value, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"a {type(value).__name__} is not a list")
+    return tuple(map(read, value))
+
+
+def mapping(read: Callable[[Any], Value], value: object) -> dict[str, Value]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a {type(value).__name__} is not an object")
+    return {key: read(one) for key, one in value.items()}

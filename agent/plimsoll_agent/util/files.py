@@ -1,0 +1,153 @@
+"""Whole files: read, replaced and set aside so that neither a crash nor another process sees a part of one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from plimsoll_agent.errors import PlimsollError
+
+# A process that is killed while it writes leaves its temporary file; a living one needs less than an hour.
+_LEFT_BEHIND = 3600.0
+
+
+def read_whole(path: Path, most: int | None = None, *, follow: bool = False) -> bytes:
+    """The content of a regular file, or the first ``most`` bytes of it. Raises ``OSError``.
+
+    A pipe or a device is refused: reading it could block for ever. So is a link unless ``follow``, for a path that
+    the operator gave: in plimsoll's own directories another user may have made it.
+    """
+    with os.fdopen(open_regular(path, os.O_RDONLY, follow=follow), "rb") as file:
+        return file.read() if most is None else file.read(most)
+
+
+def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
+    """A descriptor of a regular file. Raises ``OSError``.
+
+    Nothing else is opened, not even to check it: opening alone has an effect on some devices (a watchdog, a tape)
+    and on the other end of a pipe.
+    """
+    known = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        mode = os.fstat(known).st_mode
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is a link" if stat.S_ISLNK(mode) else "is not a regular file", str(path))
+        try:
+            return os.open(f"/proc/self/fd/{known}", flags | os.O_CLOEXEC)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(known)
+
+
+def write_whole(path: Path, text: str, mode: int = 0o640, *, durable: bool = True) -> None:
+    """Replace the file. Raises ``OSError``, and keeps the old one then.
+
+    Without ``durable`` it does not wait for the disk, and the file may be empty after a power failure.
+    """
+    temporary: str | None = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            give_to_owner(file.fileno(), path.parent)
+            if durable:
+                os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        temporary = None
+        if durable:
+            sync_directory(path.parent)
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                Path(temporary).unlink()
+
+
+def save(path: Path, text: str, error: type[PlimsollError], mode: int = 0o640) -> None:
+    """``write_whole``. Raises ``error``, which names the file."""
+    try:
+        write_whole(path, text, mode)
+    except OSError as trouble:
+        raise error(f"{path}: cannot be written: {trouble.strerror}") from trouble
+
+
+def prepare(directory: Path, mode: int, error: type[PlimsollError]) -> None:
+    """Create a directory with that mode if it is missing. Raises ``error``."""
+    try:
+        if not directory.is_dir():
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(mode)  # whatever the umask is
+    except OSError as trouble:
+        raise error(f"{directory}: cannot be created: {trouble.strerror}") from trouble
+
+
+def append(path: Path, more: bytes, mode: int = 0o640) -> None:
+    """Append to a regular file, which is created if it is missing. Raises ``OSError``."""
+    how = os.O_WRONLY | os.O_APPEND
+    try:
+        # O_EXCL opens no existing file, and creates none through a dangling link.
+        descriptor = os.open(path, how | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        new = True
+    except FileExistsError:
+        descriptor, new = open_regular(path, how), False
+    try:
+        if new:  # an older one may be a link to another user's file
+            give_to_owner(descriptor, path.parent)
+        os.write(descriptor, more)
+    finally:
+        os.close(descriptor)
+
+
+def give_to_owner(descriptor: int, like: Path) -> None:
+    """Give what root wrote to the owner of ``like``, its directory or another file: that user runs the next pass."""
+    if os.geteuid() == 0:
+        owner = like.stat()
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames and links there durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def name_aside(path: Path) -> Path:
+    """The name for a corrupt file: ``x.corrupt``, or ``x.corrupt.2`` and so on if there is one already."""
+    number = 1
+    while True:
+        aside = path.with_name(f"{path.name}.corrupt{'' if number == 1 else f'.{number}'}")
+        # SQLite's journal is kept with its file.
+        if not os.path.lexists(aside) and not os.path.lexists(f"{aside}-journal"):
+            return aside
+        number += 1
+
+
+def set_aside(path: Path, error: type[PlimsollError]) -> Path:
+    """Rename a corrupt file by ``name_aside``; returns its new name. Raises ``error``."""
+    try:
+        return path.rename(name_aside(path))
+    except OSError as trouble:
+        raise error(f"{path}: cannot be set aside: {trouble.strerror}") from trouble
+
+
+def sweep(directory: Path, names: tuple[str, ...]) -> None:
+    """Remove temporary files that killed processes left of these files."""
+    starts = tuple(f".{name}." for name in names)
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(starts):
+                with suppress(OSError):
+                    if time.time() - entry.stat(follow_symlinks=False).st_mtime > _LEFT_BEHIND:
+                        Path(entry.path).unlink()

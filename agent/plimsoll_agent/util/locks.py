@@ -1,0 +1,138 @@
+"""Locks of a node: files that only their owner and root can open, so that no other user can hold them.
+
+An existing lock file can be locked on a full or read-only file system too.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util import files
+
+LOG = logging.getLogger(__name__)
+
+_MODE = 0o600
+_BETWEEN = 0.1
+"""Seconds between two tries."""
+_LONGEST_CHANGE = 30.0
+"""Seconds to wait for other commands that change the same file."""
+
+
+def take(path: Path, patience: float = 0) -> int:
+    """A descriptor that holds the lock file until it is closed; the file is created if it is missing.
+
+    ``patience`` is in seconds. Raises ``BlockingIOError`` while another process holds it, ``OSError``.
+    """
+    lock = _opened(path)
+    try:
+        lock_open(lock, patience)
+        if not _is_still(lock, path):  # others would lock the new file of that name
+            raise OSError(errno.ESTALE, "was removed or replaced just now; try again", str(path))
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+@contextmanager
+def held(
+    path: Path,
+    busy: PlimsollError,
+    error: type[PlimsollError],
+    left: str = "",
+    *,
+    patience: float = 0,
+    former: bool = False,
+) -> Iterator[None]:
+    """Hold the lock file. Raises ``busy`` while another process has it, ``error`` if it cannot be locked.
+
+    ``left`` is added to the text of ``error``: what was not done. ``former`` locks as earlier releases do too.
+    """
+    try:
+        lock = take(path, patience)
+    except BlockingIOError as trouble:
+        raise busy from trouble
+    except OSError as trouble:
+        raise error(f"{path}: cannot be locked: {trouble.strerror}{left}") from trouble
+    directory = _take_former(path.parent) if former else None
+    try:
+        yield
+    finally:
+        if directory is not None:
+            os.close(directory)
+        os.close(lock)
+
+
+def for_a_change(path: Path, of: str, error: type[PlimsollError]) -> AbstractContextManager[None]:
+    """Hold the lock file of something (``of``) that commands change; each takes milliseconds, so this one waits.
+
+    Raises ``error``.
+    """
+    busy = error(f"{path}: another command is changing {of}; try again")
+    return held(path, busy, error, patience=_LONGEST_CHANGE)
+
+
+def lock_open(descriptor: int, patience: float) -> None:
+    """Lock an open file. Raises ``BlockingIOError`` after ``patience`` seconds, ``OSError``."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(_BETWEEN)
+
+
+def _take_former(directory: Path) -> int | None:
+    """Take the lock of earlier releases, which was the directory itself, so that none of their passes begins now.
+
+    It does not wait: any user who may read the directory could hold the lock for ever.
+    """
+    descriptor = None
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        told = "%s: is locked by another program or by an older plimsoll; this pass goes on. fuser -v %s shows which"
+        LOG.warning(told, directory, directory)
+    except OSError as error:
+        LOG.warning(
+            "%s: cannot be locked against an older plimsoll: %s; this pass goes on", directory, error.strerror
+        )
+    return descriptor
+
+
+def _opened(path: Path) -> int:
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+    except OSError as error:  # on a read-only file system it is not FileExistsError
+        try:
+            lock = files.open_regular(path, os.O_RDONLY)
+        except FileNotFoundError:
+            raise error from None
+    with suppress(OSError):  # on a read-only file system it can still be held
+        status = os.fstat(lock)
+        if status.st_nlink != 1:  # another user may have linked one of root's files to this name
+            return lock
+        if stat.S_IMODE(status.st_mode) & 0o077:  # of an earlier release, where readers could hold it
+            os.fchmod(lock, _MODE)
+        if status.st_uid == 0:
+            files.give_to_owner(lock, path.parent)
+    return lock
+
+
+def _is_still(lock: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock), path.lstat())
+    except OSError:
+        return False

@@ -1,0 +1,263 @@
+"""Files that people write as YAML: text in, values out, or every fault with its line and the word that was meant.
+
+A validator takes a part of the YAML and returns plimsoll's value of it, or raises ``Invalid`` with all faults in that
+part, each with its path.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.util import files, yaml_lines
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import meant, nearest, printable
+
+Value = TypeVar("Value")
+Steps = tuple[str | int, ...]
+
+STDIN = "<stdin>"
+LARGEST = 2**20
+"""Bytes of a file."""
+MOST_FAULTS = 200
+"""As many as people read; to find the nearest words for a hundred thousand would take minutes."""
+
+
+class Invalid(Exception):
+    """What is wrong with a value; ``path`` leads from the value to the faulty part of it."""
+
+    def __init__(self, text: str | Callable[[], str], path: Iterable[str | int] = ()) -> None:
+        """A callable ``text`` is called only if it is printed."""
+        super().__init__(text)
+        self.text = text
+        self.path = list(path)
+
+
+class InvalidParts(Invalid):
+    """Several faults of a value."""
+
+    def __init__(self, parts: Sequence[Invalid]) -> None:
+        super().__init__(f"{len(parts)} faults")
+        self.parts = parts
+
+
+class Severity(StrEnum):
+    FAULT = "fault"
+    """The whole file is refused."""
+    WARNING = "warning"
+    """The file is accepted, but probably has a mistake."""
+    NOTE = "note"
+    """How the file is read."""
+
+
+@frozen
+class Remark:
+    """Something about one place in the file; ``key`` is like ``rules[2].match.pool``, empty for the whole file."""
+
+    line: int
+    key: str
+    text: str
+    severity: Severity = Severity.FAULT
+
+    def at(self, origin: str) -> str:
+        """``origin:line: key: what is wrong``; the key's last word is left out if the text begins with it."""
+        around, _, last = self.key.rpartition(".")
+        key = around if last and self.text.startswith(last) else self.key
+        return f"{origin}:{self.line}: {key}: {self.text}" if key else f"{origin}:{self.line}: {self.text}"
+
+
+@frozen
+class Checked(Generic[Value]):
+    """The value of a text, None if there are ``faults``, which are in the order of the lines."""
+
+    value: Value | None
+    faults: tuple[Remark, ...]
+    document: yaml_lines.Document
+
+    def good(self, origin: str) -> Value:
+        """Raises ``ConfigError``, a line for each fault."""
+        if self.value is None:
+            raise ConfigError("\n".join(fault.at(origin) for fault in self.faults))
+        return self.value
+
+
+def read(path: Path) -> str | None:
+    """The text of the file, which may be a link; None if it is missing. Raises ``ConfigError``."""
+    try:
+        written = files.read_whole(path, LARGEST + 1, follow=True)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    return decoded(written, str(path))
+
+
+def standard_input() -> str:
+    """Raises ``ConfigError``."""
+    return decoded(sys.stdin.buffer.read(LARGEST + 1) if sys.stdin else b"", STDIN)  # None: it is closed
+
+
+def decoded(written: bytes, origin: str) -> str:
+    """Raises ``ConfigError``."""
+    if len(written) > LARGEST:
+        raise ConfigError(f"{origin}:1: is larger than 1 MiB")
+    try:
+        return written.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = written.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{origin}:{line}: cannot be read: {error}") from error
+
+
+def check(text: str, validate: Callable[[Any], Value]) -> Checked[Value]:
+    """The result of ``validate`` for the document in the text, which is None if it is empty."""
+    document = yaml_lines.load(text)
+    value = None
+    faults: list[tuple[int, Steps, str | Callable[[], str]]] = [
+        (fault.line, fault.path, fault.text) for fault in document.faults
+    ]
+    if document.value is not None or not faults:
+        try:
+            value = validate(document.value)
+        except Invalid as wrong:
+            for fault in below(wrong):
+                path = tuple(fault.path)
+                if path not in document.odd:
+                    faults.append((document.line_of(path), path, fault.text))
+    if not faults:
+        return Checked(value, (), document)
+    faults.sort(key=itemgetter(0))
+    remarks = [
+        Remark(line, key_of(path), short(text if isinstance(text, str) else text(), 400))
+        for line, path, text in faults[:MOST_FAULTS]
+    ]
+    if len(faults) > MOST_FAULTS:
+        remarks.append(Remark(faults[MOST_FAULTS][0], "", f"and {len(faults) - MOST_FAULTS} more faults"))
+    return Checked(None, in_order(remarks), document)
+
+
+def in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: remark.line))
+
+
+def key_of(path: Steps) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{short(step, 40)}" for step in path).lstrip(".")
+
+
+def short(text: str, most: int) -> str:
+    """Text of unknown origin as one line of limited length."""
+    shown = printable(text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def shown(given: object) -> str:
+    return "nothing" if given is None else short(repr(given), 60)
+
+
+class Keys:
+    """A mapping under validation: its valid values, and the faults."""
+
+    def __init__(self, given: object, known: Mapping[str, Callable[[Any], Any]], what: str = "") -> None:
+        if not isinstance(given, dict):
+            raise Invalid(what or f"must be a mapping with {', '.join(known)}")
+        self.given = given
+        self.known = tuple(known)
+        self.values: dict[str, Any] = {}
+        self.faults: list[Invalid] = []
+        self._unknown = [name.lower() for name in given if name not in known]
+        for name, value in given.items():
+            if name not in known:
+                self.faults.append(Invalid(partial(self.unknown, name), path=[name]))
+                continue
+            try:
+                self.values[name] = known[name](value)
+            except Invalid as wrong:
+                self.faults += below(wrong, name)
+
+    def unknown(self, name: str) -> str:
+        """The message about an unknown key."""
+        return f"{short(name, 40)} is not a key here; {meant(name, self.known)}"
+
+    def fault(self, text: str, *path: str | int) -> None:
+        self.faults.append(Invalid(text, path=list(path)))
+
+    def lacks(self, *words: str) -> bool:
+        """Whether all of the words are missing, and none is there misspelled."""
+        if any(word in self.given for word in words):
+            return False
+        return not any(nearest(name, words) for name in self._unknown[:20])
+
+    def need(self, word: str, remedy: str = "") -> None:
+        if self.lacks(word):
+            self.fault(f"{word} is missing{remedy}", word)
+
+    def done(self) -> dict[str, Any]:
+        if self.faults:
+            raise InvalidParts(self.faults)
+        return self.values
+
+
+def below(wrong: Invalid, *steps: str | int) -> list[Invalid]:
+    """The faults of a part, with their paths from the whole of which it is a part."""
+    faults = wrong.parts if isinstance(wrong, InvalidParts) else [wrong]
+    for fault in faults:
+        fault.path[:0] = steps
+    return list(faults)
+
+
+def each(one: Callable[[Any], Value], given: Iterable[object]) -> list[Value]:
+    values: list[Value] = []
+    faults: list[Invalid] = []
+    for index, value in enumerate(given):
+        try:
+            values.append(one(value))
+        except Invalid as wrong:
+            faults += below(wrong, index)
+    if faults:
+        raise InvalidParts(faults)
+    return values
+
+
+def line(most: int) -> Callable[[object], str]:
+    def validate(given: object) -> str:
+        if not isinstance(given, str) or not given.strip():
+            raise Invalid(f"must be text, not {shown(given)}; put it in quotes")
+        if len(given) > most:
+            raise Invalid(f"must be at most {most} characters, and is {len(given)}")
+        if not given.isprintable():
+            raise Invalid(f"must be one line of printable characters, not {shown(given)}")
+        return given
+
+    return validate
+
+
+def boolean(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise Invalid(f"must be true or false, not {shown(given)}")
+    return given
+
+
+def one_of(words: Sequence[str]) -> Callable[[object], str]:
+    def validate(given: object) -> str:
+        if not isinstance(given, str) or given not in words:
+            near = nearest(str(given), words)
+            perhaps = f"; did you mean {near}?" if near else ""
+            raise Invalid(f"must be {', '.join(words[:-1])} or {words[-1]}, not {shown(given)}{perhaps}")
+        return given
+
+    return validate
+
+
+def repeated(given: Iterable[object]) -> Iterator[int]:
+    """The indices of texts that occur earlier in the list."""
+    seen: set[str] = set()
+    for index, one in enumerate(given):
+        if isinstance(one, str):
+            if one in seen:
+                yield index
+            seen.add(one)

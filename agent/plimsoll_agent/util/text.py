@@ -1,0 +1,52 @@
+"""Text for people: names that tenants chose, times and ages, plurals, the nearest known word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from plimsoll_agent.util import durations
+
+# Comparing a longer one would take long.
+_LONGEST_WORD = 255
+
+
+def ago(earlier: datetime, now: datetime) -> str:
+    """``3 min ago``; ``0 s ago`` after the clock was set back."""
+    return f"{durations.words(now - earlier)} ago"
+
+
+def second(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def minute(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def printable(text: str) -> str:
+    """Text of unknown origin, safe to show: control, format and line characters become question marks."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def plural(number: int | str, one: str, many: str | None = None) -> str:
+    """``1 volume``, ``2 volumes``, ``no volumes``; ``many`` is an irregular plural."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that was probably meant, ignoring case."""
+    import difflib  # here, since every command imports this module and few need difflib
+
+    words = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(word[:_LONGEST_WORD].lower(), words, n=1, cutoff=cutoff)
+    return words[near[0]] if near else None
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """``did you mean limits?``, or all known words if none is near."""
+    words = list(known)
+    near = nearest(word, words)
+    return f"known are {', '.join(words)}" if near is None else f"did you mean {near}?"

@@ -1,0 +1,61 @@
+"""Finds the disk that a file in a guest is on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from plimsoll_agent.model.disk import Disk
+from plimsoll_probes.execute.witness import Reading
+from plimsoll_probes.guest.session import Premises
+from plimsoll_probes.model.finding import Trouble, Why
+from plimsoll_probes.model.result import Subject
+from plimsoll_probes.schedule.targets import Target
+
+# At least this share of the file's bytes is written to its disk; the file system may still cache the rest.
+_MOST = 0.95
+
+
+def located(
+    disks: Sequence[Disk], premises: Premises, before: Reading | None, after: Reading | None, filled: int
+) -> Disk:
+    """The disk that the file is on: the one on which QEMU counted the file's bytes while the guest wrote it.
+
+    Where several disks had as many written, or QEMU's counters are unknown, what the guest reports decides: first the
+    serial, of which virtio shows 20 characters, then the name. Raises ``Trouble``.
+    """
+    written = _written(disks, before, after)
+    meant = [disk for disk in disks if written is None or written.get(disk.target, 0) >= filled * _MOST]
+    by_serial = [disk for disk in meant if disk.volume_id and premises.serial == disk.volume_id[:20]]
+    by_name = [disk for disk in meant if disk.target == premises.device]
+    for found in (by_serial, by_name, meant):
+        if len(found) == 1:
+            return found[0]
+    raise Trouble(Why.NO_DISK, directory=premises.directory, device=premises.device)
+
+
+def _written(disks: Sequence[Disk], before: Reading | None, after: Reading | None) -> dict[str, int] | None:
+    """Bytes written by target between two readings; None where they are unknown for any disk."""
+    if before is None or after is None:
+        return None
+    targets = {disk.target for disk in disks}
+    if not (targets <= set(before.stats) and targets <= set(after.stats)):
+        return None
+    return {target: after.stats[target].write_bytes - before.stats[target].write_bytes for target in targets}
+
+
+def subject_of(target: Target, disk: Disk | None) -> Subject:
+    guest = target.guest
+    who = Subject(guest.uuid, guest.name, target.directory, guest.display_name, guest.project)
+    if disk is None:
+        return who
+    return replace(
+        who,
+        disk=disk.key,
+        target=disk.target,
+        pool=disk.pool,
+        image=disk.image,
+        volume_id=disk.volume_id,
+        volume_type=disk.volume_type,
+        cluster=disk.cluster,
+    )

@@ -1,0 +1,357 @@
+"""Runs a program inside a guest through its agent: the exchange of messages, without the connection.
+
+Each conversation is a generator. It yields what to do next, is sent the result, and returns a value or raises
+``Trouble``. Answers are bounded before they are parsed, and checked before they are used.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+from plimsoll_agent.errors import (
+    AgentAway,
+    AgentGarbled,
+    AgentRefused,
+    AgentTimedOut,
+    DeadlineExceeded,
+    NoAgent,
+    NotFound,
+    NotSent,
+    PlimsollError,
+)
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+from plimsoll_probes.guest.shell import Ran
+from plimsoll_probes.model.finding import Trouble, Why
+
+LONGEST_REQUEST = 40_000
+"""In bytes. Of more than about 128 KiB an agent that was idle receives only a part (QEMU 7.2)."""
+LONGEST_ANSWER = 512 * 2**10
+"""In characters: more than 256 KiB of output take as base64."""
+KILL_AFTER = 5
+"""Seconds between timeout's two signals, in which a program can end."""
+SLACK = 10
+"""Seconds to wait for the end of a program after timeout has killed it."""
+
+_ANSWER_SECONDS = 10
+_SHORT_ANSWER_SECONDS = 5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # a request takes some milliseconds in an emulated guest
+_LONGEST_DETAIL = 200
+# An agent's list of commands has some 250. A part, once parsed, may take a hundred times the memory of its text.
+_MOST_PARTS = 4000
+_LARGEST_PID = 2**31 - 1
+_LARGEST_SIGNAL = 127
+
+
+@frozen
+class Ask:
+    """Send this to the agent, and wait so many seconds for its answer."""
+
+    request: str
+    seconds: int
+
+
+@frozen
+class Wait:
+    """Do nothing for so many seconds."""
+
+    seconds: float
+
+
+@frozen
+class Answer:
+    """The agent's answer, or why there is none; empty after a ``Wait``. ``now`` is monotonic."""
+
+    text: str | PlimsollError
+    now: float
+
+
+Result = TypeVar("Result")
+Conversation: TypeAlias = Generator[Ask | Wait, Answer, Result]
+
+
+def limited(argv: Sequence[str], seconds: float) -> list[str]:
+    """The command under timeout(1), whose busybox version takes whole seconds only.
+
+    When the time is over it ends with status 124, or by signal 9 where the program ignored the first signal.
+    """
+    return ["timeout", "-k", str(KILL_AFTER), str(math.ceil(seconds)), *argv]
+
+
+def capabilities() -> Conversation[None]:
+    """Check that a program can run in the guest now.
+
+    Raises ``Trouble``: AGENT_ABSENT, AGENT_TIMED_OUT, EXEC_FORBIDDEN, FROZEN, NOT_SUPPORTED, or as any conversation
+    NONSENSE, NOT_FOUND, UNREACHABLE.
+    """
+    try:
+        yield from _not_frozen()
+        info = _object((yield from _told("guest-info")), "guest-info")
+        enabled = _commands(info)
+        for command in ("guest-exec", "guest-exec-status"):
+            if command not in enabled:
+                detail = _shown(f"there is no {command} in version {info.get('version')} of the agent")
+                raise Trouble(Why.NOT_SUPPORTED, detail=detail)
+            if not enabled[command]:
+                # A freeze disables all commands, and may have begun since the first request.
+                yield from _not_frozen()
+                raise Trouble(Why.EXEC_FORBIDDEN, detail=f"{command} is disabled")
+        if enabled.get("guest-get-osinfo"):
+            yield from _not_windows()
+    except AgentRefused as error:
+        raise Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error)) from error
+    except PlimsollError as error:
+        raise _trouble(error) from error
+
+
+def execute(
+    argv: Sequence[str], stdin: bytes = b"", *, seconds: float, now: float, lasts: float = 0
+) -> Conversation[Ran]:
+    """Run a program in the guest under timeout(1), and wait for its end.
+
+    It polls for the end less and less often, and often again after ``lasts`` seconds.
+
+    Raises ``Trouble``; UNFINISHED where timeout should have killed the program and did not. The program may then
+    still run, but no longer than timeout allows: it cannot be killed from here. Raises ``ValueError`` for a request
+    that is too long for the agent.
+    """
+    path, *words = limited(argv, seconds)
+    given = {"input-data": base64.b64encode(stdin).decode()} if stdin else {}
+    pid = yield from _started({"path": path, "arg": words, "capture-output": True, **given})
+    limit = math.ceil(seconds)
+    end, soon = now + limit + KILL_AFTER + SLACK, now + lasts
+    frozen = False
+    forbidden = 0
+    last: PlimsollError | None = None
+    lost = False  # an answer, perhaps with the result: the agent returns a result only once
+    pause = _FIRST_PAUSE
+    while True:
+        before, now = now, (yield Wait(pause)).now
+        pause = _FIRST_PAUSE if before < soon <= now else min(pause * 1.5, _LONGEST_PAUSE)
+        if now >= end:
+            raise _overdue(last, limit)
+        answer = yield Ask(_request("guest-exec-status", {"pid": pid}), _seconds_until(end, now))
+        try:
+            ran = _ended(_returned(answer), pid)
+        except AgentRefused as error:
+            if "Invalid parameter 'pid'" in str(error):
+                if lost:
+                    detail = "the answer with the result was lost, and the agent returns a result only once"
+                    raise Trouble(Why.AGENT_TIMED_OUT, detail=detail) from error
+                raise Trouble(Why.REBOOTED) from error
+            last = error
+            frozen = True  # only a freeze disables guest-exec-status for a time
+            forbidden = 0 if (yield from _still_frozen()) else forbidden + 1
+            if forbidden > 1:
+                raise Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error)) from error
+        except (NoAgent, AgentGarbled, NotFound, Trouble) as error:
+            raise _trouble(error) from error
+        except AgentAway as error:
+            last, lost = error, False  # a restarted agent has no record of the program
+        except NotSent as error:
+            last = error
+        except PlimsollError as error:
+            last, lost = error, True
+        else:
+            if ran is not None:
+                return replace(ran, frozen=frozen)
+            last, forbidden = None, 0
+
+
+def _started(arguments: Mapping[str, object]) -> Conversation[int]:
+    """The pid of the started program. The request is not repeated: the program might run twice."""
+    request = _request("guest-exec", arguments)
+    if len(request) > LONGEST_REQUEST:
+        raise ValueError(f"a request of {len(request)} bytes; an agent takes at most {LONGEST_REQUEST}")
+    try:
+        started = _object(_returned((yield Ask(request, _ANSWER_SECONDS))), "guest-exec")
+        return _number(started, "pid", 1, _LARGEST_PID)
+    except AgentRefused as error:
+        raise _not_started(error) from error
+    except PlimsollError as error:
+        raise _trouble(error) from error
+
+
+def _not_started(error: AgentRefused) -> Trouble:
+    text = str(error)
+    if "frozen" in text:
+        return Trouble(Why.FROZEN)
+    if "No such file or directory" in text:
+        return Trouble(Why.NOT_SUPPORTED, detail="the guest has no timeout(1)")
+    return Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error))
+
+
+def _overdue(last: PlimsollError | None, limit: int) -> Trouble:
+    """Why a program has not ended in time. ``last`` is the error of the last request; None where it still runs."""
+    if last is None:
+        return Trouble(Why.UNFINISHED, seconds=limit, done=None, unfinished=None)
+    return Trouble(Why.FROZEN) if isinstance(last, AgentRefused) else _trouble(last)
+
+
+def _ended(status: object, pid: int) -> Ran | None:
+    """How the program ended; None while it runs."""
+    told = _object(status, "guest-exec-status")
+    if _number(told, "pid", 1, _LARGEST_PID, default=pid) != pid:
+        raise _nonsense("the status is of another program")
+    has_code, has_signal = "exitcode" in told, "signal" in told
+    if not _flag(told, "exited"):
+        if has_code or has_signal:
+            raise _nonsense("a running program has an exit code")
+        return None
+    if has_code == has_signal:
+        raise _nonsense("a program that ended must have either an exit code or a signal")
+    if _flag(told, "out-truncated", default=False) or _flag(told, "err-truncated", default=False):
+        raise _nonsense("the program's output was longer than the agent keeps")
+    return Ran(
+        status=_number(told, "exitcode", 0, 255) if has_code else None,
+        signal=_number(told, "signal", 1, _LARGEST_SIGNAL) if has_signal else None,
+        out=_data(told, "out-data"),
+        err=_data(told, "err-data"),
+    )
+
+
+def _not_frozen() -> Conversation[None]:
+    if (yield from _is_frozen()):
+        raise Trouble(Why.FROZEN)
+
+
+def _is_frozen() -> Conversation[bool]:
+    """Whether file systems are frozen; False where the agent has no such command or forbids it."""
+    try:
+        told = yield from _told("guest-fsfreeze-status")
+    except AgentRefused:
+        return False
+    if told not in ("thawed", "frozen"):
+        raise _nonsense("guest-fsfreeze-status is neither thawed nor frozen")
+    return told == "frozen"
+
+
+def _still_frozen() -> Conversation[bool]:
+    """True also where no answer came in time. Raises ``Trouble`` where another request would not help."""
+    try:
+        return (yield from _is_frozen())
+    except DeadlineExceeded:
+        return True
+    except PlimsollError as error:
+        raise _trouble(error) from error
+
+
+def _not_windows() -> Conversation[None]:
+    try:
+        told = _object((yield from _told("guest-get-osinfo")), "guest-get-osinfo")
+    except AgentRefused:
+        return
+    if told.get("id") == "mswindows":
+        raise Trouble(Why.NOT_SUPPORTED, detail="the guest runs Windows")
+
+
+def _commands(info: Mapping[str, object]) -> dict[str, bool]:
+    """The agent's commands, and whether each is enabled."""
+    commands = info.get("supported_commands")
+    if not isinstance(commands, list):
+        raise _nonsense("guest-info lists no commands")
+    enabled: dict[str, bool] = {}
+    for command in commands:
+        told = _object(command, "a command of guest-info")
+        name = told.get("name")
+        if not isinstance(name, str):
+            raise _nonsense("guest-info lists a command without a name")
+        if name in enabled:
+            raise _nonsense(f"guest-info lists {name} twice")
+        enabled[name] = _flag(told, "enabled")
+    return enabled
+
+
+def _told(command: str) -> Conversation[object]:
+    return _returned((yield Ask(_request(command), _SHORT_ANSWER_SECONDS)))
+
+
+def _request(command: str, arguments: Mapping[str, object] | None = None) -> str:
+    return json.dumps({"execute": command} if arguments is None else {"execute": command, "arguments": arguments})
+
+
+def _seconds_until(end: float, now: float) -> int:
+    return max(1, min(_ANSWER_SECONDS, int(end - now)))
+
+
+def _returned(answer: Answer) -> object:
+    """What the agent returned. Raises why there is no answer, or ``Trouble`` for an invalid one."""
+    if isinstance(answer.text, PlimsollError):
+        raise answer.text
+    if len(answer.text) > LONGEST_ANSWER:
+        raise _nonsense(f"an answer of {len(answer.text)} characters")
+    if (parts := answer.text.count(",")) > _MOST_PARTS:
+        raise _nonsense(f"an answer of {parts} parts")
+    try:
+        told = json.loads(answer.text, object_pairs_hook=_once_each)
+    except (ValueError, RecursionError) as error:
+        raise _nonsense("an answer that is not JSON") from error
+    whole = _object(told, "an answer")
+    if "return" not in whole:
+        raise _nonsense('an answer without "return"')
+    return whole["return"]
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _object(told: object, what: str) -> dict[str, object]:
+    if not isinstance(told, dict):
+        raise _nonsense(f"{what} is not an object")
+    return told
+
+
+def _number(told: Mapping[str, object], key: str, least: int, most: int, default: int | None = None) -> int:
+    value = told.get(key, default)
+    if type(value) is not int or not least <= value <= most:  # a bool is an int, too
+        raise _nonsense(f"{key} is not a number from {least} to {most}")
+    return value
+
+
+def _flag(told: Mapping[str, object], key: str, default: bool | None = None) -> bool:
+    value = told.get(key, default)
+    if not isinstance(value, bool):
+        raise _nonsense(f"{key} is neither true nor false")
+    return value
+
+
+def _data(told: Mapping[str, object], key: str) -> bytes:
+    value = told.get(key, "")
+    if not isinstance(value, str):
+        raise _nonsense(f"{key} is not text")
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError as error:
+        raise _nonsense(f"{key} is not base64") from error
+
+
+def _trouble(error: PlimsollError) -> Trouble:
+    if isinstance(error, Trouble):
+        return error
+    if isinstance(error, NoAgent):
+        return Trouble(Why.AGENT_ABSENT)
+    if isinstance(error, AgentAway | AgentTimedOut | NotSent):
+        return Trouble(Why.AGENT_TIMED_OUT, detail=_shown(error))
+    if isinstance(error, AgentGarbled):
+        return Trouble(Why.NONSENSE, detail=_shown(error))
+    if isinstance(error, NotFound):
+        return Trouble(Why.NOT_FOUND)
+    return Trouble(Why.UNREACHABLE, detail=_shown(error))
+
+
+def _nonsense(what: str) -> Trouble:
+    return Trouble(Why.NONSENSE, detail=_shown(what))
+
+
+def _shown(text: object) -> str:
+    """The beginning of a text, in one line."""
+    return printable(str(text)[:_LONGEST_DETAIL])

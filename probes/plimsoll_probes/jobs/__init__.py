@@ -1,1 +1,0 @@
-"""What runs inside a guest: fio job files, and the script that takes care of them."""

@@ -1,0 +1,376 @@
+"""The probes of this node as families of series for Prometheus.
+
+Budget: at most ``PER_PROBE`` series for each job in a directory of a guest, with both directions, ``PER_TARGET`` more
+for each directory, and one for the node. That is 171 for a guest with the three jobs. With ``aggregate`` it is
+``PER_TYPE`` for each volume type and four for each quantile of its objectives, for any number of guests.
+
+Latencies are cumulative counts below ``LE``, 30 of the 1856 edges of fio's buckets. The counts are exact, but a
+latency of exactly an edge counts above it. Latencies in fio's last bucket, 17.046 s or any time above, count in
+``+Inf`` only. ``_sum`` uses the buckets' middles, off by at most 0.8 % (any amount in the last bucket).
+
+With ``disk`` each guest has counters of its own, which end when it leaves. No other series takes them over, since
+``increase()`` would count all of them as new. With ``aggregate`` the counters of a type include all its guests, also
+those that are gone, and never fall.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge, histogram, label, number
+from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.histogram import LAST, Histogram, bucket_of, edges, midpoint
+from plimsoll_probes.model.job import Direction, JobName
+from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
+from plimsoll_probes.schedule.targets import ChosenTarget
+from plimsoll_probes.store.tally import Promised, Sums, Tally
+
+SHOWN_FOR = timedelta(days=7)
+"""How long after its last run a guest is shown that is no longer chosen."""
+COUNTED_FOR = timedelta(days=1)
+"""So long the newest verdict on such a guest counts among those of its volume type."""
+LE = tuple(sorted((*(2**k for k in range(16, 34)), *(3 * 2 ** (k - 1) for k in range(20, 30)), edges(LAST)[0])))
+"""In nanoseconds: 66 µs to 8.6 s in powers of two, 1 ms to 1 s in steps half as wide, and the last bucket's edge."""
+
+_DIRECTIONS: tuple[Direction, ...] = ("read", "write")
+_HISTOGRAM = len(LE) + 3  # +Inf, sum and count
+PER_PROBE = 6 + len(Verdict) + len(_DIRECTIONS) * _HISTOGRAM
+PER_TARGET = 4
+PER_VERDICTS = len(Verdict) + 1
+PER_TYPE = len(JobName) * len(Verdict) + 4 * _HISTOGRAM + PER_VERDICTS  # read, write, and both of the mixed job
+
+_NANOSECONDS = 10**9
+_TARGET = ("domain", "uuid", "directory")
+_ABOVE = tuple(map(bucket_of, LE))
+"""The first of fio's buckets above each of ``LE``."""
+_LE_LABELS = (*(repr(edge / _NANOSECONDS) for edge in LE), "+Inf")
+
+LACKING = (Verdict.SHORT, Verdict.SLOW)
+"""Verdicts on a guest that gets less than promised."""
+_WORST_FIRST = (*LACKING, Verdict.OVER_LIMIT, Verdict.FAILED, Verdict.INCONCLUSIVE, Verdict.KEPT, Verdict.NO_LIMIT)
+
+_Key = tuple[str, str]
+"""The guest's uuid, and the directory."""
+
+
+def families(
+    latest: Iterable[ProbeResult],
+    postponed: Iterable[Postponed],
+    chosen: Iterable[ChosenTarget],
+    tallies: Iterable[Tally],
+    last_good: Mapping[tuple[str, str, JobName], datetime],
+    *,
+    detail: str,
+    now: datetime,
+    by_timetable: bool,
+    since: Callable[[ProbeResult], datetime | None] = lambda _: None,
+) -> Iterator[Family]:
+    """The families that have a series. The first five arguments are what the methods of ``History`` of these names
+    return. With ``detail`` ``aggregate`` no single guest has a series; the other value is ``disk``. ``by_timetable``
+    tells a run of the timetable from one by hand; ``since`` is when the trouble that a result is in began.
+    """
+    chosen = tuple(chosen)
+    shown = _Shown(tuple(latest), {each.key: each for each in chosen}, tuple(tallies), now)
+    every: list[Family] = []
+    if detail == "disk":
+        every += _of_results(shown, last_good)
+        every += _of_targets(shown, postponed)
+        every += _of_runs(_grouped(shown.tallies, shown.guest_of), ("volume_type", "probe", "domain", "uuid"))
+    else:
+        every += _of_runs(_grouped(shown.every_tally, lambda _: ()), ("volume_type", "probe"))
+    every += _of_objectives(shown.every_tally, shown.results)
+    every += _of_verdicts(shown, now, since)
+    # A run by hand is no promise that the timetable will be run again.
+    rounds = [now] if by_timetable and chosen else [each.seen for each in chosen]
+    every.append(
+        gauge(
+            "plimsoll_probe_round_timestamp_seconds",
+            "When the timetable was last run; absent while no guest is chosen",
+            (),
+            [((), max(rounds).timestamp())] if rounds else [],
+        )
+    )
+    every.append(
+        gauge(
+            "plimsoll_probe_written_timestamp_seconds",
+            "When these metrics of probes were written",
+            (),
+            [((), now.timestamp())],
+        )
+    )
+    yield from (family for family in every if family.lines)
+
+
+def _of_verdicts(shown: _Shown, now: datetime, since: Callable[[ProbeResult], datetime | None]) -> Iterator[Family]:
+    """A probed guest and directory counts once, by the worst of its jobs, however many runs a probe has."""
+    by_target: dict[_Key, list[ProbeResult]] = {}
+    for result in shown.results:
+        if _is_chosen(result, shown.chosen) or now - result.ended <= COUNTED_FOR:
+            by_target.setdefault(_key(result), []).append(result)
+    counts: dict[str, dict[Verdict, int]] = {}
+    again: dict[str, int] = {}
+    for results in by_target.values():
+        worst = min(results, key=lambda each: _WORST_FIRST.index(each.finding.verdict))
+        volume_type = label(worst.subject.volume_type)
+        of_type = counts.setdefault(volume_type, dict.fromkeys(Verdict, 0))
+        of_type[worst.finding.verdict] += 1
+        lacking = [each for each in results if each.finding.verdict in LACKING]
+        began = [(each.started, since(each)) for each in lacking]
+        again[volume_type] = again.get(volume_type, 0) + any(then and then < started for started, then in began)
+    yield gauge(
+        "plimsoll_probe_targets",
+        "Probed guests and directories, by the worst verdict of their newest probe",
+        ("volume_type", "verdict"),
+        [((name, verdict.value), number) for name, each in counts.items() for verdict, number in each.items()],
+    )
+    yield gauge(
+        "plimsoll_probe_targets_broken_again",
+        "Those of them that were short or slow in the probe before, too",
+        ("volume_type",),
+        [((name,), number) for name, number in again.items()],
+    )
+
+
+class _Shown:
+    """Which results, targets and guests have series of their own, and the name of each guest."""
+
+    def __init__(
+        self,
+        latest: Sequence[ProbeResult],
+        chosen: Mapping[_Key, ChosenTarget],
+        tallies: Sequence[Tally],
+        now: datetime,
+    ) -> None:
+        self.chosen = chosen
+        self.every_tally = tallies
+        self.results = [each for each in latest if now - each.ended <= SHOWN_FOR or _is_chosen(each, chosen)]
+        guests = {uuid for uuid, _ in chosen} | {each.subject.guest_uuid for each in self.results}
+        guests |= {each.guest_uuid for each in tallies if now - each.last <= SHOWN_FOR}
+        self.tallies = [each for each in tallies if each.guest_uuid and each.guest_uuid in guests]
+        self.begun: dict[_Key, datetime] = {}
+        self.newest: dict[_Key, ProbeResult] = {}
+        self._names = {each.guest_uuid: each.guest_name for each in sorted(self.tallies, key=lambda each: each.last)}
+        for result in sorted(latest, key=lambda each: each.started):
+            self.begun[_key(result)] = result.started
+        for result in sorted(self.results, key=lambda each: each.started):
+            self.newest[_key(result)] = result
+            self._names[result.subject.guest_uuid] = result.subject.guest_name
+        self._names |= {each.guest_uuid: each.guest_name for each in chosen.values()}
+
+    def target(self, key: _Key) -> tuple[str, str, str]:
+        uuid, directory = key
+        return self._names[uuid], uuid, directory
+
+    def guest_of(self, tally: Tally) -> tuple[str, str]:
+        return self._names[tally.guest_uuid], tally.guest_uuid
+
+
+def _key(result: ProbeResult) -> _Key:
+    return result.subject.guest_uuid, result.subject.directory
+
+
+def _is_chosen(result: ProbeResult, chosen: Mapping[_Key, ChosenTarget]) -> bool:
+    target = chosen.get(_key(result))
+    return target is not None and result.job.name in target.jobs
+
+
+# --- single guests
+
+
+def _of_targets(shown: _Shown, postponed: Iterable[Postponed]) -> Iterator[Family]:
+    yield gauge(
+        "plimsoll_probe_info",
+        "Labels of the probed target: always 1",
+        (*_TARGET, "project", "volume", "volume_type", "pool"),
+        [((*shown.target(key), *_described(result)), 1) for key, result in shown.newest.items()],
+    )
+    yield gauge(
+        "plimsoll_probe_interval_seconds",
+        "Interval between probes, by the rules",
+        _TARGET,
+        [(shown.target(key), each.every.total_seconds()) for key, each in shown.chosen.items()],
+    )
+    yield gauge(
+        "plimsoll_probe_chosen_timestamp_seconds",
+        "Since when the rules have chosen the target without interruption",
+        _TARGET,
+        [(shown.target(key), each.since.timestamp()) for key, each in shown.chosen.items()],
+    )
+    yield gauge(
+        "plimsoll_probe_postponed_timestamp_seconds",
+        "When the probe was last postponed, and why; absent once it has started",
+        (*_TARGET, "why"),
+        [
+            ((*shown.target(key), each.why.value), each.at.timestamp())
+            for key, each in _still_postponed(shown, postponed)
+        ],
+    )
+
+
+def _described(result: ProbeResult) -> Sequence[str | None]:
+    subject = result.subject
+    return subject.project, subject.volume_id, subject.volume_type, subject.pool
+
+
+def _still_postponed(shown: _Shown, postponed: Iterable[Postponed]) -> Iterator[tuple[_Key, Postponed]]:
+    for each in postponed:
+        key = each.guest_uuid, each.directory
+        begun = shown.begun.get(key)
+        if (key in shown.chosen or key in shown.newest) and (begun is None or begun < each.at):
+            yield key, each
+
+
+def _of_results(shown: _Shown, last_good: Mapping[tuple[str, str, JobName], datetime]) -> Iterator[Family]:
+    probes = [((*shown.target(_key(each)), each.job.name.value), each) for each in shown.results]
+    labels = (*_TARGET, "probe")
+    sound = [
+        (values, each.measured, each.finding.facts)
+        for values, each in probes
+        if each.measured is not None and each.finding.verdict is not Verdict.FAILED
+    ]
+    good = [(values, last_good.get((*_key(each), each.job.name))) for values, each in probes]
+    yield gauge(
+        "plimsoll_probe_verdict",
+        "Verdict of the newest run: always 1",
+        (*labels, "verdict"),
+        [((*values, each.finding.verdict.value), 1) for values, each in probes],
+    )
+    yield gauge(
+        "plimsoll_probe_operations_per_second",
+        "Requests per second in the newest run",
+        labels,
+        [(values, _per_second(measured.operations, measured)) for values, measured, _ in sound],
+    )
+    yield gauge(
+        "plimsoll_probe_bytes_per_second",
+        "Bytes per second in the newest run",
+        labels,
+        [(values, _per_second(measured.bytes, measured)) for values, measured, _ in sound],
+    )
+    yield gauge(
+        "plimsoll_probe_allowed_ratio",
+        "Share of what its limits allowed that the newest run reached",
+        labels,
+        [(values, ratio) for values, _, facts in sound if (ratio := _allowed_ratio(facts)) is not None],
+    )
+    yield gauge(
+        "plimsoll_probe_last_timestamp_seconds",
+        "When the newest run ended",
+        labels,
+        [(values, each.ended.timestamp()) for values, each in probes],
+    )
+    yield gauge(
+        "plimsoll_probe_last_good_timestamp_seconds",
+        "When the newest good run ended (kept or no-limit)",
+        labels,
+        [(values, ended.timestamp()) for values, ended in good if ended is not None],
+    )
+
+
+def _per_second(count: int, measured: Measured) -> float:
+    return number(count) / measured.seconds
+
+
+def _allowed_ratio(facts: Mapping[str, object]) -> float | None:
+    done, allowed = facts.get("done"), facts.get("allowed")
+    if not isinstance(done, int | float) or not isinstance(allowed, int | float):
+        return None
+    ratio = number(done) / number(allowed) if allowed else math.nan
+    return ratio if math.isfinite(ratio) else None
+
+
+# --- counters
+
+_Sums = dict[tuple[str, ...], Sums]
+"""By volume type, job, and the labels of the guest, if any."""
+
+
+def _grouped(tallies: Iterable[Tally], whose: Callable[[Tally], Sequence[str]]) -> _Sums:
+    groups: dict[tuple[str, ...], list[Sums]] = {}
+    for tally in tallies:
+        key = tuple(map(label, (tally.volume_type, tally.job.value, *whose(tally))))
+        groups.setdefault(key, []).append(tally.sums)
+    return {key: Sums.together(several) for key, several in groups.items()}
+
+
+def _of_runs(groups: _Sums, labels: Sequence[str]) -> Iterator[Family]:
+    """A series for each verdict, so that the first run with a new verdict is an increase and not a new series."""
+    yield counter(
+        "plimsoll_probe_runs_total",
+        "Runs that ended, by verdict",
+        (*labels, "verdict"),
+        [((*key, verdict.value), sums.runs.get(verdict, 0)) for key, sums in groups.items() for verdict in Verdict],
+    )
+    yield histogram(
+        "plimsoll_probe_latency_seconds",
+        "Latency of probe requests; the sum uses the middles of fio's buckets",
+        (*labels, "direction"),
+        [
+            ((*key, direction), _cumulative(latency), _seconds(latency))
+            for key, sums in groups.items()
+            for direction in _DIRECTIONS
+            if (latency := sums.latency.get(direction)) is not None
+        ],
+    )
+
+
+def _cumulative(latency: Histogram) -> dict[str, float]:
+    """How many latencies are below each of ``LE``, and their number."""
+    below, counted = [0] * len(LE), 0
+    buckets = iter((*latency.buckets, (LAST + 1, 0)))
+    index, count = next(buckets)
+    for position, above in enumerate(_ABOVE):
+        while index < above:
+            counted += count
+            index, count = next(buckets)
+        below[position] = counted
+    return dict(zip(_LE_LABELS, map(number, (*below, latency.count)), strict=True))
+
+
+def _seconds(latency: Histogram) -> float:
+    return number(sum(count * midpoint(index) for index, count in latency.buckets)) / _NANOSECONDS
+
+
+def _of_objectives(tallies: Iterable[Tally], results: Iterable[ProbeResult]) -> Iterator[Family]:
+    strictest: dict[tuple[str, str], float] = {}
+    for result in results:
+        for quantile, seconds in () if result.objective is None else result.objective.quantiles:
+            of_type = label(result.subject.volume_type), repr(quantile)
+            strictest[of_type] = min(seconds, strictest.get(of_type, seconds))
+    rows: dict[tuple[str, float], Promised] = {}
+    for tally in tallies:
+        for quantile, promised in tally.sums.promised.items():
+            key = label(tally.volume_type), quantile
+            rows[key] = rows.get(key, Promised()).plus(promised)
+    ordered: list[tuple[tuple[str, str], float, Promised]] = [
+        ((volume_type, repr(quantile)), quantile, promised)
+        for (volume_type, quantile), promised in sorted(rows.items())
+    ]
+    labels = ("volume_type", "objective")  # not "quantile": promtool reserves that for summaries
+    yield counter(
+        "plimsoll_probe_objective_requests_total",
+        "Requests of runs with an objective of this quantile",
+        labels,
+        [(key, promised.requests) for key, _, promised in ordered],
+    )
+    yield counter(
+        "plimsoll_probe_objective_missed_total",
+        "Requests that exceeded the objective, or may have",
+        labels,
+        [(key, promised.missed) for key, _, promised in ordered],
+    )
+    yield gauge(
+        "plimsoll_probe_objective_budget_ratio",
+        "Share of requests that may exceed the objective",
+        labels,
+        [(key, float(1 - Fraction(str(quantile)))) for key, quantile, _ in ordered],
+    )
+    yield gauge(
+        "plimsoll_probe_objective_seconds",
+        "The strictest objective of this quantile in the newest runs",
+        labels,
+        sorted(strictest.items()),
+    )

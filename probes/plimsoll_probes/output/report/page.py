@@ -1,0 +1,352 @@
+"""Makes the page: one HTML file that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import minute, plural, printable
+from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.output.messages import Streak, because_words, guest_cell, quantile_words, since_words, why_words
+from plimsoll_probes.output.report import messages, palette
+from plimsoll_probes.output.report.gathered import UNJUDGED, Curve, Gathered, Guest, Run, Standing, curve
+from plimsoll_probes.output.report.plots import Ranges, guest_svg, type_svg
+from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.schedule.late import Late
+
+MOST_WORST = 15
+MOST_LINES = 20
+MOST_TYPES = 6
+MOST_CARDS = 6
+_CALM_CARDS = 2
+"""Guests with a card of their own where none is in trouble."""
+_MOST_ASIDE = 10
+_SHAPES: dict[Verdict, tuple[int, int]] = {
+    Verdict.KEPT: (14, 6),
+    Verdict.NO_LIMIT: (17, 3),
+    Verdict.SHORT: (0, 20),
+    Verdict.SLOW: (7, 13),
+    Verdict.OVER_LIMIT: (0, 9),
+    Verdict.INCONCLUSIVE: (9, 2),
+    Verdict.FAILED: (9, 2),
+}
+"""Where a mark begins on the timeline, which is 20 high, and its height: not only the colour shows the verdict."""
+_NOW = (Standing.BROKEN, Standing.OVER)
+_TABLES = (
+    ("now", "In trouble now", _NOW),
+    ("last", "In trouble when last judged", (Standing.LAST_BAD,)),
+    ("well", "Were in trouble, and are well again", (Standing.RECOVERED,)),
+)
+_TROUBLE = (*_NOW, Standing.LAST_BAD, Standing.RECOVERED)
+
+
+@frozen
+class Made:
+    """How the report was made."""
+
+    node: str
+    version: str
+    guest: str | None
+    """The options that restrict it."""
+    job: str | None
+
+
+@frozen
+class Reader:
+    """Reads a single guest from the history: its runs, and since when it is in trouble."""
+
+    runs: Callable[[str], Iterable[ProbeResult]]
+    """By the guest's uuid, newest first."""
+    streak: Callable[[ProbeResult], Streak | None]
+
+
+@frozen
+class _Bar:
+    """A bar of a timeline, in columns and shares of its height."""
+
+    column: float
+    width: float
+    top: float
+    height: float
+    kind: str
+    title: str
+
+
+@frozen
+class Waiting:
+    """Targets that were due and not probed."""
+
+    postponed: Sequence[Postponed] = ()
+    late: Sequence[Late] = ()
+    """Overdue targets that were not postponed."""
+
+
+def page(gathered: Gathered, waiting: Waiting, read: Reader, made: Made) -> str:
+    """The whole page as text."""
+    environment = Environment(
+        loader=PackageLoader("plimsoll_probes.output.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    unproved = _unproved(gathered.unproved)
+    told = [guest for guest in gathered.guests if guest.standing is not Standing.UNKNOWN]
+    trouble = gathered.standing(*_TROUBLE)
+    slowest = sorted(told, key=lambda guest: -guest.p99.lower if guest.p99 else 0)
+    shown = trouble[:MOST_CARDS] or slowest[:_CALM_CARDS]
+    curves = [_curve(guest, read, gathered.span) for guest in shown]
+    types = gathered.types[:MOST_TYPES]
+    ranges = Ranges.of([*(each for _, each in types), *curves])
+    return environment.get_template("page.html.j2").render(
+        headline=messages.headline(gathered),
+        details=list(messages.details(gathered, len(waiting.postponed), len(waiting.late))),
+        mood=_mood(gathered),
+        colours=palette.css(),
+        made=replace(made, node=printable(made.node)),
+        nodes=[printable(node) for node in gathered.nodes] or [printable(made.node)],
+        span=messages.span_words(gathered.span),
+        only=_only(made),
+        runs=gathered.runs,
+        judged=gathered.judged,
+        guests=len(gathered.guests),
+        nothing=messages.nothing_words(made.guest, made.job, gathered.span),
+        advice=messages.ADVICE,
+        verdicts=_verdicts(gathered.verdicts, judged=True),
+        unjudged=_verdicts(gathered.verdicts, judged=False),
+        tables=[each for each in (_table(gathered, read.streak, *each) for each in _TABLES) if each["rows"]],
+        rest=messages.rest_words(gathered),
+        timeline=_timeline(gathered, told),
+        types=[_type(name, each, gathered, ranges) for name, each in types],
+        types_left=len(gathered.types) - MOST_TYPES,
+        cards=[_card(guest, each, gathered.span, ranges) for guest, each in zip(shown, curves, strict=True)],
+        cards_are_worst=bool(trouble),
+        cards_left=max(0, len(trouble) - MOST_CARDS),
+        waiting=_waiting(waiting)[:_MOST_ASIDE],
+        waiting_left=len(_waiting(waiting)) - _MOST_ASIDE,
+        unproved=unproved[:_MOST_ASIDE],
+        unproved_left=len(unproved) - _MOST_ASIDE,
+        column=messages.column_words(gathered.span),
+    )
+
+
+def _mood(gathered: Gathered) -> str:
+    """The colour beside the headline."""
+    if gathered.standing(*_NOW):
+        return "bad"
+    if gathered.standing(Standing.LAST_BAD):
+        return "unknown"
+    return "good" if gathered.standing(Standing.KEPT, Standing.RECOVERED) else "unknown"
+
+
+def _only(made: Made) -> str | None:
+    parts = [f"guest {printable(made.guest)}"] if made.guest else []
+    parts += [f"job {made.job}"] if made.job else []
+    return ", ".join(parts) or None
+
+
+def _verdicts(counts: Counter[Verdict], *, judged: bool) -> list[dict[str, object]]:
+    """The most urgent first; judged ones with their share of all judged runs."""
+    chosen = [verdict for verdict in Verdict if (verdict in UNJUDGED) is not judged]
+    whole = sum(counts[verdict] for verdict in chosen)
+    return [
+        {
+            "name": verdict.value,
+            "count": counts[verdict],
+            "percent": 100 * counts[verdict] / whole if whole else 0,
+            "meaning": messages.MEANINGS[verdict],
+            "bar": _mark(verdict),
+        }
+        for verdict in chosen
+    ]
+
+
+def _mark(verdict: Verdict) -> _Bar:
+    top, height = _SHAPES[verdict]
+    return _Bar(0, 1, top, height, verdict.value, verdict.value)
+
+
+# --- guests
+
+
+def _table(
+    gathered: Gathered,
+    streak_of: Callable[[ProbeResult], Streak | None],
+    name: str,
+    title: str,
+    standings: tuple[Standing, ...],
+) -> dict[str, object]:
+    """Guests in one state, the worst first."""
+    guests = gathered.standing(*standings)
+    left = len(guests) - MOST_WORST
+    return {
+        "name": name,
+        "title": title,
+        "number": len(guests),
+        "rows": [_row(guest, streak_of, gathered.span) for guest in guests[:MOST_WORST]],
+        "left": messages.left_words(left, standings[0]) if left > 0 else "",
+    }
+
+
+def _row(guest: Guest, streak_of: Callable[[ProbeResult], Streak | None], span: Span) -> dict[str, object]:
+    run, result = guest.worst, guest.worst.result
+    streak = streak_of(result) if guest.standing in _NOW else None
+    return {
+        **_names(result),
+        "type": _type_name(result.subject.volume_type),
+        "job": messages.jobs_words(result.job.name, guest.others),
+        "verdict": run.verdict.value,
+        "bar": _mark(run.verdict),
+        "why": because_words(result),
+        "iops": messages.iops_of_limit(run),
+        "p99": quantile_words(run.p99),
+        "often": messages.often_words(guest),
+        "when": since_words(streak) if streak else messages.standing_words(guest, span.until),
+    }
+
+
+def _names(result: ProbeResult) -> dict[str, object]:
+    subject = result.subject
+    return {
+        "guest": guest_cell(subject.guest_name, subject.display_name),
+        "where": ", ".join(printable(part) for part in (subject.target, subject.directory) if part),
+    }
+
+
+def _type_name(name: str | None) -> str:
+    return "no volume type" if name is None else printable(name)
+
+
+def _curve(guest: Guest, read: Reader, span: Span) -> Curve:
+    return curve(read.runs(guest.uuid), span)
+
+
+def _card(guest: Guest, each: Curve, span: Span, ranges: Ranges) -> dict[str, object]:
+    subject = guest.worst.result.subject
+    name = guest_cell(subject.guest_name, subject.display_name)
+    return {
+        "name": name,
+        "type": _type_name(subject.volume_type),
+        "standing": guest.standing.value,
+        "often": messages.often_words(guest),
+        "image": _image(guest_svg(each, span, ranges)),
+        "alt": f"IOPS of {name} beside the limit, and percentiles of its latency over time",
+    }
+
+
+def _type(name: str | None, each: Curve, gathered: Gathered, ranges: Ranges) -> dict[str, object]:
+    shown = _type_name(name)
+    guests = [guest for guest in gathered.standing(*_NOW) if guest.worst.result.subject.volume_type == name]
+    return {
+        "name": shown,
+        "runs": plural(each.runs, "run"),
+        "guests": plural(each.guests, "guest"),
+        "trouble": len(guests),
+        "image": _image(type_svg(each, gathered.span, ranges)),
+        "alt": f"{shown}: IOPS beside the limit, percentiles of latency and a heat map of it over time",
+    }
+
+
+def _image(svg: bytes) -> str:
+    """As an image, so that its identifiers, styles and scripts cannot affect the page."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
+
+
+# --- the timeline
+
+
+def _timeline(gathered: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
+    span = gathered.span
+    shown = guests[:MOST_LINES]
+    urgent = (*_NOW, Standing.LAST_BAD)
+    return {
+        "columns": span.columns,
+        "scale": messages.scale(span),
+        "all": [
+            bar
+            for column in gathered.columns
+            for bar in _parts(column.number, column.broken / column.judged, column.broken, column.judged)
+        ],
+        "lines": [_line(guest) for guest in shown if guest.standing in urgent],
+        "calm": [_line(guest) for guest in shown if guest.standing not in urgent],
+        "left": len(guests) - len(shown),
+    }
+
+
+def _line(guest: Guest) -> dict[str, object]:
+    subject = guest.worst.result.subject
+    return {
+        "guest": guest_cell(subject.guest_name, subject.display_name),
+        "often": messages.often_words(guest),
+        "bars": _bars(guest),
+    }
+
+
+def _parts(column: int, part: float, broken: int, judged: int) -> list[_Bar]:
+    title = f"{broken} of {judged} runs not kept"
+    return [
+        _Bar(column, 1, 20 * part, 20 * (1 - part), Verdict.KEPT.value, title),
+        *([_Bar(column, 1, 0, 20 * part, Verdict.SHORT.value, title)] if broken else []),
+    ]
+
+
+def _bars(guest: Guest) -> list[_Bar]:
+    """Adjacent equal bars become one."""
+    bars: list[_Bar] = []
+    for column, width, verdict in guest.marks:
+        last = bars[-1] if bars else None
+        if last is not None and last.kind == verdict.value and last.column + last.width == column:
+            bars[-1] = replace(last, width=last.width + width)
+        else:
+            bars.append(_Bar(column, width, *_SHAPES[verdict], verdict.value, verdict.value))
+    return bars
+
+
+# --- what has no figures
+
+
+def _waiting(waiting: Waiting) -> list[dict[str, str]]:
+    late = [
+        {
+            "guest": guest_cell(each.target.guest_name),
+            "where": printable(each.target.directory),
+            "state": "overdue",
+            "why": messages.late_words(each),
+        }
+        for each in waiting.late
+    ]
+    return late + [
+        {
+            "guest": guest_cell(each.guest_name),
+            "where": printable(each.directory),
+            "state": "postponed",
+            "why": f"{why_words(each.why, each.facts)}; last tried {minute(each.at)}",
+        }
+        for each in waiting.postponed
+    ]
+
+
+def _unproved(runs: Iterable[Run]) -> list[dict[str, object]]:
+    """A line for all jobs of a guest with the same verdict and reason."""
+    alike: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        subject, finding = run.result.subject, run.result.finding
+        key = (subject.guest_uuid, subject.directory, finding.verdict, because_words(run.result))
+        alike.setdefault(key, []).append(run)
+    return [
+        {
+            **_names(newest.result),
+            "job": ", ".join(run.result.job.name.value for run in several),
+            "verdict": newest.verdict.value,
+            "when": minute(newest.result.started),
+            "why": because_words(newest.result),
+        }
+        for several in alike.values()
+        for newest in several[:1]
+    ]

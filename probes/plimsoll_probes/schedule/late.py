@@ -1,0 +1,31 @@
+"""Finds targets that the rules choose and that are not probed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_probes.schedule.targets import ChosenTarget
+
+
+@frozen
+class Late:
+    """A target that was due twice and did not begin. ``last`` is when it last began; None where unknown."""
+
+    target: ChosenTarget
+    last: datetime | None
+
+    @property
+    def since(self) -> datetime:
+        """When it last began or was chosen, whichever is later."""
+        return self.target.since if self.last is None else max(self.last, self.target.since)
+
+
+def late(
+    targets: Iterable[ChosenTarget], begun: Mapping[tuple[str, str], datetime], now: datetime
+) -> tuple[Late, ...]:
+    """The longest overdue first. ``begun`` is by the guest's uuid and the directory."""
+    waiting = [Late(target, begun.get(target.key)) for target in targets]
+    found = [each for each in waiting if now - each.since > 2 * each.target.every]
+    return tuple(sorted(found, key=lambda each: (each.since, each.target.key)))

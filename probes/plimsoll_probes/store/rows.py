@@ -1,0 +1,307 @@
+"""Rows of the history: from values, and back into values.
+
+Latencies are kept in fio's buckets, without loss.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, fields
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.store.database import stamp, time_of
+from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text
+from plimsoll_probes.model.finding import Finding, Verdict, Why
+from plimsoll_probes.model.histogram import Histogram
+from plimsoll_probes.model.job import Direction, Job, JobName
+from plimsoll_probes.model.result import (
+    Circumstances,
+    Counted,
+    Flow,
+    Health,
+    Measured,
+    Postponed,
+    ProbeResult,
+    Subject,
+)
+from plimsoll_probes.schedule.targets import ChosenTarget
+from plimsoll_probes.store.tally import Promised, Sums, Tally
+
+# --- values into rows
+
+
+def row_of(result: ProbeResult) -> dict[str, object]:
+    measured = result.measured
+    timed = measured is not None and measured.seconds > 0
+    return {
+        "session": result.session,
+        "node": result.node,
+        "started": stamp(result.started),
+        "ended": stamp(result.ended),
+        **asdict(result.subject),
+        "rule": result.rule,
+        "job": result.job.name.value,
+        "verdict": result.finding.verdict.value,
+        "why": result.finding.why.value,
+        "facts": as_json(result.finding.facts),
+        "iops": measured.iops if measured and timed else None,
+        "bytes_sec": measured.bytes / measured.seconds if measured and timed else None,
+        "detail": as_json(
+            {
+                "job": {name: value for name, value in asdict(result.job).items() if name != "name"},
+                "measured": None if measured is None else _measured_data(measured),
+                "counted": None if result.counted is None else asdict(result.counted),
+                "circumstances": _circumstances_data(result.circumstances),
+                "objective": None if result.objective is None else asdict(result.objective),
+            }
+        ),
+    }
+
+
+def as_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Limits):
+        return value.in_effect()
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _measured_data(measured: Measured) -> dict[str, object]:
+    return {
+        "seconds": measured.seconds,
+        "read": _flow_data(measured.read),
+        "write": _flow_data(measured.write),
+        "unfinished": measured.unfinished,
+        "fio": measured.fio,
+        "engine": measured.engine,
+        "cpu_busy": measured.cpu_busy,
+    }
+
+
+def _flow_data(flow: Flow | None) -> dict[str, object] | None:
+    """Latencies as ``[bucket, count, count, …]``: the counts of consecutive buckets, up to an empty one."""
+    if flow is None:
+        return None
+    return {
+        "operations": flow.operations,
+        "bytes": flow.bytes,
+        "latency_max": flow.latency_max,
+        "latency": _spans(flow.latency),
+    }
+
+
+def _spans(histogram: Histogram) -> list[list[int]]:
+    spans: list[list[int]] = []
+    following = None
+    for index, requests in histogram.buckets:
+        if index == following:
+            spans[-1].append(requests)
+        else:
+            spans.append([index, requests])
+        following = index + 1
+    return spans
+
+
+def _circumstances_data(circumstances: Circumstances) -> dict[str, object]:
+    return {
+        "promised": circumstances.promised,
+        "before": circumstances.before,
+        "after": circumstances.after,
+        "health_before": _health_data(circumstances.health_before),
+        "health_after": _health_data(circumstances.health_after),
+        "frozen": circumstances.frozen,
+        "moved": circumstances.moved,
+    }
+
+
+def _health_data(health: Health | None) -> tuple[object, str] | None:
+    return None if health is None else (health.raised, health.detail)
+
+
+def row_of_tally(tally: Tally) -> dict[str, object]:
+    sums = tally.sums
+    return {
+        "guest_uuid": tally.guest_uuid,
+        "volume_type": tally.volume_type,
+        "job": tally.job.value,
+        "guest_name": tally.guest_name,
+        "last": stamp(tally.last),
+        "runs": as_json({verdict.value: count for verdict, count in sums.runs.items()}),
+        "read": as_json(_spans(sums.latency.get("read", Histogram()))),
+        "write": as_json(_spans(sums.latency.get("write", Histogram()))),
+        "promised": as_json([[quantile, *astuple(promised)] for quantile, promised in sums.promised.items()]),
+    }
+
+
+def row_of_chosen(target: ChosenTarget) -> dict[str, object]:
+    return {
+        "guest_uuid": target.guest_uuid,
+        "directory": target.directory,
+        "guest_name": target.guest_name,
+        "rule": target.rule,
+        "jobs": as_json(target.jobs),
+        "every": target.every.total_seconds(),
+        "since": stamp(target.since),
+        "seen": stamp(target.seen),
+    }
+
+
+# --- rows into values
+
+
+def result_of(row: sqlite3.Row) -> ProbeResult:
+    detail = json.loads(text(row["detail"]))
+    job = detail["job"]
+    return ProbeResult(
+        node=text(row["node"]),
+        subject=Subject(**{field.name: _subject(field.name, row[field.name]) for field in fields(Subject)}),
+        job=Job(
+            name=JobName(row["job"]),
+            **{name: count(job[name]) for name in _JOB_NUMBERS},
+        ),
+        started=time_of(row["started"]),
+        ended=time_of(row["ended"]),
+        finding=Finding(Verdict(row["verdict"]), Why(row["why"]), _facts(row["facts"])),
+        measured=maybe(_measured_of, detail["measured"]),
+        counted=maybe(_counted_of, detail["counted"]),
+        circumstances=_circumstances_of(detail["circumstances"]),
+        objective=maybe(_objective, detail.get("objective")),
+        rule=maybe(text, row["rule"]),
+        session=text(row["session"]),
+        id=row["id"],
+    )
+
+
+def postponed_of(row: sqlite3.Row) -> Postponed:
+    return Postponed(
+        at=time_of(row["at"]),
+        node=text(row["node"]),
+        guest_uuid=text(row["guest_uuid"]),
+        guest_name=text(row["guest_name"]),
+        directory=text(row["directory"]),
+        why=Why(row["why"]),
+        facts=_facts(row["facts"]),
+    )
+
+
+def tally_of(row: sqlite3.Row) -> Tally:
+    latency: dict[Direction, Histogram] = {
+        "read": _histogram(json.loads(text(row["read"]))),
+        "write": _histogram(json.loads(text(row["write"]))),
+    }
+    return Tally(
+        guest_uuid=text(row["guest_uuid"]),
+        guest_name=text(row["guest_name"]),
+        volume_type=text(row["volume_type"]),
+        job=JobName(row["job"]),
+        last=time_of(row["last"]),
+        sums=Sums(
+            {Verdict(name): count(runs) for name, runs in _facts(row["runs"]).items()},
+            {direction: histogram for direction, histogram in latency.items() if histogram.buckets},
+            {
+                number(quantile): Promised(count(requests), count(missed))
+                for quantile, requests, missed in json.loads(text(row["promised"]))
+            },
+        ),
+    )
+
+
+def chosen_of(row: sqlite3.Row) -> ChosenTarget:
+    return ChosenTarget(
+        guest_uuid=text(row["guest_uuid"]),
+        guest_name=text(row["guest_name"]),
+        directory=text(row["directory"]),
+        rule=maybe(text, row["rule"]),
+        jobs=tuple(map(JobName, json.loads(text(row["jobs"])))),
+        every=timedelta(seconds=number(row["every"])),
+        since=time_of(row["since"]),
+        seen=time_of(row["seen"]),
+    )
+
+
+_JOB_NUMBERS = tuple(field.name for field in fields(Job) if field.name != "name")
+_ALWAYS = ("guest_uuid", "guest_name", "directory")
+"""What every subject has."""
+
+
+def _subject(name: str, value: object) -> Any:
+    return text(value) if name in _ALWAYS else maybe(text, value)
+
+
+def _measured_of(data: Any) -> Measured:
+    seconds = number(data["seconds"])
+    if not seconds:
+        raise ValueError("a measurement of 0 s")
+    return Measured(
+        seconds=seconds,
+        read=maybe(_flow_of, data["read"]),
+        write=maybe(_flow_of, data["write"]),
+        unfinished=count(data["unfinished"]),
+        fio=text(data["fio"]),
+        engine=text(data["engine"]),
+        cpu_busy=maybe(number, data["cpu_busy"]),
+    )
+
+
+def _flow_of(data: Any) -> Flow:
+    return Flow(
+        operations=count(data["operations"]),
+        bytes=count(data["bytes"]),
+        latency=_histogram(data["latency"]),
+        latency_max=count(data["latency_max"]),
+    )
+
+
+def _histogram(spans: Any) -> Histogram:
+    buckets: list[tuple[int, int]] = []
+    for first, *counts in spans:
+        if not set(map(type, counts)) <= {int}:
+            raise ValueError("the buckets do not contain counts")
+        buckets += enumerate(counts, count(first))
+    return Histogram(tuple(buckets))
+
+
+def _counted_of(data: Any) -> Counted:
+    return Counted(
+        seconds=number(data["seconds"]),
+        read_operations=count(data["read_operations"]),
+        write_operations=count(data["write_operations"]),
+        read_bytes=count(data["read_bytes"]),
+        write_bytes=count(data["write_bytes"]),
+        last_rate=maybe(number, data["last_rate"]),
+    )
+
+
+def _circumstances_of(data: Any) -> Circumstances:
+    return Circumstances(
+        promised=maybe(Limits.from_mapping, data["promised"]),
+        before=maybe(Limits.from_mapping, data["before"]),
+        after=maybe(Limits.from_mapping, data["after"]),
+        health_before=maybe(_health, data["health_before"]),
+        health_after=maybe(_health, data["health_after"]),
+        frozen=flag(data["frozen"]),
+        moved=flag(data["moved"]),
+    )
+
+
+def _objective(value: Any) -> Objective:
+    quantiles = tuple((number(part), number(seconds)) for part, seconds in value["quantiles"])
+    return Objective(quantiles, maybe(number, value["slowest"]))
+
+
+def _health(value: Any) -> Health:
+    raised, detail = value
+    return Health(maybe(partial(several, text), raised), text(detail))
+
+
+def _facts(value: object) -> dict[str, object]:
+    facts = mapping(lambda fact: fact, json.loads(text(value)))
+    return {"actual" if name == "in_force" else name: fact for name, fact in facts.items()}  # its name in 0.1.0

@@ -1,0 +1,126 @@
+"""Sums over the runs of a job, kept after the runs are removed, so that counters never fall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from datetime import datetime
+
+from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_probes.model.finding import Verdict, Why
+from plimsoll_probes.model.histogram import Histogram
+from plimsoll_probes.model.job import Direction, JobName
+from plimsoll_probes.model.result import Measured, ProbeResult
+
+# Runs that measured something else than the disk, or under changing limits. Other inconclusive runs count: they would
+# be ``slow`` if they had missed the objective, so leaving them out would leave out good latencies only.
+_DISTURBED = (Why.FROZEN, Why.MOVED, Why.LIMITS_CHANGED, Why.GUEST_BUSY)
+_SECOND = 10**9
+
+
+@frozen
+class Promised:
+    """Requests under an objective, and those of them that may have taken longer."""
+
+    requests: int = 0
+    missed: int = 0
+
+    def plus(self, other: Promised) -> Promised:
+        return Promised(self.requests + other.requests, self.missed + other.missed)
+
+
+@frozen
+class Sums:
+    """Runs by verdict, latencies by direction, and requests by the quantile (0.99) of their objective.
+
+    Latencies and requests are without failed and disturbed runs.
+    """
+
+    runs: Mapping[Verdict, int] = field(default_factory=dict, hash=False)
+    latency: Mapping[Direction, Histogram] = field(default_factory=dict, hash=False)
+    promised: Mapping[float, Promised] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def of(cls, result: ProbeResult) -> Sums:
+        runs, measured = {result.finding.verdict: 1}, result.measured
+        if measured is None or result.finding.verdict is Verdict.FAILED or result.finding.why in _DISTURBED:
+            return cls(runs)
+        latency = {direction: flow.latency for direction, flow in measured.flows if flow.latency.buckets}
+        stuck = 0 if set(result.job.shares) <= set(latency) else measured.unfinished
+        return cls(runs, latency, _promised(result.objective, measured, stuck))
+
+    def plus(self, other: Sums) -> Sums:
+        return Sums(
+            {
+                verdict: self.runs.get(verdict, 0) + other.runs.get(verdict, 0)
+                for verdict in (*self.runs, *other.runs)
+            },
+            {
+                direction: Histogram.merged(
+                    each.latency[direction] for each in (self, other) if direction in each.latency
+                )
+                for direction in (*self.latency, *other.latency)
+            },
+            {
+                quantile: self.promised.get(quantile, Promised()).plus(other.promised.get(quantile, Promised()))
+                for quantile in (*self.promised, *other.promised)
+            },
+        )
+
+    @classmethod
+    def together(cls, several: Iterable[Sums]) -> Sums:
+        total = cls()
+        for each in several:
+            total = total.plus(each)
+        return total
+
+
+def _promised(objective: Objective | None, measured: Measured, stuck: int) -> dict[float, Promised]:
+    """``stuck`` requests are of a direction in which none ended: they took as long as the run."""
+    latency, promised = measured.latency, {}
+    for quantile, seconds in () if objective is None else objective.quantiles:
+        waited = stuck if measured.seconds > seconds else 0
+        missed = latency.count - latency.surely_within(round(seconds * _SECOND))
+        promised[quantile] = Promised(latency.count + stuck, missed + waited)
+    return promised
+
+
+@frozen
+class Tally:
+    """The sums of one job in one guest on one volume type, since the first run that was counted.
+
+    Guests that are long gone share one for each type and job, with an empty uuid and name.
+    """
+
+    guest_uuid: str
+    guest_name: str
+    volume_type: str
+    """Empty for none."""
+    job: JobName
+    last: datetime
+    """When the newest run ended."""
+    sums: Sums
+
+    @classmethod
+    def of(cls, result: ProbeResult) -> Tally:
+        subject = result.subject
+        return cls(
+            subject.guest_uuid,
+            subject.guest_name,
+            subject.volume_type or "",
+            result.job.name,
+            result.ended,
+            Sums.of(result),
+        )
+
+    def after(self, earlier: Tally) -> Tally:
+        """The sums of both, under this tally's name."""
+        return Tally(
+            self.guest_uuid,
+            self.guest_name,
+            self.volume_type,
+            self.job,
+            max(self.last, earlier.last),
+            earlier.sums.plus(self.sums),
+        )

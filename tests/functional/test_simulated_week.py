@@ -1,0 +1,418 @@
+"""A simulated week: in a healthy region nothing fires; each fault fires what its runbook says, once, and it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.alerts import files
+from plimsoll_agent.alerts.site import Site
+from tests.week import DAY, END, GUEST, HOUR, STEP, Fired, Node, ago, fired, healthy, probed, stopped, verdict_is
+
+GOLDEN = Path(__file__).parents[1] / "unit/data/alerts.txt"
+BEGIN = 2 * DAY
+"""The step at which each fault begins."""
+SITE = Site(compute_nodes='job="node"')
+Nodes = list[Node]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens in a region of its own, and which alerts fire for it: name, severity, and some of the labels."""
+
+    happens: Callable[[Nodes], None]
+    hours: float
+    """How long it lasts."""
+    fires: tuple[tuple[str, str, dict[str, str]], ...] = ()
+    nodes: int = 2
+    first: float = 0
+    """Hours from its begin to when it is to be seen, for what has to last before it is a fault."""
+    after: float = 0.5
+    """Hours from its end within which nothing fires any more."""
+
+    @property
+    def end(self) -> int:
+        return BEGIN + round(self.hours * HOUR)
+
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(
+    *fires: tuple[str, str, dict[str, str]], hours: float = 3, nodes: int = 2, first: float = 0, after: float = 0.5
+) -> Callable[[Callable[[Nodes, int, int], None]], None]:
+    """The decorated function changes healthy nodes from one step to another."""
+
+    def known(happens: Callable[[Nodes, int, int], None]) -> None:
+        end = BEGIN + round(hours * HOUR)
+        FAULTS[happens.__name__.strip("_")] = Fault(
+            lambda there: happens(there, BEGIN, end), hours, fires, nodes, first, after
+        )
+
+    return known
+
+
+NODE = {"instance": "node1:9100"}
+
+
+@fault(("PlimsollPassOverdue", "warning", NODE))
+def timer_stopped(there: Nodes, begin: int, end: int) -> None:
+    for name in ("last", "last_good", "observed"):
+        there[1].is_(f"plimsoll_pass_{name}_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollTextfileStale", "warning", {**NODE, "file": "plimsoll-pass.prom"}), hours=2.5)
+def retired_node(there: Nodes, begin: int, end: int) -> None:
+    there[1].gone(begin, but="^(node_|up)")
+    there[1].is_("up", lambda step: None, begin)  # no compute node any more
+
+
+@fault(("PlimsollTextfileStale", "warning", {**NODE, "file": "plimsoll-pass.prom"}), hours=20)
+def textfile_refused(there: Nodes, begin: int, end: int) -> None:
+    there[1].gone(begin, end)
+    there[1].is_("node_textfile_scrape_error", 1, begin, end)
+
+
+@fault()
+def manual_probe(there: Nodes, begin: int, end: int) -> None:
+    node = probed(there[1])
+    node.gone(0, begin, "^(?!plimsoll_probe)")
+    for metric in ("interval_seconds", "chosen_timestamp_seconds"):
+        node.is_(f"plimsoll_probe_{metric}", lambda step: None, **GUEST)
+    node.is_("plimsoll_probe_round_timestamp_seconds", lambda step: None)
+    node.is_("plimsoll_probe_written_timestamp_seconds", begin * STEP, begin)
+    for job in ("read", "write", "mixed"):
+        node.is_("plimsoll_probe_last_timestamp_seconds", begin * STEP, begin, probe=job, **GUEST)
+    verdict_is(node, "short", begin)
+
+
+@fault(("PlimsollTextfileStale", "warning", {**NODE, "file": "plimsoll-probe.prom"}), hours=24)
+def probes_switched_off(there: Nodes, begin: int, end: int) -> None:
+    node = probed(there[1])
+    for metric in ("round", "written"):
+        node.is_(f"plimsoll_probe_{metric}_timestamp_seconds", stopped(begin), begin)
+    for job in ("read", "write", "mixed"):
+        node.is_("plimsoll_probe_last_timestamp_seconds", stopped(begin), begin, probe=job, **GUEST)
+
+
+@fault(hours=6)
+def canary_broken_by_one_blip(there: Nodes, begin: int, end: int) -> None:
+    verdict_is(probed(there[1]), "short", begin, end)
+
+
+@fault(("PlimsollPromiseBroken", "warning", {"volume_type": "gold"}), hours=18, first=6)
+def one_guest_short_again(there: Nodes, begin: int, end: int) -> None:
+    for number, node in enumerate(there):
+        probed(node, number)
+    verdict_is(there[1], "short", begin, end, again=begin + 6 * HOUR)
+
+
+@fault(("PlimsollPromiseBroken", "critical", {"volume_type": "gold"}), hours=12, nodes=6)
+def promise_broken(there: Nodes, begin: int, end: int) -> None:
+    for number, node in enumerate(there):
+        probed(node, number)
+    for node in there[:4]:
+        verdict_is(node, "short", begin, end, again=begin + 6 * HOUR)
+
+
+@fault(("PlimsollPromiseBroken", "critical", {"volume_type": "gold"}), hours=12, nodes=12)
+def promise_broken_of_few_in_many(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        node.is_("plimsoll_probe_written_timestamp_seconds", ago(100))
+        node.is_("plimsoll_probe_targets", 50, verdict="kept", volume_type="gold")
+        node.is_("plimsoll_probe_targets", 0, verdict="slow", volume_type="gold")
+        node.is_("plimsoll_probe_targets_broken_again", 0, volume_type="gold")
+    for node in there:  # one of fifty on each
+        node.is_("plimsoll_probe_targets", 1, begin, end, verdict="slow", volume_type="gold")
+
+
+@fault(("PlimsollOverLimit", "warning", {"volume_type": "gold"}), hours=6)
+def over_limit(there: Nodes, begin: int, end: int) -> None:
+    verdict_is(probed(there[1]), "over-limit", begin, end)
+
+
+@fault(("PlimsollProbesLate", "warning", {**NODE, "uuid": "u1"}), hours=24, first=13)
+def one_guest_not_probed(there: Nodes, begin: int, end: int) -> None:
+    node = probed(there[1])
+    for job in ("read", "write", "mixed"):
+        node.is_("plimsoll_probe_last_timestamp_seconds", stopped(begin), begin, end, probe=job, **GUEST)
+
+
+@fault(("PlimsollProbesFail", "warning", NODE), hours=60, first=24, after=7)
+def probes_fail(there: Nodes, begin: int, end: int) -> None:
+    node = probed(there[1], sums=True)
+
+    def failed(step: int) -> float:
+        return (min(step, end - 1) - begin) // (6 * HOUR) + 1
+
+    own = {"domain": GUEST["domain"], "uuid": GUEST["uuid"], "volume_type": "gold"}
+    for job in ("read", "write", "mixed"):
+        node.is_("plimsoll_probe_runs_total", failed, begin, probe=job, verdict="failed", **own)
+        node.still("plimsoll_probe_runs_total", begin, end, probe=job, verdict="kept", **own)
+    verdict_is(node, "failed", begin, end)
+
+
+@fault(
+    ("PlimsollLatencyBudgetBurning", "critical", {"window": "6h"}),
+    ("PlimsollLatencyBudgetBurning", "warning", {"window": "3d"}),
+    hours=24,
+    first=1,
+    after=54,
+)
+def latency_budget_burns(there: Nodes, begin: int, end: int) -> None:
+    objective = {"objective": "0.99", "volume_type": "gold"}
+    for node in there:
+        node.is_("plimsoll_probe_objective_budget_ratio", 0.01, **objective)
+        node.is_("plimsoll_probe_objective_requests_total", lambda step: 10_000.0 * step, **objective)
+        node.is_("plimsoll_probe_objective_missed_total", 0, **objective)
+        rise = lambda step: 1000.0 * (min(step, end) - begin)  # noqa: E731
+        node.is_("plimsoll_probe_objective_missed_total", rise, begin, **objective)
+
+
+@fault(("PlimsollVersionSkew", "info", {}), hours=90, first=72, nodes=3)
+def version_skew(there: Nodes, begin: int, end: int) -> None:
+    for node in there[:1]:
+        node.is_("plimsoll_build_info", lambda step: None, begin, end, version="1.0.0")
+        node.is_("plimsoll_build_info", 1, begin, end, version="1.1.0")
+
+
+@fault(hours=60, nodes=3)
+def rollout_over_two_days(there: Nodes, begin: int, end: int) -> None:
+    for number, node in enumerate(there):
+        at = begin + number * 10 * HOUR
+        node.is_("plimsoll_build_info", lambda step: None, at, version="1.0.0")
+        node.is_("plimsoll_build_info", 1, at, version="1.1.0")
+
+
+@fault(("PlimsollModeSkew", "info", {}), hours=90, first=72, nodes=3)
+def mode_skew(there: Nodes, begin: int, end: int) -> None:
+    for node in there[:2]:
+        node.is_("plimsoll_pass_enforcing", 0, begin, end)
+
+
+@fault(hours=24)
+def region_in_observe_mode(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        node.is_("plimsoll_pass_enforcing", 0)
+        node.is_("plimsoll_disks_unlimited", 12, volume_type="gold")
+        node.is_("plimsoll_disks", 12, volume_type="gold", state="planned")
+        node.is_("plimsoll_pass_braked_disks", 12, revision="cccc")
+
+
+@fault(("PlimsollMissing", "info", {}), hours=72, first=24)
+def node_without_plimsoll(there: Nodes, begin: int, end: int) -> None:
+    there[1].gone(0, end)
+    there[1].is_("up", lambda step: None, 0, begin)
+
+
+@fault(("PlimsollBraked", "warning", {"revision": "bbbbbbbbbbbbbbbb"}), nodes=41)
+def brake_on_40_nodes(there: Nodes, begin: int, end: int) -> None:
+    for node in there[:40]:
+        node.is_("plimsoll_pass_braked_disks", lambda step: None, begin, end, revision="")
+        node.is_("plimsoll_pass_braked_disks", 5, begin, end, revision="bbbbbbbbbbbbbbbb")
+        node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+        node.is_("plimsoll_disks", 5, begin, end, volume_type="gold", state="deferred")
+
+
+@fault(("PlimsollRegionBraked", "warning", {}))
+def brake_of_the_region(there: Nodes, begin: int, end: int) -> None:
+    there[0].is_("plimsoll_region_braked", lambda step: begin <= step < end)
+
+
+@fault(("PlimsollCatalogueStale", "warning", {}), hours=10, first=2, nodes=10)
+def catalogue_of_the_region_stale(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        node.is_("plimsoll_catalogue_issued_timestamp_seconds", stopped(begin, 700), begin, end)
+        node.is_("plimsoll_disks_unknown", 2, begin, end, volume_type="gold")
+
+
+@fault(("PlimsollCatalogueStale", "warning", {}))
+def catalogue_of_a_node_missing(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_source_up", 0, begin, end, source="catalogue")
+    there[1].is_("plimsoll_catalogue_issued_timestamp_seconds", lambda step: None, begin, end)
+
+
+@fault(("PlimsollDisksUnknown", "warning", {}), hours=6, first=3)
+def disks_unknown_on_many_nodes(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        node.is_("plimsoll_disks_unknown", 1, begin, end, volume_type="gold")
+
+
+@fault(("PlimsollGuestsUnreachable", "warning", NODE))
+def guests_unreachable(there: Nodes, begin: int, end: int) -> None:
+    node = there[1]
+    node.is_("plimsoll_guests", 2, begin, end, state="unreachable")
+    node.is_("plimsoll_disks", 4, begin, end, volume_type="gold", state="unknown")
+    node.is_("plimsoll_disks_unknown", 4, begin, end, volume_type="gold")
+    node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollDisksUnlimited", "warning", NODE))
+def disks_unlimited(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_disks_unlimited", 2, begin, end, volume_type="gold")
+    there[1].is_("plimsoll_disks_unlimited", 1, begin, end, volume_type="")
+
+
+@fault(("PlimsollChangesFail", "warning", NODE))
+def changes_fail(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_disks", 1, begin, end, volume_type="gold", state="failed")
+    there[1].is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollSourceDown", "warning", {**NODE, "source": "rules"}))
+def rules_broken(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_source_up", 0, begin, end, source="rules")
+    there[1].is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollSourceDown", "warning", {**NODE, "source": "libvirt"}))
+def libvirt_down(there: Nodes, begin: int, end: int) -> None:
+    node = there[1]
+    node.is_("plimsoll_source_up", 0, begin, end, source="libvirt")
+    for source in ("rules", "record", "catalogue"):
+        node.is_("plimsoll_source_up", lambda step: None, begin, end, source=source)
+    for name in ("last_good", "observed"):
+        node.is_(f"plimsoll_pass_{name}_timestamp_seconds", stopped(begin), begin, end)
+    for phase in ("observe", "apply"):
+        node.is_("plimsoll_pass_duration_seconds", lambda step: None, begin, end, phase=phase)
+
+
+@fault(("PlimsollSourceDown", "warning", {**NODE, "source": "record"}))
+def state_dir_full(there: Nodes, begin: int, end: int) -> None:
+    node = there[1]
+    node.is_("plimsoll_source_up", 0, begin, end, source="record")
+    node.is_("plimsoll_disks", 3, begin, end, volume_type="gold", state="failed")
+    node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollExternalChanges", "warning", NODE), hours=8, first=2, after=24)
+def cron_script_changes_limits(there: Nodes, begin: int, end: int) -> None:
+    hourly = lambda step: (min(step, end) - begin) // HOUR  # noqa: E731
+    there[1].is_("plimsoll_external_changes_reverted_total", hourly, begin, volume_type="gold")
+
+
+@fault(hours=24)
+def no_second_writer(there: Nodes, begin: int, end: int) -> None:
+    """One command that changes all disks of a node, twice."""
+    for volume_type in ("gold", ""):
+        rise = lambda step: 40 if step < begin + 3 * HOUR else 80  # noqa: E731
+        there[1].is_("plimsoll_external_changes_reverted_total", rise, begin, volume_type=volume_type)
+
+
+@fault(hours=10)
+def guests_start_again_and_again(there: Nodes, begin: int, end: int) -> None:
+    """A pass finds a new guest that it cannot limit yet, and the next one can."""
+    there[1].is_("plimsoll_disks_unlimited", lambda step: step % 2, begin, end, volume_type="gold")
+    there[1].is_("plimsoll_disks", lambda step: step % 2, begin, end, volume_type="gold", state="failed")
+
+
+@fault(("PlimsollNodeWorseThanRegion", "warning", {**NODE, "volume_type": "gold"}), hours=30, nodes=6, after=30)
+def node_slower_than_others(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        probed(node, sums=True)
+    latency = {"domain": GUEST["domain"], "uuid": GUEST["uuid"], "volume_type": "gold"}
+    for job in ("read", "write", "mixed"):
+        labels = {"probe": job, "direction": "write" if job == "write" else "read", **latency}
+        for le in ("0.001048576", "0.004194304", "0.033554432"):
+            there[1].still("plimsoll_probe_latency_seconds_bucket", begin, end, le=le, **labels)
+
+
+@fault(("PlimsollPassSlow", "warning", NODE))
+def passes_slow(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_pass_duration_seconds", 280, begin, end, phase="observe")
+
+
+@fault(("PlimsollNoGoodPass", "warning", NODE), hours=5, first=1)
+def no_good_pass(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollPaused", "warning", {}), hours=48, first=24)
+def forgotten_pause(there: Nodes, begin: int, end: int) -> None:
+    for node in there[:2]:
+        node.is_("plimsoll_pass_paused", 1, begin, end)
+        node.is_("plimsoll_disks_unlimited", 3, begin, end, volume_type="gold")
+
+
+@fault(hours=60, nodes=3)
+def nodes_paused_one_after_another(there: Nodes, begin: int, end: int) -> None:
+    for number, node in enumerate(there):
+        node.is_("plimsoll_pass_paused", 1, begin + number * 10 * HOUR, begin + (number + 1) * 10 * HOUR)
+
+
+@fault(("PlimsollHealthGateShut", "warning", {"cluster": "c1"}), hours=12, first=6)
+def cluster_unhealthy(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        node.is_("plimsoll_health_gate_shut", 1, begin, end, cluster="c1")
+        node.is_("plimsoll_disks", 2, begin, end, volume_type="gold", state="deferred")
+        node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(hours=1)
+def node_rebooted(there: Nodes, begin: int, end: int) -> None:
+    node = probed(there[1])
+    node.gone(begin, end, "^$")
+    node.is_("node_boot_time_seconds", end * STEP, end)
+
+
+def a_healthy_region() -> Nodes:
+    """Fifty nodes, some with a probed guest; and what happens in a week that is no fault."""
+    there = [healthy("healthy", number, *([""] if number % 5 else [])) for number in range(50)]
+    for number, node in enumerate(there[::3]):
+        probed(node, number, sums=True)
+    for number, node in enumerate(there):
+        at = (11 + 13 * number) % (END - DAY)
+        node.is_("plimsoll_disks_unlimited", 1, at, at + 1, volume_type="gold")
+        node.is_("plimsoll_disks", 1, at, at + 1, volume_type="gold", state="failed")
+        node.is_("plimsoll_disks_unknown", 1, at + 9, at + 10, volume_type="gold")
+        node.is_("plimsoll_guests", 1, at + 20, at + 21, state="unreachable")
+        node.is_("plimsoll_external_changes_reverted_total", 1, at + 30, volume_type="gold")
+        node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(at + 40), at + 40, at + 43)
+    return there
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Fired], dict[str, str]]:
+    nodes = a_healthy_region()
+    for name, each in FAULTS.items():
+        there = [healthy(name, number) for number in range(each.nodes)]
+        each.happens(there)
+        nodes += there
+    return fired(nodes, files.rules_text(SITE), files.alerts_text(SITE), tmp_path_factory.mktemp("week"))
+
+
+def test_in_a_healthy_region_nothing_fires_in_a_week(week: tuple[list[Fired], dict[str, str]]) -> None:
+    assert [each for each in week[0] if each.labels["region"] == "healthy"] == []
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_fires_what_it_should_once_and_it_ends(name: str, week: tuple[list[Fired], dict[str, str]]) -> None:
+    there = FAULTS[name]
+    found = [each for each in week[0] if each.labels["region"] == name]
+    assert sorted((each.labels["alertname"], each.labels["severity"]) for each in found) == sorted(
+        (alert, severity) for alert, severity, _ in there.fires
+    )
+    for each in found:
+        (labels,) = (
+            labels
+            for alert, severity, labels in there.fires
+            if (alert, severity) == (each.labels["alertname"], each.labels["severity"])
+        )
+        assert labels.items() <= each.labels.items()
+        assert each.labels["component"] == "plimsoll"
+        assert each.once, f"{each.steps} steps from {each.first} to {each.last}"
+        assert BEGIN + there.first * HOUR <= each.first <= there.end
+        assert each.last <= there.end + there.after * HOUR
+
+
+def test_every_alert_is_seen_firing(week: tuple[list[Fired], dict[str, str]]) -> None:
+    seen = {each.labels["alertname"] for each in week[0]}
+    assert seen == {alert.name for alert in files.alerts_of(SITE)}
+
+
+def test_what_is_said_of_them_is_the_golden_text(week: tuple[list[Fired], dict[str, str]]) -> None:
+    said = "".join(f"{name}\n{text}\n\n" for name, text in sorted(week[1].items()))
+    assert said == GOLDEN.read_text(), "look at each line that differs, then copy it there"

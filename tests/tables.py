@@ -1,0 +1,101 @@
+"""Tables in the documentation that are made from the code: ``python -m tests.tables`` writes them into their pages.
+
+They stand there as text, so that a page can be read as a plain file. A test compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from plimsoll_agent.model.limits import PARAMETERS, Parameter
+from plimsoll_agent.store import state
+from tests import words
+
+REFERENCE = Path(__file__).parents[1] / "docs/reference"
+
+
+class Table(NamedTuple):
+    page: str
+    header: Sequence[str]
+    widths: Sequence[int]
+    rows: Callable[[], Iterator[Sequence[str]]]
+
+    @property
+    def text(self) -> str:
+        lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {' '.join(map(str, self.widths))}", ""]
+        for row in (self.header, *self.rows()):
+            lines += [f"   {'*' if number == 0 else ' '} - {cell}" for number, cell in enumerate(row)]
+        return "\n".join(lines) + "\n"
+
+
+def _limits() -> Iterator[Sequence[str]]:
+    for parameter in PARAMETERS:
+        nova = "yes" if parameter.nova else "no"
+        yield f"``{parameter.name}``", _unit(parameter), _meaning(parameter), f"``{parameter.qmp}``", nova
+
+
+def _unit(parameter: Parameter) -> str:
+    return {"length": "s", "size": "bytes"}.get(parameter.role, f"{parameter.unit}/s")
+
+
+def _meaning(parameter: Parameter) -> str:
+    if parameter.role == "size":
+        return "size from which one request counts as several"
+    what = {"total": "reads and writes together", "read": "reads", "write": "writes"}[parameter.scope or "total"]
+    name = parameter.name
+    match parameter.role:
+        case "base":
+            return f"limit of {what}"
+        case "max":
+            return f"burst: what ``{name.removesuffix('_max')}`` may rise to for a short while"
+        case _:
+            return f"how long the burst ``{name.removesuffix('_length')}`` may last; 1 unless given"
+
+
+def _state_files() -> Iterator[Sequence[str]]:
+    for file in state.FILES:
+        version = "none" if file.version is None else str(file.version)
+        yield f"``{file.name}``", file.owner, version, file.what, file.corrupt, file.missing
+
+
+def _words() -> Iterator[Sequence[str]]:
+    for word in words.WORDS:
+        yield word.avoid, word.instead
+
+
+TABLES = (
+    Table(
+        "limits.rst",
+        ("Parameter", "Unit", "What it is", "In QMP", "Nova passes it on"),
+        (32, 12, 40, 18, 12),
+        _limits,
+    ),
+    Table(
+        "state.rst",
+        ("File", "Written by", "Version", "What it is", "When it is corrupt", "When it is missing"),
+        (15, 15, 8, 18, 25, 19),
+        _state_files,
+    ),
+    Table("glossary.rst", ("Avoid", "Say instead"), (50, 50), _words),
+)
+
+
+def standing(table: Table) -> str:
+    """The table of this header in its page."""
+    text = (REFERENCE / table.page).read_text(encoding="utf-8")
+    first = re.escape(f"   * - {table.header[0]}\n     - {table.header[1]}\n")
+    found = re.search(rf"^\.\. list-table::\n(?:   :.*\n)*\n{first}(?:   .+\n)*", text, re.MULTILINE)
+    return found[0] if found else ""
+
+
+def main() -> None:
+    for table in TABLES:
+        page = REFERENCE / table.page
+        page.write_text(page.read_text(encoding="utf-8").replace(standing(table), table.text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

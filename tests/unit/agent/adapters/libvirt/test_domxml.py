@@ -1,0 +1,511 @@
+"""Domain XML in, guest and RBD disks out: real Nova 34 definitions, and what else libvirt or a tenant may write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from plimsoll_agent.adapters.libvirt.domxml import parse
+from plimsoll_agent.errors import UnreadableXML
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown
+from tests.unit.values import GUEST, VOLUME, examples
+
+DATA = Path(__file__).parents[3] / "data"
+NOVA = 'xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1"'
+BASELINE = "01-gold-baseline.live.xml"
+
+
+def sample(name: str) -> str:
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+# --- what Nova writes
+
+
+def test_a_nova_guest_is_read_with_its_owner_flavor_and_image() -> None:
+    guest, _ = parse(sample(BASELINE))
+    assert (guest.uuid, guest.name, guest.run) == (GUEST, "ospike-00000001", "1")
+    assert guest.display_name == "vm1"
+    assert (guest.project, guest.project_name) == ("76f321b2fd294e5fa90eb0525110f9e2", "admin")
+    assert guest.user == "f1f42be43baa414a8d04a0b6807675a8"
+    assert guest.flavor == "m1.spike"
+    assert guest.image == "d5e1dd43-2635-4b87-96ab-b93690841e61"
+
+
+def test_a_nova_guests_own_disk_and_its_volume_are_read() -> None:
+    _, (own, volume) = parse(sample(BASELINE))
+    assert (own.target, own.bus, own.pool, own.image) == ("vda", "virtio", "osp-vms", f"{GUEST}_disk")
+    assert (own.volume_id, own.defined, own.alias) == (None, Limits(), "virtio-disk0")
+    assert (volume.target, volume.pool, volume.image) == ("vdb", "osp-volumes", f"volume-{VOLUME}")
+    assert (volume.volume_id, volume.alias) == (VOLUME, f"ua-{VOLUME}")
+    assert volume.monitors == ("127.0.0.1:26789",)
+    assert (own.node, volume.node) == ("1", "2")
+    assert not volume.encrypted
+    assert volume.actual is None, "the definition does not say what QEMU has in force"
+    assert volume.defined == Limits(
+        total_bytes_sec=20971520,
+        read_iops_sec=500,
+        write_iops_sec=400,
+        read_iops_sec_max=1000,
+        write_iops_sec_max=800,
+    )
+
+
+def test_a_guest_that_boots_from_a_volume_has_no_image() -> None:
+    guest, disks = parse(sample("21-bfv-root-gold.live.xml"))
+    assert guest.image is None
+    assert [(disk.target, disk.volume_id) for disk in disks] == [("vda", "3757d39e-5ec7-44d8-b01a-4e67701e1b2f")]
+
+
+def test_scsi_disks_are_read_with_the_flavors_quota_on_the_own_disk() -> None:
+    guest, disks = parse(sample("24-scsi-flavor-quota-root.live.xml"))
+    assert guest.flavor == "m1.spike-quota"
+    assert [disk.target for disk in disks] == ["sda", "sdb", "sdc", "sdd"]
+    assert {disk.bus for disk in disks} == {"scsi"}
+    assert disks[0].defined == Limits(write_bytes_sec=5242880, read_iops_sec=222)
+    assert disks[3].defined == Limits()
+
+
+def test_burst_lengths_and_groups_of_a_definition_are_read() -> None:
+    _, (_own, volume, grouped) = parse(sample("41-live-group-name.live.xml"))
+    assert isinstance(volume.defined, Limits)
+    assert volume.defined.read_iops_sec_max_length == 30
+    assert volume.defined.total_bytes_sec_max_length == 1
+    assert grouped.defined == Limits(total_bytes_sec=4194304, total_iops_sec=500, group_name="vm-total")
+
+
+def test_the_extra_specs_of_a_flavor_are_read() -> None:
+    assert parse(sample("24-scsi-flavor-quota-root.live.xml"))[0].extra_specs == {
+        "quota:disk_read_iops_sec": "222",
+        "quota:disk_write_bytes_sec": "5242880",
+    }
+
+
+@pytest.mark.parametrize("name", [BASELINE, "21-bfv-root-gold.live.xml"])
+def test_a_flavor_that_has_no_extra_specs_is_told_from_one_that_nobody_wrote_down(name: str) -> None:
+    assert parse(sample(name))[0].extra_specs == {}
+    assert parse(domain(metadata=nova("<nova:flavor name='m1.old'/>")))[0].extra_specs is None
+
+
+def test_the_disk_that_a_guest_boots_from_is_its_first() -> None:
+    guest, disks = parse(sample("21-bfv-root-gold.live.xml"))
+    assert guest.boots_from_volume
+    assert [disk.root for disk in disks] == [True]
+    guest, disks = parse(sample("24-scsi-flavor-quota-root.live.xml"))
+    assert not guest.boots_from_volume
+    assert [disk.root for disk in disks] == [True, False, False, False]
+
+
+# --- what else libvirt writes
+
+
+def domain(*disks: str, metadata: str = "", name: str = "db", uuid: str = GUEST) -> str:
+    return (
+        f"<domain type='kvm' id='7'><name>{name}</name><uuid>{uuid}</uuid>"
+        f"<metadata>{metadata}</metadata><devices>{''.join(disks)}</devices></domain>"
+    )
+
+
+def rbd(inner: str = "", *, name: str = "volumes/img", source: str = "", attributes: str = "device='disk'") -> str:
+    return (
+        f"<disk type='network' {attributes}><source protocol='rbd' name='{name}' index='1'>{source}</source>"
+        f"<target dev='vda' bus='virtio'/>{inner}</disk>"
+    )
+
+
+def disks_of(*disks: str) -> tuple[Disk, ...]:
+    return parse(domain(*disks))[1]
+
+
+def disk_of(*disks: str) -> Disk:
+    (disk,) = disks_of(*disks)
+    return disk
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "<disk type='file' device='disk'><source file='/x.qcow2'/><target dev='vda'/></disk>",
+        "<disk type='block' device='disk'><source dev='/dev/vg/lv'/><target dev='vda'/></disk>",
+        "<disk type='network' device='disk'><source protocol='iscsi' name='a/b'/><target dev='vda'/></disk>",
+        "<disk type='network' device='disk'><source protocol='nbd' name='a/b'/><target dev='vda'/></disk>",
+        rbd(name=f"vms/{GUEST}_disk.config", attributes="device='cdrom'"),
+        rbd(attributes="device='lun'"),
+        "<disk type='file' device='cdrom'><target dev='hda' bus='ide'/></disk>",
+        "<disk type='network' device='cdrom'><target dev='hda' bus='ide'/></disk>",
+        "<disk type='network' device='disk'><source protocol='rbd' name='a/b'/></disk>",
+        "<disk type='network' device='disk'><source protocol='rbd' name='a/b'/><target bus='virtio'/></disk>",
+        rbd(name="image-without-a-pool"),
+        rbd(name="/image"),
+        rbd(name="pool/"),
+        rbd(name="pool//image"),
+        rbd(name="a/b/c/d"),
+        rbd(name=""),
+    ],
+)
+def test_what_is_no_rbd_disk_of_ours_is_passed_over_and_hides_no_other(other: str) -> None:
+    assert [disk.image for disk in disks_of(other, rbd(name="volumes/ours"))] == ["ours"]
+
+
+def nova(inner: str) -> str:
+    return f"<nova:instance {NOVA}><nova:name>web</nova:name>{inner}</nova:instance>"
+
+
+def extra_specs(inner: str) -> str:
+    return nova(f"<nova:flavor name='f'><nova:extraSpecs>{inner}</nova:extraSpecs></nova:flavor>")
+
+
+ODD = {"a:b": "5", "c": "", "d": " x "}
+
+
+def test_extra_specs_are_taken_as_they_stand() -> None:
+    written = "".join(f"<nova:extraSpec name='{name}'>{text}</nova:extraSpec>" for name, text in ODD.items())
+    assert parse(domain(metadata=extra_specs(written)))[0].extra_specs == ODD
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        extra_specs("<nova:extraSpec name='a'>5</nova:extraSpec><nova:extraSpec name='a'>9</nova:extraSpec>"),
+        extra_specs("<nova:extraSpec name='a'>5<x/>0</nova:extraSpec>"),
+        nova("<nova:flavor name='f'><nova:extraSpecs/><nova:extraSpecs/></nova:flavor>"),
+        nova("<nova:root type='volume' uuid=''/><nova:root type='volume' uuid=''/>"),
+    ],
+    ids=["spec twice", "more than a text", "all of them twice", "root twice"],
+)
+def test_what_nova_writes_once_and_stands_twice_is_unreadable(inner: str) -> None:
+    """There is no telling which of the limits is meant."""
+    with pytest.raises(UnreadableXML):
+        parse(domain(rbd(), metadata=inner))
+
+
+@pytest.mark.parametrize(
+    ("first", "root"),
+    [
+        ("<disk type='file' device='disk'><source file='/x.qcow2'/><target dev='vda'/></disk>", False),
+        ("<disk type='block'><source dev='/dev/vg/lv'/><target dev='vda'/></disk>", False),
+        ("<disk type='file' device='cdrom'><target dev='hda' bus='ide'/></disk>", True),
+        ("<disk type='network' device='floppy'><target dev='fda'/></disk>", True),
+        ("", True),
+    ],
+)
+def test_the_first_disk_is_the_root_though_it_be_none_of_ours(first: str, root: bool) -> None:
+    """A data volume behind a local root disk must not be taken for what the guest boots from."""
+    assert [disk.root for disk in disks_of(first, rbd(), rbd())] == [root, False]
+
+
+def test_a_volume_that_several_guests_may_have_at_once_is_known_by_it() -> None:
+    assert [disk_of(rbd(inner)).shareable for inner in ("<shareable/>", "", "<readonly/>")] == [True, False, False]
+
+
+def test_a_disk_that_says_no_device_is_a_disk() -> None:
+    assert disk_of(rbd(attributes="")).image == "img"
+
+
+def test_a_disk_in_a_namespace_is_read_with_it() -> None:
+    disk = disk_of(rbd(name="volumes/tenant/img"))
+    assert (disk.pool, disk.namespace, disk.image) == ("volumes", "tenant", "img")
+    assert disk_of(rbd(name="volumes/img")).namespace is None
+
+
+def test_monitors_are_the_same_in_whatever_order_nova_wrote_them() -> None:
+    hosts = ["<host name='10.0.0.2' port='3300'/>", "<host name='10.0.0.1' port='3300'/>", "<host name='mon3'/>"]
+    expected = ("10.0.0.1:3300", "10.0.0.2:3300", "mon3:6789")
+    assert disk_of(rbd(source="".join(hosts))).monitors == expected
+    assert disk_of(rbd(source="".join(reversed(hosts)))).monitors == expected
+
+
+def test_the_address_of_an_ipv6_monitor_is_told_apart_from_its_port() -> None:
+    hosts = (
+        "<host name='2001:db8::1' port='3300'/><host name='fd00:1:2:3:4:5:6:7'/><host name='10.0.0.1' port='3300'/>"
+    )
+    assert disk_of(rbd(source=hosts)).monitors == ("10.0.0.1:3300", "[2001:db8::1]:3300", "[fd00:1:2:3:4:5:6:7]:6789")
+
+
+def test_a_monitor_without_a_name_is_no_monitor_called_none() -> None:
+    assert disk_of(rbd(source="<host transport='unix' socket='/run/mon'/><host name='a' port='1'/>")).monitors == (
+        "a:1",
+    )
+    assert disk_of(rbd()).monitors == (), "librados reads its own ceph.conf then"
+
+
+@pytest.mark.parametrize(
+    "disk",
+    [
+        rbd("<encryption format='luks'><secret type='passphrase' uuid='u'/></encryption>"),
+        rbd(source="<encryption format='luks' engine='librbd'/>"),
+    ],
+    ids=["in the disk", "in its source"],
+)
+def test_an_encrypted_volume_is_known_as_such(disk: str) -> None:
+    assert disk_of(disk).encrypted
+
+
+def test_a_migrated_volume_is_known_by_its_serial_not_by_its_image() -> None:
+    other = "a0e41de2-d6b7-47d3-8136-56883c77d09e"
+    disk = disk_of(rbd(f"<serial>{VOLUME}</serial>", name=f"volumes/volume-{other}"))
+    assert disk.volume_id == VOLUME
+    assert other not in disk.key
+
+
+def test_a_serial_in_capitals_is_the_same_volume() -> None:
+    assert disk_of(rbd(f"<serial>{VOLUME.upper()}</serial>")).volume_id == VOLUME
+
+
+@pytest.mark.parametrize("serial", ["", "WD-WCC4E", f"{VOLUME}x", f" {VOLUME}", VOLUME.replace("e", "é")])
+def test_a_serial_that_is_no_volume_id_names_no_volume(serial: str) -> None:
+    assert disk_of(rbd(f"<serial>{serial}</serial>")).volume_id is None
+
+
+def test_a_copy_under_way_is_not_taken_for_the_disk() -> None:
+    # The mirror of a block copy, with a source and an iotune of its own below the disk.
+    mirror = (
+        "<mirror type='network' job='copy'><source protocol='rbd' name='other/copy'><host name='x'/></source>"
+        "<iotune><total_iops_sec>1</total_iops_sec></iotune></mirror>"
+    )
+    disk = disk_of(rbd(mirror, source="<host name='a'/>"))
+    assert (disk.image, disk.monitors, disk.defined) == ("img", ("a:6789",), Limits())
+
+
+def test_a_guest_that_nova_did_not_make_has_disks_but_no_owner() -> None:
+    guest, disks = parse(domain(rbd()))
+    assert (guest.project, guest.display_name, guest.flavor, guest.image) == (None, None, None, None)
+    assert [disk.guest for disk in disks] == [guest]
+
+
+def test_nova_metadata_that_is_half_there_costs_nothing_else() -> None:
+    guest, disks = parse(domain(rbd(), metadata=f"<nova:instance {NOVA}><nova:name>a</nova:name></nova:instance>"))
+    assert (guest.display_name, guest.project, guest.flavor) == ("a", None, None)
+    assert len(disks) == 1
+
+
+def test_a_guest_from_before_nova_23_has_its_owner_too() -> None:
+    # The namespace was 1.0; the metadata stays as it is until the next cold start.
+    guest, _ = parse(sample(BASELINE).replace("/nova/1.1", "/nova/1.0"))
+    assert (guest.project, guest.flavor) == ("76f321b2fd294e5fa90eb0525110f9e2", "m1.spike")
+
+
+def test_metadata_of_another_namespace_makes_nobody_an_owner() -> None:
+    # Tenants cannot write into Nova's element; a tool that writes another one must not be taken for Nova.
+    owner = "<n:owner><n:project uuid='p'>x</n:project></n:owner>"
+    fake = f"<n:instance xmlns:n='http://example.org/nova'>{owner}</n:instance>"
+    assert parse(domain(metadata=fake))[0].project is None
+
+
+@pytest.mark.parametrize("name", ["a b", "🚢 ship", "it's", "&quot;quoted&quot;", "&lt;/nova:name&gt;", "x\u202ey"])
+def test_display_names_are_read_as_they_are(name: str) -> None:
+    metadata = f"<nova:instance {NOVA}><nova:name>{name}</nova:name></nova:instance>"
+    plain = name.replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">")
+    assert parse(domain(metadata=metadata))[0].display_name == plain
+
+
+def test_a_guest_that_does_not_run_has_no_run() -> None:
+    assert parse(domain().replace(" id='7'", ""))[0].run is None
+    assert parse(domain())[0].run == "7"
+
+
+# --- limits in the definition
+
+
+def defined(iotune: str) -> Limits | Unknown:
+    return disk_of(rbd(f"<iotune>{iotune}</iotune>")).defined
+
+
+@pytest.mark.parametrize(
+    "iotune",
+    [
+        "<total_iops_sec>5</total_iops_sec><read_iops_sec>5</read_iops_sec>",
+        "<total_iops_sec>1000000000000001</total_iops_sec>",
+        "<total_iops_sec>5</total_iops_sec><total_iops_sec_max>4</total_iops_sec_max>",
+    ],
+)
+def test_limits_that_qemu_would_refuse_are_unknown_and_say_which(iotune: str) -> None:
+    limits = defined(iotune)
+    assert isinstance(limits, Unknown)
+    assert limits.reason.code is Code.IMPOSSIBLE
+    assert "total_iops_sec" in str(limits.reason.facts["detail"])
+
+
+# int() reads those of the second line; libvirt, which writes %llu, never wrote them.
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "lots", "5.5", "0x10", "1e3", "9" * 5000, "<x/>5", "5<x/>", "5<x/>0"),
+        *("-5", "+5", " 5", "5 ", "\n5\n", "1_000", "0005", "１２", "1２", "٥"),
+    ],
+)
+def test_limits_that_are_no_numbers_are_unknown_and_never_unlimited(text: str) -> None:
+    limits = defined(f"<total_iops_sec>{text}</total_iops_sec>")
+    assert isinstance(limits, Unknown)
+    assert limits.reason.code is Code.UNREADABLE_XML
+
+
+def test_limits_of_which_one_stands_twice_are_unknown_and_neither_wins() -> None:
+    five, six = "<total_iops_sec>5</total_iops_sec>", "<total_iops_sec>6</total_iops_sec>"
+    for iotune in (f"<iotune>{five}{six}</iotune>", f"<iotune>{five}{five}</iotune>", f"<iotune>{five}</iotune>" * 2):
+        limits = disk_of(rbd(iotune)).defined
+        assert isinstance(limits, Unknown)
+        assert limits.reason.code is Code.UNREADABLE_XML
+    assert isinstance(disk_of(rbd("<iotune/><iotune/>")).defined, Unknown)
+
+
+def test_a_limit_that_a_later_libvirt_may_know_is_unknown_and_not_unreachable() -> None:
+    limits = defined("<total_iops_sec>5</total_iops_sec><flush_iops_sec>5</flush_iops_sec>")
+    assert isinstance(limits, Unknown)
+    assert "flush_iops_sec" in str(limits.reason.facts["detail"])
+
+
+def test_a_number_is_whole_whatever_stands_between_its_digits() -> None:
+    for text in ("5<!-- -->00", "5<?x?>00", "<![CDATA[5]]>00", "&#53;00"):
+        assert defined(f"<total_iops_sec>{text}</total_iops_sec>") == Limits(total_iops_sec=500)
+
+
+def test_one_disk_with_impossible_limits_costs_no_other() -> None:
+    bad, good = disks_of(rbd("<iotune><total_iops_sec>x</total_iops_sec></iotune>"), rbd(name="volumes/b"))
+    assert isinstance(bad.defined, Unknown)
+    assert good.defined == Limits()
+
+
+def test_an_empty_iotune_and_zeros_are_unlimited() -> None:
+    assert defined("") == Limits()
+    assert defined("<total_iops_sec>0</total_iops_sec>") == Limits()
+
+
+def test_a_group_named_after_the_device_is_none() -> None:
+    disk = disk_of(
+        rbd("<iotune><total_iops_sec>5</total_iops_sec><group_name>drive-virtio-disk0</group_name></iotune>")
+    )
+    assert disk.defined == Limits(total_iops_sec=5)
+
+
+def test_the_groups_of_disks_that_are_not_on_rbd_are_known_by_their_names() -> None:
+    def grouped(name: str) -> str:
+        return (
+            f"<target dev='vdz'/><iotune><total_iops_sec>5</total_iops_sec><group_name>{name}</group_name></iotune>"
+        )
+
+    guest, (disk,) = parse(
+        domain(
+            rbd(grouped("ours").partition("/>")[2]),
+            f"<disk type='file'><source file='/x'/>{grouped('file')}</disk>",
+            f"<disk type='block' device='disk'><source dev='/x'/>{grouped('block')}</disk>",
+            f"<disk type='network' device='disk'><source protocol='nbd' name='a/b'/>{grouped('nbd')}</disk>",
+            f"<disk type='file' device='cdrom'>{grouped('cdrom')}</disk>",
+            rbd(grouped("drive").partition("/>")[2], attributes="device='cdrom'"),
+            f"<disk type='file' device='disk'><source file='/x'/>{grouped('/machine/peripheral/vdz')}</disk>",
+            "<disk type='file' device='disk'><source file='/x'/><target dev='vdy'/></disk>",
+        )
+    )
+    assert guest.other_groups == {"file", "block", "nbd", "cdrom", "drive"}
+    assert disk.guest == guest
+    assert parse(domain(rbd()))[0].other_groups == frozenset()
+
+
+# --- what is no domain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!DOCTYPE domain>" + domain(),
+        f"<!DOCTYPE d [<!ENTITY e 'x'>]>{domain(name='&e;')}",
+        f"<!DOCTYPE d [<!ENTITY e SYSTEM 'file:///etc/passwd'>]>{domain(name='&e;')}",
+        "<!DOCTYPE d [<!ENTITY a 'xx'><!ENTITY b '&a;&a;'><!ENTITY c '&b;&b;'>]>" + domain(name="&c;"),
+    ],
+)
+def test_a_document_type_is_refused_before_any_entity_is_read(text: str) -> None:
+    with pytest.raises(UnreadableXML, match="document type"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not xml",
+        "<domain/>",
+        "<domain><name>a</name></domain>",
+        "<domain><name/><uuid>u</uuid></domain>",
+        sample(BASELINE)[:-12],
+        domain(name="&undefined;"),
+        "\ud800",
+        "<a>" * 10000,
+        domain().replace("domain", "network"),
+        domain().replace("<domain", "<domain xmlns='http://example.org/'"),
+    ],
+    ids=[
+        *("empty", "text", "bare", "no uuid", "no name", "cut off", "entity", "surrogate", "deep"),
+        *("another thing", "another namespace"),
+    ],
+)
+def test_what_is_no_domain_is_unreadable(text: str) -> None:
+    with pytest.raises(UnreadableXML):
+        parse(text)
+
+
+_owner = f"<nova:instance {NOVA}><nova:owner><nova:project uuid='p'/></nova:owner></nova:instance>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        domain(name="a</name><name>b"),
+        domain(uuid=f"{GUEST}</uuid><uuid>{VOLUME}"),
+        domain(name="a<x/>b"),
+        domain(metadata=_owner + _owner),
+        domain(metadata=_owner.replace("</nova:owner>", "<nova:project uuid='q'/></nova:owner>")),
+        domain(rbd(f"<serial>{VOLUME}</serial><serial>{GUEST}</serial>")),
+        domain(rbd(f"<serial>{VOLUME}<x/>-</serial>")),
+        domain(rbd("<source protocol='rbd' name='volumes/other'/>")),
+        domain(rbd("<target dev='vdb'/>")),
+        domain(rbd("<alias name='a'/><alias name='b'/>")),
+    ],
+)
+def test_who_a_guest_or_disk_is_must_be_said_once(text: str) -> None:
+    # The first, or the last, would be another guest's owner or another disk's limits.
+    with pytest.raises(UnreadableXML, match="more than"):
+        parse(text)
+
+
+_words = st.sampled_from(
+    ["disk", "source", "target", "iotune", "serial", "host", "encryption", "total_iops_sec", "group_name", "mirror"]
+)
+_attributes = st.dictionaries(
+    st.sampled_from(["type", "device", "protocol", "name", "dev", "port", "index"]),
+    st.sampled_from(["network", "disk", "rbd", "a/b", "a/b/c", "/", "", "vda", "🚢", "6789"]),
+    max_size=4,
+)
+
+
+def _element(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    def build(tag: str, attributes: dict[str, str], inner: list[str]) -> str:
+        said = "".join(f" {name}='{value}'" for name, value in attributes.items())
+        return f"<{tag}{said}>{''.join(inner)}</{tag}>"
+
+    return st.builds(build, _words, _attributes, st.lists(children, max_size=4))
+
+
+@given(st.lists(st.recursive(st.sampled_from(["", "5", "x", "-1", VOLUME]), _element, max_leaves=12), max_size=4))
+@example([rbd("<iotune><group_name>\x7f</group_name><total_iops_sec>5</total_iops_sec></iotune>")])
+@examples
+def test_whatever_stands_below_devices_is_disks_or_none(devices: list[str]) -> None:
+    for disk in parse(domain(*devices))[1]:
+        assert disk.target
+        assert disk.pool
+        assert disk.image
+        assert isinstance(disk.defined, Limits | Unknown)
+
+
+@given(st.text() | st.builds(lambda a, b: sample(BASELINE)[:a] + b, st.integers(0, 7000), st.text(max_size=20)))
+@examples
+def test_garbage_is_unreadable_and_never_another_error(text: str) -> None:
+    try:
+        guest, _ = parse(text)
+    except UnreadableXML:
+        return
+    assert guest.uuid

@@ -1,0 +1,134 @@
+"""What ``ceph status --format json`` says, in the shapes that releases gave it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll_agent.adapters.ceph import parse
+from plimsoll_agent.errors import Rejected
+from plimsoll_agent.reconcile.health_gate import ClusterHealth
+from tests.unit.values import examples
+
+FSID = "4b5c8c0a-ff60-454b-a1b4-9747aa737d19"
+
+WELL = """
+{"fsid":"4b5c8c0a-ff60-454b-a1b4-9747aa737d19","health":{"status":"HEALTH_OK","checks":{},"mutes":[]},
+"election_epoch":5,"quorum":[0],"quorum_names":["a"],"quorum_age":86,"monmap":{"epoch":1,"num_mons":1},
+"osdmap":{"epoch":42,"num_osds":3,"num_up_osds":3,"num_in_osds":3},"progress_events":{}}"""
+
+UNWELL = """
+{"fsid":"4b5c8c0a-ff60-454b-a1b4-9747aa737d19","health":{"status":"HEALTH_ERR","checks":{
+"SLOW_OPS":{"severity":"HEALTH_WARN","summary":{"message":"12 slow ops, oldest one blocked for 41 sec, osd.1 has slow
+ ops","count":12},"muted":false},
+"OSD_DOWN":{"severity":"HEALTH_WARN","summary":{"message":"1 osds down","count":1},"muted":true}},
+"mutes":[{"code":"OSD_DOWN","sticky":false,"summary":"1 osds down","count":1}]},"quorum":[0]}""".replace(
+    "slow\n", "slow"
+)
+
+LUMINOUS = """
+{"fsid":"4b5c8c0a-ff60-454b-a1b4-9747aa737d19","health":{"checks":{"PG_AVAILABILITY":{"severity":"HEALTH_WARN",
+"summary":{"message":"Reduced data availability: 3 pgs inactive"}}},"status":"HEALTH_WARN","summary":[{"severity":
+"HEALTH_WARN","summary":"'ceph health' JSON format has changed in luminous."}],"overall_status":"HEALTH_WARN"}}"""
+
+
+def test_a_cluster_that_is_well_raises_nothing() -> None:
+    assert parse(WELL.encode()) == ClusterHealth(FSID, (), osds=3)
+
+
+def test_checks_that_are_raised_are_named_muted_ones_too() -> None:
+    """A mute says that somebody knows, not that it is well."""
+    words = ("1 osds down", "12 slow ops, oldest one blocked for 41 sec, osd.1 has slow ops")
+    assert parse(UNWELL.encode()) == ClusterHealth(
+        FSID, ("OSD_DOWN", "SLOW_OPS"), words, {"OSD_DOWN": 1, "SLOW_OPS": 12}
+    )
+
+
+def test_luminous_is_read_as_well() -> None:
+    words = ("Reduced data availability: 3 pgs inactive",)
+    assert parse(LUMINOUS.encode()) == ClusterHealth(FSID, ("PG_AVAILABILITY",), words)
+
+
+@pytest.mark.parametrize(
+    ("osdmap", "osds"),
+    [
+        ({"epoch": 42, "num_osds": 700, "num_up_osds": 699, "num_in_osds": 700}, 700),
+        ({"osdmap": {"epoch": 42, "num_osds": 700}}, 700),  # up to Nautilus
+        ({"num_osds": "700"}, None),
+        ({"num_osds": -1}, None),
+        ({"num_osds": True}, None),
+        ({"num_osds": 7e2}, None),
+        ({"osdmap": []}, None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_number_of_osds_is_a_number_or_unknown(osdmap: object, osds: int | None) -> None:
+    status = {"fsid": FSID, "health": {"checks": {}}, "osdmap": osdmap}
+    assert parse(json.dumps(status).encode()).osds == osds
+
+
+@pytest.mark.parametrize("count", ["1", -1, 1.0, None, True, {}])
+def test_a_count_that_is_no_number_is_unknown(count: object) -> None:
+    status = {"fsid": FSID, "health": {"checks": {"OSD_DOWN": {"summary": {"message": "x", "count": count}}}}}
+    assert parse(json.dumps(status).encode()) == ClusterHealth(FSID, ("OSD_DOWN",), ("x",))
+
+
+def test_checks_that_nobody_knows_yet_are_named() -> None:
+    status = {"fsid": FSID, "health": {"status": "HEALTH_WARN", "checks": {"NEW_IN_2030": "whatever"}}}
+    assert parse(json.dumps(status).encode()) == ClusterHealth(FSID, ("NEW_IN_2030",))
+
+
+NO_STATUS = {
+    "nothing": b"",
+    "words": b"HEALTH_OK",
+    "a text": b'"HEALTH_OK"',
+    "a list": b"[]",
+    "no object": b"null",
+    "an empty object": b"{}",
+    "no fsid": b'{"health": {"checks": {}}}',
+    "an fsid that is none": b'{"fsid": null, "health": {"checks": {}}}',
+    "no health": f'{{"fsid": "{FSID}"}}'.encode(),
+    "health in a word": f'{{"fsid": "{FSID}", "health": "HEALTH_OK"}}'.encode(),
+    "no checks, as before luminous": f'{{"fsid": "{FSID}", "health": {{"overall_status": "HEALTH_OK"}}}}'.encode(),
+    "checks in a list": f'{{"fsid": "{FSID}", "health": {{"checks": []}}}}'.encode(),
+    "checks that are none": f'{{"fsid": "{FSID}", "health": {{"checks": null}}}}'.encode(),
+    "no text": b'{"fsid": "\xff", "health": {"checks": {}}}',
+    "cut off": WELL.encode()[:-1],
+    "two": WELL.encode() * 2,
+    "nested beyond reason": b'{"health":' * 100_000,
+    "a number beyond reason": b"9" * 5000,
+}
+
+
+@pytest.mark.parametrize("answer", NO_STATUS.values(), ids=NO_STATUS)
+def test_what_is_no_status_is_not_taken_for_health(answer: bytes) -> None:
+    with pytest.raises(Rejected, match=r"^ceph status cannot be read: "):
+        parse(answer)
+
+
+def test_an_answer_that_cannot_be_read_is_not_told_in_full() -> None:
+    with pytest.raises(Rejected) as caught:
+        parse(b'{"fsid": "' + b"\xff" * 100_000)
+    assert len(str(caught.value)) < 300
+
+
+@examples
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=50), st.booleans())
+def test_any_check_with_any_summary_is_read_as_it_stands(text: str, ascii: bool) -> None:
+    checks = {"SLOW_OPS": {"summary": {"message": text, "count": 3}}}
+    status = {"fsid": FSID, "health": {"status": text, "checks": checks}, "more": text}
+    answer = json.dumps(status, ensure_ascii=ascii).encode()
+    assert parse(answer) == ClusterHealth(FSID, ("SLOW_OPS",), (text,), counts={"SLOW_OPS": 3})
+
+
+@examples
+@given(st.binary(max_size=100), st.integers(0, len(UNWELL) - 1), st.integers(0, 20))
+def test_any_answer_is_a_health_or_rejected(junk: bytes, at: int, cut: int) -> None:
+    for answer in (junk, UNWELL.encode()[:at] + junk + UNWELL.encode()[at + cut :]):
+        with suppress(Rejected):
+            assert isinstance(parse(answer), ClusterHealth)

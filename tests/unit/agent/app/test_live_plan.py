@@ -1,0 +1,96 @@
+"""What ``plimsoll top`` tells of desired limits: what a plan decides, of what was read already."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.app.context import pass_context, run
+from plimsoll_agent.app.live_plan import LivePlan
+from plimsoll_agent.cli.disk import DiskExplain
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.errors import NotFound
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.monitor.rows import Wrong, rows
+from plimsoll_agent.monitor.sampler import Sampler
+from plimsoll_agent.reconcile.outcome import Mode, Scope
+from tests.fakes import FakeGuest, FakeHypervisor, hangs, volume
+from tests.unit.person import Person
+
+RULES = "default: {limits: {total_iops_sec: 250}}"
+A, B = "1ebc1454-0d31-4367-8c90-06e18daa66f9", "2ebc1454-0d31-4367-8c90-06e18daa66f9"
+OF_A, OF_B = "aaaabc14-0d31-4367-8c90-06e18daa66f9", "bbbbbc14-0d31-4367-8c90-06e18daa66f9"
+
+
+class Node:
+    """Guest ``a``, unlimited, and guest ``b``, as it is desired."""
+
+    def __init__(self, directory: Path, text: str = RULES) -> None:
+        self.a = FakeGuest("a", A, {"vda": volume(OF_A)})
+        self.b = FakeGuest("b", B, {"vda": volume(OF_B, actual=Limits(total_iops_sec=250))})
+        self.hypervisor = FakeHypervisor(self.a, self.b)
+        (directory / "rules.yaml").write_text(text)
+        self.settings = replace(
+            config.load([], []), rules_file=directory / "rules.yaml", state_dir=directory / "state"
+        )
+        self.sampler = Sampler(self.hypervisor, Scope(), clock=lambda: 1.0, at_once=1)
+        self.sampler.ask()
+        self.hypervisor.calls.clear()
+        self.plan = LivePlan(self.settings, Scope())
+
+    def written(self) -> list[str]:
+        return sorted(str(path) for path in self.settings.state_dir.rglob("*"))
+
+
+def test_it_decides_as_a_plan_does_and_asks_nobody_and_writes_nothing(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    planned = node.plan.planned(node.sampler.sample())
+    assert (node.hypervisor.calls, node.written(), planned.complaint) == ([], [], "")
+    context = pass_context(node.settings, read_only=True)
+    passed = run(node.settings, node.hypervisor, context, scope=Scope(), mode=Mode.PLAN)
+    assert {key: (o.change, o.result) for key, o in planned.outcomes.items()} == {
+        o.disk.key: (o.change, o.result) for o in passed.outcomes
+    }
+    found = rows(node.sampler.sample(), planned)
+    assert [(row.guest_name, row.wrong) for row in found] == [("a", Wrong.UNLIMITED), ("b", Wrong.NOT)]
+
+
+def test_rules_that_cannot_be_read_leave_the_desired_limits_unknown(tmp_path: Path) -> None:
+    node = Node(tmp_path, "default: {limit: 1}")
+    planned = node.plan.planned(node.sampler.sample())
+    assert "rules.yaml:1" in planned.complaint
+    assert not planned.outcomes
+    (row, _) = rows(node.sampler.sample(), planned)
+    assert "desired unknown" in row.limits_words
+
+
+def test_an_edit_of_the_rules_counts_at_once(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.plan.planned(node.sampler.sample())
+    node.settings.rules_file.write_text("{}")
+    planned = node.plan.planned(node.sampler.sample())
+    assert [row.wrong for row in rows(node.sampler.sample(), planned)] == [Wrong.NOT, Wrong.NOT]
+
+
+def test_an_explanation_has_the_words_of_disk_explain_and_asks_no_other_guest(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.b.trouble = hangs()
+    explained = node.plan.explained(node.sampler.sample(), A, f"{A}/{OF_A}", node.hypervisor)
+    assert node.hypervisor.calls == ["guests", "look", "actual"]
+    assert explained.title.startswith("plimsoll disk explain a vda ")
+    node.b.trouble = None
+    person = Person()
+    person.types(DiskExplain, "a", settings=node.settings, hypervisor=node.hypervisor)
+    told = [line.split() for line in person.out.splitlines()[-len(explained.rows) :]]
+    assert [" ".join(row).split() for row in explained.rows] == told
+
+
+def test_what_cannot_be_explained_says_why(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    with pytest.raises(NotFound, match="no longer attached"):
+        node.plan.explained(node.sampler.sample(), A, f"{A}/gone", node.hypervisor)
+    node.a.trouble = hangs()
+    explained = node.plan.explained(node.sampler.sample(), A, f"{A}/{OF_A}", node.hypervisor)
+    assert any("unknown" in answer for _, answer in explained.rows)

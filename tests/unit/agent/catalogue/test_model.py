@@ -1,0 +1,305 @@
+"""The catalogue's file: read as it was written or refused, whatever became of it; and what makes it another one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import (
+    NAME,
+    Catalogue,
+    CatalogueError,
+    CorruptCatalogue,
+    NewerCatalogue,
+    Server,
+    Volume,
+    VolumeType,
+    load,
+    save,
+)
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.model.limits import Limits
+from tests.unit.damage import damaged, each_damage, places, replaced
+from tests.unit.values import GUEST, NOON, VOLUME, examples_of
+
+SPEC = QosSpec("s-1", "gold-iops", "front-end", {"total_iops_sec": "3000", "odd": None})
+TYPE = VolumeType("t-1", "gold", "s-1")
+WHOLE = Catalogue(
+    7,
+    NOON,
+    "north",
+    {"s-1": SPEC, "s-2": QosSpec("s-2", "none", "back-end", {})},
+    {"t-1": TYPE, "t-2": VolumeType("t-2", "hidden", None, hidden=True)},
+    {VOLUME: Volume("t-1", frozenset({"a1", "b2"}), NOON), "v-2": Volume(None, frozenset(), NOON, missing=True)},
+    {GUEST: Server({"quota:disk_read_iops_sec": "222"}, frozenset({"c3"}), NOON)},
+    Orders(
+        (
+            RegionApproval(
+                Of.SPECS, "0a1b" * 16, NOON, NOON + timedelta(days=7), "root (ann)", "sale", frozenset({"t-1"})
+            ),
+        ),
+        RegionPause(NOON, None, "root", "Ceph moves"),
+        (
+            RegionHold(
+                f"{GUEST}/{VOLUME}", Limits(total_iops_sec=500), NOON, NOON + timedelta(hours=1), "ann", "import"
+            ),
+        ),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples share it."""
+    return tmp_path_factory.mktemp("catalogue")
+
+
+@pytest.fixture(scope="module")
+def whole(directory: Path) -> Mapping[str, Any]:
+    save(directory, WHOLE)
+    written: Mapping[str, Any] = json.loads((directory / NAME).read_text())
+    return written
+
+
+# --- written and read again
+
+_texts = st.text(max_size=8)
+_times = st.datetimes(
+    datetime(1970, 1, 2), timezones=st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+)
+_marks = st.frozensets(_texts, max_size=3)
+_spans = (_times, _times, _texts, _texts)
+_orders = st.builds(
+    Orders,
+    st.lists(st.builds(
+        RegionApproval, st.sampled_from(Of), _texts, *_spans, _marks, st.integers(0, 10**6), st.integers(0, 100)
+    ), max_size=2).map(tuple),
+    st.none() | st.builds(RegionPause, _times, st.none() | _times, _texts, _texts),
+    st.lists(st.builds(RegionHold, _texts, st.sampled_from([None, Limits(), Limits(total_iops_sec=5)]), *_spans),
+             max_size=2).map(tuple),
+)  # fmt: skip
+_servers = st.builds(Server, st.dictionaries(_texts, _texts), _marks, _times, st.booleans())
+_catalogues = st.builds(
+    Catalogue,
+    st.integers(0, 2**63),
+    _times,
+    _texts,
+    st.dictionaries(st.text(min_size=1, max_size=8), st.tuples(
+        st.text(min_size=1, max_size=8), st.sampled_from(["front-end", "back-end", "both", "?"]),
+        st.dictionaries(_texts, st.none() | _texts, max_size=4),
+    ), max_size=3).map(lambda specs: {key: QosSpec(key, *rest) for key, rest in specs.items()}),
+    st.dictionaries(_texts, st.tuples(_texts, st.none() | _texts, st.booleans()), max_size=3).map(
+        lambda types: {key: VolumeType(key, *rest) for key, rest in types.items()}
+    ),
+    st.dictionaries(_texts, st.builds(Volume, st.none() | _texts, _marks, _times, st.booleans()), max_size=3),
+    st.dictionaries(_texts, _servers, max_size=3),
+    _orders,
+)  # fmt: skip
+
+
+@examples_of(60)  # each waits for the disk
+@given(written=_catalogues)
+def test_what_is_written_is_what_is_read(directory: Path, written: Catalogue) -> None:
+    save(directory, written)
+    read = load(directory)
+    assert read == written
+    assert read is not None
+    assert read.revision == written.revision, "an approval on one node is one on all"
+
+
+def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
+    assert load(tmp_path) is None
+    assert load(tmp_path / "no such directory") is None
+
+
+def test_everybody_who_may_enter_the_directory_may_read_it(tmp_path: Path) -> None:
+    """The refresher writes as its own user; the pass is another."""
+    before = os.umask(0o077)
+    try:
+        save(tmp_path, WHOLE)
+    finally:
+        os.umask(before)
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o644
+
+
+def test_an_entry_stands_on_a_line_so_that_two_files_can_be_compared(tmp_path: Path) -> None:
+    save(tmp_path, WHOLE)
+    before = (tmp_path / NAME).read_text().splitlines()
+    edited = replace(SPEC, keys={"total_iops_sec": "30", "odd": None})
+    save(tmp_path, replace(WHOLE, specs={**WHOLE.specs, "s-1": edited}))
+    after = (tmp_path / NAME).read_text().splitlines()
+    assert [(old, new) for old, new in zip(before, after, strict=True) if old != new] == [
+        (line, line.replace("3000", "30")) for line in before if "3000" in line
+    ]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    save(tmp_path, WHOLE)
+    with pytest.raises(CatalogueError, match="cannot be written"):
+        save(tmp_path / "no such directory", WHOLE)
+    assert load(tmp_path) == WHOLE
+
+
+# --- damaged
+
+
+def read(directory: Path, content: bytes) -> Catalogue | None:
+    """What it is read as; None for ``CorruptCatalogue`` and ``NewerCatalogue``. Others pass through."""
+    (directory / NAME).write_bytes(content)
+    try:
+        return load(directory)
+    except (CorruptCatalogue, NewerCatalogue) as error:
+        complaint = str(error)
+    assert complaint.startswith(f"{directory / NAME}: "), "it names the file"
+    assert len(complaint) < 10_000, "and does not repeat it"
+    return None
+
+
+def judge(directory: Path, content: bytes) -> None:
+    """Whatever is read stands in the file as it is, and can be written again."""
+    known = read(directory, content)
+    if known is None:
+        return
+    written = json.loads(content)
+    assert known.generation == written["generation"]
+    for key, spec in known.specs.items():
+        said = written["specs"][key]["specs"] or {}
+        assert {name: text if text is None else str(text) for name, text in said.items()} == spec.keys
+    for key, volume in known.volumes.items():
+        said = written["volumes"][key]
+        assert (volume.type, sorted(volume.marks), volume.missing) == (
+            said["type"], sorted(set(said["marks"])), said["missing"],
+        )  # fmt: skip
+    for key, server in known.servers.items():
+        assert server.extra_specs == written["servers"][key]["extra_specs"]
+    _ = known.revision
+    assert json.dumps(list(map(catalogue.spec_data, known.specs.values())))
+
+
+@examples_of(300)
+@given(data=st.data())
+def test_one_part_damaged(directory: Path, whole: Mapping[str, Any], data: st.DataObject) -> None:
+    judge(directory, data.draw(damaged(whole)))
+
+
+@pytest.mark.slow  # some of each are tried above
+def test_each_part_damaged_in_each_way(directory: Path, whole: Mapping[str, Any]) -> None:
+    for content in each_damage(whole):
+        judge(directory, content)
+
+
+def test_a_part_that_is_missing_is_never_taken_for_a_word_of_cinders(
+    directory: Path, whole: Mapping[str, Any]
+) -> None:
+    """A type whose ``qos_spec`` got lost has no "no spec", a volume without ``missing`` was not seen."""
+    for place in places(whole):
+        sections = ("specs", "types", "volumes", "servers")
+        if any(isinstance(name, int) for name in place) or (place[0] in sections and len(place) == 2):
+            continue  # an entry less is another catalogue
+        inside = copy = json.loads(json.dumps(whole))
+        for name in place[:-1]:
+            inside = inside[name]
+        del inside[place[-1]]
+        if place[2:3] in (("specs",), ("extra_specs",)) and len(place) == 4:
+            continue  # so is a key less
+        assert read(directory, json.dumps(copy).encode()) is None, place
+
+
+def test_a_spec_under_anothers_id_is_corrupt(directory: Path, whole: Mapping[str, Any]) -> None:
+    """Its type would be given another's limits."""
+    assert read(directory, replaced(whole, ("specs", "s-1", "id"), '"s-2"')) is None
+
+
+def test_a_newer_file_is_not_called_corrupt(directory: Path, whole: Mapping[str, Any]) -> None:
+    """Nothing is wrong with it: setting it aside would lose what the newer plimsoll comes back to."""
+    (directory / NAME).write_bytes(replaced(whole, ("version",), "3"))
+    with pytest.raises(NewerCatalogue, match=r"newer plimsoll \(version 3, known up to 2\)"):
+        load(directory)
+
+
+def test_a_file_of_the_version_before_is_read_and_its_part_of_a_digest_approves_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes((Path(__file__).parents[2] / "data" / "catalogue_0ee6323.json").read_bytes())
+    known = load(tmp_path)
+    assert known is not None
+    assert known.volumes["v1"].marks == {"a1"}
+    assert known.orders == Orders()
+    save(tmp_path, known)
+    assert load(tmp_path) == known
+
+
+def test_another_kind_of_file_is_corrupt_even_if_newer(directory: Path, whole: Mapping[str, Any]) -> None:
+    other = json.loads(replaced(whole, ("version",), "3")) | {"kind": "plimsoll-region"}
+    (directory / NAME).write_text(json.dumps(other))
+    with pytest.raises(CorruptCatalogue, match="is not a plimsoll-catalogue file"):
+        load(directory)
+
+
+def test_a_file_that_somebody_made_huge_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, WHOLE)
+    size = (tmp_path / NAME).stat().st_size
+    monkeypatch.setattr(catalogue, "MOST_BYTES", size)
+    assert load(tmp_path) == WHOLE
+    monkeypatch.setattr(catalogue, "MOST_BYTES", size - 1)
+    with pytest.raises(CorruptCatalogue, match="is larger than"):
+        load(tmp_path)
+
+
+# --- the revision
+
+_TURNED = {"s-2": WHOLE.specs["s-2"], "s-1": replace(SPEC, keys={"odd": None, "total_iops_sec": "3000"})}
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        replace(WHOLE, specs=_TURNED, types=dict(sorted(WHOLE.types.items(), reverse=True))),
+        replace(WHOLE, issued=NOON + timedelta(days=1)),
+        replace(WHOLE, generation=8, source="south"),
+        replace(WHOLE, volumes={}, servers={}),
+        replace(WHOLE, orders=Orders()),
+    ],
+    ids=["order", "time", "generation", "volumes", "approval"],
+)
+def test_the_same_specs_and_types_are_one_revision_on_every_node(same: Catalogue) -> None:
+    assert same.revision == WHOLE.revision
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(WHOLE, specs={**WHOLE.specs, "s-1": replace(SPEC, keys={"total_iops_sec": "30", "odd": None})}),
+        replace(WHOLE, specs={**WHOLE.specs, "s-1": replace(SPEC, keys={"total_iops_sec": "3000"})}),
+        replace(WHOLE, specs={**WHOLE.specs, "s-1": replace(SPEC, keys={"total_iops_sec": "3000", "odd": ""})}),
+        replace(WHOLE, specs={**WHOLE.specs, "s-1": replace(SPEC, consumer="back-end")}),
+        replace(WHOLE, specs={"s-1": SPEC}),
+        replace(WHOLE, types={**WHOLE.types, "t-1": replace(TYPE, qos_spec="s-2")}),
+        replace(WHOLE, types={**WHOLE.types, "t-1": replace(TYPE, qos_spec=None)}),
+        replace(WHOLE, types={**WHOLE.types, "t-1": replace(TYPE, qos_spec=None, hidden=True)}),
+        replace(WHOLE, types={"t-1": TYPE}),
+    ],
+    ids=["value", "key less", "null", "consumer", "spec less", "association", "none", "hidden", "type less"],
+)
+def test_an_approval_of_these_specs_is_none_of_others(other: Catalogue) -> None:
+    assert other.revision != WHOLE.revision
+
+
+# --- its age
+
+
+def test_its_age_is_never_below_nothing_whatever_a_clock_did() -> None:
+    assert WHOLE.age(NOON + timedelta(minutes=3)) == timedelta(minutes=3)
+    assert WHOLE.age(NOON - timedelta(days=1)) == timedelta()
+    assert replace(WHOLE, issued=NOON.astimezone(timezone(timedelta(hours=5)))).age(datetime(
+        2026, 11, 20, 12, 1, tzinfo=UTC
+    )) == timedelta(minutes=1)  # fmt: skip

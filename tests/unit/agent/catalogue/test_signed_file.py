@@ -1,0 +1,202 @@
+"""The region's file as bytes, and which one to go by."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.catalogue.signed_file import Region, UnfitRegion, UnreadableRegion, check_fit, decode, encode
+from tests.unit import oldregion
+
+DATA = Path(__file__).parents[2] / "data"
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+REGION = Region(
+    generation=5,
+    issued=NOW,
+    begun=NOW - timedelta(minutes=2),
+    source="lab",
+    specs={"s1": QosSpec("s1", "gold-iops", "front-end", {"total_iops_sec": "500", "x": None})},
+    types={"t1": VolumeType("t1", "gold", "s1"), "t2": VolumeType("t2", "hidden", None, hidden=True)},
+    volumes={"v1": "t1", "v2": "t1", "v3": None},
+    servers={
+        "g1": {"quota:disk_total_iops_sec": "9"},
+        "g2": {"quota:disk_total_iops_sec": "9"},
+        "g3": {},
+        "g4": None,
+    },
+    orders=Orders(
+        (
+            RegionApproval(Of.SPECS, "0a1b" * 16, NOW, NOW + timedelta(days=7), "ann", "sale", frozenset({"t1"})),
+            RegionApproval(Of.BOUNDS, "", NOW, NOW + timedelta(hours=2), "ann", "move", disks=40, percent=50),
+        ),
+        RegionPause(NOW, NOW + timedelta(hours=1), "root", "Ceph moves"),
+        (RegionHold("v1", None, NOW, NOW + timedelta(hours=1), "ann", "import"),),
+    ),
+    valid_until=NOW + timedelta(days=1),
+)
+
+
+def test_what_is_written_is_what_is_read() -> None:
+    assert decode(encode(REGION), "it") == REGION
+
+
+def test_equal_regions_are_equal_bytes() -> None:
+    shuffled = replace(REGION, volumes=dict(reversed(REGION.volumes.items())))
+    assert encode(shuffled) == encode(REGION)
+
+
+def test_a_flavor_stands_in_it_once_however_many_guests_have_it() -> None:
+    many = replace(REGION, servers={f"g{number}": {"quota:disk_total_iops_sec": "9"} for number in range(500)})
+    assert encode(many).count(b"quota:disk_total_iops_sec") == 1
+
+
+APPROVAL = json.loads(encode(REGION))["approvals"][0]
+
+
+def _without(name: str) -> Any:
+    envelope = json.loads(encode(REGION))
+    del envelope[name]
+    return envelope
+
+
+def _with(**changes: Any) -> Any:
+    return json.loads(encode(REGION)) | changes
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        *map(_without, json.loads(encode(REGION)).keys() - {"approved", "approvals", "pause", "holds"}),
+        [],
+        None,
+        5,
+        _with(kind="plimsoll-catalogue"),
+        _with(version=2),
+        _with(version=True),
+        _with(generation=-1),
+        _with(begun="yesterday"),
+        _with(valid_until=5),
+        _with(approvals=[5]),
+        _with(approvals=[{"of": "specs"}]),
+        _with(approvals=None),
+        _with(pause={}),
+        _with(pause=True),
+        _with(holds={}),
+        _with(holds=[APPROVAL]),
+        _with(specs={}),
+        _with(specs=[{"id": "s1"}]),
+        _with(specs=[{"id": "s", "name": "a", "consumer": "both", "specs": {}}] * 2),
+        _with(types=[{"id": "t", "name": "a", "qos_spec": 5, "hidden": False}]),
+        _with(types=[{"id": "t", "name": "a", "qos_spec": None, "hidden": "no"}]),
+        _with(volumes=[{"type": 5, "volumes": ["v"]}]),
+        _with(volumes=[{"type": "t", "volumes": "v1"}]),
+        _with(volumes=[{"type": "t", "volumes": [["v1"]]}]),
+        _with(volumes={"v": "t"}),
+        _with(servers=[{"extra_specs": {"a": 5}, "servers": ["g"]}]),
+        _with(servers=[{"extra_specs": [], "servers": [None]}]),
+    ],
+)
+def test_what_is_no_region_file_is_refused_in_one_line(envelope: Any) -> None:
+    with pytest.raises(UnreadableRegion) as refused:
+        decode(json.dumps(envelope).encode(), "it")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe",
+        b"[" * 100_000,
+        encode(REGION)[:-40],
+        encode(REGION).replace(b'"generation": 5', b'"generation": 1e400'),
+    ],
+)
+def test_what_is_no_json_is_refused_in_one_line(content: bytes) -> None:
+    with pytest.raises(UnreadableRegion) as refused:
+        decode(content, "it")
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+@given(st.data())
+def test_a_file_with_anything_in_one_place_is_read_or_refused_and_never_more(data: st.DataObject) -> None:
+    envelope = json.loads(encode(REGION))
+    thing = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=5,
+    )
+    place: Any = envelope
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        inner = place[key]
+        if not (isinstance(inner, dict | list) and inner and data.draw(st.booleans())):
+            place[key] = data.draw(thing)
+            break
+        place = inner
+    try:
+        read = decode(json.dumps(envelope).encode(), "it")
+    except UnreadableRegion:
+        return
+    assert decode(encode(read), "it") == read
+
+
+def fit(region: Region, generation: int = 0, digest: str | None = None, now: datetime = NOW) -> None:
+    check_fit(region, "this one", (generation, digest), now, "it")
+
+
+def test_the_same_file_and_a_newer_one_are_fit() -> None:
+    fit(REGION)
+    fit(REGION, 4, "another")
+    fit(REGION, 5, "this one")
+    fit(REGION, 5, None)
+
+
+def test_yesterdays_file_and_another_of_the_same_generation_are_not() -> None:
+    with pytest.raises(UnfitRegion, match="is older"):
+        fit(REGION, 6)
+    with pytest.raises(UnfitRegion, match="other content"):
+        fit(REGION, 5, "another")
+
+
+def test_a_file_has_its_time() -> None:
+    fit(REGION, now=NOW + timedelta(hours=23))
+    with pytest.raises(UnfitRegion, match="was valid until 2026-11-22 12:00 UTC"):
+        fit(REGION, now=NOW + timedelta(hours=25))
+    fit(REGION, now=NOW - timedelta(minutes=6))
+    with pytest.raises(UnfitRegion, match="from the future"):
+        fit(REGION, now=NOW - timedelta(days=1))
+
+
+# --- nodes and publishers of different age
+
+
+def test_a_node_of_before_reads_todays_file_and_its_brake_takes_nothing_in_it_for_an_approval() -> None:
+    old = oldregion.read(encode(REGION))
+    assert old["volumes"] == REGION.volumes
+    assert old["servers"] == REGION.servers
+    assert old["types"] == {"t1": ("gold", "s1"), "t2": ("hidden", None)}
+    assert not oldregion.lets_through(old, REGION.orders.approvals[0].digest[:6])
+
+
+def test_a_file_of_before_is_read_and_its_part_of_a_digest_approves_of_nothing() -> None:
+    region = decode((DATA / "region_0ee6323.json").read_bytes(), "it")
+    assert region.volumes == {"v1": "t1"}
+    assert region.orders == Orders()
+
+
+def test_what_a_newer_publisher_adds_is_not_looked_at_and_lets_nothing_through() -> None:
+    newer = _with(moon="full", approvals=[APPROVAL | {"of": "moon"}, APPROVAL | {"colour": "blue"}])
+    region = decode(json.dumps(newer).encode(), "it")
+    assert region.orders.approvals == REGION.orders.approvals[:1]

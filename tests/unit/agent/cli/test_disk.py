@@ -1,0 +1,119 @@
+"""What ``plimsoll disk`` shows of names that tenants chose."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.cli.disk import DiskExplain, DiskList, DiskShow
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.marks import Mark, Marks
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.policy.decide import decide
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store.entries import Conclusion, Ending
+from plimsoll_agent.store.record import Record
+from tests.unit.clouds import a_catalogue, a_spec, a_type, knowing, met
+from tests.unit.person import Person
+from tests.unit.values import NOON, VOLUME, a_disk, a_guest, a_situation
+
+HOSTILE = "a\x1b[2J\x07b\nc\rd\u202ee\u2028f"
+
+
+def hostile_pass() -> PassReport:
+    words = ("name", "display_name", "project_name", "project", "user", "flavor", "image", "uuid")
+    guest = a_guest(**dict.fromkeys(words, HOSTILE))
+    names = dict.fromkeys(("target", "pool", "image", "namespace", "bus", "alias"), HOSTILE)
+    # Its definition says otherwise: that has a line of its own in ``explain``.
+    disk = a_disk(guest, **names, volume_id=None, monitors=(HOSTILE,), defined=Limits(total_iops_sec=1))
+    rules = Rules((Rule(name=HOSTILE, match=Match(pool=("x",)), manage=False),))
+    decision = decide(disk, a_situation(rules), SOURCES)
+    outcome = Outcome(disk, decision, None, Result(Kind.FAILED, because(Code.REJECTED, detail=HOSTILE)))
+    hidden = UnreachableGuest(GuestRef("u", HOSTILE), because(Code.NOT_READ, detail=HOSTILE))
+    return PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), (hidden,))
+
+
+def printed(command: type, passed: PassReport, state: Path, *words: str) -> list[str]:
+    """What the command says of a pass that was made already."""
+
+    person = Person()
+    person.types(
+        command, *words, settings=replace(config.load([], []), state_dir=state), look=lambda *_, **__: passed
+    )
+    return (person.out + person.err).split("\n")
+
+
+@pytest.mark.parametrize("command", [DiskList, DiskShow, DiskExplain])
+def test_no_name_reaches_the_terminal_as_it_is(command: type, tmp_path: Path) -> None:
+    lines = printed(command, hostile_pass(), tmp_path, *([] if command is DiskList else [HOSTILE]))
+    assert [line for line in lines if not line.isprintable()] == []
+    assert any("a?[2J?b?c?d?e?f" in line for line in lines)
+
+
+def explained(disk: Disk, tmp_path: Path) -> list[str]:
+    """What ``disk explain`` says of a volume that Cinder limits by its size."""
+    spec = a_spec("gold-iops", total_iops_sec_per_gb="30", total_iops_sec_per_gb_min="500")
+    gold = a_type("gold", spec)
+    known = a_catalogue(spec, types=[gold], volumes={VOLUME: gold}, met=met(disk))
+    situation = knowing(
+        known, met(disk), Rule(name="night", match=Match(pool=("*",)), ceiling=Limits(total_iops_sec=2000))
+    )
+    decision = decide(disk, situation, SOURCES)
+    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    return printed(
+        DiskExplain, PassReport(Mode.PLAN, Scope(), situation, 0.0, (outcome,), ()), tmp_path, disk.guest.name
+    )
+
+
+def test_explain_prints_the_whole_chain_from_the_volume_to_its_limit(tmp_path: Path) -> None:
+    told = "\n".join(explained(a_disk(size=100 * 2**30, target="vda"), tmp_path))
+    chain = [
+        f"volume {VOLUME}, 100 GiB",
+        "volume type gold → QoS spec gold-iops (front-end), read 0 s ago",
+        "total_iops_sec = max(500, 30 × 100 GiB) = 3000",
+        'ceiling of rule "night"',
+        'capped by rule "night"',
+    ]
+    places = [told.find(link) for link in chain]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_explain_says_that_each_attachment_of_a_shared_volume_is_limited_alone(tmp_path: Path) -> None:
+    """Two guests with 3000 IOPS each may do 6000 to one volume, which its owner did not pay for."""
+    for shareable in (True, False):
+        told = "\n".join(explained(a_disk(size=2**30, shareable=shareable), tmp_path))
+        assert ("each attachment is limited separately" in told) is shareable
+
+
+def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: Path) -> None:
+    limits = Limits(total_iops_sec=500)
+    disk = a_disk(actual=limits, defined=limits)
+    record = Record(tmp_path / "record.sqlite")
+    change = Change(disk, Limits(), limits, Direction.LOWER, Reason(Code.RULE), Code.DESIRED_CHANGED)
+    (id_,) = record.intend([change], NOON, "root")
+    record.conclude([Conclusion(id_, Ending.DONE)], NOON)
+    decision = decide(disk, a_situation(), SOURCES)
+    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    lines = printed(
+        DiskExplain, PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, (outcome,), ()), tmp_path, disk.guest.name
+    )
+    assert any("(by plimsoll: rule; run by root)" in line for line in lines)
+
+
+@pytest.mark.parametrize("applied", [Limits(total_iops_sec=500), Limits(total_iops_sec=501), None])
+def test_explain_says_whose_limits_a_guest_brought_along(tmp_path: Path, applied: Limits | None) -> None:
+    limits = Limits(total_iops_sec=500)
+    disk = a_disk(a_guest(marks=Marks({VOLUME: Mark(limits, NOON, applied)})), actual=limits, defined=limits)
+    told = "\n".join(explained(disk, tmp_path))
+    whose = "set by plimsoll (not in this node's record)" if applied == limits else "not set by plimsoll"
+    assert f"500 IOPS, {whose}" in told

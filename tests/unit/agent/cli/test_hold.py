@@ -1,0 +1,274 @@
+"""``plimsoll disk hold``: what its status promises, what it says, and what it leaves in memory and record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.cli.hold import HoldAdd, HoldEnd, HoldList
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.messages.record import entry_line
+from plimsoll_agent.model.hypervisor import Movement
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.entries import RecordedEvent
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.record_query import Selection
+from plimsoll_agent.store.state import Memory, State
+from tests.fakes import FakeHypervisor
+from tests.unit.node import guest
+from tests.unit.person import Person
+
+GUEST = "instance-00000001"
+HELD = Limits(total_iops_sec=800)
+
+
+class Shell(Person):
+    """A person at a node with one guest, two unlimited disks on it, and rules that limit both."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.guest = guest(1)
+        self.hypervisor = FakeHypervisor(self.guest)
+        self.mode = "enforce"
+        self.before: dict[int, Callable[[], object]] = {}
+        """What happens before the connection of this number, from 1."""
+        (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250}}")
+        self.connected = 0
+
+    def add(self, *words: str, target: str = "vda", limits: str | None = "total_iops_sec=800") -> int:
+        given = () if limits is None else ("--limits", limits)
+        return self.run(HoldAdd, GUEST, target, "--for", "2h", "--reason", "why not", *given, *words)
+
+    def run(self, command: type, *words: str) -> int:
+        settings = replace(
+            config.load([], []),
+            state_dir=self.directory,
+            rules_file=self.directory / "rules.yaml",
+            mode=self.mode,
+            pause_file=self.directory / "paused",
+        )
+
+        @contextmanager
+        def libvirt(*_: object) -> Iterator[FakeHypervisor]:
+            self.connected += 1
+            self.before.get(self.connected, lambda: None)()
+            yield self.hypervisor
+
+        self.connected = 0
+        return self.types(command, *words, settings=settings, libvirt=libvirt)
+
+    @property
+    def state(self) -> State:
+        return State(self.directory)
+
+    def holds(self) -> dict[str, Limits | None]:
+        """By target."""
+        memory = self.state.load_memory()
+        assert memory is not None
+        return {hold.disk.target: hold.limits for hold in memory.holds.values()}
+
+    def events(self) -> list[RecordedEvent]:
+        entries = record_query.entries(Record(self.state.record), Selection(reason="hold"))
+        return [entry for entry in entries if isinstance(entry, RecordedEvent)]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+# --- the status of hold add
+
+
+def test_a_hold_actual_is_0_and_the_pass_says_what_became_of_the_other_disks(shell: Shell) -> None:
+    assert shell.add() == 0
+    assert shell.guest.disks["vda"].actual == HELD
+    held, *passed = shell.out.splitlines()
+    assert held.startswith(f"{GUEST} vda  held until ")
+    assert [line.split("  ")[0] for line in passed] == [f"+ {GUEST} web vda", f"+ {GUEST} web vdb"]
+    assert "250" in passed[1], "the pass is over the guest, and hides nothing of what it did to it"
+
+
+@pytest.mark.parametrize(("limits", "status"), [("total_iops_sec=800", 3), (None, 0)])
+def test_a_disk_that_is_left_alone_does_not_have_the_limits_of_the_hold(
+    shell: Shell, limits: str | None, status: int
+) -> None:
+    shell.before[2] = lambda: setattr(shell.guest, "movement", Movement.LEAVING)
+    assert shell.add(limits=limits) == status
+    assert "migrating out" in shell.out
+    assert "vda" in shell.holds()
+
+
+def unreachable() -> None:
+    raise Unreachable("libvirt is gone")
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["libvirt", "guest"])
+def test_a_hold_stands_and_says_so_when_its_pass_comes_to_nothing(shell: Shell, stopped: bool) -> None:
+    shell.before[2] = shell.hypervisor.by_uuid.clear if stopped else unreachable
+    assert shell.add() == 3
+    assert shell.holds() == {"vda": HELD}
+    assert "Held, but not applied" in shell.err
+    assert ("no running guest has" if stopped else "libvirt is gone") in shell.err
+
+
+def test_a_guest_that_could_not_be_looked_at_is_not_said_to_be_gone(shell: Shell) -> None:
+    shell.before[2] = lambda: setattr(shell.guest, "xml", "<no xml")
+    assert shell.add() == 3
+    assert "cannot be parsed" in shell.out
+    assert "gone" not in shell.out
+
+
+def test_in_mode_observe_nothing_is_written_and_the_status_is_0(shell: Shell) -> None:
+    shell.mode = "observe"
+    assert shell.add() == 0
+    assert shell.hypervisor.writes == []
+    assert shell.holds() == {"vda": HELD}
+
+
+def test_broken_rules_do_not_make_a_hold_that_stands_look_like_none(shell: Shell) -> None:
+    assert shell.add() == 0
+    (shell.directory / "rules.yaml").write_text("broken")
+    assert shell.add(target="vdb", limits="total_iops_sec=100") == 0
+    assert shell.err.count("Using the last good rules") == 1
+
+
+# --- the words around it
+
+
+@pytest.mark.parametrize("span", ["-2h", "-1d12h", "-90m"])
+def test_a_hold_for_less_than_no_time_is_refused_for_what_is_wrong(
+    shell: Shell, span: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert shell.run(HoldAdd, GUEST, "vda", "--for", span, "--reason", "x") == 64
+    assert caplog.messages == [f"--for: must be positive, like {span[1:]}"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "paused", "next_line"),
+    [
+        ("enforce", False, "the next pass applies the desired limits"),
+        ("observe", False, "mode is observe: nothing will be written"),
+        ("enforce", True, "the node is paused: nothing will be written until plimsoll resume"),
+    ],
+)
+def test_the_end_of_a_hold_says_what_becomes_of_its_limits(
+    shell: Shell, mode: str, paused: bool, next_line: str
+) -> None:
+    shell.add()
+    shell.mode = mode
+    if paused:
+        (shell.directory / "paused").touch()
+    assert shell.run(HoldEnd, GUEST) == 0
+    assert shell.out == f"{GUEST} vda  no longer held; {next_line}\n"
+
+
+# --- the health of Ceph
+
+
+def test_a_hold_that_ignores_the_health_gate_raises_a_limit_and_the_record_says_so(shell: Shell) -> None:
+    """No ceph.conf names the disk's cluster here, so its health is unknown."""
+    shell.add(limits="total_iops_sec=700")
+    assert shell.add() == 3
+    assert shell.guest.disks["vda"].actual == Limits(total_iops_sec=700)
+    assert shell.add("--ignore-health") == 0
+    assert shell.guest.disks["vda"].actual == HELD
+    *_, last = shell.events()
+    assert last.reason is not None
+    assert last.reason.facts["ignore_health"] is True
+    assert "why not (ignores the health gate)" in entry_line(last)
+    shell.run(HoldList)
+    assert "why not (ignores the health gate)" in shell.out
+
+
+# --- memory and record
+
+
+def test_the_hold_that_another_replaces_ends_in_the_record_first(shell: Shell) -> None:
+    shell.add(limits="total_iops_sec=700")
+    shell.add()
+    assert [event.what.value for event in shell.events()] == ["hold-added", "hold-ended", "hold-added"]
+    assert shell.holds() == {"vda": HELD}
+
+
+def test_why_a_hold_was_ended_is_told_beside_why_there_was_one(shell: Shell) -> None:
+    shell.add()
+    shell.run(HoldEnd, GUEST, "--reason", "the import\nis done")
+    assert shell.holds() == {}
+    ended = shell.events()[-1]
+    line = entry_line(ended)
+    assert "why not; ended early: the import?is done" in line
+    shell.add()
+    shell.run(HoldEnd, GUEST)
+    assert "early" not in entry_line(shell.events()[-1])
+
+
+def test_ending_one_hold_leaves_the_end_of_another_to_be_recorded(shell: Shell) -> None:
+    shell.add()
+    shell.add(target="vdb")
+    memory = shell.state.load_memory()
+    assert memory is not None
+    past = datetime.now(UTC) - timedelta(minutes=1)
+    over = {key: replace(hold, until=past) if key.endswith("_disk") else hold for key, hold in memory.holds.items()}
+    shell.state.save_memory(Memory(memory.disks, over))
+    assert shell.run(HoldEnd, GUEST, "vdb") == 0
+    assert list(shell.holds()) == ["vda"], "a pass has yet to say in the record that it has ended"
+
+
+def test_since_when_a_disk_is_held_is_listed(shell: Shell) -> None:
+    shell.add()
+    assert shell.run(HoldList, "-f", "json") == 0
+    (held,) = json.loads(shell.out)
+    since, until = (datetime.fromisoformat(held[name]) for name in ("since", "until"))
+    assert until - since == timedelta(hours=2)
+
+
+# --- a memory that is damaged
+
+
+def damage(shell: Shell) -> None:
+    shell.add()
+    shell.state.memory.write_text("no memory")
+
+
+def test_holds_that_nobody_knows_are_not_said_to_be_none(shell: Shell) -> None:
+    assert shell.run(HoldList) == 0
+    assert shell.out == "No holds on this node.\n"
+    damage(shell)
+    assert shell.run(HoldList) == 1
+    assert shell.out == ""
+    assert "memory.json: is corrupt" in shell.err
+    assert shell.state.memory.read_text() == "no memory", "whoever looks leaves it to the next pass"
+
+
+@pytest.mark.parametrize("command", ["add", "end"])
+def test_a_memory_is_not_set_aside_without_a_word(shell: Shell, command: str) -> None:
+    damage(shell)
+    status = shell.add() if command == "add" else shell.run(HoldEnd, GUEST, "vda")
+    assert status == (0 if command == "add" else 64)
+    assert "memory file damaged" in shell.err
+    assert shell.err.count("memory.json: is corrupt") == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        ("total_iops_sec=800", f"+ {GUEST} web vda  unlimited → 800 IOPS  held until "),
+        (None, f"= {GUEST} web vda  stays unlimited  held until "),
+    ],
+)
+def test_a_dry_run_of_a_hold_shows_it_and_leaves_nothing_behind(shell: Shell, limits: str | None, line: str) -> None:
+    assert shell.add("--dry-run", limits=limits) == 0
+    shown, below = shell.out.splitlines()
+    assert shown.startswith(line)
+    assert below == "Dry run: nothing is written."
+    assert shell.guest.disks["vda"].actual == Limits()
+    assert shell.state.load_memory() is None

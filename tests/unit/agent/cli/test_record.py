@@ -1,0 +1,330 @@
+"""``plimsoll record``: what a person may type, and what a reader is told of a record that grows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.cli.record import RecordList, selected
+from plimsoll_agent.command.moments import moment
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.messages.record import entry_data, entry_line, verified_lines
+from plimsoll_agent.messages.serialize import disk_data
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.entries import (
+    Conclusion,
+    Ending,
+    Entry,
+    Event,
+    Happening,
+    RecordedChange,
+    RecordedEvent,
+)
+from plimsoll_agent.store.node_store import Move
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.record_query import Selection, Verified
+from plimsoll_agent.store.retention import Retention
+from plimsoll_agent.store.state import State
+from tests.unit.person import Person, Terminal
+from tests.unit.values import NOON, VOLUME, a_disk, a_guest
+
+LATER = NOON + timedelta(seconds=5)
+DISK = a_disk()
+
+
+def a_change(disk: Disk = DISK) -> Change:
+    rule = because(Code.RULE, rule="gold")
+    before, after = Limits(total_iops_sec=500), Limits(total_iops_sec=3000)
+    return Change(disk, before, after, Direction.RAISE, rule, Code.DESIRED_CHANGED)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    record = Record(tmp_path / "record.sqlite")
+    record.intend([a_change()], NOON, "root")
+    return record
+
+
+# --- moments
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2026-11-20", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("2026-11-20T14:00", datetime(2026, 11, 20, 14, tzinfo=UTC)),
+        ("2026-11-20 14:00:05", datetime(2026, 11, 20, 14, 0, 5, tzinfo=UTC)),
+        ("2026-11-20T14:00+09:00", datetime(2026, 11, 20, 5, tzinfo=UTC)),
+        ("2026-11-20T14:00Z", datetime(2026, 11, 20, 14, tzinfo=UTC)),
+        ("today", datetime(2026, 11, 20, tzinfo=UTC)),
+        ("yesterday", datetime(2026, 11, 19, tzinfo=UTC)),
+        ("90s", NOON - timedelta(seconds=90)),
+        ("2h", NOON - timedelta(hours=2)),
+        ("1d12h", NOON - timedelta(hours=36)),
+    ],
+)
+def test_a_moment_is_in_utc_unless_it_has_a_zone(text: str, meant: datetime) -> None:
+    assert moment(text, NOON) == meant
+    # Half past eight in the evening here is another day in UTC.
+    assert moment("today", NOON.astimezone(timezone(timedelta(hours=14)))) == datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def given(**options: object) -> argparse.Namespace:
+    names = ("disk", "guest", "project", "since", "until", "reason", "result", "limit")
+    return argparse.Namespace(**(dict.fromkeys(names) | options))
+
+
+@pytest.mark.parametrize(
+    "text", ["soon", "2h ago", "-2h", "", "2026-13-01", "999999d", "0001-01-01T00:00+14:00", "5"]
+)
+def test_what_is_no_moment_is_a_usage_error_that_names_the_option(text: str) -> None:
+    with pytest.raises(UsageError, match="--since"):
+        selected(given(since=text), NOON)
+
+
+@pytest.mark.parametrize("options", [{"since": "1h", "until": "2h"}, {"limit": -1}])
+def test_a_selection_of_nothing_is_a_usage_error(options: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        selected(given(**options), NOON)
+
+
+# --- words
+
+
+def only(entries: Iterable[Entry]) -> Entry:
+    """The one that did not begin the record."""
+    (entry,) = (e for e in entries if not (isinstance(e, RecordedEvent) and e.what is Happening.RECORD_STARTED))
+    return entry
+
+
+def test_a_change_is_a_line(record: Record) -> None:
+    line = "2026-11-20 12:00:00  instance-00000001 vdb  500 → 3000 IOPS"
+    assert entry_line(only(record_query.entries(record, Selection()))) == f'{line}   rule "gold"; under way   by root'
+    record.conclude([Conclusion(1, Ending.REFUSED, "no\nsuch device")], LATER)
+    refused = only(record_query.entries(record, Selection()))
+    assert entry_line(refused) == f'{line}   rule "gold"; refused (no?such device)   by root'
+    exact = line.replace("500 → 3000 IOPS", "total_iops_sec 500 → 3000   ")
+    assert entry_line(refused, exact=True).startswith(exact)
+    assert entry_line(refused, concluded=True).startswith("2026-11-20 12:00:05  "), "when the result came"
+
+
+def test_names_that_others_chose_cannot_make_a_line_of_their_own(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record.sqlite")
+    evil = "x\n2026-11-20 12:00:00  \x1b[2J\u202e"
+    record.intend([a_change(a_disk(a_guest(name=evil), target=evil))], NOON, evil)
+    because_of = Event(NOON, evil, Happening.PAUSED, because(Code.OPERATOR, why=evil), a_disk(target=evil).named)
+    record.note([because_of])
+    assert all(entry_line(entry).isprintable() for entry in record_query.entries(record, Selection()))
+
+
+def test_a_reason_without_its_facts_is_shown_by_its_code(record: Record) -> None:
+    change = only(record_query.entries(record, Selection()))
+    assert isinstance(change, RecordedChange)
+    assert "   rule; under way" in entry_line(replace(change, reason=Reason(Code.RULE)))
+
+
+def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
+    change = only(record_query.entries(record, Selection()))
+    assert isinstance(change, RecordedChange)
+    results = {entry_line(replace(change, result=result)) for result in (None, *Ending)}
+    assert len(results) == len(Ending) + 1
+    for what in Happening:
+        event = RecordedEvent(2, NOON, "ann", what, None, because(Code.OPERATOR, why="x"))
+        assert "this node" in entry_line(event)
+        assert entry_data(event)["what"] == what.value
+
+
+def test_a_hold_that_moved_with_its_guest_is_told_apart(record: Record) -> None:
+    hold = because(Code.HOLD, why="x", by="ann", until="2026-11-20T13:00:00+00:00")
+    lines = {
+        entry_line(RecordedEvent(2, NOON, "root", Happening.HOLD_ENDED, DISK.named, replace(hold, facts=facts)))
+        for facts in (hold.facts, *({**hold.facts, "moved": move.value} for move in Move))
+    }
+    assert {line.partition("; ")[2].partition("   by ")[0] for line in lines} == {
+        "",
+        "came with its guest from another node",
+        "guest left this node",
+        "guest came back, its hold was ended or replaced on another node",
+    }
+
+
+def test_a_disk_has_the_names_that_the_report_of_a_pass_has(record: Record) -> None:
+    entry, seen = entry_data(only(record_query.entries(record, Selection()))), disk_data(DISK)
+    told = set(entry) & set(seen)
+    assert told == {"guest", "guest_uuid", "project", "disk", "volume", "pool", "image"}
+    assert {name: entry[name] for name in told} == {name: seen[name] for name in told}
+    assert entry["key"] == DISK.key
+
+
+def test_each_fault_is_a_line_and_comes_instead_of_the_sum() -> None:
+    lines = [*verified_lines(Verified(9, 2, ("words", "others")))]
+    assert lines == ["the file is damaged: words", "the file is damaged: others"]
+
+
+# --- following
+
+
+def told(following: Following) -> list[tuple[int, str | None, bool]]:
+    """Changes by id and result; True for a result that came later."""
+    return [
+        (entry.id, entry.result and entry.result.value, concluded)
+        for entry, concluded in following.new()
+        if isinstance(entry, RecordedChange)
+    ]
+
+
+def following(record: Record, selection: Selection | None = None, number: int = 10) -> Following:
+    follower = Following(record, selection or Selection())
+    list(follower.start(number))
+    return follower
+
+
+def test_what_comes_is_told_once(record: Record) -> None:
+    follower = following(record)
+    assert told(follower) == []
+    record.intend([a_change(), a_change()], NOON, "root")
+    assert told(follower) == [(2, None, False), (3, None, False)]
+    assert told(follower) == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 10])
+def test_a_result_is_told_of_changes_of_before_whether_they_were_listed_or_not(record: Record, number: int) -> None:
+    record.intend([a_change()], NOON, "root")
+    follower = following(record, number=number)
+    record.conclude([Conclusion(1, Ending.TIMED_OUT), Conclusion(2, Ending.DONE)], LATER)
+    assert told(follower) == [(1, "timed-out", True), (2, "done", True)]
+    record.conclude([Conclusion(1, Ending.TOOK)], LATER)
+    assert told(follower) == [(1, "took", True)]
+    assert told(follower) == []
+
+
+def test_only_what_is_selected_is_followed_and_a_result_that_is_asked_for_is_found(record: Record) -> None:
+    follower = following(record, Selection(guest="other", result="done"))
+    record.intend([a_change(), a_change(a_disk(a_guest(name="other")))], NOON, "root")
+    assert told(follower) == []
+    record.conclude([Conclusion(id_, Ending.DONE) for id_ in (1, 2, 3)], LATER)
+    assert told(follower) == [(3, "done", True)]
+
+
+def test_a_record_that_is_set_aside_is_followed_on_in_the_new_one(record: Record, tmp_path: Path) -> None:
+    record.intend([a_change()], NOON, "root")
+    follower = following(record)
+    record.set_aside(LATER, "root")
+    (started,) = [entry for entry, _ in follower.new()]
+    assert isinstance(started, RecordedEvent)
+    record.intend([a_change()], LATER, "root")
+    assert told(follower) == [(1, None, False)]
+    (tmp_path / "record.sqlite").unlink()
+    assert told(follower) == []
+    record.intend([a_change()], LATER, "root")
+    assert told(follower) == [(1, None, False)]
+
+
+def test_a_record_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record.sqlite")
+    follower = following(record)
+    assert told(follower) == []
+    record.intend([a_change()], NOON, "root")
+    assert told(follower) == [(1, None, False)]
+
+
+# --- at a moment
+
+
+class Shell(Person):
+    """A person who asks the record of a node."""
+
+    def __init__(self, directory: Path) -> None:
+        self.record = Record(State(directory).record)
+        self.directory = directory
+
+    def at(self, moment: str, *words: str) -> int:
+        settings = replace(config.load([], []), state_dir=self.directory)
+        return self.types(RecordList, "--at", moment, *words, settings=settings)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path)
+    limits = [Limits(total_iops_sec=number) if number else Limits() for number in (0, 500, 9, 600, 700)]
+    steps = [(0, 1, Ending.DONE), (2, 3, Ending.DONE), (3, 4, None)]
+    for hour, (before, after, result) in enumerate(steps):
+        change = replace(a_change(), before=limits[before], after=limits[after])
+        (id_,) = shell.record.intend([change], NOON + timedelta(hours=hour), "root (ann)")
+        if result is not None:
+            shell.record.conclude([Conclusion(id_, result)], NOON + timedelta(hours=hour))
+    return shell
+
+
+def test_what_was_actual_is_told_with_its_change_and_what_is_unknown(shell: Shell) -> None:
+    name = f"instance-00000001 vdb ({VOLUME})"
+    first = f'{name}  500 IOPS   since 2026-11-20 12:00:00: rule "gold"   by root (ann) (change 1)'
+    assert shell.at("2026-11-20T12:30", VOLUME) == 0
+    assert shell.out.splitlines() == [first, "  external change to 9 IOPS before 2026-11-20 13:00:00 (change 2)"]
+    assert shell.at("2026-11-20T15:00", "instance-00000001", "vdb") == 0
+    assert shell.out.splitlines() == [
+        f'{name}  600 IOPS   since 2026-11-20 13:00:00: rule "gold"   by root (ann) (change 2)',
+        "  or already 700 IOPS: change 3 of 2026-11-20 14:00:00 by root (ann), result unknown yet",
+    ]
+    assert shell.at("2026-11-20T11:00", VOLUME) == 0
+    assert shell.out.splitlines() == [
+        f"{name}  unknown: no change recorded up to then",
+        "  the first change found unlimited before 2026-11-20 12:00:00 (change 1)",
+    ]
+
+
+def test_programs_get_the_change_itself(shell: Shell) -> None:
+    assert shell.at("2026-11-20T15:00", VOLUME, "-f", "json") == 0
+    (told,) = json.loads(shell.out)
+    assert (told["at"], told["volume"]) == ("2026-11-20T15:00:00+00:00", VOLUME)
+    assert told["limits"] == {"total_iops_sec": 600}
+    assert (told["change"]["id"], told["change"]["by"]) == (2, "root (ann)")
+    assert (told["unsure"]["id"], told["unsure_until"], told["found_next"]) == (3, None, None)
+
+
+@pytest.mark.parametrize(
+    ("moment", "words", "said"),
+    [
+        ("2999-01-01", [VOLUME], "is in the future"),
+        ("soon", [VOLUME], "is not a time"),
+        ("2026-11-20T15:00", [], "needs a disk"),
+        ("2026-11-20T15:00", ["a", "b", "c"], "needs a disk"),
+        ("2026-11-20T15:00", ["instance-7", "vdb"], "no change of a disk 'instance-7 vdb'"),
+        ("2026-11-19T15:00", [VOLUME], "the record starts at 2026-11-20 13:00:00 UTC"),
+    ],
+)
+def test_what_the_record_cannot_answer_is_64(
+    shell: Shell, moment: str, words: list[str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if "starts" in said:
+        shell.record.retain(Retention(keep_days=1), NOON + timedelta(days=1, hours=1, minutes=30))
+    assert shell.at(moment, *words) == 64
+    assert said in caplog.text
+
+
+def test_a_line_wraps_between_words_on_a_terminal_and_never_in_a_pipe(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    settings, person = replace(config.load([], []), state_dir=tmp_path), Person()
+    person.types(RecordList, settings=settings)
+    piped = person.out
+    person.types(RecordList, settings=settings, stdout=Terminal())
+    lines = person.out.splitlines()
+    assert len(lines) > len(piped.splitlines()) == 2
+    assert max(map(len, lines)) <= 60
+    assert person.out.split() == piped.split(), "no word is broken"
+    assert all(line.startswith(("2026-", " " * 21)) for line in lines)

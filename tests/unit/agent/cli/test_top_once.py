@@ -1,0 +1,68 @@
+"""``plimsoll top --once``: a disk as a row for programs and for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cliff import columns
+
+from plimsoll_agent.cli import top_once
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.model.usage import Usage, unreachable
+from plimsoll_agent.monitor.rows import Planned, rows
+from plimsoll_agent.monitor.sampler import Sample
+from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
+
+FREE = using(disk_named("free", 3, Limits()), iops=5000)
+DARK = unreachable((), [disk_named("dark", 5)], SILENCE)[0]
+
+
+def cells(usage: Usage, planned: Planned, *, people: bool = False) -> dict[str, Any]:
+    (row,) = rows(Sample((usage,), (), 1), planned)
+    shown = {}
+    for name, cell in zip(top_once.COLUMNS, top_once.cells(row), strict=True):
+        if isinstance(cell, columns.FormattableColumn):
+            cell = cell.human_readable() if people else cell.machine_readable()
+        shown[str(name)] = cell
+    return shown if people else dict(json.loads(json.dumps(shown)))
+
+
+def test_a_row_tells_unknown_from_nothing() -> None:
+    usage = using(disk_named("a"), iops=248)
+    known = cells(usage, desiring(NODE_LIMITS, usage.disk))
+    assert (known["server"], known["guest"], known["guest_uuid"], known["disk"]) == ("a", "a", "guest-0", "vda")
+    assert known["actual"] == known["desired"] == {"total_iops_sec": 250, "total_bytes_sec": 104857600}
+    assert (known["iops"], known["rates"]["total_iops_sec"], known["state"]) == (248, 248, "in-sync")
+    assert (known["share"], known["at_limit"], known["at_limit_window"], known["seconds"]) == (0.992, 1, 2, 2)
+    assert known["shares"] == {"total_iops_sec": 0.992, "total_bytes_sec": 0.01}
+    free = cells(FREE, desiring(None, FREE.disk))
+    assert (free["actual"], free["desired"], free["share"], free["reason"]) == ({}, None, None, None)
+    disk = disk_named("x", 9, Unknown(SILENCE))
+    blind = cells(using(disk), desiring(NODE_LIMITS, disk))
+    assert (blind["actual"], blind["share"], blind["state"], blind["reason"]["code"]) == (
+        None, None, "unknown", "timed-out",
+    )  # fmt: skip
+    dark = cells(DARK, Planned())
+    assert (dark["rates"], dark["iops"], dark["state"], dark["reason"]["code"]) == (
+        None,
+        None,
+        "unknown",
+        "timed-out",
+    )
+    unknown = cells(FREE, desiring(Unknown(SILENCE), FREE.disk))
+    assert (unknown["desired"], unknown["state"], unknown["reason"]["code"]) == (None, "unknown", "timed-out")
+
+
+def test_what_is_wrong_is_said_to_people_too() -> None:
+    told = cells(FREE, desiring(NODE_LIMITS, FREE.disk), people=True)
+    assert (told["state"], told["actual"]) == ("wrongly unlimited", "unlimited")
+    assert told["desired"] == "250 IOPS 100 MiB/s"
+    assert cells(DARK, Planned(), people=True)["desired"] == "unknown"
+
+
+def test_the_sum_counts_what_is_wrong_first() -> None:
+    sample = Sample((FREE, DARK, using(disk_named("a"), iops=250)), (), 3)
+    found = rows(sample, desiring(NODE_LIMITS, FREE.disk))
+    assert top_once.sum_of(found) == "3 disks, 3 guests: 1 wrongly unlimited, 1 at limit"

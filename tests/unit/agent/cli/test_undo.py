@@ -1,0 +1,346 @@
+"""``plimsoll undo`` as a person types it: what it asks, refuses and says, and what its status promises."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.app.context import state_of
+from plimsoll_agent.cli import undo as cli
+from plimsoll_agent.cli.undo import Undo
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.reconcile.outcome import Kind, Result
+from plimsoll_agent.reconcile.undo import Undone
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.retention import Retention
+from tests.fakes import hangs
+from tests.unit import told
+from tests.unit.agent.reconcile.test_undo import NEW, OLD, OTHERS, rules
+from tests.unit.node import Node, guest, set_by_hand, uuid_of
+from tests.unit.person import Person, Terminal
+from tests.unit.values import a_disk, golden
+
+WORDS = Path(__file__).parents[2] / "data" / "undo_words.txt"
+NEXT_PASS = "The mode is enforce: the next pass applies the desired limits again."
+
+
+class Shell(Person):
+    """A person at a node with two guests, whose four disks had ``OLD`` until a pass put ``NEW`` in force."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.mode = "enforce"
+        (directory / "state").mkdir()
+        (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 900}}\n")
+        self.node = Node(directory / "state", guest(1), guest(2), rules=rules(OLD))
+        self.node.state = state_of(self.settings)
+        self.node.now = datetime.now(UTC) - timedelta(hours=1)
+        self.node.run()
+        self.since = self.node.now + timedelta(seconds=1)
+        self.node.rules = rules(NEW)
+        self.node.run()
+        self.before_answer: Callable[[], object] = lambda: None
+
+    @property
+    def settings(self) -> Settings:
+        return replace(
+            config.load([], []),
+            state_dir=self.directory / "state",
+            rules_file=self.directory / "rules.yaml",
+            pause_file=self.directory / "paused",
+            mode=self.mode,
+        )
+
+    def undo(self, *words: str, answer: str | None = None, since: str | None = None) -> int:
+        shell = self
+
+        class Answers(Terminal):
+            def readline(self, *_: Any) -> str:
+                shell.before_answer()
+                return super().readline()
+
+        stdin = io.StringIO() if answer is None else Answers(answer)
+        moment = since or self.since.isoformat()
+        return self.types(
+            Undo, "--since", moment, *words, settings=self.settings, hypervisor=self.node.hypervisor, stdin=stdin
+        )
+
+    @property
+    def actual(self) -> list[Limits]:
+        return [disk.actual for disk in self.node.disks()]
+
+
+def gone(*_: object, **__: object) -> None:
+    """Nobody reads any more."""
+    raise BrokenPipeError
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setattr(cli, "_booted", lambda: datetime.min.replace(tzinfo=UTC))
+    return Shell(tmp_path)
+
+
+def test_with_yes_all_is_put_back_at_once(shell: Shell) -> None:
+    assert shell.undo("--yes") == 0
+    assert shell.actual == [OLD] * 4
+    assert "Undone: 4 lowered, in " in shell.out
+
+
+def test_off_a_terminal_nobody_is_asked_and_nothing_done(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    assert shell.undo() == 64
+    assert shell.actual == [NEW] * 4
+    assert "--yes" in caplog.text
+
+
+@pytest.mark.parametrize(("answer", "status", "after"), [("y\n", 0, OLD), ("yes\n", 0, OLD), ("n\n", 1, NEW)])
+def test_on_a_terminal_the_plan_is_shown_before_the_question(
+    shell: Shell, answer: str, status: int, after: Limits
+) -> None:
+    assert shell.undo(answer=answer) == status
+    shown, question, _ = shell.out.partition("Restore limits of 4 disks? [y/N] ")
+    assert question
+    assert shown.count("900 → 250 IOPS") == 4
+    assert shell.actual == [after] * 4
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "Yes please\n", "j\n"])
+def test_whatever_is_no_yes_is_a_no(shell: Shell, answer: str) -> None:
+    assert shell.undo(answer=answer) == 1
+    assert shell.actual == [NEW] * 4
+
+
+def test_a_disk_that_changes_while_the_person_thinks_is_not_put_back_by_their_yes(shell: Shell) -> None:
+    def meanwhile() -> None:
+        shell.node.rules = rules(Limits(total_iops_sec=1000))
+        shell.node.run(yes=True)
+        shell.node.state = state_of(shell.settings)
+
+    shell.before_answer = meanwhile
+    assert shell.undo(answer="y\n") == 1
+    assert shell.actual == [Limits(total_iops_sec=1000)] * 4
+    assert shell.out.count("changed since it was shown and confirmed") == 4
+
+
+def test_while_a_person_thinks_passes_go_on(shell: Shell) -> None:
+    held: list[bool] = []
+
+    def meanwhile() -> None:
+        with shell.node.state.locked():
+            held.append(True)
+
+    shell.before_answer = meanwhile
+    assert shell.undo(answer="y\n") == 0
+    assert held
+
+
+def test_nobody_is_asked_about_nothing(shell: Shell) -> None:
+    shell.undo("--yes")
+    assert shell.undo(answer="n\n") == 0
+    assert "?" not in shell.out
+
+
+@pytest.mark.parametrize(
+    ("mode", "words", "said"),
+    [("enforce", "--yes", True), ("enforce", "--dry-run", True), ("observe", "--yes", False)],
+)
+def test_that_the_next_pass_goes_back_to_what_is_desired_is_said_where_it_does(
+    shell: Shell, mode: str, words: str, said: bool
+) -> None:
+    shell.mode = mode
+    assert shell.undo(words) == 0
+    assert (NEXT_PASS in shell.out) is said
+
+
+def test_in_mode_observe_a_persons_word_is_enough(shell: Shell) -> None:
+    shell.mode = "observe"
+    assert shell.undo("--yes") == 0
+    assert shell.actual == [OLD] * 4
+
+
+def test_a_paused_node_is_not_written_to_and_it_is_said_what_to_do(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    (shell.directory / "paused").write_text("looking into it")
+    assert shell.undo("--yes") == 1
+    assert shell.actual == [NEW] * 4
+    assert all(word in caplog.text for word in ("looking into it", "plimsoll resume", "plimsoll undo"))
+    assert shell.undo("--dry-run") == 0
+    assert "Nothing is written: paused" in shell.out
+    assert NEXT_PASS not in shell.out
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(shell: Shell) -> None:
+    assert shell.undo("--dry-run") == 0
+    dry = shell.out.splitlines()
+    assert shell.actual == [NEW] * 4
+    assert dry[-1] == "Dry run: nothing is written."
+    shell.undo("--yes")
+    # Guests are changed side by side, so their lines come in any order.
+    assert sorted(line.rpartition("; done")[0] for line in shell.out.splitlines()[:4]) == sorted(dry[:4])
+
+
+def test_a_second_one_at_once_does_nothing(
+    shell: Shell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "PATIENCE", 0.0)
+    with shell.node.state.locked():
+        assert shell.undo("--yes") == 75
+    assert shell.actual == [NEW] * 4
+    assert "another pass is under way" in caplog.text
+
+
+def test_a_pass_that_is_under_way_is_waited_for(shell: Shell) -> None:
+    passing = shell.node.state.locked()
+    passing.__enter__()
+    done = threading.Timer(0.3, passing.__exit__, (None, None, None))
+    done.start()
+    assert shell.undo("--yes") == 0
+    done.join()
+    assert shell.actual == [OLD] * 4
+
+
+def test_a_dry_run_waits_for_no_pass_and_keeps_none_waiting(shell: Shell) -> None:
+    with shell.node.state.locked():
+        assert shell.undo("--dry-run") == 0
+
+
+@pytest.mark.parametrize("since", ["2h ago", "tomorrow", "2999-01-01", "-2h"])
+def test_a_moment_that_is_none_or_is_to_come_is_64(
+    shell: Shell, since: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if since.startswith("-"):
+        since = f" {since}"  # else argparse takes it for an option
+    assert shell.undo("--yes", since=since) == 64
+    assert "--since" in caplog.text
+
+
+def test_on_a_node_without_a_pass_there_is_nothing_to_undo(shell: Shell) -> None:
+    shutil.rmtree(shell.node.state.directory)
+    shell.node.hypervisor.lose_marks()
+    assert shell.undo("--dry-run") == 0
+    assert shell.undo("--yes") == 0
+    assert shell.out.startswith("This node has no record of changes yet: nothing to undo.")
+
+
+def test_a_time_after_the_last_change_is_answered_with_that_change(shell: Shell) -> None:
+    assert shell.undo("--dry-run", since=(datetime.now(UTC) - timedelta(microseconds=1)).isoformat()) == 0
+    assert re.match(r"No changes recorded since \S+ \S+ UTC; the newest is of \d{4}-\S+ \S+ UTC\.", shell.out)
+
+
+def test_a_record_that_was_moved_away_is_not_nothing_to_undo(shell: Shell) -> None:
+    shell.node.state.record.unlink()
+    assert shell.undo("--yes") == 3
+    assert shell.out.splitlines() == golden(WORDS)["record moved away"]
+    assert shell.undo("--yes", "-f", "json") == 3
+    assert json.loads(shell.out)["unrecorded"] == 4
+
+
+def test_where_the_start_of_the_node_is_unknown_no_change_counts_as_made_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_BOOTED", "a line that the kernel does not write ")
+    shell = Shell(tmp_path)
+    assert shell.undo("--yes") == 1
+    assert shell.out.count("reattached since") == 4
+    assert shell.actual == [NEW] * 4
+
+
+def test_json_has_nobody_to_ask(shell: Shell) -> None:
+    assert shell.undo("-f", "json", answer="y\n") == 64
+
+
+def test_json_counts_what_became_of_the_disks(shell: Shell) -> None:
+    set_by_hand(shell.node.disk(1), OTHERS)
+    assert shell.undo("--yes", "-f", "json") == 3
+    data = json.loads(shell.out)
+    assert data["counts"] == dict.fromkeys(Kind, 0) | {"changed": 3, "left-alone": 1}
+    (alone,) = (disk for disk in data["disks"] if disk["result"] == "left-alone")
+    assert (alone["guest"], alone["disk"], alone["reason"]) == (
+        "instance-00000001",
+        "vda",
+        {"code": "external-change"},
+    )
+    assert (alone["before"], alone["after"]) == ({"total_iops_sec": 77}, {"total_iops_sec": 250})
+    assert (data["version"], data["dry_run"], data["mode"]) == (1, False, "enforce")
+    assert datetime.fromisoformat(data["since"]) == shell.since
+
+
+def test_what_waits_for_the_cluster_goes_ahead_when_a_person_says_so(shell: Shell) -> None:
+    begin = (shell.since - timedelta(minutes=30)).isoformat()
+    assert shell.undo("--yes", since=begin) == 1  # to lift; and no ceph.conf here names the cluster
+    assert shell.actual == [NEW] * 4
+    assert "Deferred and failed disks are not retried automatically" in shell.out
+    assert shell.undo("--yes", "--ignore-health", since=begin) == 0
+    assert shell.actual == [Limits()] * 4
+
+
+def test_some_is_3_and_none_is_1(shell: Shell) -> None:
+    shell.node.hypervisor.by_uuid[uuid_of(1)].trouble = hangs()
+    assert shell.undo("--yes") == 3
+    for one in shell.node.hypervisor.by_uuid.values():
+        one.trouble = hangs()
+    assert shell.undo("--yes") == 1
+
+
+def test_a_reader_that_goes_away_does_not_end_it_in_the_middle(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("builtins.print", gone)
+    assert shell.undo("--yes") == 1
+    assert shell.actual == [OLD] * 4
+
+
+def test_the_words_are_those_of_the_file(shell: Shell) -> None:
+    node = shell.node
+    set_by_hand(node.disk(1, "vda"), OTHERS)
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(2)], NEW)
+    shell.undo("--dry-run")
+    said = shell.out.replace(f"{shell.since:%Y-%m-%d %H:%M:%S}", "2026-11-20 12:00:00")
+    assert said.splitlines() == golden(WORDS)["dry run"]
+    del node.hypervisor.by_uuid[uuid_of(1)]
+    node.hypervisor.by_uuid[uuid_of(2)].trouble = hangs()
+    shell.undo("--yes")
+    assert re.sub(r"in \d+\.\d s", "in 0.0 s", shell.out).splitlines() == golden(WORDS)["afterwards"]
+
+
+def test_a_name_that_speaks_to_the_terminal_is_not_heard() -> None:
+    named = replace(a_disk().named, guest_name="in\x1b[31mstance")
+    for kind in Kind:
+        result = Result(kind, because(Code.NOT_HERE))
+        for line in told.undone([Undone(named, None, None, None, result, server="\x07")]):
+            assert line.isprintable()
+            assert "in?[31mstance" in line
+
+
+def test_what_the_record_does_not_keep_any_more_is_64_and_says_since_when_it_answers(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    Record(shell.node.state.record).retain(Retention(keep_days=1), datetime.now(UTC) + timedelta(days=2))
+    assert shell.undo("--dry-run", since="2020-01-01") == 64
+    assert "; give a later time" in caplog.text
+
+
+def test_last_undoes_the_last_pass_that_changed_limits_and_no_undo(shell: Shell) -> None:
+    assert shell.types(Undo, "--last", "--yes", settings=shell.settings, hypervisor=shell.node.hypervisor) == 0
+    assert shell.actual == [OLD] * 4
+    assert shell.out.startswith("The last pass that changed limits began at ")
+    assert shell.types(Undo, "--last", "--yes", settings=shell.settings, hypervisor=shell.node.hypervisor) == 0
+    assert shell.actual == [OLD] * 4, "an undo is no pass of its own"
+
+
+def test_a_moment_after_all_changes_is_answered_with_the_last_pass(shell: Shell) -> None:
+    assert shell.undo("--dry-run", since=datetime.now(UTC).isoformat()) == 0
+    assert "; the newest is of " in shell.out
+    assert "plimsoll undo --last" in shell.out

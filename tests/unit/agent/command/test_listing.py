@@ -1,0 +1,93 @@
+"""Lists: columns are chosen and sorted alike in all formats."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+import yaml
+
+from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from tests.unit.person import Person
+
+ROWS = (
+    ("b", 10, {"total_iops_sec": 250}, {"code": "rule", "rule": "x"}),
+    ("A", None, None, {"code": "hold"}),
+    ("c", 9, {}, {"code": "rule", "rule": "x"}),
+    ("D", 100, {"read_iops_sec": 100, "write_iops_sec": 50}, {"code": "no-limit"}),
+)
+
+
+class Disks(OneLineErrors, Listing):
+    """Some disks."""
+
+    offers_long = True
+    closing = ("4 disks",)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        columns = (
+            Column("guest"),
+            Column("size", right=True),
+            Column("actual"),
+            Column("why", long=True, head="reason"),
+        )
+        return columns, [(name, size, Shown(limits, "words"), why) for name, size, limits, why in ROWS]
+
+
+def typed(*words: str) -> str:
+    person = Person()
+    assert person.types(Disks, *words) == 0
+    return person.out
+
+
+def listed(*words: str) -> list[str]:
+    return [row["guest"] for row in json.loads(typed("-f", "json", *words))]
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        (("--sort-column", "size"), "cbDA"),
+        (("--sort-column", "SIZE", "--sort-descending"), "DbcA"),
+        (("--sort-column", "guest"), "AbcD"),
+        (("--sort-column", "actual"), "DbcA"),
+        (("--sort-column", "why", "--sort-column", "size"), "ADcb"),
+    ],
+)
+def test_numbers_sort_as_numbers_and_unknown_is_last(words: Sequence[str], order: str) -> None:
+    assert listed(*words) == list(order)
+    assert [line[0] for line in typed(*words).splitlines()[1:5]] == list(order)
+
+
+def test_programs_get_every_column_and_people_those_that_are_not_long() -> None:
+    assert set(json.loads(typed("-f", "json"))[0]) == {"guest", "size", "actual", "why"}
+    assert typed().splitlines()[0].split() == ["GUEST", "SIZE", "ACTUAL"]
+    assert typed("--long").splitlines()[0].split() == ["GUEST", "SIZE", "ACTUAL", "REASON"]
+
+
+def test_yaml_and_json_say_the_same() -> None:
+    assert yaml.safe_load(typed("-f", "yaml")) == json.loads(typed("-f", "json"))
+
+
+@pytest.mark.parametrize("name", ["why", "reason", "WHY", "Reason"])
+def test_a_column_is_chosen_by_its_name_or_its_head(name: str) -> None:
+    assert json.loads(typed("-f", "json", "-c", name))[1] == {"why": {"code": "hold"}}
+    assert "4 disks" not in typed("-c", name)
+
+
+def test_values_are_for_the_shell() -> None:
+    assert typed("-f", "value", "-c", "guest", "-c", "size") == "b 10\nA -\nc 9\nD 100\n"
+
+
+@pytest.mark.parametrize("option", ["--column", "--sort-column"])
+def test_a_column_that_is_not_there_is_a_usage_error(option: str, caplog: pytest.LogCaptureFixture) -> None:
+    person = Person()
+    assert person.types(Disks, option, "sice") == 64
+    assert caplog.messages == [f"{option}: no column sice; did you mean size?"]
+    assert person.out == ""

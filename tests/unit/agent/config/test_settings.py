@@ -1,0 +1,331 @@
+"""The settings: what is shipped, what comes before what, and what is told of a mistake."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.oslo import types
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.monitor.thresholds import SHIPPED, Thresholds
+from plimsoll_agent.reconcile.health_gate import BlockingCheck
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("OS_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        path = tmp_path / "plimsoll.conf"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def load(path: Path) -> Settings:
+    return config.load([path], [])
+
+
+def faults(path: Path) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    return [line.removeprefix(f"{path.parent}/") for line in str(error.value).splitlines()]
+
+
+def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
+    settings = config.load([], [])
+    assert settings.mode == "observe"
+    assert not settings.mode_chosen
+    assert settings.uri == "qemu:///system"
+    assert settings.bounds.at_once <= 4
+    assert settings.bounds.hung_guests == 2
+    assert 0 < settings.deadline <= 60
+    assert (settings.brake.disks, settings.brake.percent, settings.brake.factor) == (5, 20, 10)
+    assert settings.ceph.blocking_checks, "the gate is shut while one of these is raised, not open for all"
+    shipped = ", ".join(map(str, settings.ceph.blocking_checks))
+    assert shipped == "PG_AVAILABILITY, SLOW_OPS, OSD_FULL, POOL_FULL, PG_*_FULL, OSD_DOWN > 1%"
+    assert settings.pause_file == Path("/etc/plimsoll/paused")
+
+
+def test_settings_are_read_from_a_file(file: Write) -> None:
+    text = """\
+[DEFAULT]
+mode = enforce
+rules_file = $state_dir/rules.yaml
+state_dir = /srv/plimsoll
+[libvirt]
+uri = qemu+unix:///system?socket=/run/libvirt/virtqemud-sock
+deadline = 2.5
+calls_at_once = 2
+"""
+    settings = load(file(text))
+    assert (settings.mode, settings.mode_chosen) == ("enforce", True)
+    assert settings.rules_file == Path("/srv/plimsoll/rules.yaml")
+    assert settings.state_dir == Path("/srv/plimsoll")
+    assert settings.uri == "qemu+unix:///system?socket=/run/libvirt/virtqemud-sock"
+    assert settings.deadline == 2.5
+    assert settings.bounds.at_once == 2
+
+
+def test_times_and_sizes_may_have_units(file: Write) -> None:
+    settings = load(file("[catalogue]\ninterval = 15m\n[probe]\nfile_size = 1.5GiB\nblock_size = 16384\nlate = 1h\n"))
+    assert settings.catalogue.interval == 900
+    assert (settings.probe.file_size, settings.probe.block_size, settings.probe.late) == (3 * 2**29, 16384, 3600)
+
+
+@pytest.mark.parametrize(
+    ("written", "checks"),
+    [
+        ("PG_*, OSD_SLOW_PING_TIME_?ACK, X2", ("PG_*", "OSD_SLOW_PING_TIME_?ACK", "X2")),
+        ("OSD_DOWN>2%,SLOW_OPS > 20", ("OSD_DOWN > 2%", "SLOW_OPS > 20")),
+        ("", ()),
+    ],
+)
+def test_blocking_checks_are_patterns_or_none_at_all(file: Write, written: str, checks: tuple[str, ...]) -> None:
+    assert load(file(f"[ceph]\nblocking_checks = {written}\n")).ceph.blocking_checks == tuple(
+        map(BlockingCheck.read, checks)
+    )
+
+
+def test_the_checks_that_are_shipped_may_be_written_down(file: Write) -> None:
+    shipped = config.load([], []).ceph.blocking_checks
+    assert load(file(f"[ceph]\nblocking_checks = {','.join(map(str, shipped))}\n")).ceph.blocking_checks == shipped
+
+
+def test_each_setting_is_listed_with_its_origin_and_no_secret(
+    tmp_path: Path, file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/10.conf").write_text("\n[libvirt]\ndeadline = 5.0\n")
+    main = file(
+        "[libvirt]\ndeadline = 1\n[probe]\nlate = 1h\ncoordination = etcd3+http://host:2379\n"
+        "[prometheus]\nurl = http://me:pass@host:9090\n[ceph]\nconf_files = /a, /b\n"
+    )
+    monkeypatch.setenv("OS_DEFAULT__MODE", "enforce")
+    listed = {(each.section, each.name): each for each in config.listed([main], [tmp_path / "d"])}
+    assert list(listed) == [
+        (section, option.dest) for section, options in config.list_options() for option in options
+    ]
+    shown = {
+        name: (each.value, each.origin, each.changed)
+        for (_, name), each in listed.items()
+        if each.origin != "default"
+    }
+    assert shown == {
+        "mode": ("enforce", "environment: OS_DEFAULT__MODE", True),
+        "deadline": (5.0, f"{tmp_path}/d/10.conf:3", False),
+        "late": (3600, f"{main}:4", True),
+        "coordination": ("****", f"{main}:5", True),
+        "url": ("http://****@host:9090", f"{main}:7", True),
+        "conf_files": (["/a", "/b"], f"{main}:9", True),
+    }
+
+
+def test_a_mode_that_was_said_is_chosen_even_where_it_is_the_default(file: Write) -> None:
+    assert load(file("[DEFAULT]\nmode = observe\n")).mode_chosen
+
+
+def test_files_of_the_directory_come_after_the_file_in_the_order_of_their_names(tmp_path: Path, file: Write) -> None:
+    (tmp_path / "d").mkdir()
+    for name, deadline in (("20-b.conf", 3), ("10-a.conf", 2), ("30-c.conf.bak", 9)):
+        (tmp_path / "d" / name).write_text(f"[libvirt]\ndeadline = {deadline}\n")
+    main = file("[libvirt]\ndeadline = 1\ncalls_at_once = 3\n")
+    settings = config.load([main], [tmp_path / "d"])
+    assert settings.deadline == 3
+    assert settings.bounds.at_once == 3, "what the directory does not say stays"
+
+
+def test_the_environment_comes_before_the_files(file: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = file("[DEFAULT]\nmode = enforce\n[libvirt]\nuri = a:///\n")
+    monkeypatch.setenv("OS_DEFAULT__MODE", "observe")
+    monkeypatch.setenv("OS_LIBVIRT__URI", "b:///")
+    assert (load(path).mode, load(path).uri) == ("observe", "b:///")
+
+
+def test_a_mode_from_the_environment_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_DEFAULT__MODE", "enforce")
+    assert config.load([], []).mode_chosen
+
+
+def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OS_LIBVIRT__DEADLINE", "soon")
+    with pytest.raises(ConfigError, match=r"OS_LIBVIRT__DEADLINE.*soon"):
+        config.load([], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[DEFAULT]\n\nmoed = enforce\n", "plimsoll.conf:3: [DEFAULT] moed: no such setting; did you mean mode?"),
+        (
+            "[probe]\nengine = auto\n",
+            "plimsoll.conf:2: [probe] engine: no longer a setting: probes choose fio's engine",
+        ),
+        ("[DEFAULT]\nMODE = enforce\n", "plimsoll.conf:2: [DEFAULT] MODE: no such setting; did you mean mode?"),
+        ("[libvirt]\nmode = enforce\n", "plimsoll.conf:2: [libvirt] mode: no such setting; known are uri, deadline"),
+        (
+            "[libvrit]\nuri = x\n",
+            "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [record], [brake], [ceph],",
+        ),
+        ("[DEFAULT]\nmode = enforced\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
+        ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
+        ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: must be a number, not 'five'"),
+        ("[brake]\ndisks = eight\n", "plimsoll.conf:2: [brake] disks: must be a whole number, not 'eight'"),
+        ("[brake]\ndisks =\n", "plimsoll.conf:2: [brake] disks: is empty; remove the line for the default"),
+        (
+            "[probe]\nkeep_free = 1m\n",
+            "plimsoll.conf:2: [probe] keep_free: '1m' is ambiguous; write 1MB (1000000) or",
+        ),
+        ("[probe]\nfile_size = 100kB\n", "plimsoll.conf:2: [probe] file_size: must be at least 1048576"),
+        (
+            "[catalogue]\ninterval = 15w\n",
+            "plimsoll.conf:2: [catalogue] interval: must be a whole number, or one with",
+        ),
+        ("[libvirt]\ndeadline = 0\n", "plimsoll.conf:2: [libvirt] deadline: must be at least 0.1"),
+        # Neither below the minimum nor above the maximum, and no call would ever be given up.
+        ("[libvirt]\ndeadline = nan\n", "plimsoll.conf:2: [libvirt] deadline: must be a number"),
+        (
+            "[libvirt]\ncalls_at_once = 5\n",
+            "plimsoll.conf:2: [libvirt] calls_at_once: must be at most 4",
+        ),
+        # It would block nothing: Ceph writes its checks in capitals.
+        (
+            "[ceph]\nid = p\nblocking_checks = OSD_DOWN, pg_degraded\n",
+            "plimsoll.conf:3: [ceph] blocking_checks: 'pg_degraded' is not a health check (write ",
+        ),
+        ("[ceph]\nblocking_checks = OSD DOWN\n", "plimsoll.conf:2: [ceph] blocking_checks: 'OSD DOWN' is not a"),
+        (
+            "[ceph]\nblocking_checks = SLOW_OPS > 1%\n",
+            "plimsoll.conf:2: [ceph] blocking_checks: 'SLOW_OPS > 1%': only OSD_DOWN can have a percentage",
+        ),
+        # The same key twice: it is the second that is wrong.
+        ("[DEFAULT]\nmode = observe\nmode = x\n", "plimsoll.conf:3: [DEFAULT] mode: Valid values"),
+        # A value of several lines has the line where it begins.
+        ("[DEFAULT]\nmode = enforce\n  and more\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values"),
+        ("mode = enforce\n", "plimsoll.conf:1: mode: not in a section; write [DEFAULT]"),
+        ("[libvirt\nuri = x\n", "plimsoll.conf:1: Invalid section (must end with ]): [libvirt"),
+        ("[DEFAULT]\nenforce\n", "plimsoll.conf:2: No ':' or '=' found in assignment: enforce"),
+        ("[DEFAULT]\n mode = enforce\n", "plimsoll.conf:2: Unexpected continuation line: mode = enforce"),
+    ],
+)
+def test_a_mistake_is_told_with_file_line_and_key(file: Write, text: str, expected: str) -> None:
+    (told,) = faults(file(text))
+    assert told.startswith(expected)
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path, file: Write) -> None:
+    (tmp_path / "d").mkdir()
+    for name in "cfabed":
+        (tmp_path / "d" / f"{name}.conf").write_text("[libvirt]\nuir = x\n")
+    main = file("[DEFAULT]\nmoed = x\n[libvirt]\ndeadline = x\n")
+    with pytest.raises(ConfigError) as error:
+        config.load([main], [tmp_path / "d"])
+    places = [line.split(": ")[0].removeprefix(f"{tmp_path}/") for line in str(error.value).splitlines()]
+    assert places == ["plimsoll.conf:2", "plimsoll.conf:4", *(f"d/{name}.conf:2" for name in "abcdef")]
+
+
+@pytest.mark.parametrize("text", ["[DEFAULT]\nrules_file = $nowhere/r.yaml\n", "[libvirt]\nuri = qemu:///$nowhere\n"])
+def test_a_name_that_stands_for_nothing_is_a_config_error_that_says_which(file: Write, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"\$nowhere refers to no setting"):
+        load(file(text))
+    assert load(file(text.replace("$", "$$"))), "a plain $"
+
+
+def test_a_file_or_directory_that_was_named_must_be_there(tmp_path: Path, file: Write) -> None:
+    with pytest.raises(ConfigError, match=r"absent\.conf: no such file"):
+        config.load([tmp_path / "absent.conf"], [])
+    with pytest.raises(ConfigError, match=r"absent\.d: is not a directory"):
+        config.load([], [tmp_path / "absent.d"])
+    binary = file("")
+    binary.write_bytes(b"[DEFAULT]\nmode = \xff\n")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(binary)
+
+
+OPTIONS = [(group, option) for group, options in config.list_options() for option in options]
+
+
+def another(option: Any) -> str:
+    """A value that an option may have, and by default has not."""
+    kind = option.type
+    if option.name == "blocking_checks":
+        return "OSD_DOWN"
+    if option.name.endswith(("_warning", "_critical")):
+        return "3:5"
+    if isinstance(kind, types.Boolean):
+        return str(not option.default)
+    if isinstance(kind, types.Number):
+        numbers = (2 * option.default, option.default + 1, option.default - 1)  # a file is of whole blocks
+        return str(next(one for one in numbers if one != option.default and (kind.max is None or one <= kind.max)))
+    others = [choice for choice in getattr(kind, "choices", None) or () if choice != option.default]
+    return others[0] if others else "/another"
+
+
+def leaves(settings: object, above: str = "") -> dict[str, object]:
+    """Each value by its place in the settings."""
+    if is_dataclass(settings):
+        inner = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    elif isinstance(settings, Mapping):
+        inner = dict(settings)
+    else:
+        return {above: settings}
+    return {place: value for name, each in inner.items() for place, value in leaves(each, f"{above}.{name}").items()}
+
+
+def place_of(group: str, name: str) -> str:
+    """Where an option's value belongs."""
+    if group == "health":
+        measure, _, level = name.rpartition("_")
+        return f".health.{measure}.{level}"
+    if name == "calls_at_once":
+        return ".bounds.at_once"
+    if group == "region" and name.startswith("brake_"):
+        return f".region.brake.{name.removeprefix('brake_')}"
+    return f".{name}" if group in ("DEFAULT", "libvirt") else f".{group}.{name}"
+
+
+def test_each_option_explains_itself_and_changes_its_own_place_in_the_settings(file: Write) -> None:
+    shipped = leaves(config.load([], []))
+    changed = set()
+    for group, option in OPTIONS:
+        found = leaves(load(file(f"[{group}]\n{option.name} = {another(option)}\n")))
+        places = {place for place in shipped if found[place] != shipped[place]} - {".mode_chosen"}
+        also = {".health.catalogue_age.warning"} if option.name == "stale_after" else set()
+        assert places == {place_of(group, option.name)} | also
+        changed |= places
+        assert option.help, option.name
+    # What plimsoll approve says, after how many hung guests a pass stops, and whether an operator chose the mode: no
+    # settings.
+    assert shipped.keys() - changed == {".bounds.hung_guests", ".brake.approvals", ".mode_chosen"}
+
+
+def test_a_threshold_that_is_no_range_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "plimsoll.conf"
+    for wrong in ("10:5", "-1", "soon", "1e3", ":", "@", "5;10"):
+        file.write_text(f"[health]\npass_age_warning = {wrong}\n")
+        with pytest.raises(ConfigError, match=r"plimsoll\.conf:2: .health. pass_age_warning: .*is not a range"):
+            config.load([file], [])
+
+
+def test_thresholds_are_those_of_the_settings_and_else_the_shipped_ones(tmp_path: Path) -> None:
+    file = tmp_path / "plimsoll.conf"
+    file.write_text("[health]\npass_age_warning = @10:20\npass_age_critical =\n")
+    health = config.load([file], []).health
+    assert health == SHIPPED | {"pass_age": Thresholds("@10:20", "")}

@@ -1,0 +1,97 @@
+"""What plan, enforce, undo and rules test say of changes, in the same words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll_agent.messages.plan import CommandLine, Manner, edits_words, incomplete_words, plan_lines, turn_words
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.policy.decide import Decision
+from plimsoll_agent.reconcile.outcome import Edit, Kind, Outcome, PassReport, Result
+from tests.unit import told
+from tests.unit.manydisks import GOLD, IOPS, a_pass_over
+from tests.unit.values import a_disk
+
+ACKNOWLEDGED = because(Code.ACKNOWLEDGED, by="ann", until="2026-11-20T14:30:00+00:00", why="ticket 1")
+
+MISSING = because(Code.VOLUME_MISSING)
+UNKNOWN = Outcome(a_disk(actual=IOPS), Decision(Unknown(MISSING), ()), None, Result(Kind.UNKNOWN, MISSING))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (Limits(), IOPS, "set"),
+        (IOPS, Limits(), "remove"),
+        (IOPS, GOLD, "raise"),
+        (IOPS, Limits(total_iops_sec=200), "lower"),
+        (GOLD, Limits(total_iops_sec=30), "lower (to 1 %)"),
+        (GOLD, Limits(total_iops_sec=20), "lower (to 0.67 %)"),
+        (Limits(total_iops_sec=10**9), Limits(total_iops_sec=1), "lower (to less than 0.01 %)"),
+        (IOPS, Limits(read_iops_sec=200, write_iops_sec=100), "raise and lower (to 40 %)"),
+    ],
+)
+def test_a_change_has_one_word_and_what_is_left(before: Limits, after: Limits, words: str) -> None:
+    assert turn_words(before, after) == words
+
+
+def test_edits_of_a_spec_with_limits_per_gib_are_one_line_with_the_range_over_all_sizes() -> None:
+    edits = [
+        Edit("gold", "total_iops_sec", 3000, 30, 2, "qos-spec"),
+        Edit("gold", "total_iops_sec", 1500, 15, 1, "qos-spec"),
+        Edit("rack 1", "total_bytes_sec", 1000, 0, 1, "rule"),
+        Edit("default", "group_name", None, "g", 1, "node-default"),
+        Edit("m1", "total_iops_sec", 9, 8, 1, "flavor"),
+    ]
+    assert list(edits_words(edits)) == [
+        "QoS spec gold: total_iops_sec 1500–3000 → 15–30 (3 disks)",
+        'rule "rack 1": total_bytes_sec 1000 → unlimited (1 disk)',
+        "flavor m1: total_iops_sec 9 → 8 (1 disk)",
+        "default: group_name none → g (1 disk)",
+    ]
+
+
+def commands(report: PassReport) -> list[str]:
+    return [line.command for line in plan_lines(report, Manner(region=True)) if isinstance(line, CommandLine)]
+
+
+def test_the_region_approves_specs_by_their_digest_and_anything_else_by_the_whole_revision() -> None:
+    report = a_pass_over(10)
+    assert report.braked is not None
+    assert commands(report)[1] == "plimsoll region approve abababababababab --reason TEXT"
+    (edit,) = report.braked.edits
+    of_rules = replace(report, braked=replace(report.braked, edits=(edit, replace(edit, origin="rule"))))
+    assert commands(of_rules)[1] == f"plimsoll region approve --rules {report.braked.revision} --reason TEXT"
+
+
+def test_a_removal_is_approved_by_the_name_of_the_type() -> None:
+    report = a_pass_over(10)
+    assert report.braked is not None
+    (stopped,) = (each for each in report.outcomes if each.disk.key in report.braked.keys)
+    assert stopped.change is not None
+    change = replace(stopped.change, after=Limits(), direction=type(stopped.change.direction)("remove"))
+    removal = replace(stopped, change=change, disk=replace(stopped.disk, volume_type="fast ones"))
+    report = replace(report, outcomes=(removal,), braked=replace(report.braked, removed=1, lowered=0))
+    assert commands(report) == [
+        "plimsoll approve --remove 7f3a91c2b04d88e1 --reason TEXT",
+        "plimsoll region approve abababababababab --remove 'fast ones' --reason TEXT",
+    ]
+
+
+def test_what_makes_a_pass_incomplete_is_named_with_the_status() -> None:
+    report = a_pass_over(10)
+    report = replace(report, outcomes=(*report.outcomes, UNKNOWN))
+    assert incomplete_words(report, complete=True) == "Incomplete: 1 disk unknown, 2 disks deferred (exit status 3)."
+    note = because(Code.NO_RECORD, detail="full")
+    noted = replace(report, outcomes=(), notes=(note,))
+    assert incomplete_words(noted, complete=False) == "Incomplete: 1 note above, an error above (exit status 3)."
+
+
+def test_an_acknowledged_disk_is_counted_apart_as_in_status() -> None:
+    known = replace(UNKNOWN, acknowledgement=ACKNOWLEDGED)
+    line, sum_of_all = told.planned(replace(a_pass_over(0), outcomes=(known,)))
+    assert line.endswith("acknowledged until 2026-11-20 14:30 UTC by ann: ticket 1")
+    assert sum_of_all == "Plan: nothing to change, 1 unknown but acknowledged."

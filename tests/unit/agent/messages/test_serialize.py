@@ -1,0 +1,154 @@
+"""Plain data for machines: keys that stay, nothing unknown taken for unlimited, and all of it JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.messages import serialize
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_situation
+
+BEFORE, AFTER = Limits(total_iops_sec=500), Limits(total_iops_sec=250, total_iops_sec_max=400)
+RULE = because(Code.RULE, rule="gold")
+UNKNOWN = Unknown(because(Code.TIMED_OUT, detail="?"))
+
+
+def changed() -> Outcome:
+    disk = a_disk(actual=BEFORE, defined=BEFORE, monitors=("a:1", "b:1"), size=2**30, bus="virtio")
+    change = Change(disk, BEFORE, AFTER, Direction.LOWER, RULE, Code.DESIRED_CHANGED)
+    return Outcome(disk, Decision(Desired(AFTER, RULE), ()), change, Result(Kind.CHANGED, RULE, 0.00612345678))
+
+
+def test_a_disk_tells_who_it_is() -> None:
+    data = serialize.disk_data(replace(changed().disk, volume_type="gold", shareable=True))
+    assert data == {
+        "guest": "instance-00000001",
+        "guest_uuid": GUEST,
+        "display_name": "web",
+        "project": PROJECT,
+        "project_name": "shop",
+        "user": None,
+        "flavor": "m1.small",
+        "disk": "vdb",
+        "bus": "virtio",
+        "volume": VOLUME,
+        "pool": "volumes",
+        "namespace": None,
+        "image": f"volume-{VOLUME}",
+        "size": 2**30,
+        "volume_type": "gold",
+        "encrypted": False,
+        "shareable": True,
+        "cluster": None,
+        "monitors": ["a:1", "b:1"],
+    }
+
+
+def test_unlimited_unknown_and_unmanaged_are_three_things() -> None:
+    assert serialize.limits_data(Limits()) == {}
+    assert serialize.limits_data(Desired(Limits(), RULE)) == {}
+    assert serialize.limits_data(UNKNOWN) is None
+    assert serialize.limits_data(Unmanaged(RULE)) is None
+    assert serialize.limits_data(None) is None
+    assert serialize.limits_data(Desired(AFTER, RULE)) == {"total_iops_sec": 250, "total_iops_sec_max": 400}
+
+
+def test_an_outcome_tells_what_was_what_is_and_why() -> None:
+    data = serialize.outcome_data(changed())
+    after = {"total_iops_sec": 250, "total_iops_sec_max": 400}
+    assert data["actual"] == data["defined"] == data["desired"] == after
+    assert data["drifted"] is False
+    assert data["change"] == {
+        "before": {"total_iops_sec": 500},
+        "after": {"total_iops_sec": 250, "total_iops_sec_max": 400},
+        "direction": "lower",
+        "reason": {"code": "rule", "rule": "gold"},
+        "cause": "desired-changed",
+    }
+    assert (data["result"], data["reason"]) == ("changed", {"code": "rule", "rule": "gold"})
+    assert data["seconds"] == 0.006123
+    assert data["guest_uuid"] == GUEST, "who the disk is stands beside it"
+
+
+def test_a_disk_that_was_not_changed_is_told_as_it_was_seen() -> None:
+    planned = replace(changed(), result=Result(Kind.PLANNED, RULE), disk=a_disk(actual=BEFORE, defined=AFTER))
+    data = serialize.outcome_data(planned)
+    assert data["actual"] == {"total_iops_sec": 500}
+    assert data["defined"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}
+    assert data["drifted"] is True
+
+
+def test_an_outcome_without_a_change_has_none() -> None:
+    left = replace(changed(), change=None, decision=Decision(Unmanaged(RULE), ()))
+    data = serialize.outcome_data(left)
+    assert data["change"] is None
+    assert data["desired"] is None
+
+
+def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
+    hidden = UnreachableGuest(GuestRef("u-2", "b\x1b🚢"), because(Code.NOT_FOUND, detail="the guest is gone"))
+    note = because(Code.NO_RECORD, detail="no space")
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (changed(),), (hidden,), (note,))
+    data = json.loads(json.dumps(serialize.report_data(passed)))
+    assert data["version"] == 2
+    assert data["started"] == "2026-11-20T12:00:00+00:00"
+    assert data["seconds"] == 1.25
+    assert [outcome["volume"] for outcome in data["outcomes"]] == [VOLUME]
+    assert data["unreachable"] == [
+        {"guest": "b\x1b🚢", "guest_uuid": "u-2", "reason": {"code": "not-found", "detail": "the guest is gone"}}
+    ]
+    assert data["notes"] == [{"code": "no-record", "detail": "no space"}]
+    assert data["braked"] is None
+    assert data["catalogue"] is None, "nobody is to be asked"
+
+
+def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
+    stop = Braked("4f21c8", "0a1b2c", frozenset({"a/1", "b/2"}), of=9, removed=0, raised=0, lowered=2)
+    wait = Result(Kind.DEFERRED, because(Code.BRAKED, revision="4f21c8", disks=2, of=9))
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (replace(changed(), result=wait),), (), (), stop)
+    data = json.loads(json.dumps(serialize.report_data(passed)))
+    numbers = {"disks": 2, "of": 9, "removed": 0, "raised": 0, "lowered": 2}
+    assert data["braked"] == {
+        "revision": "4f21c8",
+        "catalogue": "0a1b2c",
+        "many": True,
+        "alone": {},
+        "edits": [],
+        **numbers,
+    }
+    (outcome,) = data["outcomes"]
+    assert (outcome["result"], outcome["reason"]["code"]) == ("deferred", "braked")
+    assert outcome["change"]["after"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}, "what it waits for"
+
+
+def test_a_report_says_which_word_of_cinder_it_stands_on() -> None:
+    known = Catalogue(7, NOON - timedelta(minutes=3), "north")
+    passed = PassReport(Mode.PLAN, Scope(), replace(a_situation(), catalogue=known), 1.25, (changed(),), ())
+    data = json.loads(json.dumps(serialize.report_data(passed)))
+    assert data["catalogue"] == {
+        "source": "north",
+        "issued": "2026-11-20T11:57:00+00:00",
+        "generation": 7,
+        "revision": known.revision,
+    }
+    lost = replace(passed, situation=replace(passed.situation, catalogue=UNKNOWN))
+    assert serialize.report_data(lost)["catalogue"] is None, "what nobody knows is not shown as something"
+
+
+def test_a_held_disk_says_so_for_programs_too() -> None:
+    held = because(Code.HOLD, why="import", by="ann", until="2026-11-20T13:00:00+00:00")
+    desired = Decision(Desired(AFTER, held), (), aside=Desired(BEFORE, RULE))
+    data = json.loads(
+        json.dumps(serialize.outcome_data(replace(changed(), decision=desired, result=Result(Kind.IN_SYNC, held))))
+    )
+    assert data["desired"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}
+    assert data["reason"] == {"code": "hold", "why": "import", "by": "ann", "until": "2026-11-20T13:00:00+00:00"}

@@ -1,0 +1,416 @@
+"""What a pass came to, and what it adds up to with those before it: on passes over a whole fake node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.errors import NotFound, Rejected
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.monitor import pass_summary
+from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Setting
+from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.reconcile.outcome import Kind, Mode
+from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store.refresh_state import Calls
+from tests.fakes import hangs
+from tests.unit.lastpasses import a_last_disk
+from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, guest, own_disk, set_by_hand, uuid_of
+
+PAUSED = because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance")
+NO_CATALOGUE = Unknown(because(Code.NO_CATALOGUE, detail="?"))
+FIVE_MINUTES = 300.0
+
+
+class Watched:
+    """A node whose passes are kept, five minutes after each other; ``last`` is what the newest came to."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.boot = "b1"
+        self.uptime = 1000.0
+        self.last: LastPass | None = None
+
+    def passes(
+        self, mode: Mode = Mode.ENFORCE, *, typed: str | None = None, complaint: str = "", **other: Any
+    ) -> LastPass:
+        """After one more; ``typed`` is the name of the type that all disks are said to have."""
+        self.uptime += FIVE_MINUTES
+        report = replace(self.node.run(mode, clock=lambda: self.uptime), complaint=complaint)
+        if typed is not None:
+            outcomes = [replace(each, disk=replace(each.disk, volume_type=typed)) for each in report.outcomes]
+            report = replace(report, outcomes=tuple(outcomes))
+        self.last = pass_summary.fold(self.last, report, self.setting(**other))
+        return self.last
+
+    def fails(self) -> LastPass:
+        """After one that could not begin."""
+        self.uptime += FIVE_MINUTES
+        self.node.now += timedelta(minutes=5)
+        self.last = pass_summary.failed(
+            self.last, Mode.ENFORCE, "libvirt does not answer", "libvirt", self.node.now, self.setting()
+        )
+        return self.last
+
+    def setting(self, **other: Any) -> Setting:
+        ended = self.node.now + timedelta(seconds=2)
+        return Setting(**{"version": "1.2.3", "boot": self.boot, "ended": ended} | other)
+
+    def disk(self, number: int = 1, target: str = "vda") -> LastDisk:
+        assert self.last is not None
+        named = [each for each in self.last.disks if each.named.guest_uuid == uuid_of(number)]
+        return next(each for each in named if each.named.target == target)
+
+    def does(self, reads: int, read: int = 0, number: int = 1) -> None:
+        self.node.disk(number).done = (reads, read, 0, 0)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(Node(tmp_path, guest(1, own_disk(1)), guest(2, a_volume(2))))
+
+
+# --- disks
+
+
+def test_a_disk_is_told_as_the_pass_left_it(watched: Watched) -> None:
+    last = watched.passes()
+    assert [(disk.kind, disk.actual, disk.desired) for disk in last.disks] == [(Kind.CHANGED, DEFAULT, DEFAULT)] * 2
+    assert [disk.named.guest_uuid for disk in last.disks] == [UUIDS[1], UUIDS[2]]
+    assert (last.guests, sum(disk.kind is Kind.CHANGED for disk in last.disks)) == (2, 2)
+
+
+def test_what_was_only_planned_is_not_actual(watched: Watched) -> None:
+    watched.passes(Mode.OBSERVE)
+    assert (watched.disk().actual, watched.disk().desired) == (Limits(), DEFAULT)
+    assert watched.disk().astray
+
+
+def test_what_a_guest_does_not_tell_is_unknown_and_no_lack_of_limits(watched: Watched) -> None:
+    watched.node.hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+    watched.passes()
+    disk = watched.disk()
+    assert (disk.kind, disk.actual, disk.unlimited, disk.astray) == (Kind.UNKNOWN, None, None, False)
+
+
+def test_after_a_write_without_an_answer_nobody_knows_what_is_actual(watched: Watched) -> None:
+    first = watched.node.hypervisor.by_uuid[UUIDS[1]]
+    watched.node.hypervisor.before["set_limits"] = lambda: setattr(first, "trouble", hangs())
+    watched.passes()
+    assert watched.disk().actual is None
+
+
+def test_a_limit_that_was_refused_leaves_what_was_there(watched: Watched) -> None:
+    def refuse() -> None:
+        raise Rejected("no")
+
+    watched.node.hypervisor.before["set_limits"] = refuse
+    watched.passes()
+    assert (watched.disk().kind, watched.disk().actual) == (Kind.FAILED, Limits())
+
+
+def test_a_disk_without_a_limit_that_shall_have_none_is_not_astray() -> None:
+    assert not a_last_disk(actual=Limits(), desired=Limits()).astray
+    assert not a_last_disk(actual=Limits(), desired=None).astray
+
+
+# --- what they did meanwhile
+
+
+def test_averages_are_over_the_time_between_two_readings(watched: Watched) -> None:
+    watched.does(1000, 4096)
+    assert watched.passes().interval is None
+    assert watched.disk().rates is None
+    watched.does(1000 + 30_000, 4096 + 3_000_000)
+    assert watched.passes().interval == FIVE_MINUTES
+    rates = watched.disk().rates
+    assert rates is not None
+    assert (rates.read_iops, rates.read_bytes, rates.write_iops) == (100, 10_000, 0)
+    assert watched.disk().shares["total_iops_sec"] == pytest.approx(100 / 250)
+
+
+def test_what_a_limit_allows_is_told_by_the_second(watched: Watched) -> None:
+    watched.passes()
+    watched.passes()
+    # A tenth of a second's worth may be saved up: QEMU's bucket without a burst.
+    assert watched.disk().allowed["total_iops_sec"] == pytest.approx((250 * 300 + 25) / 300)
+
+
+def test_what_was_done_is_held_against_what_was_actual_meanwhile_not_against_the_new_limit(
+    watched: Watched,
+) -> None:
+    watched.passes()
+    watched.node.rules = Rules(default=TIGHTER)
+    watched.does(250 * 300)
+    watched.passes()
+    disk = watched.disk()
+    assert (disk.actual, disk.shares["total_iops_sec"], disk.at_limit) == (TIGHTER, 1.0, True)
+
+
+def test_an_attachment_made_anew_starts_from_nothing_though_the_volume_is_the_same(watched: Watched) -> None:
+    watched.passes()
+    again = replace(a_volume(2, DEFAULT), done=(10**6, 10**9, 0, 0))
+    watched.node.hypervisor.attach(watched.node.hypervisor.by_uuid[UUIDS[2]], "vda", again)
+    watched.passes()
+    disk = watched.disk(2)
+    assert disk.reading is not None
+    assert (disk.rates, disk.shares, disk.allowed) == (None, {}, {})
+
+
+def test_after_the_node_was_started_anew_uptimes_of_before_are_no_readings(watched: Watched) -> None:
+    watched.passes()
+    watched.boot, watched.uptime = "b2", 2000.0
+    watched.does(10**6)
+    watched.passes()
+    assert watched.disk().rates is None
+
+
+def test_after_a_pass_that_failed_the_average_is_over_both_intervals(watched: Watched) -> None:
+    watched.passes()
+    watched.fails()
+    watched.does(60_000)
+    assert watched.passes().interval == 2 * FIVE_MINUTES
+    rates = watched.disk().rates
+    assert rates is not None
+    assert rates.read_iops == 100
+
+
+def test_what_one_guest_does_not_tell_is_missing_of_it_alone(watched: Watched) -> None:
+    watched.passes()
+    watched.node.hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+    watched.passes()
+    assert (watched.disk(1).shares, watched.disk(2).rates is None) == ({}, False)
+
+
+# --- passes that failed
+
+
+def test_a_failed_pass_keeps_what_was_known_of_disks_and_no_average(watched: Watched) -> None:
+    watched.passes()
+    good = watched.passes()
+    assert good.disks[0].rates is not None
+    last = watched.fails()
+    assert (last.grade, last.trouble) == (Grade.FAILED, "libvirt does not answer")
+    assert [disk.actual for disk in last.disks] == [DEFAULT] * 2
+    assert [(disk.rates, disk.shares, disk.allowed) for disk in last.disks] == [(None, {}, {})] * 2
+    assert (last.interval, last.phases) == (None, {})
+    assert (last.looked, last.last_good) == (good.started, good.ended)
+    assert last.sources["libvirt"] is False
+
+
+def test_a_source_that_answers_again_is_up_again(watched: Watched) -> None:
+    watched.fails()
+    assert watched.passes().sources == {"libvirt": True, "rules": True, "record": True}
+
+
+def test_when_the_first_pass_of_all_fails_nobody_has_looked(watched: Watched) -> None:
+    last = watched.fails()
+    assert (last.looked, last.last_good, last.disks, last.grade) == (None, None, (), Grade.FAILED)
+    assert last.totals.passes == {Grade.FAILED: 1}
+
+
+# --- sums
+
+
+def test_passes_and_outcomes_add_up(watched: Watched) -> None:
+    watched.passes()
+    watched.passes()
+    watched.fails()
+    totals = watched.passes().totals
+    assert totals.passes == {Grade.GOOD: 3, Grade.FAILED: 1}
+    assert totals.outcomes == {Kind.CHANGED: 2, Kind.IN_SYNC: 4}
+
+
+def test_what_somebody_else_changed_and_plimsoll_put_back_is_counted_by_disk_and_by_type(watched: Watched) -> None:
+    watched.passes(typed="gold")
+    for _ in range(2):
+        set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
+        watched.passes(typed="gold")
+    last = watched.passes(typed="gold")
+    assert (watched.disk(1).corrected, watched.disk(2).corrected) == (2, 0)
+    assert last.totals.corrected == {"gold": 2}
+
+
+def test_a_first_limit_and_a_new_wish_are_no_drift(watched: Watched) -> None:
+    watched.passes()
+    watched.node.rules = Rules(default=TIGHTER)
+    assert watched.passes().totals.corrected == {}
+
+
+def test_drift_that_was_only_seen_is_not_put_back(watched: Watched) -> None:
+    watched.passes()
+    set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
+    assert watched.passes(Mode.OBSERVE).totals.corrected == {}
+
+
+def test_what_was_put_back_on_a_disk_that_left_stays_in_the_sum_of_its_type(watched: Watched) -> None:
+    watched.passes(typed="gold")
+    set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
+    watched.passes(typed="gold")
+    del watched.node.hypervisor.by_uuid[UUIDS[1]]
+    last = watched.passes(typed="gold")
+    assert ([disk.named.guest_uuid for disk in last.disks], last.totals.corrected) == ([UUIDS[2]], {"gold": 1})
+
+
+def test_what_was_put_back_is_not_forgotten_of_a_guest_that_two_passes_cannot_look_at(watched: Watched) -> None:
+    """A counter that comes back with 0 has fallen."""
+    watched.passes()
+    set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
+    watched.passes()
+    _hidden(watched.node)
+    for _ in range(2):
+        watched.passes()
+    watched.node.hypervisor.by_uuid[UUIDS[1]].xml = None
+    watched.passes()
+    assert watched.disk(1).corrected == 1
+
+
+def test_counts_survive_a_start_of_the_node(watched: Watched) -> None:
+    watched.passes()
+    set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
+    watched.passes()
+    watched.boot = "b2"
+    watched.passes()
+    assert (watched.disk(1).corrected, watched.passes().totals.passes) == (1, {Grade.GOOD: 4})
+
+
+# --- how good a pass was
+
+
+def _hung(node: Node) -> None:
+    node.hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+
+
+def _hidden(node: Node) -> None:
+    node.hypervisor.by_uuid[UUIDS[1]].xml = "<domain>"
+
+
+def _paused(node: Node) -> None:
+    node.paused = lambda: PAUSED
+
+
+def _without_a_catalogue(node: Node) -> None:
+    node.catalogue = NO_CATALOGUE
+
+
+@pytest.mark.parametrize("trouble", [_hung, _hidden, _paused, _without_a_catalogue], ids=lambda each: each.__name__)
+def test_a_pass_that_left_something_undone_is_not_a_good_one(
+    watched: Watched, trouble: Callable[[Node], None]
+) -> None:
+    good = watched.passes().ended
+    watched.node.rules = Rules(default=TIGHTER)
+    trouble(watched.node)
+    last = watched.passes()
+    assert (last.grade, last.last_good) == (Grade.PARTIAL, good)
+
+
+def test_rules_older_than_meant_make_no_good_pass_and_the_source_is_down(watched: Watched) -> None:
+    last = watched.passes(complaint="rules.yaml:14: no")
+    assert (last.grade, last.sources["rules"], last.trouble) == (Grade.PARTIAL, False, "rules.yaml:14: no")
+
+
+def test_a_node_that_only_observes_has_good_passes_though_it_changes_nothing(watched: Watched) -> None:
+    last = watched.passes(Mode.OBSERVE)
+    assert (last.grade, last.enforcing, last.last_good) == (Grade.GOOD, False, last.ended)
+
+
+def test_a_paused_node_that_only_observes_has_good_passes(watched: Watched) -> None:
+    watched.node.paused = lambda: PAUSED
+    last = watched.passes(Mode.OBSERVE)
+    assert (last.grade, last.paused) == (Grade.GOOD, PAUSED)
+
+
+def test_a_guest_that_went_away_in_mid_pass_is_nobodys_fault_and_not_silent(watched: Watched) -> None:
+    def go() -> None:
+        raise NotFound("the guest is gone")
+
+    watched.node.hypervisor.before["look"] = go
+    last = watched.passes()
+    assert (last.grade, last.running_unreachable, last.guests) == (Grade.GOOD, (), 1)
+
+
+def test_a_guest_that_cannot_be_looked_at_is_silent(watched: Watched) -> None:
+    _hidden(watched.node)
+    last = watched.passes()
+    assert [each.guest.uuid for each in last.running_unreachable] == [UUIDS[1]]
+    assert last.guests == 1
+
+
+def test_a_record_that_cannot_be_written_is_a_source_that_is_down(watched: Watched) -> None:
+    watched.node.state.record.mkdir()
+    last = watched.passes()
+    assert (last.sources["record"], last.grade) == (False, Grade.PARTIAL)
+
+
+def test_the_brake_is_told_with_the_revision_to_approve(tmp_path: Path) -> None:
+    watched = Watched(Node(tmp_path, *(guest(number, own_disk(number)) for number in range(9))))
+    watched.node.rules = Rules(default=DEFAULT, revision="aaaaaa")
+    watched.passes()
+    watched.node.rules = Rules(default=Limits(total_iops_sec=3), revision="bbbbbb")
+    last = watched.passes()
+    assert (last.braked, last.braked_disks, last.grade) == ("bbbbbb", 9, Grade.PARTIAL)
+    last = watched.passes(Mode.OBSERVE)
+    assert (last.braked, last.braked_disks) == ("bbbbbb", 9)
+    assert (last.grade, last.last_good) == (Grade.GOOD, last.ended), "it did all that it was asked"
+
+
+# --- the node around it
+
+
+def test_a_catalogue_is_a_source_only_where_one_is_configured(watched: Watched) -> None:
+    assert "catalogue" not in watched.passes().sources
+    watched.node.catalogue = NO_CATALOGUE
+    last = watched.passes(stale_after=7200, calls=Calls(1, 2, {"cinder": 3}), busy=4)
+    assert (last.sources["catalogue"], last.catalogue, last.busy) == (False, LastCatalogue(None, "", 7200), 4)
+    assert last.calls.of_service == {"cinder": 3}
+
+
+def test_the_parts_of_a_pass_are_told_each_by_its_name(watched: Watched) -> None:
+    assert list(watched.passes().phases) == ["observe", "decide", "gate", "apply", "keep"]
+
+
+def test_holds_that_stand_are_counted(watched: Watched) -> None:
+    watched.passes()
+    watched.node.hold(1, "vda", TIGHTER)
+    assert watched.passes().holds == 1
+
+
+# --- since when
+
+
+def test_a_disk_has_been_in_a_state_since_the_first_pass_that_found_it_so(watched: Watched) -> None:
+    first = watched.passes(Mode.OBSERVE)
+    watched.node.now += timedelta(minutes=5)
+    watched.passes(Mode.OBSERVE)
+    assert watched.disk().since == first.started
+    changed = watched.passes()
+    assert (changed.disks[0].kind, watched.disk().since) == (Kind.CHANGED, watched.node.now)
+
+
+def test_the_beginning_of_a_state_that_an_older_version_met_is_unknown(watched: Watched) -> None:
+    last = watched.passes(Mode.OBSERVE)
+    watched.last = replace(last, disks=tuple(replace(disk, since=None) for disk in last.disks))
+    watched.passes(Mode.OBSERVE)
+    assert watched.disk().since is None
+
+
+def test_a_source_has_been_down_since_the_first_of_the_passes_that_found_it_down(watched: Watched) -> None:
+    begun = watched.fails().started
+    watched.fails()
+    assert watched.last is not None
+    assert watched.last.wrong_since == {"libvirt": begun}
+    assert watched.passes().wrong_since == {}
+
+
+def test_a_pause_and_an_unreachable_guest_have_a_beginning(watched: Watched) -> None:
+    watched.node.paused = lambda: PAUSED
+    _hidden(watched.node)
+    begun = watched.passes().started
+    watched.node.now += timedelta(minutes=5)
+    assert watched.passes().wrong_since == {"paused": begun, UUIDS[1]: begun}

@@ -1,0 +1,254 @@
+"""The file of the last pass: all of it comes back, and a damaged one is a clear error, with nothing made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
+from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.model.usage import Rates, Reading
+from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Totals
+from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
+from plimsoll_agent.store.refresh_state import Calls
+from plimsoll_agent.store.state import CorruptState, State, StateError
+from tests.unit.damage import damaged, each_damage, replaced
+from tests.unit.lastpasses import a_last_disk, a_last_pass, a_varied_pass
+from tests.unit.values import examples_of, possible_limits
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> State:
+    """The examples share it."""
+    return State(tmp_path_factory.mktemp("state"), boot="b1")
+
+
+@pytest.fixture(scope="module")
+def whole(state: State) -> dict[str, Any]:
+    """A pass as it is written."""
+    pass_summary_file.save(state, a_varied_pass())
+    value: dict[str, Any] = json.loads(state.last_pass.read_text())
+    return value
+
+
+# --- what is written comes back
+
+texts = st.text(max_size=12)
+counts = st.integers(0, 2**63)
+numbers = st.floats(0, 1e18)
+offsets = st.sampled_from([UTC, timezone(timedelta(hours=9)), timezone(timedelta(minutes=-210))])
+times = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=offsets)
+facts = st.dictionaries(texts.filter(lambda name: name != "code"), texts | st.integers() | st.none(), max_size=2)
+reasons = st.builds(Reason, st.sampled_from(Code), facts)
+shares = st.dictionaries(texts, numbers, max_size=2)
+
+
+@st.composite
+def names(draw: st.DrawFn) -> DiskName:
+    uuid = draw(texts.filter(lambda text: "/" not in text))
+    others = [draw(st.none() | texts), draw(texts), draw(texts), draw(texts), draw(st.none() | texts)]
+    return DiskName(f"{uuid}/{draw(texts)}", uuid, draw(texts), *others)  # type: ignore[arg-type]
+
+
+disks = st.builds(
+    LastDisk,
+    named=names(),
+    volume_type=st.none() | texts,
+    flavor=st.none() | texts,
+    cluster=st.none() | texts,
+    kind=st.sampled_from(Kind),
+    reason=reasons,
+    actual=st.none() | possible_limits(),
+    desired=st.none() | possible_limits(),
+    drifted=st.booleans(),
+    corrected=counts,
+    attachment=texts,
+    reading=st.none() | st.builds(Reading, numbers, st.builds(BlockStats, counts, counts, counts, counts)),
+    rates=st.none() | st.builds(Rates, numbers, numbers, numbers, numbers, numbers),
+    shares=shares,
+    allowed=shares,
+    server=st.none() | texts,
+    project_name=st.none() | texts,
+    is_new=st.booleans(),
+    acknowledged=st.none() | reasons,
+    held_until=st.none() | times,
+    since=st.none() | times,
+)
+passes = st.builds(
+    LastPass,
+    version=texts,
+    boot=texts,
+    started=times,
+    ended=times,
+    grade=st.sampled_from(Grade),
+    enforcing=st.booleans(),
+    trouble=texts,
+    looked=st.none() | times,
+    last_good=st.none() | times,
+    phases=shares,
+    interval=st.none() | numbers,
+    disks=st.lists(disks, max_size=3).map(tuple),
+    unreachable=st.lists(st.builds(UnreachableGuest, st.builds(GuestRef, texts, texts), reasons), max_size=2).map(
+        tuple
+    ),
+    guests=counts,
+    notes=st.lists(reasons, max_size=2).map(tuple),
+    paused=st.none() | reasons,
+    braked=st.none() | texts,
+    braked_disks=counts,
+    holds=counts,
+    sources=st.dictionaries(texts, st.booleans(), max_size=4),
+    catalogue=st.none() | st.builds(LastCatalogue, st.none() | times, texts, counts),
+    calls=st.builds(Calls, counts, counts, st.dictionaries(texts, counts, max_size=2)),
+    busy=counts,
+    totals=st.builds(
+        Totals,
+        st.dictionaries(st.sampled_from(Grade), counts),
+        st.dictionaries(st.sampled_from(Kind), counts),
+        st.dictionaries(texts, counts, max_size=2),
+    ),
+    wrong_since=st.dictionaries(texts, times, max_size=2),
+)
+
+
+@examples_of(100)  # each waits for the disk
+@given(last=passes)
+@example(last=a_varied_pass())
+def test_all_of_a_pass_comes_back(state: State, last: LastPass) -> None:
+    pass_summary_file.save(state, last)
+    assert pass_summary_file.load(state) == last
+
+
+def test_before_the_first_pass_there_is_none(tmp_path: Path) -> None:
+    assert pass_summary_file.load(State(tmp_path)) is None
+
+
+def test_others_than_the_group_do_not_read_what_tenants_have(tmp_path: Path) -> None:
+    pass_summary_file.save(State(tmp_path), a_varied_pass())
+    assert State(tmp_path).last_pass.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_disk_is_a_line_so_that_a_person_can_search_the_file(tmp_path: Path) -> None:
+    last = a_varied_pass()
+    pass_summary_file.save(State(tmp_path), last)
+    lines = State(tmp_path).last_pass.read_text().splitlines()
+    for disk in last.disks:
+        assert len([line for line in lines if f'"{disk.named.guest_uuid}"' in line and disk.kind in line]) == 1
+
+
+def test_where_nothing_can_be_written_one_line_says_which_file(tmp_path: Path) -> None:
+    gone = State(tmp_path / "gone")
+    with pytest.raises(StateError, match=r"pass\.json: cannot be written: No such file") as raised:
+        pass_summary_file.save(gone, a_last_pass())
+    assert "\n" not in str(raised.value)
+
+
+# --- what is not a pass
+
+
+def read(state: State, content: bytes) -> LastPass | None:
+    """What it is read as; None for a ``StateError``. All else passes through."""
+    state.last_pass.write_bytes(content)
+    try:
+        return pass_summary_file.load(state)
+    except StateError as error:
+        complaint = str(error)
+    assert complaint.startswith(f"{state.last_pass}: "), "it names the file"
+    assert len(complaint) < 10_000, "and does not repeat it"
+    assert complaint.isprintable(), "nor shows what a terminal would obey"
+    return None
+
+
+def judge(content: bytes, last: LastPass | None) -> None:
+    """Whatever is read of limits stands in the file as it is."""
+    if last is None:
+        return
+    written = json.loads(content)
+    assert len(last.disks) == len(written["disks"])
+    for disk, of_file in zip(last.disks, written["disks"], strict=True):
+        assert disk.kind == of_file["kind"]
+        for limits, said in ((disk.actual, of_file["actual"]), (disk.desired, of_file["desired"])):
+            assert (limits is None) == (said is None), "unknown is not unlimited"
+            assert limits is None or set(limits.in_effect()) <= set(said)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (1, "written by an older version; the next pass replaces it"),
+        (4, "written by a newer version; the next pass here replaces it"),
+    ],
+)
+def test_a_file_of_another_version_is_skew_and_not_damage(
+    state: State, whole: dict[str, Any], version: int, said: str
+) -> None:
+    state.last_pass.write_text(json.dumps(whole | {"version": version}))
+    with pytest.raises(StateError, match=f"^{state.last_pass}: {said}$") as raised:
+        pass_summary_file.load(state)
+    assert not isinstance(raised.value, CorruptState), "it is a good one, for whom it was written"
+
+
+def test_of_the_version_before_the_next_pass_tells_what_is_new(state: State, whole: dict[str, Any]) -> None:
+    new = ("server", "project_name", "is_new", "acknowledged", "held_until", "since")
+    disks = [{name: said for name, said in disk.items() if name not in new} for disk in whole["disks"]]
+    before = {name: said for name, said in whole.items() if name not in ("revision", "wrong_since")} | {
+        "version": 2,
+        "disks": disks,
+    }
+    state.last_pass.write_text(json.dumps(before))
+    nothing = dict.fromkeys(new) | {"is_new": False}
+    last = a_varied_pass(revision="")
+    disks = tuple(replace(disk, **nothing) for disk in last.disks)  # type: ignore[arg-type]
+    assert pass_summary_file.load(state) == replace(last, disks=disks)
+
+
+def test_a_damaged_file_is_called_corrupt(state: State) -> None:
+    state.last_pass.write_text("{")
+    with pytest.raises(CorruptState, match=r"pass\.json: is corrupt"):
+        pass_summary_file.load(state)
+
+
+def test_a_file_without_end_is_not_read_to_its_end(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_summary_file.save(state, a_last_pass(a_last_disk()))
+    assert pass_summary_file.load(state) is not None
+    monkeypatch.setattr(pass_summary_file, "MOST_BYTES", state.last_pass.stat().st_size - 5)
+    with pytest.raises(CorruptState):
+        pass_summary_file.load(state)
+
+
+def test_limits_that_qemu_would_refuse_make_the_file_corrupt(state: State, whole: dict[str, Any]) -> None:
+    impossible = {"total_iops_sec": 5, "read_iops_sec": 5}
+    content = replaced(whole, ("disks", 0, "actual"), json.dumps(impossible))
+    assert read(state, content) is None
+
+
+@examples_of(300)
+@given(data=st.data())
+def test_one_part_damaged(state: State, whole: dict[str, Any], data: st.DataObject) -> None:
+    content = data.draw(damaged(whole))
+    last = read(state, content)
+    judge(content, last)
+    if last is not None:
+        pass_summary_file.save(state, last)
+        assert pass_summary_file.load(state) == last
+
+
+@pytest.mark.slow  # some of each are tried above
+def test_each_part_damaged_in_each_way(state: State, whole: dict[str, Any]) -> None:
+    for content in each_damage(whole):
+        judge(content, read(state, content))
+
+
+def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: State, whole: dict[str, Any]) -> None:
+    for name in whole:
+        assert read(state, json.dumps({key: whole[key] for key in whole if key != name}).encode()) is None

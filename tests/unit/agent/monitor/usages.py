@@ -1,0 +1,38 @@
+"""Disks with their use, and what is desired for them."""
+
+from __future__ import annotations
+
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import BlockStats
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.model.usage import Reading, Usage, follow
+from plimsoll_agent.monitor.rows import Planned
+from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
+from plimsoll_agent.reconcile.run import outcome_of
+from tests.unit.values import a_disk, a_guest
+
+NODE_LIMITS = Limits(total_iops_sec=250, total_bytes_sec=104857600)
+SILENCE = because(Code.TIMED_OUT, detail="no answer from QEMU within 5 s")
+
+
+def using(disk: Disk, iops: float = 100, of_bytes: float = 2**20, seconds: float = 2) -> Usage:
+    """A disk that reads so much."""
+    done = BlockStats(int(iops * seconds), int(of_bytes * seconds), 0, 0)
+    before = follow((), [disk], {disk.target: Reading(0, BlockStats(0, 0, 0, 0))})
+    return follow(before, [disk], {disk.target: Reading(seconds, done)})[0]
+
+
+def disk_named(name: str, number: int = 0, limits: Limits | Unknown = NODE_LIMITS, **other: object) -> Disk:
+    guest = a_guest(name=name, uuid=f"guest-{number}", display_name=name)
+    return a_disk(guest, **{"target": "vda", "actual": limits, **other})
+
+
+def desiring(desired: Limits | Unknown | None, *disks: Disk) -> Planned:
+    """These limits are desired for the disks; None: no source has an opinion."""
+    answer: Desired | Unmanaged | Unknown
+    if desired is None:
+        answer = Unmanaged(because(Code.NO_LIMIT))
+    else:
+        answer = desired if isinstance(desired, Unknown) else Desired(desired, because(Code.NODE_DEFAULT))
+    return Planned({disk.key: outcome_of(disk, Decision(answer, ())) for disk in disks})

@@ -1,0 +1,117 @@
+"""``enforce`` with damaged files: nothing raised, no wrong limit, and the next pass is clean.
+
+Full, read-only and missing directories are the lab's.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.cli.record import RecordList
+from plimsoll_agent.model.limits import Limits
+from tests.unit.enforcing import Shell
+
+LIMIT, TIGHTER, LOOSER = (Limits(total_iops_sec=iops) for iops in (250, 240, 260))
+
+
+def write_rules(shell: Shell, limits: Limits) -> None:
+    shell.rules.write_text(f"default: {{limits: {{total_iops_sec: {limits.total_iops_sec}}}}}\n")
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """At a node that has limited its guest's disk."""
+    shell = Shell(tmp_path)
+    shell.source, shell.asks_ceph = "none", False
+    write_rules(shell, LIMIT)
+    assert shell.enforce() == 0
+    return shell
+
+
+def actual(shell: Shell) -> Limits:
+    (disk,) = shell.guest.disks.values()
+    return disk.actual
+
+
+def assert_the_next_is_clean(shell: Shell) -> None:
+    """The next pass does as it always did, and knows our limits for ours."""
+    assert shell.enforce("--yes") == 0, shell.out
+    assert "left alone" not in shell.out.replace(" 0 left alone", "")
+    assert shell.run(RecordList, "--verify") == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\0" * 4096, b"[]", b'{"version": 2}', b"\xff\xfe{}"])
+def test_a_corrupt_memory_is_set_aside_and_made_again_from_the_record(shell: Shell, content: bytes) -> None:
+    shell.state.memory.write_bytes(content)
+    write_rules(shell, TIGHTER)
+    assert shell.enforce("--yes") == 3
+    assert "moved aside" in shell.out
+    assert actual(shell) == TIGHTER, "limits of ours are known as ours"
+    assert shell.state.memory.with_name("memory.json.corrupt").read_bytes() == content
+    assert_the_next_is_clean(shell)
+
+
+def test_a_corrupt_record_is_set_aside_and_begun_again(shell: Shell) -> None:
+    content = bytearray(shell.state.record.read_bytes())
+    content[: len(content) // 2] = b"\x5a" * (len(content) // 2)
+    shell.state.record.write_bytes(bytes(content))
+    write_rules(shell, LOOSER)
+    assert shell.enforce("--yes") == 3, shell.out
+    assert actual(shell) == LOOSER, "the new record has it"
+    assert shell.state.record.with_name("record.sqlite.corrupt").read_bytes() == bytes(content)
+    assert_the_next_is_clean(shell)
+
+
+def test_a_corrupt_approval_approves_of_nothing(shell: Shell) -> None:
+    shell.state.approval.write_text("{{{")
+    assert shell.enforce() == 3
+    assert "nothing is approved" in shell.out
+    assert_the_next_is_clean(shell)
+
+
+def test_rules_that_are_broken_leave_the_last_good_ones_actual(shell: Shell) -> None:
+    shell.rules.write_text("default: {limits: {total_iops: 1}}\n")
+    (disk,) = shell.guest.disks.values()
+    disk.actual = disk.defined = Limits()
+    assert shell.enforce("--yes") == 1
+    assert "did you mean total_iops_sec?" in shell.err
+    assert actual(shell) == LIMIT, "what another removed is put back by them"
+    write_rules(shell, LIMIT)
+    assert_the_next_is_clean(shell)
+
+
+def test_with_corrupt_last_good_rules_too_nothing_is_done(shell: Shell) -> None:
+    shell.rules.write_text("default: {limits: {total_iops: 1}}\n")
+    shell.state.last_rules.write_bytes(b"\xff\xff: [")
+    written = len(shell.hypervisor.writes)
+    assert shell.enforce("--yes") == 1
+    assert (actual(shell), len(shell.hypervisor.writes)) == (LIMIT, written)
+    write_rules(shell, LIMIT)
+    assert_the_next_is_clean(shell)
+
+
+def test_a_memory_of_a_newer_plimsoll_is_refused_and_kept(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    newer = json.dumps(json.loads(shell.state.memory.read_text()) | {"version": 99})
+    shell.state.memory.write_text(newer)
+    write_rules(shell, TIGHTER)
+    assert shell.enforce("--yes") == 1
+    assert "newer plimsoll" in caplog.text
+    assert (actual(shell), shell.state.memory.read_text()) == (LIMIT, newer)
+
+
+def test_with_a_record_of_a_newer_plimsoll_limits_are_tightened_and_never_raised(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.state.record)) as database, database:
+        database.execute("PRAGMA user_version = 99")
+    before = shell.state.record.read_bytes()
+    write_rules(shell, LOOSER)
+    assert shell.enforce("--yes") == 1
+    assert actual(shell) == LIMIT, "without a record nothing is raised"
+    write_rules(shell, TIGHTER)
+    assert shell.enforce("--yes") == 3
+    assert actual(shell) == TIGHTER
+    assert shell.state.record.read_bytes() == before

@@ -1,0 +1,272 @@
+"""The file of QoS specs and volume types: what it may say, what is wrong with it and where, and back to text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.qos.file import Declared, Spec, Type, parse, read, text_of
+from plimsoll_agent.qos.review import review
+from plimsoll_agent.util.schema import LARGEST, decoded
+from tests.unit.values import examples
+
+FULL = """\
+qos_specs:
+  gold-iops:
+    consumer: front-end
+    keys:
+      total_iops_sec_per_gb: 30
+      total_iops_sec_per_gb_min: "0500"
+      total_bytes_sec: null
+      note: ""
+  idle:
+    consumer: both
+    keys: {}
+volume_types:
+  gold:
+    description: fast
+    public: false
+    qos_spec: gold-iops
+    extra_specs: {volume_backend_name: rbd, "RESKEY:availability_zones": az1}
+  bare:
+    qos_spec: none
+"""
+
+
+def declared(text: str) -> Declared:
+    return parse(text, "qos.yaml").declared
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        parse(text, "qos.yaml")
+    return str(error.value).splitlines()
+
+
+def spec(body: str) -> str:
+    """A file with the one spec s."""
+    return f"qos_specs:\n  s:\n    {body}\nvolume_types: {{}}\n"
+
+
+def keys(body: str) -> str:
+    return spec(f"consumer: both\n    keys:\n      {body}")
+
+
+def type_(body: str) -> str:
+    """A file with the spec gold and the one type t."""
+    return f"qos_specs:\n  gold: {{consumer: both, keys: {{}}}}\nvolume_types:\n  t:\n    {body}\n"
+
+
+# --- what a file may say
+
+
+def test_a_file_is_read_as_it_stands() -> None:
+    assert declared(FULL) == Declared(
+        specs={
+            "gold-iops": Spec(
+                "gold-iops",
+                "front-end",
+                {
+                    "total_iops_sec_per_gb": "30",
+                    "total_iops_sec_per_gb_min": "0500",
+                    "total_bytes_sec": None,
+                    "note": "",
+                },
+            ),
+            "idle": Spec("idle", "both", {}),
+        },
+        types={
+            "gold": Type(
+                "gold",
+                "gold-iops",
+                "fast",
+                False,
+                {"volume_backend_name": "rbd", "RESKEY:availability_zones": "az1"},
+            ),
+            "bare": Type("bare", None),
+        },
+    )
+
+
+def test_what_a_type_does_not_say_is_left_as_it_is() -> None:
+    bare = declared(FULL).types["bare"]
+    assert (bare.description, bare.public, bare.extra_specs) == (None, None, None)
+
+
+def test_no_extra_specs_is_something_else_than_none_said() -> None:
+    assert declared(type_("qos_spec: gold\n    extra_specs: {}")).types["t"].extra_specs == {}
+
+
+def test_a_limit_with_a_unit_is_declared_in_the_digits_that_cinder_needs() -> None:
+    body = "total_bytes_sec_per_gb: 1.5MiB\n      total_iops_sec: 2k\n      total_iops_sec_max: 100m\n      note: 2k"
+    assert declared(keys(body)).specs["s"].keys == {
+        "total_bytes_sec_per_gb": "1572864",
+        "total_iops_sec": "2000",
+        "total_iops_sec_max": "100m",  # lint asks what is meant
+        "note": "2k",
+    }
+
+
+def test_a_limit_with_a_unit_in_cinder_is_exported_as_it_stands_there_for_plan_to_correct() -> None:
+    text = text_of(Declared({"s": Spec("s", "both", {"total_bytes_sec": "100MiB"})}))
+    assert "total_bytes_sec: 100MiB\n" in text
+    assert declared(text).specs["s"].keys == {"total_bytes_sec": "104857600"}
+
+
+# --- what is wrong with it, and where
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "1: is empty; plimsoll qos export"),
+        ("# later\n", "1: is empty"),
+        ("- gold\n", "1: must be a mapping with qos_specs, volume_types"),
+        # With --prune half a file would delete the other half.
+        ("qos_specs: {}\n", "1: volume_types is missing; write volume_types: {} for none"),
+        ("volume_types: {}\nqos_spec: {}\n", "2: qos_spec is not a key here; did you mean qos_specs?"),
+        ("qos_specs: []\nvolume_types: {}\n", "1: qos_specs: must be a mapping by name"),
+        ("qos_specs: {}\nvolume_types:\n", "2: volume_types: must be a mapping by name"),
+        (spec("keys: {}"), "2: qos_specs.s: consumer is missing; write front-end"),
+        (spec("consumer: both"), "2: qos_specs.s: keys is missing; write keys: {}"),
+        (spec("consumer: both\n    key: {}"), "4: qos_specs.s: key is not a key here; did you mean keys?"),
+        (
+            spec("consumer: frontend\n    keys: {}"),
+            "3: qos_specs.s.consumer: must be front-end, back-end or both, not 'frontend'; did you mean front-end?",
+        ),
+        (spec("consumer: 010\n    keys: {}"), "3: qos_specs.s.consumer: 010 is 8 to YAML"),
+        (spec("consumer: both\n    keys: []"), "4: qos_specs.s.keys: must be a mapping"),
+        (keys("total_iops_sec: 1.5"), "5: qos_specs.s.keys.total_iops_sec: must be a whole number, or text"),
+        (keys("total_iops_sec: yes"), "5: qos_specs.s.keys.total_iops_sec: must be a whole number, or text"),
+        # To YAML 1.1 this is 64.
+        (keys("total_iops_sec: 0100"), "5: qos_specs.s.keys.total_iops_sec: 0100 is 64 to YAML"),
+        (keys(f"a: {'x' * 256}"), "5: qos_specs.s.keys.a: must be at most 255 characters, and is 256"),
+        (keys("consumer: both"), "5: qos_specs.s.keys: consumer is not a key of a spec; write it beside keys"),
+        (keys("a: 1\n      a: 2"), "6: qos_specs.s.keys: a is listed twice; remove one"),
+        ("qos_specs: {}\nvolume_types: {}\nqos_specs: {}\n", "3: qos_specs is listed twice"),
+        (
+            "qos_specs:\n  ' s': {consumer: both, keys: {}}\nvolume_types: {}\n",
+            "2: qos_specs. s: a name must not begin or end with a blank",
+        ),
+        (
+            "qos_specs:\n  none: {consumer: both, keys: {}}\nvolume_types: {}\n",
+            "2: qos_specs: none stands for no QoS spec; choose another name",
+        ),
+        (type_("public: true"), "4: volume_types.t: qos_spec is missing; write qos_spec: none"),
+        # An empty value must not take the limits from a type.
+        (type_("qos_spec:"), "5: volume_types.t.qos_spec: must be the name of a QoS spec, or none"),
+        (
+            type_("qos_spec: glod"),
+            "5: volume_types.t.qos_spec: 'glod' is not among the qos_specs of this file; did you mean gold?",
+        ),
+        (
+            type_("qos_spec: gold\n    publc: true"),
+            "6: volume_types.t: publc is not a key here; did you mean public?",
+        ),
+        (type_("qos_spec: gold\n    public: 1"), "6: volume_types.t.public: must be true or false, not 1"),
+        (type_("qos_spec: gold\n    description: 5"), "6: volume_types.t.description: must be text of at most 255"),
+        (
+            type_("qos_spec: gold\n    extra_specs: {a: [1]}"),
+            "6: volume_types.t.extra_specs.a: must be a whole number, or text",
+        ),
+    ],
+)
+def test_a_fault_is_told_once_with_its_line_and_the_right_word(text: str, expected: str) -> None:
+    (told,) = faults(text)
+    assert told.startswith(f"qos.yaml:{expected}")
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+    told = faults(
+        "qos_specs:\n  a: {consumer: bth, keys: {}}\n  b: {keys: {x: 1.5}}\n"
+        "volume_types:\n  t: {qos_spec: c}\n  u: {public: yes, qos_spec: a, foo: 1}\n"
+    )
+    assert [line.split(":")[1] for line in told] == ["2", "3", "3", "5", "6"]
+
+
+def test_thousands_of_faults_are_cut_short() -> None:
+    told = faults("qos_specs: {}\nvolume_types:\n" + "".join(f"  t{n}: {{qos_spec: x}}\n" for n in range(3000)))
+    assert (len(told), told[-1]) == (201, "qos.yaml:203: and 2800 more faults")
+
+
+def test_a_file_that_cannot_be_one_is_refused_with_its_name(tmp_path: Path) -> None:
+    for content in (b"\xff", b"x" * (LARGEST + 1)):
+        with pytest.raises(ConfigError, match=r"qos\.yaml:1: "):
+            decoded(content, "qos.yaml")
+    with pytest.raises(ConfigError, match=r"not-there: no such file"):
+        read(tmp_path / "not-there")
+
+
+# --- and back
+
+
+def test_an_export_has_numbers_as_numbers_and_one_order() -> None:
+    specs = {
+        "b": Spec("b", "both", {"z": "010", "a": "100", "m": None, "n": "-5"}),
+        "a": Spec("a", "front-end", {}),
+    }
+    assert text_of(Declared(specs, {"t": Type("t", "a", "on", True, {"k": "<is> True"})})) == (
+        "qos_specs:\n  a:\n    consumer: front-end\n    keys: {}\n  b:\n    consumer: both\n    keys:\n"
+        "      a: 100\n      m: null\n      n: -5\n      z: '010'\n"
+        "volume_types:\n  t:\n    qos_spec: a\n    description: 'on'\n    public: true\n    extra_specs:\n"
+        "      k: <is> True\n"
+    )
+
+
+# Cinder takes almost anything in names, keys and values.
+_WORD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), min_size=1, max_size=12)
+_PRINTABLE = _WORD.filter(lambda word: word.isprintable() and word == word.strip() and word != "none")
+_ODD = st.sampled_from(
+    ["yes", "null", "~", "1e3", "0x1F", "1_000", "1:30", "2026-01-01", "=", "<<", "- a", "#", "", "é\U0001f600"]
+)
+_VALUE = st.none() | st.integers(-(10**20), 10**20).map(str) | st.text(max_size=20) | _ODD
+_KEYS = st.dictionaries(
+    (_PRINTABLE | _ODD.filter(bool)).filter(lambda key: key not in ("consumer", "updated_at")), _VALUE, max_size=4
+)
+
+
+@st.composite
+def _anything(draw: st.DrawFn) -> Declared:
+    names = draw(st.lists(_PRINTABLE | st.sampled_from(["yes", "1", "null"]), max_size=3, unique=True))
+    consumers = st.sampled_from(["front-end", "back-end", "both"])
+    specs = {name: Spec(name, draw(consumers), draw(_KEYS)) for name in names}
+    types = draw(st.lists(_PRINTABLE | st.sampled_from(["no", "2", "~"]), max_size=3, unique=True))
+    desired = st.sampled_from([*names, None])
+    public, description = st.none() | st.booleans(), st.none() | st.text(max_size=20)
+    extra = st.none() | _KEYS
+    return Declared(
+        specs, {name: Type(name, draw(desired), draw(description), draw(public), draw(extra)) for name in types}
+    )
+
+
+@examples
+@given(_anything())
+def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declared) -> None:
+    try:
+        text = text_of(before)
+    except ConfigError:  # control characters and the like
+        text = ""
+        texts = [value for spec in before.specs.values() for value in spec.keys.values()]
+        texts += [type.description for type in before.types.values()]
+        texts += [value for type in before.types.values() for value in (type.extra_specs or {}).values()]
+        assert not all(value is None or value.isprintable() for value in texts)
+    if text:
+        assert declared(text) == before
+
+
+def test_a_name_that_the_file_uses_for_nothing_is_not_exported_as_such() -> None:
+    with pytest.raises(ConfigError, match="none stands for no QoS spec"):
+        text_of(Declared({"none": Spec("none", "both", {})}, {"t": Type("t", "none")}))
+
+
+def test_the_sample_declares_nothing_until_its_signs_are_removed_and_good_things_then() -> None:
+    sample = (Path(__file__).parents[4] / "etc/qos.yaml.sample").read_text(encoding="utf-8")
+    assert not [line for line in sample.splitlines() if line and not line.startswith("#")]
+    said = declared(re.sub(r"^#(?! ?$| \S)", "", sample, flags=re.MULTILINE))
+    assert (list(said.specs), list(said.types)) == (["gold-iops", "standard"], ["gold", "standard", "scratch"])
+    assert [finding for finding in review(said) if finding.severity == "error"] == []

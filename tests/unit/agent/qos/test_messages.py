@@ -1,0 +1,158 @@
+"""The words and the data of plans of QoS specs."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.qos import messages as words
+from plimsoll_agent.qos import plan as qos_plan
+from plimsoll_agent.qos import serialize
+from plimsoll_agent.qos.apply import How, Taken
+from plimsoll_agent.qos.cinder import Live, LiveType
+from plimsoll_agent.qos.effects import Change, Effect
+from plimsoll_agent.qos.file import Declared, Spec, Type, parse
+from plimsoll_agent.qos.plan import DeleteSpec, DeleteType, Step
+from plimsoll_agent.qos.review import review
+
+LIVE = Live(
+    specs={
+        "silver": QosSpec("i1", "silver", "both", {"total_iops_sec": "3000", "typo": None}),
+        "idle": QosSpec("i2", "idle", "front-end", {}),
+    },
+    types={
+        "gold": LiveType("t1", "gold", "silver", "", True, {"a": "1"}),
+        "bronze": LiveType("t2", "bronze", "silver", "slow\n", True, {}),
+        "old": LiveType("t3", "old", None, "", True, {}),
+        "__DEFAULT__": LiveType("t4", "__DEFAULT__", None, "", True, {}),
+    },
+    default="__DEFAULT__",
+)
+DESIRED = Declared(
+    specs={
+        "gold": Spec("gold", "front-end", {"total_iops_sec": "5", "note": ""}),
+        "silver": Spec("silver", "front-end", {"total_iops_sec": "30", "read_bytes_sec": None}),
+    },
+    types={
+        "gold": Type("gold", "gold", "fast", False, {"b": "2"}),
+        "bronze": Type("bronze", None, "", None),
+        "new": Type("new", "silver", "new one", False, {"x": "y"}),
+    },
+)
+STEPS = qos_plan.plan(DESIRED, LIVE, prune=True, force=True)
+
+
+def test_each_step_is_a_line() -> None:
+    assert [words.step_line(step) for step in STEPS] == [
+        '+ QoS spec gold  front-end: total_iops_sec 5, note ""',
+        "~ QoS spec silver  consumer both → front-end, total_iops_sec 3000 → 30, typo null removed",
+        '~ volume type bronze  description "slow?" → ""',
+        '~ volume type gold  description "" → "fast", public → private',
+        "~ volume type gold  b 2 added, a 1 removed",
+        '+ volume type new  private, "new one", x y',
+        "~ volume type gold  QoS spec silver → gold",
+        "~ volume type new  QoS spec none → silver",
+        "~ volume type bronze  QoS spec silver → none",
+        "- volume type old",
+        "- QoS spec idle  even though a volume type has it",
+    ]
+    assert words.plan_sum(STEPS) == "Plan: 2 to create, 7 to change, 2 to delete."
+
+
+def test_each_step_is_data_with_its_own_name() -> None:
+    told = [serialize.step_data(step) for step in STEPS]
+    assert len({str(one["do"]) for one in told}) == 9
+    assert told[1] == {
+        "do": "change-spec",
+        "name": "silver",
+        "consumer": "front-end",
+        "set": {"total_iops_sec": "30"},
+        "unset": ["typo"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "detail", "expected"),
+    [
+        (How.DONE, "", "- volume type gold   done"),
+        (How.REFUSED, "in use", "- volume type gold   not done: in use"),
+        (How.TIMED_OUT, "no answer", "- volume type gold   no answer: result unknown"),
+        (How.NOT_TRIED, "gone", "- volume type gold   not tried: gone"),
+    ],
+)
+def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected: str) -> None:
+    assert words.taken_line(Taken(DeleteType("gold"), how, detail)) == expected
+
+
+IDLE = Effect("idle", 0, 0, None)
+
+
+def effect(changed: int, unchanged: int, before: Limits | Unknown | None, after: Limits | Unknown | None) -> str:
+    refused = changed if isinstance(after, Unknown) else 0
+    (line,) = words.effect_lines([Effect("gold", changed, unchanged, Change(100, before, after), refused), IDLE])
+    return line
+
+
+def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
+    few, many = Limits(total_iops_sec=30), Limits(total_iops_sec=3000)
+    unusable = Unknown(because(Code.QOS_SPEC_UNREADABLE, spec="gold", detail="x is null"))
+    assert [
+        effect(812, 12, many, few),
+        effect(1, 1, few, None),
+        effect(2, 0, few, Limits()),
+        effect(2, 0, few, unusable),
+        *words.effect_lines([Effect("gold", 0, 3, None)]),
+        *words.effect_lines([IDLE]),
+        *words.effect_lines([]),
+    ] == [
+        "gold: 812 attached volumes change, 12 do not (one of 100 GiB: 3000 → 30 IOPS)",
+        "gold: 1 attached volume changes, 1 does not (one of 100 GiB: 30 IOPS → no QoS spec for Nova)",
+        "gold: 2 attached volumes change (one of 100 GiB: 30 IOPS → unlimited)",
+        "gold: 2 attached volumes change (one of 100 GiB: 30 IOPS → invalid QoS spec gold: x is null);"
+        " 2 of them keep their limits: the new ones are invalid",
+        "gold: 3 attached volumes, and none changes",
+        "No attached volume changes: none is of these types.",
+    ]
+
+
+def test_what_is_left_alone_is_named_and_why() -> None:
+    left = qos_plan.undeclared(DESIRED, LIVE)
+    assert words.undeclared_line(*left, LIVE.default, prune=False) == (
+        "Kept: 2 volume types (__DEFAULT__, old) and 1 QoS spec (idle); not in the file; --prune deletes them."
+    )
+    assert words.undeclared_line(*left, LIVE.default, prune=True) == (
+        "Kept: 1 volume type (__DEFAULT__); Cinder's default type is never deleted."
+    )
+    assert words.undeclared_line((), (), None, prune=False) is None
+
+
+def test_the_last_line_says_how_much_was_done_and_is_left() -> None:
+    step: Step = DeleteSpec("x", force=False)
+    taken = [Taken(step, How.DONE), Taken(step, How.REFUSED, "no")]
+    assert words.result_line(taken, 3, (step,)) == "1 of 3 steps done; 1 left: see plimsoll qos plan."
+    assert words.result_line(taken[:1], 1, ()) == "1 of 1 step done; Cinder matches the file."
+    assert words.result_line(taken, 3, None) == "1 of 3 steps done."
+
+
+def test_a_review_finds_faults_of_specs_and_what_hangs_in_the_air_with_lines() -> None:
+    file = parse(
+        "qos_specs:\n  gold:\n    consumer: front-end\n    keys:\n      total_iop_sec: 5\n  idle:\n"
+        "    consumer: back-end\n    keys: {}\nvolume_types:\n  gold: {qos_spec: gold}\n  bare: {qos_spec: none}\n",
+        "qos.yaml",
+    )
+    found = list(review(file.declared))
+    assert [(file.line_of(one.path), one.severity, words.finding_words(one)) for one in found] == [
+        (
+            5,
+            "error",
+            'QoS spec "gold", total_iop_sec: unknown key, it does nothing; did you mean total_iops_sec?',
+        ),
+        (7, "error", words.finding_words(found[1])),
+        (11, "warning", 'volume type "bare": has no QoS spec, so Cinder limits none of its volumes'),
+        (6, "warning", 'QoS spec "idle": no volume type has it, so it limits nothing'),
+    ]
+    assert words.review_sum(file.declared, found) == "2 QoS specs and 2 volume types, 2 errors, 2 warnings"
+    told = serialize.finding_data(found[2], "qos.yaml", 11)
+    assert (told["code"], told["volume_type"], told["qos_spec"]) == ("type-without-spec", "bare", None)

@@ -1,0 +1,218 @@
+"""The last part of a pass: what the record is told before and after, and what is told of each disk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from plimsoll_agent.errors import NotSent, Rejected
+from plimsoll_agent.model.clusters import Clusters
+from plimsoll_agent.model.direction import direction
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.policy.adoption import marks_to_write
+from plimsoll_agent.policy.decide import Decision, Desired, Remembered, Situation
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile import apply
+from plimsoll_agent.reconcile.apply import Applier
+from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.reconcile.observe import observe
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result, Scope
+from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store.entries import Conclusion, Ending
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.notes import Notes
+from plimsoll_agent.store.state import StateError
+from tests.fakes import FakeHypervisor, hangs
+from tests.unit.node import DEFAULT, a_volume, guest
+from tests.unit.values import NOON
+
+WHY = because(Code.NODE_DEFAULT)
+SITUATION = Situation(NOON, Rules(default=DEFAULT, revision="1f" * 32), {})
+
+
+class FakeLedger(NodeStore):
+    """Gives ids from 100 on and keeps what it is told. ``full`` is why nothing can be written."""
+
+    def __init__(self) -> None:
+        self.intended: list[tuple[list[str], datetime, str]] = []
+        self.concluded: list[tuple[list[Conclusion], datetime]] = []
+        self.full: str | None = None
+
+    def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
+        self._fails()
+        self.intended.append(([change.disk.target for change in changes], now, revision))
+        return [100 + number for number in range(len(changes))]
+
+    def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
+        self._fails()
+        self.concluded.append((list(conclusions), now))
+
+    def _fails(self) -> None:
+        if self.full is not None:
+            raise StateError(self.full)
+
+
+class Bench:
+    """One guest of three volumes without limits, as they were seen, and what applies changes to them."""
+
+    def __init__(self, actual: Limits | None = None) -> None:
+        self.hypervisor = FakeHypervisor(guest(1, *(a_volume(number, actual) for number in range(3))))
+        self.disks = observe(self.hypervisor, Scope(), clusters=Clusters()).disks
+        self.hypervisor.calls.clear()
+        self.node_store = FakeLedger()
+        self.stopped: Reason | None = None
+        self.notes = Notes()
+        self.applier = Applier(
+            self.hypervisor, self.node_store, self.notes, Bounds(), SITUATION, hung=(), stopped=lambda: self.stopped
+        )
+        self.told: list[Outcome] = []
+
+    def apply(self, limits: Limits = DEFAULT, targets: Collection[str] = ("vda", "vdb", "vdc")) -> list[Outcome]:
+        """Disks that are not among ``targets`` are right as they are."""
+        considered = [planned(disk, limits) if disk.target in targets else right(disk) for disk in self.disks]
+        return self.applier.apply(considered, self.told.append)
+
+    def concluded(self) -> list[tuple[int, Ending, str | None]]:
+        self.applier.conclude()
+        ((conclusions, _),) = self.node_store.concluded
+        return [(each.id, each.result, each.detail) for each in conclusions]
+
+
+def planned(disk: Disk, after: Limits) -> Outcome:
+    before = disk.actual
+    assert isinstance(before, Limits)
+    change = Change(disk, before, after, direction(before, after), WHY, Code.DESIRED_CHANGED)
+    return Outcome(disk, Decision(Desired(after, WHY), ()), change, Result(Kind.PLANNED, WHY))
+
+
+def right(disk: Disk) -> Outcome:
+    return Outcome(disk, Decision(Desired(Limits(), WHY), ()), None, Result(Kind.IN_SYNC, WHY))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def refuses(bench: Bench, error: Exception) -> None:
+    """The first write comes to this."""
+
+    def happens() -> None:
+        raise error
+
+    bench.hypervisor.before["set_limits"] = happens
+
+
+def test_intents_are_recorded_with_the_revision_before_the_first_write(bench: Bench) -> None:
+    bench.hypervisor.before["look"] = lambda: intended.extend(bench.node_store.intended)
+    intended: list[tuple[list[str], datetime, str]] = []
+    bench.apply(targets=("vda", "vdc"))
+    assert intended == [(["vda", "vdc"], NOON, revision_of(SITUATION))]
+
+
+def test_without_a_change_no_intent_is_recorded(bench: Bench) -> None:
+    assert [outcome.result.kind for outcome in bench.apply(targets=())] == [Kind.IN_SYNC] * 3
+    assert (bench.node_store.intended, bench.concluded()) == ([], [])
+
+
+def test_a_pass_that_ended_before_it_applied_anything_concludes_nothing(bench: Bench) -> None:
+    assert bench.concluded() == []
+
+
+def test_a_disk_that_was_changed_is_told_with_its_new_limits_in_qemu_and_in_libvirt(bench: Bench) -> None:
+    outcomes = bench.apply(targets=("vdb",))
+    assert [(each.after.actual, each.after.defined) for each in outcomes] == [
+        (Limits(), Limits()),
+        (DEFAULT, DEFAULT),
+        (Limits(), Limits()),
+    ]
+    assert tuple(each.disk for each in outcomes) == bench.disks, "as they were seen"
+    assert {key: change.after for key, change in bench.applier.applied.items()} == {bench.disks[1].key: DEFAULT}
+    assert sorted(bench.told, key=lambda each: each.disk.target) == outcomes
+
+
+def test_of_a_write_that_was_not_answered_it_is_unknown_what_is_actual_and_why(bench: Bench) -> None:
+    refuses(bench, hangs())
+    first, *_ = bench.apply()
+    assert first.after.actual == Unknown(first.result.reason)
+    assert first.result.reason.code is Code.TIMED_OUT
+    assert bench.applier.applied == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "detail"),
+    [
+        (Rejected("no such device"), Ending.REFUSED, "no such device"),
+        (NotSent("crowded"), Ending.NOT_SENT, "crowded"),
+        (hangs(), Ending.TIMED_OUT, str(hangs())),
+    ],
+)
+def test_the_record_is_told_how_each_change_ended_and_what_qemu_said(
+    bench: Bench, error: Exception, result: Ending, detail: str
+) -> None:
+    refuses(bench, error)
+    bench.apply(targets=("vdb",))
+    assert bench.concluded() == [(100, result, detail)]
+
+
+def test_a_change_that_was_made_has_no_detail_in_the_record(bench: Bench) -> None:
+    bench.apply(targets=("vdb", "vdc"))
+    assert bench.concluded() == [(100, Ending.DONE, None), (101, Ending.DONE, None)]
+
+
+def test_a_change_ends_so_much_later_as_the_pass_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([1000.0, 1007.0])
+    monkeypatch.setattr(apply, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    bench = Bench()
+    bench.apply()
+    bench.applier.conclude()
+    assert [now for _, now in bench.node_store.concluded] == [NOON + timedelta(seconds=7)]
+
+
+def test_without_a_record_what_loosens_fails_and_what_tightens_is_done_and_the_note_says_why() -> None:
+    bench = Bench(DEFAULT)
+    bench.node_store.full = "record.sqlite: database or disk is full"
+    lower, higher = replace(DEFAULT, total_iops_sec=100), replace(DEFAULT, total_iops_sec=900)
+    limits = (lower, higher, lower)
+    outcomes = bench.applier.apply([*map(planned, bench.disks, limits)], bench.told.append)
+    without = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+    assert [each.result.kind for each in outcomes] == [Kind.CHANGED, Kind.FAILED, Kind.CHANGED]
+    assert outcomes[1].result == without
+    assert bench.notes == [because(Code.NO_RECORD, detail="record.sqlite: database or disk is full")]
+    bench.node_store.full = None
+    assert bench.concluded() == [], "there are no intents"
+
+
+def test_results_that_cannot_be_recorded_are_noted_with_the_cause(bench: Bench) -> None:
+    bench.apply()
+    bench.node_store.full = "record.sqlite: database is locked"
+    bench.applier.conclude()
+    assert bench.notes == [because(Code.NO_RESULTS, detail="record.sqlite: database is locked")]
+
+
+def test_marks_are_written_unless_the_node_is_paused(bench: Bench) -> None:
+    disk = bench.disks[0]
+    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment)}
+    marks = bench.applier.marks(bench.disks, memory)
+    assert marks == marks_to_write(bench.disks, memory, {})
+    bench.stopped = because(Code.PAUSED, file="f", why="")
+    assert bench.applier.marks(bench.disks, memory) == {}
+    assert bench.applier.mark(marks) == {}
+    assert bench.hypervisor.calls == []
+    bench.stopped = None
+    assert bench.applier.mark(marks) == marks
+    assert bench.hypervisor.calls == ["set_marks"]
+
+
+def test_where_the_memory_cannot_be_saved_only_guests_that_were_changed_are_marked(bench: Bench) -> None:
+    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment) for disk in bench.disks}
+    assert bench.applier.marks(bench.disks, memory, saved=False) == {}
+    disks = [outcome.disk for outcome in bench.apply(targets=("vda",))]
+    assert bench.applier.marks(disks, memory, saved=False) == marks_to_write(disks, memory, {})

@@ -1,0 +1,877 @@
+"""A whole pass, on the fake hypervisor and a real node_store in a temporary directory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.errors import NoSuchGuest, NotFound, NotSent, Rejected, Unreachable
+from plimsoll_agent.model.clusters import Clusters
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import Movement, Sighting
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, Scope
+from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.state import State, StateError
+from tests.fakes import FakeHypervisor, hangs
+from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path, guest(1), guest(2))
+
+
+# --- modes
+
+
+def test_enforce_limits_every_disk_and_the_next_pass_writes_nothing(node: Node) -> None:
+    assert kinds(node.run()) == ["changed"] * 4
+    assert all(disk.actual == DEFAULT for guest in node.hypervisor.by_uuid.values() for disk in guest.disks.values())
+    node.hypervisor.writes.clear()
+    assert kinds(node.run()) == ["in-sync"] * 4
+    assert node.hypervisor.writes == [], "a blind rewrite would empty the guests' buckets and hand out a free burst"
+
+
+@pytest.mark.parametrize("mode", [Mode.PLAN, Mode.OBSERVE])
+def test_only_enforce_writes_limits(node: Node, mode: Mode) -> None:
+    assert kinds(node.run(mode)) == ["planned"] * 4
+    assert node.hypervisor.writes == []
+    assert not {"set_limits", "define_limits"} & set(node.hypervisor.calls)
+
+
+def test_a_plan_leaves_no_trace_on_the_node(node: Node) -> None:
+    node.run(Mode.PLAN)
+    assert list(node.state.directory.iterdir()) == []
+
+
+def test_a_plan_leaves_it_to_the_next_pass_to_settle_what_is_open(node: Node) -> None:
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    node.hypervisor.before["set_limits"] = lambda: setattr(first, "trouble", hangs())
+    node.run()
+    first.trouble, first.disks["vda"].actual = None, DEFAULT
+    before = node.recorded("result", "result_at")
+    assert kinds(node.run(Mode.PLAN))[0] == "in-sync"
+    assert node.recorded("result", "result_at") == before
+
+
+def test_observing_remembers_what_it_wants_but_claims_no_limit(node: Node) -> None:
+    node.run(Mode.OBSERVE)
+    assert [remembered.applied for remembered in node.memory.values()] == [None] * 4
+
+
+def test_a_node_that_observed_does_what_its_plan_said_once_it_may(node: Node) -> None:
+    planned = [outcome.change for outcome in node.run(Mode.OBSERVE).outcomes]
+    enforced = [outcome.change for outcome in node.run().outcomes]
+    assert [(c.before, c.after, c.direction) for c in planned if c] == [
+        (c.before, c.after, c.direction) for c in enforced if c
+    ]
+
+
+def test_each_outcome_is_told_once_as_it_stands(node: Node) -> None:
+    report = node.run()
+    assert sorted(node.told, key=lambda o: o.disk.key) == sorted(report.outcomes, key=lambda o: o.disk.key)
+
+
+def test_a_pass_over_some_guests_touches_no_other_and_forgets_nothing(node: Node) -> None:
+    node.run(Mode.OBSERVE)
+    before = node.memory
+    node.run(scope=Scope(frozenset({"instance-00000001"})))
+    assert {uuid for uuid, _, _ in node.hypervisor.writes} == {UUIDS[1]}
+    assert node.memory.keys() == before.keys()
+
+
+def test_a_node_whose_guests_cannot_be_listed_has_no_report(node: Node) -> None:
+    def down() -> None:
+        raise Unreachable("libvirt is down")
+
+    node.hypervisor.before["guests"] = down
+    with pytest.raises(Unreachable):
+        node.run()
+    assert not node.state.memory.exists(), "a node that was not seen must not be taken for an empty one"
+
+
+# --- limits that others set
+
+
+def test_a_volume_attached_with_limits_is_left_alone(tmp_path: Path) -> None:
+    gold = Limits(total_iops_sec=3000)
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=gold, defined=gold)))
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+    assert node.hypervisor.writes == []
+
+
+def test_a_rule_that_overrides_takes_over_limits_of_others(tmp_path: Path) -> None:
+    gold = Limits(total_iops_sec=500)
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=gold, defined=gold)))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
+    assert kinds(node.run()) == ["changed"]
+
+
+def test_a_limit_loosened_behind_libvirts_back_is_put_right(node: Node) -> None:
+    node.run()
+    disk = node.hypervisor.by_uuid[UUIDS[1]].disks["vdb"]
+    disk.actual = Limits()  # raw QMP: libvirt's definition still has the limit
+    report = node.run()
+    assert [o.change.cause for o in report.outcomes if o.change] == [Code.CHANGED_OVER_QMP]
+    assert disk.actual == DEFAULT
+
+
+def test_a_limit_changed_through_libvirt_is_put_right(node: Node) -> None:
+    node.run()
+    disk = node.hypervisor.by_uuid[UUIDS[1]].disks["vdb"]
+    disk.actual = disk.defined = Limits(total_iops_sec=9999)
+    report = node.run()
+    assert [o.change.cause for o in report.outcomes if o.change] == [Code.EXTERNAL_CHANGE]
+    assert disk.actual == DEFAULT
+
+
+def test_a_limit_set_behind_libvirts_back_before_the_first_pass_is_nobodys_promise(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=Limits(total_iops_sec=9))))
+    assert kinds(node.run()) == ["changed"]
+
+
+def test_limits_that_come_back_with_a_restart_from_the_persistent_definition_are_still_ours(node: Node) -> None:
+    node.run()
+    node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]], defined=DEFAULT)
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_a_refused_write_claims_no_limits_of_others(tmp_path: Path) -> None:
+    gold = Limits(total_iops_sec=500)
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=gold, defined=gold)))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
+
+    def refuse() -> None:
+        raise Rejected("QEMU says no")
+
+    node.hypervisor.before["set_limits"] = refuse
+    assert kinds(node.run()) == ["failed"]
+    node.rules = Rules(default=DEFAULT)
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+
+
+def test_limits_of_others_that_happen_to_be_right_are_not_claimed(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=DEFAULT, defined=DEFAULT)))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
+    assert kinds(node.run()) == ["in-sync"]
+    node.rules = Rules(default=TIGHTER)
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+
+
+def test_a_guest_that_is_asked_for_and_not_there_is_said(node: Node) -> None:
+    with pytest.raises(NoSuchGuest, match="nobody"):
+        node.run(scope=Scope(frozenset({"instance-00000001", "nobody"})))
+
+
+def test_limits_that_come_back_with_a_reboot_are_the_attachments_own(node: Node) -> None:
+    node.run()
+    gold = Limits(total_iops_sec=3000)
+    node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]], defined=gold)
+    assert codes(node.run(scope=Scope(frozenset({UUIDS[1]})))) == [Code.FOREIGN_LIMIT] * 2
+
+
+def test_a_reboot_that_loses_the_limits_is_put_right(node: Node) -> None:
+    node.run()
+    node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]])
+    assert kinds(node.run()) == ["changed", "changed", "in-sync", "in-sync"]
+
+
+def test_a_volume_attached_anew_with_limits_is_not_taken_for_the_old_attachment(node: Node) -> None:
+    node.run()
+    gold = Limits(total_iops_sec=3000)
+    node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vdb", replace(a_volume(1), actual=gold, defined=gold))
+    assert codes(node.run(scope=Scope(frozenset({UUIDS[1]}))))[1] is Code.FOREIGN_LIMIT
+
+
+# --- guests that hang, vanish, refuse or move
+
+
+def test_a_guest_that_hangs_costs_nobody_else(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1), guest(2), guest(3))
+    node.hypervisor.by_uuid[UUIDS[2]].trouble = hangs()
+    report = node.run()
+    assert kinds(report) == ["changed", "changed", "unknown", "unknown", "changed", "changed"]
+    assert report.failures == 2
+
+
+def test_a_guest_that_hangs_is_asked_once(node: Node) -> None:
+    node.hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
+    node.run()
+    assert node.hypervisor.calls.count("actual") == 1 + 2 * 2, "one call to the hung one; read and read back"
+
+
+def test_after_two_hung_guests_nothing_more_is_written(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1), guest(2), guest(3))
+    for number in (1, 2):
+        node.hypervisor.by_uuid[UUIDS[number]].trouble = hangs()
+    report = node.run()
+    assert codes(report)[4:] == [Code.TOO_MANY_HUNG] * 2
+    assert node.hypervisor.writes == []
+
+
+def test_a_write_that_is_not_answered_is_unknown_and_settled_by_the_next_pass(node: Node) -> None:
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+
+    def stall() -> None:
+        first.trouble = hangs()
+
+    node.hypervisor.before["set_limits"] = stall
+    report = node.run()
+    assert kinds(report) == ["unknown", "failed", "changed", "changed"]
+    assert [row[0] for row in node.recorded("result")] == ["timed-out", "not-sent", "done", "done"]
+
+    first.trouble = None
+    first.disks["vda"].actual = DEFAULT  # QEMU came round and did it after all
+    node.run()
+    assert [row[0] for row in node.recorded("result")] == ["took", "not-sent", "done", "done", "done"]
+
+
+def test_an_unanswered_write_that_did_not_take_is_recorded_so(node: Node) -> None:
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    node.hypervisor.before["set_limits"] = lambda: setattr(first, "trouble", hangs())
+    node.run()
+    first.trouble = None
+    node.run()
+    assert node.recorded("result")[0] == ("did-not-take",)
+    assert first.disks["vda"].actual == DEFAULT, "and the same pass tried again"
+
+
+def test_a_guest_that_vanishes_between_list_and_look_is_no_failure(node: Node) -> None:
+    node.hypervisor.before["look"] = lambda: node.hypervisor.by_uuid.__delitem__(UUIDS[1])
+    report = node.run()
+    assert [guest.reason.code for guest in report.unreachable] == [Code.NOT_FOUND]
+    assert kinds(report) == ["changed", "changed"]
+    assert report.failures == 0
+
+
+def test_a_guest_that_vanishes_before_the_write_is_left_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, own_disk(1)))
+
+    def vanish() -> None:
+        del node.hypervisor.by_uuid[UUIDS[1]]
+
+    node.hypervisor.before["actual"] = lambda: node.hypervisor.before.update(look=vanish)
+    report = node.run()
+    assert kinds(report) == ["left-alone"]
+    assert codes(report) == [Code.NOT_FOUND]
+    assert node.recorded("result") == [("not-sent",)]
+
+
+def test_a_refusal_is_one_sentence_and_the_others_are_done(node: Node) -> None:
+    def refuse() -> None:
+        raise Rejected("QEMU says no")
+
+    node.hypervisor.before["set_limits"] = refuse
+    report = node.run()
+    assert kinds(report) == ["failed", "changed", "changed", "changed"]
+    assert report.outcomes[0].result.reason.facts["detail"] == "QEMU says no"
+    assert node.recorded("result")[0] == ("refused",)
+
+
+def test_a_call_that_was_never_sent_is_not_called_unknown(node: Node) -> None:
+    def crowded() -> None:
+        raise NotSent("not asked: 4 calls hang already")
+
+    node.hypervisor.before["set_limits"] = crowded
+    assert kinds(node.run())[0] == "failed"
+    assert node.recorded("result")[0] == ("not-sent",)
+
+
+@pytest.mark.parametrize(
+    ("movement", "code"), [(Movement.LEAVING, Code.MIGRATING), (Movement.ARRIVING, Code.INCOMING)]
+)
+def test_a_migrating_guest_is_left_alone_without_a_call_to_its_qemu(
+    tmp_path: Path, movement: Movement, code: Code
+) -> None:
+    node = Node(tmp_path, guest(1))
+    node.hypervisor.by_uuid[UUIDS[1]].movement = movement
+    report = node.run()
+    assert codes(report) == [code, code]
+    assert report.failures == 0
+    assert node.hypervisor.calls == ["guests", "look"]
+
+
+def test_a_guest_that_begins_to_migrate_before_the_write_is_left_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, own_disk(1)))
+    moving = node.hypervisor.by_uuid[UUIDS[1]]
+    node.hypervisor.before["actual"] = lambda: setattr(moving, "movement", Movement.LEAVING)
+    assert codes(node.run()) == [Code.MIGRATING]
+    assert node.hypervisor.writes == []
+
+
+def test_an_unreadable_definition_is_one_guests_trouble(node: Node) -> None:
+    node.hypervisor.by_uuid[UUIDS[1]].xml = "<domain>"
+    report = node.run()
+    assert [guest.reason.code for guest in report.unreachable] == [Code.UNREADABLE_XML]
+    assert kinds(report) == ["changed", "changed"]
+    assert report.failures == 1
+
+
+# --- identity is not a letter
+
+
+def test_a_letter_that_became_another_volume_is_not_written_to(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    other = a_volume(2)
+
+    def swap() -> None:
+        node.hypervisor.attach(first, "vda", other)
+
+    node.hypervisor.before["actual"] = lambda: node.hypervisor.before.update(look=swap)
+    report = node.run()
+    assert codes(report) == [Code.ANOTHER_DISK]
+    assert node.hypervisor.writes == []
+    assert other.actual == Limits()
+
+
+def test_a_volume_attached_anew_between_plan_and_write_is_decided_anew(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    gold = Limits(total_iops_sec=3000)
+    again = replace(a_volume(1), actual=gold, defined=gold)
+    node.hypervisor.before["actual"] = lambda: node.hypervisor.before.update(
+        look=lambda: node.hypervisor.attach(first, "vda", again)
+    )
+    assert codes(node.run()) == [Code.ANOTHER_DISK]
+    assert again.actual == gold
+
+
+def test_a_letter_that_changes_hands_during_the_write_is_told_and_not_called_done(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.attach(first, "vda", a_volume(2))
+    report = node.run()
+    assert kinds(report) == ["unknown"]
+    assert codes(report) == [Code.ANOTHER_DISK]
+
+
+def test_a_write_that_did_not_take_is_a_failure(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+    disk = node.hypervisor.by_uuid[UUIDS[1]].disks["vda"]
+
+    def undo() -> None:
+        disk.actual = Limits(total_iops_sec=1)
+
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=undo)
+    report = node.run()
+    assert codes(report) == [Code.READ_BACK_DIFFERS]
+    assert report.failures == 1
+    assert kinds(node.run()) == ["changed"], "the next pass tries again, and takes nothing for somebody else's"
+    assert node.recorded("result") == [("did-not-take",), ("done",)]
+
+
+# --- record and memory
+
+
+def test_the_intent_is_on_the_disk_before_the_call(node: Node) -> None:
+    seen: list[Sequence[object]] = []
+    node.hypervisor.before["set_limits"] = lambda: seen.extend(node.recorded("disk", "after", "result"))
+    node.run()
+    assert len(seen) == 4
+    assert {row[2] for row in seen} == {None}
+
+
+def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill() -> None:
+        raise Killed
+
+    # After the first write, before its result.
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(set_limits=kill)
+    with pytest.raises(Killed):
+        node.run()
+    report = node.run()
+    assert kinds(report) == ["in-sync", "changed", "changed", "changed"]
+    assert [row[0] for row in node.recorded("result")][:4] == ["took", "did-not-take", "did-not-take", "did-not-take"]
+
+
+class NoRecord(NodeStore):
+    """A node_store on a full disk."""
+
+    def intend(self, changes: object, now: object, revision: object) -> list[int]:
+        raise StateError("record.sqlite: database or disk is full")
+
+
+def test_without_a_record_limits_are_lowered(node: Node) -> None:
+    report = node.run(node_store=NoRecord(node.state, "tests"))
+    assert kinds(report) == ["changed"] * 4
+
+
+def test_without_a_record_nothing_is_raised(node: Node) -> None:
+    node.rules = Rules(default=TIGHTER)
+    node.run()
+    node.rules = Rules(default=DEFAULT)
+    report = node.run(node_store=NoRecord(node.state, "tests"))
+    assert codes(report) == [Code.NO_RECORD] * 4
+    assert report.failures == 4
+    assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].actual == TIGHTER
+
+
+def test_a_memory_that_cannot_be_written_is_noted(node: Node) -> None:
+    class NoMemory(NodeStore):
+        def remember(self, memory: object, now: object) -> None:
+            raise StateError("memory.json: cannot be written: Read-only file system")
+
+    report = node.run(node_store=NoMemory(node.state, "tests"))
+    assert kinds(report) == ["changed"] * 4
+    assert notes(report) == [Code.NOT_REMEMBERED]
+    assert [row[0] for row in node.recorded("result")] == [None] * 4, "what is open cannot be lost"
+    after = node.run()
+    assert (kinds(after), notes(after)) == (["in-sync"] * 4, [])
+    assert [row[0] for row in node.recorded("result")] == ["took"] * 4
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4, "no limit of ours is taken for another's"
+
+
+def test_a_pass_killed_between_memory_and_record_is_settled_and_counts_once(node: Node) -> None:
+    class Killed(BaseException):
+        pass
+
+    class DiesBeforeTheResults(NodeStore):
+        def conclude(self, conclusions: object, now: object) -> None:
+            raise Killed
+
+    class DiesBeforeTheMemory(NodeStore):
+        def remember(self, memory: object, now: object) -> None:
+            raise Killed
+
+    for dying in (DiesBeforeTheMemory, DiesBeforeTheMemory, DiesBeforeTheResults):
+        with pytest.raises(Killed):
+            node.run(node_store=dying(node.state, "tests"))
+    set_by_hand(node.disk(1), THEIRS)
+    with pytest.raises(Killed):
+        node.run(node_store=DiesBeforeTheResults(node.state, "tests"))
+    assert node.run().count(Kind.IN_SYNC) == 4
+    assert fight(node, 3) == ["changed", "changed", "deferred"], "the round of the killed pass counts, and once"
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_a_limit_that_somebody_changes_between_the_look_and_the_write_is_theirs_for_now(node: Node) -> None:
+    def somebody() -> None:
+        node.disk(1).actual = node.disk(1).defined = Limits(total_iops_sec=10)
+
+    before = node.hypervisor.look
+    looks = 0
+
+    def look(uuid: str) -> Sighting:
+        nonlocal looks
+        looks += 1
+        if looks == 3:  # after each guest was looked at once
+            somebody()
+        return before(uuid)
+
+    node.hypervisor.look = look  # type: ignore[method-assign]
+    report = node.run()
+    assert (kinds(report)[0], codes(report)[0]) == ("deferred", Code.CHANGED_SINCE)
+    assert node.disk(1).actual == Limits(total_iops_sec=10), "250 was a tightening of unlimited, and is none of 10"
+
+
+def test_a_record_that_is_garbage_is_set_aside_and_the_pass_is_in_the_new_one(node: Node) -> None:
+    node.state.record.write_bytes(b"this is no database" * 100)
+    report = node.run()
+    assert kinds(report) == ["changed"] * 4
+    assert notes(report) == [Code.RECORD_SET_ASIDE]
+    assert [row[0] for row in node.recorded("result")] == ["done"] * 4
+
+
+def test_results_that_cannot_be_recorded_are_noted(node: Node) -> None:
+    class NoResults(NodeStore):
+        def conclude(self, conclusions: object, now: object) -> None:
+            raise StateError("record.sqlite: database or disk is full")
+
+    report = node.run(node_store=NoResults(node.state, "tests"))
+    assert notes(report) == [Code.NO_RESULTS]
+    node.run()
+    assert [row[0] for row in node.recorded("result")] == ["took"] * 4
+
+
+# --- a pass that is interrupted
+
+
+def test_nothing_is_written_after_a_pass_was_interrupted(tmp_path: Path) -> None:
+    told = threading.Event()
+
+    class WaitsForTheFirstWord(FakeHypervisor):
+        def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
+            if len(self.writes) >= 2:
+                told.wait(5)
+            super().set_limits(asked, limits, alone=alone)
+
+    def interrupted(outcome: Outcome) -> None:
+        told.set()
+        raise KeyboardInterrupt
+
+    node = Node(tmp_path)
+    node.hypervisor = WaitsForTheFirstWord(*(guest(number) for number in range(9)))
+
+    with pytest.raises(KeyboardInterrupt):
+        node.run(at_once=4, tell=interrupted)
+    written = len(node.hypervisor.writes)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("worker-")]
+    assert [row[0] for row in node.recorded("result")].count("done") == written
+    assert len([old for old in node.memory.values() if old.applied]) == written
+    assert len(node.hypervisor.writes) == written < 18
+
+
+def test_a_pass_that_was_killed_before_its_write_claims_no_limits_of_others(tmp_path: Path) -> None:
+    gold = Limits(total_iops_sec=500)
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=gold, defined=gold)))
+    node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
+
+    node.hypervisor.before["set_limits"] = lambda: (_ for _ in ()).throw(SystemExit)
+    with pytest.raises(SystemExit):
+        node.run()
+    node.rules = Rules(default=DEFAULT)
+    assert codes(node.run()) == [Code.FOREIGN_LIMIT]
+
+
+@pytest.mark.parametrize("error", [NotSent("crowded"), Rejected("busy"), NotFound("gone"), KeyError("a bug")])
+def test_a_write_that_was_made_is_ours_whatever_became_of_reading_it_back(tmp_path: Path, error: Exception) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+
+    def fail() -> None:
+        raise error
+
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=fail)
+    assert kinds(node.run()) == ["unknown"]
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"]
+    assert node.recorded("result") == [("took",), ("done",)]
+
+
+def test_a_definition_that_became_unreadable_costs_its_own_disk(node: Node) -> None:
+    first = node.hypervisor.by_uuid[UUIDS[1]]
+    looks = 0
+
+    def garble() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:  # after each guest was looked at once
+            first.xml = "<domain>"
+        else:
+            node.hypervisor.before["look"] = garble
+
+    node.hypervisor.before["look"] = garble
+    assert kinds(node.run()) == ["failed", "failed", "changed", "changed"]
+
+
+@pytest.mark.parametrize("call", ["look", "actual"])
+def test_a_bug_that_one_guest_sets_off_costs_that_guest_only(node: Node, call: str) -> None:
+    node.hypervisor.before[call] = lambda: {}["nobody foresaw this"]
+    report = node.run()
+    assert len(report.unreachable) == 1
+    assert kinds(report) == ["changed", "changed"]
+    assert report.failures == 1
+
+
+def test_a_disk_that_took_anothers_limit_is_put_right_by_the_next_pass(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+    node.rules = Rules(
+        rules=(Rule(name="small", match=Match(volume=("aaaaa001-001a-4ea4-a2eb-d491b58efc11",)), limits=TIGHTER),),
+        default=DEFAULT,
+    )
+    other = a_volume(2)
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.attach(
+        node.hypervisor.by_uuid[UUIDS[1]], "vda", other
+    )
+    assert codes(node.run()) == [Code.ANOTHER_DISK]
+    assert other.actual == TIGHTER
+    assert kinds(node.run()) == ["changed"]
+    assert other.actual == DEFAULT
+
+
+def test_a_guest_that_was_off_for_a_while_finds_its_limits_ours(node: Node) -> None:
+    node.run()
+    away = node.hypervisor.by_uuid.pop(UUIDS[1])
+    node.run()
+    node.hypervisor.by_uuid[UUIDS[1]] = away
+    node.hypervisor.restart(away, defined=DEFAULT)
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_a_node_that_restarted_takes_no_attachment_for_an_earlier_one(node: Node) -> None:
+    node.run()
+    gold = Limits(total_iops_sec=3000)
+    for disk in node.hypervisor.by_uuid[UUIDS[1]].disks.values():
+        disk.actual = disk.defined = gold  # the same ids as before: libvirt counts from 1 after a reboot
+    node.state = State(node.state.directory, boot="the next one")
+    assert codes(node.run())[:2] == [Code.FOREIGN_LIMIT] * 2
+
+
+def test_a_rule_that_says_unlimited_lifts_the_limit(node: Node) -> None:
+    node.run()
+    node.rules = Rules(default=Limits())
+    assert kinds(node.run()) == ["changed"] * 4
+    assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].actual == Limits()
+
+
+def test_a_default_that_is_removed_lifts_nothing(node: Node) -> None:
+    node.run()
+    node.rules = Rules()
+    assert codes(node.run()) == [Code.ORPHANED] * 4
+    assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].actual == DEFAULT
+
+
+def test_a_default_that_comes_back_finds_its_old_limits_ours(node: Node) -> None:
+    node.run()
+    node.rules = Rules()
+    node.run()
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_the_persistent_definition_is_a_best_effort_apart(node: Node) -> None:
+    def gone() -> None:
+        raise NotFound("no such disk in the persistent definition")
+
+    node.hypervisor.before["define_limits"] = gone
+    assert kinds(node.run()) == ["changed"] * 4
+    assert node.hypervisor.by_uuid[UUIDS[2]].disks["vda"].persistent == DEFAULT
+
+
+# --- the health of Ceph
+
+UNWELL = ("OSD_DOWN",)
+LOOSER = Limits(total_iops_sec=300, total_bytes_sec=104857600)
+
+
+@pytest.mark.parametrize("after", [LOOSER, Limits(), replace(DEFAULT, group_name="both")])
+def test_what_loosens_waits_until_ceph_is_well(node: Node, after: Limits) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=after)
+    for _ in range(2):
+        report = node.run()
+        assert (kinds(report), codes(report)) == (["deferred"] * 4, [Code.CLUSTER_UNHEALTHY] * 4)
+    assert len(node.recorded("id")) == 4, "what waits has no intent"
+    assert {disk.actual for disk in node.disks()} == {DEFAULT}
+    node.ceph.raised = ()
+    assert kinds(node.run()) == ["changed"] * 4
+    assert {disk.actual for disk in node.disks()} == {after}
+
+
+def test_what_tightens_goes_on_while_ceph_is_unwell_and_asks_nobody(node: Node) -> None:
+    node.ceph.raised = UNWELL
+    assert kinds(node.run()) == ["changed"] * 4
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run()) == ["changed"] * 4
+    assert node.ceph.asked == 0
+
+
+def test_a_cluster_that_does_not_say_counts_as_unwell(node: Node) -> None:
+    node.run()
+    node.ceph.silent, node.rules = Unreachable("no answer from ceph within 10 s"), Rules(default=LOOSER)
+    assert codes(node.run()) == [Code.CLUSTER_UNREACHABLE] * 4
+    node.ceph.known = Clusters()
+    assert codes(node.run()) == [Code.CLUSTER_UNKNOWN] * 4
+    assert {disk.actual for disk in node.disks()} == {DEFAULT}
+
+
+def test_each_disk_waits_for_itself(node: Node) -> None:
+    node.run()
+    set_by_hand(node.disk(1, "vdb"), Limits())
+    node.ceph.raised = UNWELL
+    node.rules = Rules(
+        (Rule(name="free", match=Match(guest=("instance-00000002",)), limits=LOOSER),), default=DEFAULT
+    )
+    assert kinds(node.run()) == ["in-sync", "changed", "deferred", "deferred"]
+    assert node.ceph.asked == 1, "once for all its disks"
+
+
+def test_a_plan_says_of_waiting_what_the_pass_does(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=LOOSER)
+    planned = node.run(Mode.PLAN)
+    assert planned.outcomes == node.run().outcomes
+
+
+def test_who_only_observes_asks_no_cluster(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules = UNWELL, Rules(default=LOOSER)
+    assert kinds(node.run(Mode.OBSERVE)) == ["planned"] * 4
+    assert node.ceph.asked == 0
+
+
+# --- the pause
+
+PAUSED = because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance")
+
+
+def test_a_paused_node_is_looked_at_and_nothing_is_written(node: Node) -> None:
+    node.paused = lambda: PAUSED
+    report = node.run()
+    assert (kinds(report), codes(report)) == (["deferred"] * 4, [Code.PAUSED] * 4)
+    assert node.hypervisor.writes == []
+    assert node.ceph.asked == 0
+    assert not node.state.record.exists()
+    node.paused = lambda: None
+    assert kinds(node.run()) == ["changed"] * 4
+
+
+def test_on_a_paused_node_what_loosens_waits_for_the_pause_and_no_cluster_is_asked(node: Node) -> None:
+    node.run()
+    node.ceph.raised, node.rules, node.paused = UNWELL, Rules(default=LOOSER), lambda: PAUSED
+    assert codes(node.run()) == [Code.PAUSED] * 4
+    assert node.ceph.asked == 0
+
+
+def test_what_is_right_is_right_on_a_paused_node_too(node: Node) -> None:
+    node.run()
+    node.paused = lambda: PAUSED
+    assert kinds(node.run()) == ["in-sync"] * 4
+
+
+def test_a_pause_that_begins_in_mid_pass_stops_before_the_next_write(node: Node) -> None:
+    node.paused = lambda: PAUSED if node.hypervisor.writes else None
+    report = node.run()
+    assert kinds(report) == ["changed", "deferred", "deferred", "deferred"]
+    assert codes(report)[1:] == [Code.PAUSED] * 3
+    assert len(node.hypervisor.writes) == 1
+    assert node.recorded("result") == [("done",), ("not-sent",), ("not-sent",), ("not-sent",)]
+    node.paused = lambda: None
+    assert kinds(node.run()) == ["in-sync", "changed", "changed", "changed"]
+
+
+# --- somebody else's hand
+
+THEIRS = Limits(total_iops_sec=9999)
+
+
+def fight(node: Node, rounds: int) -> list[str]:
+    """Somebody changes a disk again before each of so many passes; what those did about it."""
+    done = []
+    for _ in range(rounds):
+        set_by_hand(node.disk(1), THEIRS)
+        done.append(kinds(node.run())[0])
+    return done
+
+
+def test_a_limit_that_somebody_keeps_changing_is_left_to_them_after_so_many_rounds(node: Node) -> None:
+    node.run()
+    assert fight(node, 5) == ["changed", "changed", "changed", "deferred", "deferred"]
+    report = node.run(Mode.PLAN)
+    assert (kinds(report)[0], codes(report)[0]) == ("deferred", Code.REVERTED_TOO_OFTEN)
+    assert report.outcomes[0].result.reason.facts == {"rounds": 3}
+    assert node.disk(1).actual == THEIRS
+    assert kinds(report)[1:] == ["in-sync"] * 3, "the other disks are guarded as ever"
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_number_of_rounds_is_a_setting(node: Node, rounds: int) -> None:
+    node.rounds = rounds
+    node.run()
+    assert fight(node, rounds + 1) == ["changed"] * rounds + ["deferred"]
+
+
+def test_a_person_who_says_yes_or_gives_limits_by_hand_is_in_no_quarrel(node: Node) -> None:
+    node.run()
+    assert fight(node, 4)[-1] == "deferred"
+    assert kinds(node.run(yes=True))[0] == "changed"
+    assert fight(node, 1) == ["deferred"], "said once, done once"
+    node.rules = replace(node.rules, command_line=DEFAULT)
+    assert kinds(node.run())[0] == "changed"
+
+
+def test_what_is_desired_anew_is_put_actual_and_fought_for_afresh(node: Node) -> None:
+    node.run()
+    fight(node, 4)
+    node.rules = Rules(default=TIGHTER)
+    assert kinds(node.run())[0] == "changed"
+    assert fight(node, 4) == ["changed", "changed", "changed", "deferred"]
+
+
+def test_a_disk_that_is_attached_anew_is_not_left_to_who_changed_it_before(node: Node) -> None:
+    node.run()
+    fight(node, 4)
+    node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vda", own_disk(1))
+    assert kinds(node.run())[0] == "changed"
+    assert fight(node, 4) == ["changed", "changed", "changed", "deferred"]
+
+
+def test_a_write_that_failed_is_no_round(node: Node) -> None:
+    node.run()
+
+    def refuse() -> None:
+        raise Rejected("QEMU says no")
+
+    for _ in range(5):
+        node.hypervisor.before["set_limits"] = refuse
+        assert fight(node, 1) == ["failed"]
+    assert fight(node, 4) == ["changed", "changed", "changed", "deferred"]
+
+
+def test_rounds_whose_answer_came_late_count_too(node: Node) -> None:
+    node.run()
+
+    def late() -> None:
+        raise hangs()
+
+    for _ in range(3):
+        node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=late)
+        assert fight(node, 1) == ["unknown"]
+        assert kinds(node.run())[0] == "in-sync"
+    assert fight(node, 1) == ["deferred"]
+
+
+def test_reboots_are_nobodys_hand(node: Node) -> None:
+    node.run()
+    for _ in range(5):
+        node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]])
+        assert kinds(node.run())[0] == "changed"
+
+
+# --- a memory that was lost
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"\0" * 100], ids=["lost", "empty", "cut off", "zeros"])
+def test_a_memory_that_is_lost_is_made_anew_from_the_record(node: Node, content: bytes | None) -> None:
+    node.run()
+    if content is None:
+        node.state.memory.unlink()
+    else:
+        node.state.memory.write_bytes(content)
+    node.rules = Rules(default=TIGHTER)
+    planned = node.run(Mode.PLAN)
+    assert content is None or node.state.memory.read_bytes() == content, "a plan sets nothing aside"
+    report = node.run()
+    assert kinds(report) == ["changed"] * 4, "our limits are ours again"
+    assert notes(planned) == notes(report) == ([] if content is None else [Code.MEMORY_SET_ASIDE])
+    assert notes(node.run()) == []
+
+
+def test_limits_that_somebody_changed_since_are_not_claimed_from_the_record(node: Node) -> None:
+    node.run()
+    node.state.memory.unlink()
+    set_by_hand(node.disk(1), THEIRS)
+    assert codes(node.run())[0] is Code.FOREIGN_LIMIT
+    assert node.disk(1).actual == THEIRS
+
+
+def test_without_memory_and_record_and_marks_limits_are_left_alone(node: Node) -> None:
+    node.run()
+    node.hypervisor.lose_marks()
+    node.state.memory.unlink()
+    node.state.record.write_bytes(b"this is no database" * 100)
+    node.rules = Rules(default=TIGHTER)
+    report = node.run()
+    assert codes(report) == [Code.FOREIGN_LIMIT] * 4
+    assert notes(report) == [Code.RECORD_SET_ASIDE]
+
+
+def test_an_approval_that_is_corrupt_approves_nothing_and_is_noted(node: Node) -> None:
+    node.state.approval.write_bytes(b"{")
+    report = node.run()
+    assert (kinds(report), notes(report)) == (["changed"] * 4, [Code.APPROVAL_SET_ASIDE])
+    assert notes(node.run()) == []

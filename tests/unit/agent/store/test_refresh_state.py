@@ -1,0 +1,115 @@
+"""What one refresh leaves for the next, and how long nobody is asked after failures."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.catalogue.model import CatalogueError
+from plimsoll_agent.store.refresh_state import (
+    FIRST_PAUSE,
+    LOCK,
+    LONGEST_PAUSE,
+    NAME,
+    Calls,
+    LastRegion,
+    Notes,
+    RefreshDir,
+    locked,
+)
+from plimsoll_agent.store.state import Busy
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def pause(notes: Notes) -> float:
+    assert notes.until is not None
+    return (notes.until - NOW).total_seconds()
+
+
+def test_each_failure_doubles_the_pause_up_to_an_hour() -> None:
+    notes, pauses = Notes(), []
+    for _ in range(1100):
+        notes = notes.failed(NOW, "down", chance=1)
+        pauses.append(pause(notes))
+    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert pauses[-1] == LONGEST_PAUSE == max(pauses)
+
+
+def test_chance_keeps_nodes_apart_and_never_takes_more_than_half_of_the_pause() -> None:
+    assert pause(Notes(failures=3).failed(NOW, "down", 0)) == pause(Notes(failures=3).failed(NOW, "down", 1)) / 2
+
+
+def test_nobody_is_asked_during_the_pause_and_somebody_after_it() -> None:
+    notes = Notes().failed(NOW, "down", 1)
+    assert notes.pausing(NOW)
+    assert not notes.pausing(NOW + timedelta(seconds=FIRST_PAUSE))
+    assert not notes.succeeded().pausing(NOW)
+    assert notes.succeeded() == Notes(calls=Calls(good=1, failed=1))
+
+
+def test_calls_add_up_over_refreshes_that_failed_and_those_that_did_not(tmp_path: Path) -> None:
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(Notes().asked({"block-storage": 2}).failed(NOW, "down", 1))
+    directory.save_notes(directory.load_notes().asked({"block-storage": 3, "compute": 1}).succeeded())
+    assert directory.load_notes().calls == Calls(good=1, failed=1, of_service={"block-storage": 5, "compute": 1})
+
+
+def test_notes_of_a_plimsoll_that_did_not_count_are_kept(tmp_path: Path) -> None:
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(Notes().failed(NOW, "down", 1))
+    path = tmp_path / "refresh.json"
+    old = json.loads(path.read_text())
+    del old["calls"]
+    path.write_text(json.dumps(old))
+    assert directory.load_notes().trouble == "down"
+    assert directory.load_notes().calls == Calls()
+
+
+def test_a_clock_that_is_set_back_by_a_day_makes_no_pause_of_a_day() -> None:
+    assert not Notes().failed(NOW, "down", 1).pausing(NOW - timedelta(days=1))
+
+
+def test_notes_are_kept(tmp_path: Path) -> None:
+    region = LastRegion("https://x/y", 5, "ab", '"e"', None, NOW)
+    notes = Notes(2, NOW, "down", region)
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(notes)
+    assert directory.load_notes() == notes
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"version": 2}', '{"version": 1, "failures": -1}', "[" * 50_000])
+def test_notes_that_cannot_be_read_keep_nobody_from_asking(tmp_path: Path, content: str) -> None:
+    (tmp_path / NAME).write_text(content)
+    assert RefreshDir(tmp_path).load_notes() == Notes()
+
+
+def test_one_refreshes_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path / LOCK), pytest.raises(Busy), RefreshDir(tmp_path).locked():
+        pass
+    with locked(tmp_path / LOCK):
+        assert (tmp_path / LOCK).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_refresh_of_a_release_before_begins_none_beside_this_one(tmp_path: Path) -> None:
+    directory = os.open(tmp_path, os.O_RDONLY)
+    with RefreshDir(tmp_path).locked(), pytest.raises(BlockingIOError):
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(directory)
+
+
+def test_what_is_raised_while_it_is_held_is_not_taken_for_another_refresh(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError), RefreshDir(tmp_path).locked():
+        raise BlockingIOError
+
+
+def test_a_directory_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
+    said = r"absent/refresh\.lock: cannot be locked: No such file"
+    with pytest.raises(CatalogueError, match=said), RefreshDir(tmp_path / "absent").locked():
+        raise AssertionError("held")

@@ -1,0 +1,130 @@
+"""What the preflight finds out of files and words; programs and hosts are asked for in the lab."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.collection import plugin
+
+facts = plugin("modules.node_facts")
+acl = plugin("modules.textfile_dir")
+
+
+@pytest.mark.parametrize(
+    ("release", "tag"),
+    [
+        ('PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n', "debian12"),
+        ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\n', "ubuntu24.04"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\nPLATFORM_ID="platform:el9"\n', "el9"),
+        ('ID="opensuse-leap"\nVERSION_ID="15.6"\n', "opensuseleap15.6"),
+        ("", "linux"),
+    ],
+)
+def test_a_system_is_named_as_the_wheelhouse_for_it_is(release: str, tag: str):
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[3] / "installer"))
+    try:
+        from plimsoll_installer.machine import system
+    finally:
+        sys.path.pop(0)
+    assert facts.os_tag(release) == tag
+    assert system(dict(line.replace('"', "").split("=") for line in release.splitlines())) == tag
+
+
+@pytest.mark.parametrize(
+    ("uri", "paths"),
+    [
+        ("qemu:///system", ["/run/libvirt/libvirt-sock", "/run/libvirt/virtqemud-sock"]),
+        ("qemu+unix:///system?socket=/run/kolla/libvirt-sock", ["/run/kolla/libvirt-sock"]),
+        ("qemu+unix:///system?no_verify=1&socket=/a/b", ["/a/b"]),
+        ("test:///etc/node.xml", []),
+        ("qemu+tls://elsewhere/system", []),
+    ],
+)
+def test_a_socket_is_expected_where_the_uri_says(uri: str, paths: list[str]):
+    assert facts.socket_of(uri) == paths
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://keystone.example.org/v3", "keystone.example.org:443"),
+        ("http://keystone:5000/v3", "keystone:5000"),
+        ("http://10.0.0.1", "10.0.0.1:80"),
+        ("https://user:secret@[2001:db8::1]:5000/", "[2001:db8::1]:5000"),
+    ],
+)
+def test_an_address_has_no_more_of_a_url_than_is_connected_to(url: str, address: str):
+    assert facts.address(url) == address
+
+
+def test_a_url_without_a_host_is_refused_and_not_taken_for_this_node():
+    with pytest.raises(ValueError, match="has no host"):
+        facts.address("keystone.example.org/v3")
+
+
+def test_a_version_is_found_in_what_programs_say():
+    assert facts.first_version("QEMU emulator version 7.2.15 (Debian 1:7.2+dfsg-7)") == "7.2.15"
+    assert facts.first_version("libvirtd (libvirt) 9.0.0\n") == "9.0.0"
+    assert facts.first_version("no such thing") is None
+
+
+def test_space_is_that_of_the_nearest_directory_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    spaces = {tmp_path: os.statvfs_result((4096, 4096, 900, 800, 700, 0, 0, 0, 0, 255))}
+    monkeypatch.setattr(facts.os, "statvfs", spaces.__getitem__)
+    assert facts.free_mib(tmp_path / "not/yet") == 700 * 4096 // 2**20  # what is kept for root is not counted
+
+
+def test_a_link_names_a_version_whatever_make_of_it_and_none_when_it_dangles(tmp_path: Path):
+    (tmp_path / "versions/0.1.0~2").mkdir(parents=True)
+    (tmp_path / "current").symlink_to("versions/0.1.0~2")
+    (tmp_path / "previous").symlink_to("versions/0.0.9")
+    assert facts.linked_version(tmp_path / "current") == "0.1.0"
+    assert facts.linked_version(tmp_path / "previous") is None
+    assert facts.linked_version(tmp_path / "nothing") is None
+
+
+def test_units_are_read_one_by_one():
+    shown = (
+        "Id=a.timer\nNeedDaemonReload=no\nUnitFileState=enabled\n\nId=b.timer\nNeedDaemonReload=yes\nUnitFileState=\n"
+    )
+    assert facts.shown_units(shown) == [
+        {"Id": "a.timer", "NeedDaemonReload": "no", "UnitFileState": "enabled"},
+        {"Id": "b.timer", "NeedDaemonReload": "yes", "UnitFileState": ""},
+    ]
+
+
+def test_who_is_let_in_comes_beside_what_a_directory_allows_already():
+    allowed = acl.granted(acl.read(b"", 0o2750), [101, 100])
+    assert allowed == {
+        (acl.USER_OBJ, acl.NOBODY): 7,
+        (acl.USER, 100): 7,
+        (acl.USER, 101): 7,
+        (acl.GROUP_OBJ, acl.NOBODY): 5,
+        (acl.MASK, acl.NOBODY): 7,
+        (acl.OTHER, acl.NOBODY): 0,
+    }
+    assert acl.granted(acl.read(acl.pack(allowed), 0), [100, 101]) == allowed
+
+
+def test_an_entry_that_others_made_stays_and_a_narrow_mask_is_opened():
+    before = {(1, acl.NOBODY): 7, (2, 7): 4, (4, acl.NOBODY): 5, (0x10, acl.NOBODY): 4, (0x20, acl.NOBODY): 5}
+    after = acl.granted(before, [100])
+    assert after[2, 7] == 4
+    assert after[0x10, acl.NOBODY] == 7
+
+
+def test_the_kernels_list_is_sorted_and_little_endian():
+    """linux/posix_acl_xattr.h; setxattr(2) refuses entries out of their order."""
+    packed = acl.pack(
+        {(0x20, acl.NOBODY): 5, (1, acl.NOBODY): 7, (2, 9): 7, (4, acl.NOBODY): 5, (0x10, acl.NOBODY): 7}
+    )
+    assert packed[:4] == b"\2\0\0\0"
+    assert [entry[0] for entry in struct.iter_unpack("<HHI", packed[4:])] == [1, 2, 4, 0x10, 0x20]
+    with pytest.raises(ValueError, match="an unknown format"):
+        acl.read(b"\3\0\0\0", 0o755)

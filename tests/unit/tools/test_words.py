@@ -1,0 +1,66 @@
+"""Each kind of place where a word to avoid may stand is looked at, and an identifier is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import words
+from tests.words import WORDS, Word, found, in_python, in_text, judged
+
+
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: word.avoid)
+def test_the_table_shows_what_is_found(word: Word) -> None:
+    for phrase in word.avoid.partition(" (")[0].split(", "):
+        assert [one.instead for one in in_text("", f"It is {phrase}.")] == [word.instead], phrase
+
+
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: word.avoid)
+def test_no_word_to_use_is_one_to_avoid(word: Word) -> None:
+    assert not list(in_text("", word.instead))
+
+
+def test_a_phrase_is_found_across_lines_at_the_line_where_it_begins() -> None:
+    (one,) = in_text("guide.rst", "A pass.\nNo disk is told\nof.")
+    assert str(one) == "guide.rst:2: 'told of' (say: reported)"
+
+
+def test_of_python_strings_and_docstrings_count_and_identifiers_do_not() -> None:
+    source = '"""Made anew."""\nwanted = nobody = {"edition": 1}\nnote = f"by now {wanted} disks"\n'
+    assert [(one.line, one.text) for one in in_python("m.py", source)] == [(1, "anew"), (3, "by now")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/guide/a.rst",
+        "etc/plimsoll.conf.sample",
+        "etc/prometheus/alerts.yaml",
+        "etc/nagios/objects.cfg",
+        "systemd/plimsoll.service",
+        "ansible/roles/agent/tasks/main.yml",
+        "ansible/roles/agent/templates/rules.yaml.j2",
+        "ansible/README.md",
+        "agent/plimsoll_agent/a.py",
+        "probes/plimsoll_probes/a.py",
+        "installer/plimsoll_installer/a.py",
+        "ansible/plugins/filter/a.py",
+    ],
+)
+def test_all_that_operators_read_is_looked_through(tmp_path: Path, path: str) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text('"It is made anew."\n')
+    assert [str(one) for one in found(tmp_path)] == [f"{path}:1: 'anew' (say: again, new)"]
+
+
+def test_lists_of_what_may_be_only_become_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "EXEMPT", (("a.rst", "nobody", "a user"), ("b.rst", "nobody", "a user")))
+    monkeypatch.setattr(words, "NOT_YET_CLEAN", ("c.rst", "d.rst"))
+    all_found = [one for path in ("a.rst", "c.rst") for one in in_text(path, "nobody, Nobody")]
+    assert list(judged(all_found)) == [
+        "d.rst: clean, so take it off NOT_YET_CLEAN in tests/words.py",
+        "b.rst: nothing there says 'nobody', so take it off EXEMPT in tests/words.py",
+    ]

@@ -1,0 +1,161 @@
+"""Finds words that the glossary avoids: ``python -m tests.words``, which ``script/test lint`` runs.
+
+It reads documentation, samples, units, alerts and Ansible's YAML as text. Of Python it reads strings and docstrings
+only, so an identifier is never found.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Word(NamedTuple):
+    """One row of the table: ``avoid`` is as people read it, ``pattern`` finds it."""
+
+    avoid: str
+    instead: str
+    pattern: str
+
+
+_SERVICE = "(?:Cinder|Nova|Keystone|Ceph|libvirt|QEMU|Prometheus|the guest|the agent|the node)"
+WORDS = (
+    Word("wanted", "desired", "wanted"),
+    Word("is to have", "desired limits", "(?:is|are) to have"),
+    Word("otherwise than, other than", "differs from, except", "other(?:wise)? than"),
+    Word(
+        "waits for approval, kept back, held back",
+        "deferred",
+        "(?:waits? for approval|(?:kept|keeps?|held|holds?) back)",
+    ),
+    Word(
+        "somebody, somebody else, somebody else's hand",
+        "operator, tenant; external change",
+        "(?:somebody|someone)(?: else)?",
+    ),
+    Word("another's hand", "external change", "(?:another's|other|else's) hands?"),
+    Word("nobody, nobody knows", "no operator, no rule, no process; unknown", "nobody"),
+    Word("put back", "reverted (a limit), restored (a file)", "put(?:s|ting)? back"),
+    Word("put in force", "set", "puts? (?:it |them )?in(?:to)? force"),
+    Word("loosen, tighten", "raise, lower", "(?:loosen|tighten)(?:s|ed|ing)?"),
+    Word("lift (a limit)", "remove", "lift(?:s|ed|ing)?"),
+    Word("let go", "remove, release", "lets? go"),
+    Word("at the wall", "at limit", "at (?:the |its |their )?wall"),
+    Word("edition", "revision", "editions?"),
+    Word("grave, gravely", "large; by a factor", "grave(?:ly)?"),
+    Word("not known", "unknown, with the reason and since when", "not known"),
+    Word("overlooked, does not let itself be looked at", "unreachable", "(?:overlooked|lets? itself be \\w+)"),
+    Word("Cinder says, Cinder told", "the catalogue has; Cinder returned", f"{_SERVICE} (?:says?|said|tells?|told)"),
+    Word("Cinder's word, whose word", "the source", "(?:Cinder's|Nova's|whose|its) word"),
+    Word("heard nothing", "stale", "heard nothing"),
+    Word("sighting", "attachment", "sightings?"),
+    Word("goes by, gone by", "uses", "(?:goes|gone|go|going) by"),
+    Word("hangs on", "depends on", "hangs? on"),
+    Word("what came of it, what becomes of it", "result", "(?:came|become|becomes|became) of"),
+    Word("told of", "reported", "told of"),
+    Word("unwell, not well", "unhealthy, with what is wrong", "(?:unwell|not well)"),
+    Word("behind libvirt's back", "over QMP, not through libvirt", "behind libvirt's back"),
+    Word("anew", "again, new", "anew"),
+    Word("by now", "since, now; or the time", "by now"),
+    Word("meanwhile", "since, during; or the time", "meanwhile"),
+    Word("as they were", "unchanged; the limits before", "as they were"),
+    Word("left to them", "kept", "left to them"),
+    Word("at the most, at the least", "at most, at least", "at the (?:most|least)"),
+    Word("VM, virtual machine", "guest", "(?:(?-i:VMs?)|virtual machines?)"),
+)
+
+# Exceptions: path, what is found there, the reason.
+_OLD_NAMES = "names in the record of 0.1.0"
+EXEMPT: tuple[tuple[str, str, str], ...] = (
+    ("docs/reference/glossary.rst", "virtual machine", "it defines guest"),
+    ("agent/plimsoll_agent/store/record.py", "edition", _OLD_NAMES),
+    ("agent/plimsoll_agent/store/record.py", "tighten", _OLD_NAMES),
+    ("agent/plimsoll_agent/store/record.py", "loosen", _OLD_NAMES),
+    ("agent/plimsoll_agent/store/record.py", "lift", _OLD_NAMES),
+)
+
+# Paths that are not clean yet. The list only becomes shorter: a path where nothing is found must go.
+NOT_YET_CLEAN: tuple[str, ...] = ()
+
+TEXTS = (
+    "CONTRIBUTING.md",
+    "README.md",
+    "docs/**/*.rst",
+    "etc/*.sample",
+    "etc/*.yaml",
+    "etc/prometheus/*.yaml",
+    "etc/nagios/*",
+    "systemd/*",
+    "ansible/**/*.yml",
+    "ansible/**/*.j2",
+    "ansible/**/*.md",
+)
+PYTHON = ("agent", "probes", "insight", "installer", "ansible/plugins")
+_TABLE = "   * - Avoid\n     - Say instead\n"
+"""Begins the glossary's own table of these words, with which that page ends."""
+_FIND = re.compile(
+    "|".join(
+        rf"(?P<w{number}>(?<![\w`/.-]){word.pattern}(?![\w`-]))".replace(" ", r"\s+")
+        for number, word in enumerate(WORDS)
+    ),
+    re.IGNORECASE,
+)
+
+
+class Found(NamedTuple):
+    path: str
+    line: int
+    text: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text!r} (say: {self.instead})"
+
+
+def in_text(path: str, text: str, first_line: int = 1) -> Iterator[Found]:
+    for match in _FIND.finditer(text):
+        word = WORDS[int(str(match.lastgroup)[1:])]
+        yield Found(path, first_line + text.count("\n", 0, match.start()), " ".join(match[0].split()), word.instead)
+
+
+def in_python(path: str, source: str) -> Iterator[Found]:
+    for node in ast.walk(ast.parse(source)):
+        # A string without a space is a key, a code or a name.
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield from in_text(path, node.value, node.lineno)
+
+
+def found(root: Path = ROOT) -> Iterator[Found]:
+    for pattern in TEXTS:
+        for file in sorted(root.glob(pattern)):
+            if file.is_file() and not file.is_symlink() and "_build" not in file.parts:
+                path = file.relative_to(root).as_posix()
+                yield from in_text(path, file.read_text(encoding="utf-8").partition(_TABLE)[0])
+    for folder in PYTHON:
+        for file in sorted((root / folder).rglob("*.py")):
+            yield from in_python(file.relative_to(root).as_posix(), file.read_text(encoding="utf-8"))
+
+
+def judged(all_found: list[Found]) -> Iterator[str]:
+    """A line for each word found that neither list allows, and for each entry of the lists that allows nothing."""
+    exempt = {(path, text.lower()) for path, text, _ in EXEMPT}
+    bad = [one for one in all_found if (one.path, one.text.lower()) not in exempt]
+    yield from (str(one) for one in bad if not one.path.startswith(NOT_YET_CLEAN))
+    for path in NOT_YET_CLEAN:
+        if not any(one.path.startswith(path) for one in bad):
+            yield f"{path}: clean, so take it off NOT_YET_CLEAN in tests/words.py"
+    for path, text, _ in EXEMPT:
+        if not any((one.path, one.text.lower()) == (path, text.lower()) for one in all_found):
+            yield f"{path}: nothing there says {text!r}, so take it off EXEMPT in tests/words.py"
+
+
+if __name__ == "__main__":
+    wrong = list(judged(list(found())))
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    sys.exit(bool(wrong))
