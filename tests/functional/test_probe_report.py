@@ -24,6 +24,9 @@ NASTY = '$x^2$</title><script>document.title="mine"</script><img src=http://127.
 LONG = "a-name-without-any-end-" * 10
 GUESTS = {"plain": SHORT, NASTY: SLOW, LONG: OVER, "批处理 בדיקה": KEPT, "broken": FAILED, "moved": INCONCLUSIVE}
 PHONE, DESK = 390, 1280
+AT = datetime(2026, 9, 30, 22, 58, tzinfo=UTC)
+CLOCK = "from plimsoll_probes.cli import report; report.now = lambda: report.datetime.fromisoformat('{at}'); "
+MAIN = "from plimsoll_agent.command.main import main; main()"
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
 
@@ -39,24 +42,27 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report on guests in every state, whose names are as bad as they can be."""
     directory = tmp_path_factory.mktemp("node")
     history = History(directory / "probes.sqlite")
-    now = datetime.now(UTC)
     stuck = a_measurement(a_flow([20_000 * MS] * 10))
     for number, (name, finding) in enumerate(GUESTS.items()):
         subject = a_subject(guest_uuid=f"u{number}", guest_name=name, display_name=name, volume_type=name)
         for hours, job in zip((90, 40, 3), JobName, strict=True):
             measured = {"measured": stuck} if finding is SHORT else {}
-            history.add(run(1, finding, subject=subject, started=now - timedelta(hours=hours), job=job, **measured))
+            history.add(run(1, finding, subject=subject, started=AT - timedelta(hours=hours), job=job, **measured))
     return report(directory)
 
 
-def report(directory: Path, since: str = "7d", **environment: str) -> str:
-    """What the installed command makes of the history in that directory, as a person would have it made."""
+def report(directory: Path, since: str = "7d", at: datetime = AT, **environment: str) -> str:
+    """The address of what the command makes of the history in that directory at that time."""
     output, settings = directory / "report.html", directory / "plimsoll.conf"
     settings.write_text(f"[DEFAULT]\nstate_dir = {directory}\n")
     words = ["--config-file", str(settings), "probe", "report", "--since", since, "-o", str(output)]
-    command = Path(sys.executable).with_name("plimsoll")
+    program = CLOCK.format(at=at.isoformat()) + MAIN
     ran = subprocess.run(
-        [str(command), *words], capture_output=True, encoding="utf-8", timeout=60, env=os.environ | environment
+        [sys.executable, "-c", program, *words],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        env=os.environ | environment,
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == ""
@@ -86,7 +92,6 @@ def fifty(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report on 50 guests: nine in trouble now, one ten days ago, most of the others well again."""
     directory = tmp_path_factory.mktemp("fifty")
     history = History(directory / "probes.sqlite")
-    now = datetime.now(UTC)
     for number in range(50):
         name = f"server-{number}-of-a-tenant.example"
         subject = a_subject(
@@ -99,7 +104,7 @@ def fifty(tmp_path_factory: pytest.TempPathFactory) -> str:
             bad = {240: number == 9, 90: 9 < number < 40, 3: number < 9}[hours]
             finding = (SHORT, SLOW, OVER)[number % 3] if bad else KEPT
             if hours == 240 or number != 9:
-                history.add(run(1, finding, subject=subject, started=now - timedelta(hours=hours, minutes=number)))
+                history.add(run(1, finding, subject=subject, started=AT - timedelta(hours=hours, minutes=number)))
     return report(directory, "30d")
 
 
@@ -132,12 +137,26 @@ def test_every_figure_can_be_seen(tab: Tab, page: str) -> None:
 
 
 @pytest.mark.parametrize("width", [320, PHONE, 768, 1060, DESK])
-def test_nobody_has_to_scroll_sideways(tab: Tab, page: str, width: int) -> None:
+def test_no_page_is_wider_than_its_screen(tab: Tab, page: str, width: int) -> None:
     tab.open(page, width)
     assert tab.value("document.documentElement.scrollWidth") <= width
     everything = "[...document.querySelectorAll('body *')]"
     beyond = f"{everything}.filter(each => each.getBoundingClientRect().right > {width} + 1)"
     assert tab.value(f"{beyond}.map(each => each.outerHTML.slice(0, 80))") == []
+
+
+@pytest.mark.parametrize("since", ["1d", "7d", "30d"])
+def test_a_time_of_the_scale_is_shown_whole_or_not_at_all(tab: Tab, page: str, since: str) -> None:
+    """Whatever the time of day: it decides how near to the right edge the last label begins."""
+    node = Path(page.removeprefix("file://")).parent
+    for hours in (0, 4, 17):
+        tab.open(report(node, since, AT + timedelta(hours=hours)), 320)
+        assert tab.value("document.documentElement.scrollWidth") <= 320
+        scale = "document.querySelector('.scale').getBoundingClientRect()"
+        labels = "[...document.querySelectorAll('.scale time')].map(each => each.getBoundingClientRect())"
+        shown = f"{labels}.filter(each => each.top < {scale}.bottom - 1)"
+        assert tab.value(f"{shown}.length") >= 4
+        assert tab.value(f"{shown}.every(each => each.right <= {scale}.right)")
 
 
 def test_letters_can_be_read_on_a_telephone(tab: Tab, page: str) -> None:
