@@ -25,7 +25,10 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.reconcile.observe import guests_with, no_disk_is
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.text import plural, printable
 
 
@@ -45,6 +48,21 @@ class _DiskCommand(NodeCommand):
         self._sound = not context.complaint
         self.status = 1 if context.complaint or passed.failures else 0
         return passed
+
+    def undone(self, parsed_args: argparse.Namespace, outcomes: Iterable[Outcome]) -> dict[str, RecordedChange]:
+        """The undo behind limits that a pass would change, by ``Disk.key``; none if the record cannot be read."""
+        planned = {o.disk.key: o.disk for o in outcomes if o.result.kind is Kind.PLANNED}
+        if not planned:
+            return {}
+        try:
+            found = record_query.undone(Record(state_of(self.settings(parsed_args)).record))
+        except StateError:
+            return {}
+        return {
+            key: undo
+            for key, disk in planned.items()
+            if (undo := found.get(key)) and (undo.attachment, undo.after) == (disk.attachment, disk.actual)
+        }
 
 
 LIST_COLUMNS = (
@@ -84,10 +102,11 @@ class DiskList(_DiskCommand, Listing):
         for unreachable in passed.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
         self.closing = (_list_sum(passed),)
-        return LIST_COLUMNS, [_row(outcome) for outcome in passed.outcomes]
+        undone = self.undone(parsed_args, passed.outcomes)
+        return LIST_COLUMNS, [_row(outcome, undone.get(outcome.disk.key)) for outcome in passed.outcomes]
 
 
-def _row(outcome: Outcome) -> tuple[object, ...]:
+def _row(outcome: Outcome, undone: RecordedChange | None) -> tuple[object, ...]:
     disk, desired, result = outcome.disk, outcome.decision.desired, outcome.result
     return (
         disk.guest.display_name,
@@ -100,7 +119,7 @@ def _row(outcome: Outcome) -> tuple[object, ...]:
         Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual)),
         Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
         Shown(result.kind.value, sentences.state_word(outcome), _tone(outcome)),
-        Shown(serialize.state_reason_data(outcome), sentences.state_reason(outcome)),
+        Shown(serialize.state_reason_data(outcome, undone), sentences.state_reason(outcome, undone)),
         disk.guest.project,
         disk.guest.project_name,
         disk.guest.uuid,
@@ -188,11 +207,13 @@ class DiskShow(OneDisk, Showing):
             sentences.desired_words(outcome.decision.desired, exact=exact),
         )
         shown["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome), _tone(outcome))
-        shown["reason"] = Shown(serialize.state_reason_data(outcome), sentences.state_reason(outcome) or NOTHING)
+        undone = self.undone(parsed_args, [outcome]).get(disk.key)
+        why = sentences.state_reason(outcome, undone) or NOTHING
+        shown["reason"] = Shown(serialize.state_reason_data(outcome, undone), why)
         if parsed_args.verify:
             limits = self._qemu_says(self.settings(parsed_args), disk)
             agrees = limits == _without_group(disk.actual)
-            words = "libvirt agrees" if agrees else "libvirt DISAGREES"
+            words = "asked QEMU; libvirt agrees" if agrees else "asked QEMU; libvirt DISAGREES"
             shown["qemu"] = Shown(limits.in_effect(), f"{sentences.limits_words(limits, exact=exact)} ({words})")
             self.status = self.status or int(not agrees)
         return tuple(shown), tuple(shown.values())

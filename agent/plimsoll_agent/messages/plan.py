@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from plimsoll_agent.messages.limits import absent, exact_change, exact_limits, short_change, short_limits
-from plimsoll_agent.messages.sentences import deferred_words, note_words, orphaned_lines, words
+from plimsoll_agent.messages.sentences import deferred_words, note_words, orphaned_lines, unknown_words, words
 from plimsoll_agent.model.direction import Direction, direction, share_left
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.holds import Hold
@@ -210,11 +210,6 @@ def _change_line(names: tuple[str, ...], change: Change, result: Result, manner:
             return DiskLine("=", names, what, f"left alone: {why}", Severity.FAINT)
         case _:
             return DiskLine("!", names, what, f"failed: {why}", Severity.CUT)
-
-
-def unknown_words(reason: Reason) -> str:
-    said = words(reason)
-    return said if "unknown" in said else f"unknown: {said}"
 
 
 def is_held(outcome: Outcome) -> bool:

@@ -20,6 +20,7 @@ from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport, UnreachableGuest
+from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.util.text import ago, minute, plural, printable, second
 
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
@@ -84,7 +85,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.FOREIGN_LIMIT: "attach-time limits, and no rule has override: true",
     Code.MIGRATING: "the guest is migrating out; the destination sets its limits",
     Code.INCOMING: "the guest is migrating in and not running yet",
-    Code.TIMED_OUT: "{detail}: unknown; the next pass reads it again",
+    Code.TIMED_OUT: "{detail}; the next pass reads it again",
     Code.NOT_SENT: "{detail}; the next pass tries again",
     Code.REJECTED: "rejected: {detail}",
     Code.NOT_FOUND: "{detail}",
@@ -215,6 +216,12 @@ def deferred_words(reason: Reason) -> str:
     return said if said.startswith("deferred") else f"deferred: {said}"
 
 
+def unknown_words(reason: Reason) -> str:
+    """``unknown: …``, if the sentence does not say it."""
+    said = words(reason)
+    return said if "unknown" in said else f"unknown: {said}"
+
+
 def unreachable_words(unreachable: UnreachableGuest) -> str:
     """A guest that could not be read, and why."""
     return f"{printable(unreachable.guest.name)}  {words(unreachable.reason)}"
@@ -276,11 +283,13 @@ def state_word(outcome: Outcome) -> str:
     return KIND_WORDS[kind]
 
 
-def state_reason(outcome: Outcome) -> str:
-    """Why the disk is in that state; nothing where it is as it should be."""
+def state_reason(outcome: Outcome, undone: RecordedChange | None = None) -> str:
+    """Why the disk is in that state; nothing where it is as it should be. ``undone`` is the undo behind it."""
     kind, reason, drifted = outcome.result.kind, outcome.result.reason, outcome.after.drifted
     parts: list[str] = []
-    if kind is Kind.PLANNED and outcome.change is not None:
+    if kind is Kind.PLANNED and undone is not None:
+        parts.append(f"undone {minute(undone.at)} by {printable(undone.by)}")
+    elif kind is Kind.PLANNED and outcome.change is not None:
         parts.append(words(Reason(outcome.change.cause)))
     elif kind is Kind.DEFERRED:
         parts.append(words(reason).removeprefix("deferred ").removeprefix("deferred: "))
@@ -319,7 +328,8 @@ def state_words(outcome: Outcome) -> str:
         if result.reason.code is Code.NO_LIMIT and disk.actual == Limits():
             return f"no limits{drift}"
         return f"left alone: {words(result.reason)}{drift}"
-    return f"{words(result.reason)}{_acknowledged(outcome)}"
+    said = unknown_words(result.reason) if result.kind is Kind.UNKNOWN else words(result.reason)
+    return f"{said}{_acknowledged(outcome)}"
 
 
 def step_lines(step: Step, situation: Situation, *, exact: bool = False) -> Iterator[tuple[str, str]]:

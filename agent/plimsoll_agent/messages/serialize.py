@@ -8,10 +8,11 @@ from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages.plan import counts
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport
+from plimsoll_agent.store.entries import RecordedChange
 
 FORMAT_VERSION = 2
 
@@ -59,11 +60,13 @@ def change_data(change: Change) -> dict[str, object]:
     }
 
 
-def state_reason_data(outcome: Outcome) -> dict[str, object]:
-    """The reason of the state: of a planned change what is behind it, else that of the result."""
+def state_reason_data(outcome: Outcome, undone: RecordedChange | None = None) -> dict[str, object]:
+    """The reason of the state: of a planned change what is behind it (``undone``: an undo), else that of the result."""
     reason = outcome.result.reason.as_record()
     if outcome.acknowledged is not None:
         return reason | {"acknowledged": outcome.acknowledged.as_record()}
+    if outcome.result.kind is Kind.PLANNED and undone is not None:
+        return reason | {"cause": Code.UNDONE.value, "undone_at": undone.at.isoformat(), "undone_by": undone.by}
     if outcome.result.kind is Kind.PLANNED and outcome.change is not None:
         return reason | {"cause": outcome.change.cause.value}
     return reason

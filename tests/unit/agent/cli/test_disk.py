@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +109,46 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
         DiskExplain, PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, (outcome,), ()), tmp_path, disk.guest.name
     )
     assert any("(by plimsoll: rule; run by root)" in line for line in lines)
+
+
+BY_UNDO = because(Code.UNDONE, since=NOON.isoformat())
+
+
+@pytest.mark.parametrize(
+    ("reason", "found", "again", "told"),
+    [
+        (BY_UNDO, Limits(), False, "undone 2026-11-20 12:00 UTC by root"),
+        (because(Code.RULE, rule="r"), Limits(), False, "limits not set yet, or undone"),
+        (BY_UNDO, Limits(total_iops_sec=9), False, "limits not set yet, or undone"),
+        (BY_UNDO, Limits(), True, "limits not set yet, or undone"),
+    ],
+    ids=["undone", "not by undo", "changed since", "reattached since"],
+)
+def test_a_disk_out_of_sync_after_an_undo_is_listed_with_who_undid_it(
+    tmp_path: Path, reason: Reason, found: Limits, again: bool, told: str
+) -> None:
+    limits = Limits(total_iops_sec=500)
+    disk = a_disk(actual=found, defined=found)
+    record = Record(tmp_path / "record.sqlite")
+    before = replace(disk, node="1") if again else disk
+    undo = Change(before, limits, Limits(), Direction.REMOVE, reason, Code.DESIRED_CHANGED)
+    (id_,) = record.intend([undo], NOON, "root")
+    record.conclude([Conclusion(id_, Ending.DONE)], NOON)
+    rules = Rules(default=limits)
+    desired = because(Code.NODE_DEFAULT)
+    change = Change(disk, found, limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
+    outcome = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
+    assert any(
+        line.endswith(f"out of sync  {told}") for line in printed(DiskList, passed, tmp_path, "--max-width", "0")
+    )
+    assert f"reason        {told}" in printed(DiskShow, passed, tmp_path, disk.guest.name, "--max-width", "0")
+    (row,) = json.loads("\n".join(printed(DiskList, passed, tmp_path, "-f", "json")))
+    if told.startswith("undone"):
+        facts = {"cause": "undone", "undone_at": NOON.isoformat(), "undone_by": "root"}
+    else:
+        facts = {"cause": "never-limited"}
+    assert row["reason"] == {"code": "node-default", **facts}
 
 
 @pytest.mark.parametrize("applied", [Limits(total_iops_sec=500), Limits(total_iops_sec=501), None])
