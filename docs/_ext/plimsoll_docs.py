@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from cliff.app import App
@@ -34,8 +35,41 @@ def drop_links_of_manual_pages(app: Sphinx, doctree: nodes.document, _page: str)
             link.replace_self(nodes.emphasis("", link.astext()))
 
 
+def label_cells(app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """On a phone the cells of a row stand below one another, so each says of which column it is."""
+    if app.builder.format != "html":
+        return
+    for table in doctree.findall(nodes.table):
+        titles = [entry.astext() for head in table.findall(nodes.thead) for entry in head.findall(nodes.entry)]
+        if len(titles) < 3:
+            continue
+        table["classes"].append("labelled")
+        for row in (row for body in table.findall(nodes.tbody) for row in body.findall(nodes.row)):
+            for title, cell in list(zip(titles, row, strict=False))[1:]:
+                if cell and isinstance(cell[0], nodes.paragraph):
+                    cell[0].insert(0, nodes.inline("", f"{title}: ", classes=["column"]))
+
+
+_SAMPLE = re.compile(r'(<div class="highlight">\s*<pre>)(.*?)\n*(</pre>)', re.DOTALL)
+
+
+def _rows(sample: re.Match[str]) -> str:
+    lines = sample[2].split("\n")
+    if any(line.count("<span") != line.count("</span>") for line in lines):
+        return sample[0]  # colour that goes on over the end of a line
+    return sample[1] + "".join(f'<span class="row">{line}\n</span>' for line in lines) + sample[3]
+
+
+def mark_rows_of_samples(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    """So that the style sheet can indent what follows where a line of a sample wraps on a phone."""
+    if "body" in context:
+        context["body"] = _SAMPLE.sub(_rows, context["body"])
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("plimsoll-general-options", GeneralOptions)
     app.connect("doctree-read", drop_plugin_epilogs)
     app.connect("doctree-resolved", drop_links_of_manual_pages)
+    app.connect("doctree-resolved", label_cells)
+    app.connect("html-page-context", mark_rows_of_samples)
     return {"parallel_read_safe": True}

@@ -69,7 +69,7 @@ __all__ = ["nodes", "prometheus"]  # fixtures: a real Prometheus, and what it sc
 
 def commands_in(text: str) -> Iterator[tuple[str, bool]]:
     """What follows ``plimsoll`` in console lines, and in literals; True for a line that is typed as it stands."""
-    for line in re.findall(r"^ *# plimsoll (.+)$", text, re.MULTILINE):
+    for line in re.findall(r"^ *# plimsoll (.+)$", re.sub(r"\\\n *", "", text), re.MULTILINE):
         yield re.split(r" [|>#] ", line)[0], True
     for words in re.findall(r"``?plimsoll\s([^`]+)``?", text):
         yield " ".join(words.split()), False
@@ -106,6 +106,56 @@ def test_every_file_of_the_checkout_that_is_named_is_there(page: Path) -> None:
     named = re.findall(r"(?<![\w/.-])((?:script|tests|etc|docs|agent|probes)/[\w./-]*\w)", page.read_text())
     missing = [name for name in named if not (ROOT / name).exists() and "_build" not in name]
     assert not missing
+
+
+_WIDTH = 80
+_TOO_WIDE = {
+    *(
+        "architecture",
+        "tutorial",
+        "guide/catalogue",
+        "guide/cinder-and-flavors",
+        "guide/holds",
+        "guide/how-it-decides",
+    ),
+    *("guide/installing", "guide/libvirt-socket", "guide/monitoring", "guide/probes", "guide/qos-as-a-file"),
+    *("guide/record-of-changes", "guide/rollout", "guide/safety-gates", "guide/units", "guide/when-things-go-wrong"),
+    *("reference/alerts", "reference/check_plimsoll", "reference/limits", "reference/metrics"),
+    *("reference/plimsoll-qos", "reference/plimsoll-rules", "reference/plimsoll.conf"),
+}
+"""Pages that are not shortened yet."""
+
+
+def samples_in(text: str) -> Iterator[tuple[int, str]]:
+    """Each line of a literal block with its number, as a terminal shows it; pictures are none."""
+    opened: int | None = None  # how far the paragraph before the block is indented
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate([*text.splitlines(), "end"], 1):
+        indent = len(line) - len(line.lstrip())
+        if opened is not None and line.strip() and indent <= opened:
+            if not any(":class: picture" in each for _, each in lines):
+                body = [each for each in lines if not re.match(r" +:\w+:", each[1])]
+                margin = min((len(each) - len(each.lstrip()) for _, each in body), default=0)
+                yield from ((at, each[margin:]) for at, each in body)
+            opened, lines = None, []
+        if opened is not None and line.strip():
+            lines.append((number, line))
+        elif opened is None and re.match(r"(?!\s*\.\. (?!code-block::)).*::( \w+)?$", line):
+            opened = indent
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.suffix == ".rst"], ids=lambda page: page.relative_to(DOCS).as_posix()
+)
+def test_no_sample_is_wider_than_a_terminal(page: Path) -> None:
+    wide = [(number, line) for number, line in samples_in(page.read_text()) if len(line) > _WIDTH]
+    assert bool(wide) == (page.relative_to(DOCS).as_posix().removesuffix(".rst") in _TOO_WIDE), wide
+
+
+def test_samples_are_found() -> None:
+    text = "A::\n\n   one\n     two\n\nB\n\n.. code-block:: ini\n   :caption: c\n\n   three\n\n.. note::\n\n   no\n"
+    picture = "\n.. code-block:: none\n   :class: picture\n\n   four\n"
+    assert list(samples_in(text + picture)) == [(3, "one"), (4, "  two"), (11, "three")]
 
 
 def _status(

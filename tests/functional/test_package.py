@@ -111,6 +111,8 @@ def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(
     tree = packing.tracked(elsewhere)
     desired = {name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/", "insight/"))}
     desired |= {f"{DATA}/plimsoll/{name}" for name in tree if name.startswith(("systemd/", "etc/"))}
+    pages = [name for name in tree if name.startswith("docs/") and name.endswith(".rst")]
+    desired |= {f"{DATA}/doc/plimsoll/{name[5:]}" for name in pages if name != "docs/release-notes.rst"}
     desired |= {f"{DATA}/man/{page}" for page in MAN} | {f"{DATA}/bash-completion/completions/plimsoll"}
     assert inside == desired
 
