@@ -14,11 +14,13 @@ from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import Page
+from plimsoll_agent.command.problems import Line, fact_lines
 from plimsoll_agent.config.settings import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.fleet import disks as fleet_disks
 from plimsoll_agent.fleet import messages, serialize
 from plimsoll_agent.fleet import probes as fleet_probes
+from plimsoll_agent.fleet import problems as fleet_problems
 from plimsoll_agent.fleet import status as fleet_status
 from plimsoll_agent.fleet.disks import RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, By, Row
@@ -120,7 +122,7 @@ def _origin(url: str) -> object:
 
 
 class RegionStatus(RegionCommand, Page):
-    """Show the nodes, disks and probes of the region, and what is wrong, on one screen.
+    """Show the region: what is wrong first, by node, with the command to run next, then nodes, disks and probes.
 
     Nodes are judged by the ranges in [health] of this machine's settings.
 
@@ -140,8 +142,13 @@ class RegionStatus(RegionCommand, Page):
         if found.types:
             columns = messages.type_columns(regions=several)
             self.table = columns, [*messages.type_rows(found, regions=several)]
-        self.closing = ["", *messages.closing_lines(found)]
-        return self.page(parsed_args, messages.status_facts(found), serialize.status_data(found))
+        given = ("--prometheus", parsed_args.prometheus) if parsed_args.prometheus else ()
+        problems = [*fleet_problems.problems(found, self.app.settings_options, given)]
+        told = [Line(problem.level, problem.text, problem.do) for problem in problems]
+        told = told or [Line(Level.OK, messages.good_words(found))]
+        self.opening = [*told, *(Line(None, remark) for remark in messages.remarks(found))]
+        people = fact_lines(messages.status_facts(found), self.terminal)
+        return self.page(parsed_args, people, serialize.status_data(found, problems))
 
 
 class _RegionList(RegionCommand, Listing):

@@ -1,4 +1,4 @@
-"""A page: lines of facts with a table below for people, one object for programs."""
+"""A page: what is wrong, lines of facts and a table for people, one object for programs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from plimsoll_agent.command.formats import Showing, Table
+from plimsoll_agent.command.formats import Showing, Table, terminal_for
+from plimsoll_agent.command.problems import Line, problem_lines
 
 
 class Page(Showing):
     """A command whose ``take_action`` returns ``page(…)``."""
 
+    opening: Sequence[Line] = ()
+    """What is wrong, or that nothing is; above everything else."""
     table: tuple[Sequence[str], Sequence[Sequence[object]]] | None = None
     closing: Sequence[str] = ()
 
@@ -30,8 +33,13 @@ class Page(Showing):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
     ) -> int:
+        for_people = parsed_args.formatter == "table" and not parsed_args.columns
+        if for_people and self.opening:
+            write_lines(
+                self.app.stdout, (*problem_lines(self.opening, terminal_for(self.app.stdout, parsed_args)), "")
+            )
         super().produce_output(parsed_args, column_names, data)
-        if parsed_args.formatter == "table" and not parsed_args.columns:
+        if for_people:
             if self.table is not None:
                 self.app.stdout.write("\n")
                 Table().emit_list(*self.table, self.app.stdout, parsed_args)

@@ -10,15 +10,14 @@ from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED, RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, Row, kept_ratio, proving
 from plimsoll_agent.fleet.promql import NodeKey
 from plimsoll_agent.fleet.status import UNKNOWN_VERSION, Node, Status
-from plimsoll_agent.monitor.health import Figure, Finding, judge
-from plimsoll_agent.monitor.thresholds import MEASURE, Level, Measure, Thresholds
+from plimsoll_agent.monitor.health import Figure, judge
+from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
 
 UNKNOWN = "-"
 _NAMED = 4
-_SOURCES = "sources_down"
 _LAST_EDGE = 17.0
 """Seconds: latencies in fio's last bucket are longer."""
 QUANTILE_HEADS = tuple(f"p{quantile * 100:g}" for quantile in QUANTILES.values())
@@ -81,11 +80,8 @@ def status_facts(status: Status) -> dict[str, str]:
     facts["nodes"] = _nodes(status.nodes)
     facts["versions"] = _listed(status.versions)
     facts["mode"] = _modes(status.nodes)
-    states = status.states
-    disks = sum(states.values())
-    order = dict.fromkeys([*(kind.value for kind in Kind), *sorted(states)])  # those of other versions come last
-    named = ", ".join(f"{states[state]} {state_name(state)}" for state in order if states[state])
-    facts["disks"] = f"{disks}: {named}" if disks else "0"
+    named = _states(status)
+    facts["disks"] = f"{sum(status.states.values())}: {named}" if named else "none"
     facts["unlimited"] = f"{sum(one.unlimited for one in status.types)} although a limit is desired"
     facts["at limit"] = str(sum(one.at_limit for one in status.types))
     facts["reverted"] = f"{plural(round(sum(one.drift for one in status.types)), 'external change')} in a day"
@@ -95,6 +91,13 @@ def status_facts(status: Status) -> dict[str, str]:
     if not proving(runs):
         facts["promise"] = "unknown: no conclusive run in a day"
     return facts
+
+
+def _states(status: Status) -> str:
+    """``78 in sync, 1 deferred``."""
+    states = status.states
+    order = dict.fromkeys([*(kind.value for kind in Kind), *sorted(states)])  # those of other versions come last
+    return ", ".join(f"{states[state]} {state_name(state)}" for state in order if states[state])
 
 
 def _nodes(nodes: Sequence[Node]) -> str:
@@ -156,48 +159,23 @@ def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
     ]
 
 
-def closing_lines(status: Status) -> Iterator[str]:
-    """What is wrong, the worst first, and what is unknown."""
-    several = len(status.regions) > 1
-    lines: list[tuple[Level, str]] = []
-    for name, where in status.wrong():
-        unreachable = [(node, finding) for node, finding in where if node.unreachable_since is not None]
-        for those in (unreachable, [one for one in where if one not in unreachable]):
-            if those:
-                level = those[0][1].level
-                how_many = f"{plural(len(those), 'node')}: " if len(those) > 1 else ""
-                what = "unreachable:" if those is unreachable else _what(MEASURE[name])
-                said = first([_where(*one, status.at, regions=several) for one in those])
-                lines.append((level, f"{level.name:<8}  {how_many}{what} {said}"))
-    yield from (line for _, line in sorted(lines, key=lambda line: -line[0]))
+def good_words(status: Status) -> str:
+    """The line of a region without problems."""
+    states = _states(status)
+    disks = plural(sum(status.states.values()), "disk") if states else "no disks"
+    return f"{plural(len(status.nodes), 'node')}, {disks}" + (f": {states}" if states else "")
+
+
+def remarks(status: Status) -> Iterator[str]:
+    """What to know beside the problems."""
     versions = status.versions.keys() - {UNKNOWN_VERSION}
     if len(versions) > 1:
-        yield f"INFO      {len(versions)} versions: figures that only one of them reports are incomplete"
-    yield from aggregate_lines(status.aggregates, regions=several)
+        yield f"{len(versions)} versions: figures that only one of them reports are incomplete"
+    yield from aggregate_lines(status.aggregates, regions=len(status.regions) > 1)
     if status.unruled:
-        yield "Percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml, or only just now."
+        yield "percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml, or only just now"
     if any(node.unreachable_since is not None for node in status.nodes):
-        yield "Disks and probes of unreachable nodes are not counted."
-    yield "No problems." if status.level is Level.OK else "For details run plimsoll status on the node."
-
-
-def _what(measure: Measure) -> str:
-    """The text of a measure, before the figures of nodes."""
-    return measure.wrong if measure.unit or measure.name == _SOURCES else f"{measure.wrong}:"
-
-
-def _where(node: Node, finding: Finding, now: float, *, regions: bool) -> str:
-    """``3 on compute-17``, ``2 h on compute-17``, ``rules on compute-17``."""
-    value, name = finding.figure.value, node_name((node.region, node.instance), regions=regions)
-    if node.unreachable_since is not None:
-        return f"{name} for about {_duration(now - node.unreachable_since)}"
-    if value is None:
-        return f"an unknown time on {name}" if finding.measure.unit == "s" else f"unknown on {name}"
-    if finding.measure.unit == "s":
-        return f"{_duration(value)} on {name}"
-    if finding.measure.name == _SOURCES:
-        return f"{printable(finding.figure.about)} on {name}"
-    return f"{value:g} on {name}"
+        yield "disks and probes of unreachable nodes are not counted"
 
 
 def _duration(seconds: float) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from plimsoll_agent.fleet.disks import FACTS, RegionDisk
 from plimsoll_agent.fleet.probes import LABELS, QUANTILES, By, Row, kept_ratio
+from plimsoll_agent.fleet.problems import RegionProblem
 from plimsoll_agent.fleet.status import Node, Status
 from plimsoll_agent.reconcile.outcome import Kind
 
@@ -18,7 +19,7 @@ def moment(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def status_data(status: Status) -> dict[str, object]:
+def status_data(status: Status, problems: Iterable[RegionProblem]) -> dict[str, object]:
     """``region status`` as data."""
     states, runs = status.states, status.runs
     return {
@@ -26,6 +27,16 @@ def status_data(status: Status) -> dict[str, object]:
         "at": moment(status.at),
         "level": status.level.name.lower(),
         "regions": list(status.regions),
+        "problems": [
+            {
+                "level": problem.level.name.lower(),
+                "text": problem.text,
+                "next": problem.do,
+                "nodes": [{"region": region, "node": instance} for region, instance in problem.nodes],
+                "figures": list(problem.figures),
+            }
+            for problem in problems
+        ],
         "nodes": [_node_data(node) for node in status.nodes],
         "disks": {kind.value: states[kind.value] for kind in Kind},
         "unlimited": sum(one.unlimited for one in status.types),

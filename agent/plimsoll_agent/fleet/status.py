@@ -12,8 +12,8 @@ from dataclasses import field
 from plimsoll_agent.fleet.disks import aggregates, without_disks
 from plimsoll_agent.fleet.probes import BROKEN, FAILED, QUANTILES, WINDOW, Probed, latency, probe_questions, probes
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
-from plimsoll_agent.monitor.health import Figure, Finding, Judgement, judge
-from plimsoll_agent.monitor.thresholds import MEASURES, Level, Thresholds
+from plimsoll_agent.monitor.health import Figure, Judgement, judge
+from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 
@@ -40,7 +40,7 @@ def questions(selection: Selection) -> dict[str, str]:
         "phases": each("plimsoll_pass_duration_seconds", nodes, "phase"),
         "enforcing": each("plimsoll_pass_enforcing", nodes),
         "paused": each("plimsoll_pass_paused", nodes),
-        "braked": each("plimsoll_pass_braked_disks", nodes),
+        "braked": each("plimsoll_pass_braked_disks", nodes, "revision"),
         "sources": each("plimsoll_source_up", nodes, "source"),
         "catalogue": each("plimsoll_catalogue_issued_timestamp_seconds", nodes),
         # Of a node with a catalogue in its settings, also where none is usable.
@@ -138,26 +138,6 @@ class Status:
                 runs[verdict] += number
         return runs
 
-    def wrong(self) -> Iterator[tuple[str, list[tuple[Node, Finding]]]]:
-        """By the measure's name the nodes where it is wrong, the worst first."""
-        found: dict[str, list[tuple[Node, Finding]]] = {measure.name: [] for measure in MEASURES}
-        for node in self.nodes:
-            for finding in node.judgement.wrong:
-                found[finding.measure.name].append((node, finding))
-        for name, where in sorted(found.items(), key=lambda item: -_worst(item[1])):
-            if where:
-                yield name, sorted(where, key=_badness)
-
-
-def _worst(where: Iterable[tuple[Node, Finding]]) -> int:
-    return max((finding.level for _, finding in where), default=0)
-
-
-def _badness(where: tuple[Node, Finding]) -> tuple[int, float, str]:
-    node, finding = where
-    value = finding.figure.value
-    return -finding.level, float("-inf") if value is None else -value, node.instance
-
 
 def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -> Status:
     """The status from the answers to ``questions``. ``now`` is by the clock of Prometheus."""
@@ -186,6 +166,7 @@ def _nodes(
         for name in ("good_pass", "observed", "paused", "braked", "catalogue", "unreachable_guests")
     }
     enforcing = _by_node(answers["enforcing"])
+    revisions = {key_of(series): label(series, "revision") for series in answers["braked"]}
     versions = {key_of(series): label(series, "version") for series in answers["versions"]}
     down: dict[NodeKey, list[str]] = defaultdict(list)
     configured = {*told["catalogue"], *map(key_of, answers["configured"])}
@@ -216,7 +197,7 @@ def _nodes(
                 *([Figure("catalogue_age", _age(here["catalogue"], now))] if key in configured else []),
                 *([] if old else [Figure("observed_age", _age(here["observed"], now))]),
                 Figure("paused", here["paused"]),
-                Figure("braked", here["braked"]),
+                Figure("braked", here["braked"], revisions.get(key, "")),
                 Figure("unlimited", unlimited.get((key,), zero)),
                 Figure("behind", behind.get(key, zero)),
                 Figure("failed", kinds.get((key, Kind.FAILED.value), zero)),

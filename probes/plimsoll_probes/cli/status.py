@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from plimsoll_agent.app.context import pause_actual, state_of
 from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.catalogue import model as catalogue
-from plimsoll_agent.command.page import Page, write_lines
-from plimsoll_agent.command.problems import Line, fact_lines, problem_lines
+from plimsoll_agent.command.page import Page
+from plimsoll_agent.command.problems import Line, fact_lines
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor import pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass
@@ -44,20 +44,14 @@ class Status(HistoryCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        self._found = look(self.settings(parsed_args), now(), self.app.settings_options)
-        self.status = self._found.exit_status
-        last, long = self._found.last, parsed_args.long
+        found = look(self.settings(parsed_args), now(), self.app.settings_options)
+        self.status = found.exit_status
+        last, long = found.last, parsed_args.long
         if long and last is not None and last.disks:
             self.table = status.type_table(last)
-        people = fact_lines(status.facts(self._found, long=long), self.terminal)
-        return self.page(parsed_args, people, status.data(self._found))
-
-    def produce_output(
-        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
-    ) -> int:
-        if parsed_args.formatter == "table" and not parsed_args.columns:
-            write_lines(self.app.stdout, (*problem_lines(_lines(self._found), self.terminal), ""))
-        return super().produce_output(parsed_args, column_names, data)
+        self.opening = tuple(_lines(found))
+        people = fact_lines(status.facts(found, long=long), self.terminal)
+        return self.page(parsed_args, people, status.data(found))
 
 
 def _lines(found: status.Status) -> Iterator[Line]:

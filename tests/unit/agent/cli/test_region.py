@@ -74,6 +74,25 @@ def test_status_ends_with_3_where_something_is_wrong_and_with_0_where_nothing_is
     assert ran(RegionStatus, FakePrometheus(passed(age)))[0] == status
 
 
+def test_status_begins_with_what_is_wrong_or_that_nothing_is() -> None:
+    _, out, _ = ran(RegionStatus, FakePrometheus(passed(9000.0)))
+    assert out.startswith("WARNING  n1: no pass for 2 h 30 min\n         next: plimsoll status   (on n1)\n\nregion")
+    _, out, _ = ran(RegionStatus, FakePrometheus(passed(60.0)))
+    assert out.startswith("OK  1 node, no disks\n\nregion")
+
+
+def test_status_has_its_problems_as_data_too() -> None:
+    _, out, _ = ran(RegionStatus, FakePrometheus(passed(9000.0)), "-f", "json")
+    (problem,) = json.loads(out)["problems"]
+    assert problem == {
+        "level": "warning",
+        "text": "n1: no pass for 2 h 30 min",
+        "next": "plimsoll status   (on n1)",
+        "nodes": [{"region": "r1", "node": "n1"}],
+        "figures": ["pass_age", "good_pass_age", "observed_age"],
+    }
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nobody_there_is_trouble_and_no_output(
     command: type[RegionCommand], caplog: pytest.LogCaptureFixture
