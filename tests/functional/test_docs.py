@@ -371,7 +371,7 @@ def _statuses_of_passes(run: Run, directory: Path, test_node: str) -> Iterator[t
     yield "disk acknowledge add, disk acknowledge list, disk acknowledge end", run(*named, "list").status
 
 
-# Rows of the table, and what tries all of them with these fixtures beside ``plimsoll``.
+# Lines of the list, and what tries all of them with these fixtures beside ``plimsoll``.
 def _statuses_of_orders(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
     for file in (directory / "region.json", directory / "none" / "region.json"):
         for verb in (("pause", "--reason", "x"), ("resume",), ("hold", "list"), ("approvals",)):
@@ -416,8 +416,13 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
 
 
 def _table() -> set[tuple[str, int]]:
-    found = re.findall(r"\* - (.+)\n +- (\d+)\n", (REFERENCE / "plimsoll.rst").read_text())
-    return {(command, int(number)) for command, number in found}
+    listed = (REFERENCE / "plimsoll.rst").read_text().partition("\nExit statuses\n")[2].partition("\nFiles\n")[0]
+    commands = re.findall(r"^(\S.*)\n((?: {4}.+\n)+)", listed, re.MULTILINE)
+    return {
+        (command, int(number))
+        for command, told in commands
+        for number in re.findall(r"^    \| \*\*(\d+)\*\* ", told, re.MULTILINE)
+    }
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -465,7 +470,9 @@ def test_every_code_stands_in_its_table_and_no_other(names: type[StrEnum], page:
 
 
 def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_other() -> None:
-    told = re.findall(r"\* - ``(.+)``\n", (DOCS / "guide/probes.rst").read_text())
+    text = (DOCS / "guide/probes.rst").read_text()
+    reasons = text.partition("\n.. _probe-codes:\n")[2].partition("\nWhat the limits allow\n")[0]
+    told = re.findall(r"\* - ``(.+)``\n", text) + re.findall(r"^``(.+)``\n {4}\S", reasons, re.MULTILINE)
     assert sorted(told) == sorted([*probes.Verdict, *probes.Why])
 
 
