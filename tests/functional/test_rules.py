@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.command import Forked
 from tests.functional.conftest import Ran
@@ -88,7 +89,8 @@ def test_json_has_every_remark_and_nothing_else(
     ran = plimsoll("rules", "check", "-f", "json", str(file))
     remarks = json.loads(ran.out)
     assert [remark["severity"] for remark in remarks] == severities
-    assert all(set(remark) == {"file", "line", "key", "text", "severity"} for remark in remarks)
+    assert all(set(remark) == {"file", "line", "key", "code", "text", "severity"} for remark in remarks)
+    assert yaml.safe_load(plimsoll("rules", "check", "-f", "yaml", str(file)).out) == remarks
     assert all(remark["file"] == str(file) for remark in remarks)
 
 

@@ -378,7 +378,7 @@ def test_told_to_end_it_cleans_at_once_and_keeps_nothing(
     os.kill(process.pid, number)
     ran = ended(process, 10)
     assert ran.status == 1
-    assert ran.data() == {"results": [], "postponed": []}
+    assert ran.data() == {"results": [], "postponed": [], "nothing": None}
     assert f"{number.name}: stopping the running probes and removing their files" in ran.err
     assert left_in(booted) == ""
     assert probes.history.runs() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import signal
@@ -13,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.command.base import OneLineErrors, text_of
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.model.reason import Unknown
@@ -50,7 +49,7 @@ class _CloudCommand(OneLineErrors):
             metavar="NAME",
             help="the cloud in clouds.yaml; default: OS_CLOUD in the environment, then the settings",
         )
-        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
         return parser
 
     def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
@@ -69,8 +68,8 @@ class _CloudCommand(OneLineErrors):
                 LOG.error("standard output cannot be written (%s)", error)
             self.status = 1
 
-    def say_json(self, data: object) -> None:
-        self.say(json.dumps(data, indent=2))
+    def say_data(self, data: object, parsed_args: argparse.Namespace) -> None:
+        self.say(text_of(data, parsed_args.format))
 
     def complain(self, line: str) -> None:
         print(line, file=self.app.stderr, flush=True)
@@ -189,8 +188,8 @@ class QosPlan(_Planning):
         file = _read(parsed_args.file)
         planned = self.planned(parsed_args, self.cinder(parsed_args), file)
         left = qos_plan.undeclared(file.declared, planned.live)
-        if parsed_args.format == "json":
-            self.say_json(serialize.plan_data(planned.steps, planned.effects, left))
+        if parsed_args.format != "text":
+            self.say_data(serialize.plan_data(planned.steps, planned.effects, left), parsed_args)
         else:
             for step in planned.steps:
                 self.say(words.step_line(step))
@@ -240,7 +239,7 @@ class QosApply(_Planning):
             self.complain(refusal)
             return 1
         if parsed_args.dry_run:
-            return self._dry(planned, text=text)
+            return self._dry(parsed_args, planned)
         if asks and not self._agrees(parsed_args, planned):
             self.say("Nothing applied.")
             return 1
@@ -253,14 +252,15 @@ class QosApply(_Planning):
             steps = [serialize.taken_data(one) for one in taken]
             undeclared = qos_plan.undeclared(file.declared, planned.live)
             told = serialize.plan_data(planned.steps, planned.effects, undeclared) | {"steps": steps}
-            self.say_json(told | {"left": None if left is None else [serialize.step_data(step) for step in left]})
+            told |= {"left": None if left is None else [serialize.step_data(step) for step in left]}
+            self.say_data(told, parsed_args)
         if left == ():
             return 0
         return 3 if any(one.how is How.DONE for one in taken) else 1
 
     def _agrees(self, parsed_args: argparse.Namespace, planned: _Planned) -> bool:
         """Raises ``UsageError`` without a terminal to ask on, and where it is used for input or JSON."""
-        if parsed_args.format == "json" or parsed_args.file == _STDIN or not self.app.stdin.isatty():
+        if parsed_args.format != "text" or parsed_args.file == _STDIN or not self.app.stdin.isatty():
             raise UsageError(
                 f"nothing applied: no terminal to ask on: {planned.weight}. Add --yes, or look first with --dry-run"
             )
@@ -268,15 +268,15 @@ class QosApply(_Planning):
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
-    def _dry(self, planned: _Planned, *, text: bool) -> int:
-        if text:
+    def _dry(self, parsed_args: argparse.Namespace, planned: _Planned) -> int:
+        if parsed_args.format == "text":
             for step in planned.steps:
                 self.say(words.step_line(step))
             self.say(words.plan_sum(planned.steps))
             self.say("Dry run: nothing is written.")
         else:
             undeclared = qos_plan.undeclared(planned.file.declared, planned.live)
-            self.say_json(serialize.plan_data(planned.steps, planned.effects, undeclared))
+            self.say_data(serialize.plan_data(planned.steps, planned.effects, undeclared), parsed_args)
         return 0
 
     def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[Taken]:
@@ -341,7 +341,7 @@ class QosExport(_CloudCommand):
         declared = qos_cinder.read(self.cinder(parsed_args)).declared()
         text = qos_file.text_of(declared)
         if parsed_args.format == "json":
-            text = f"{json.dumps(qos_file.data_of(declared), indent=2)}\n"
+            text = f"{text_of(qos_file.data_of(declared), parsed_args.format)}\n"
         if parsed_args.output is None:
             self.app.stdout.write(text)
             return 0
@@ -372,8 +372,8 @@ class QosLint(_CloudCommand):
         ]
         findings.sort(key=lambda found: found[0] or 0)
         origin = None if file is None else file.origin
-        if parsed_args.format == "json":
-            self.say_json([serialize.finding_data(finding, origin, line) for line, finding in findings])
+        if parsed_args.format != "text":
+            self.say_data([serialize.finding_data(finding, origin, line) for line, finding in findings], parsed_args)
         else:
             for line, finding in findings:
                 self.say(_place(origin, line) + _finding(finding))

@@ -13,7 +13,7 @@ from datetime import datetime
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.command import table
-from plimsoll_agent.command.base import LocalCommand, add_verbose
+from plimsoll_agent.command.base import LocalCommand, add_verbose, text_of
 from plimsoll_agent.command.moments import moment_of
 from plimsoll_agent.command.table import Cell
 from plimsoll_agent.errors import UsageError
@@ -69,7 +69,7 @@ class RecordList(LocalCommand):
         parser.add_argument(
             "-f",
             "--format",
-            choices=("text", "json"),
+            choices=("text", "json", "yaml"),
             default="text",
             help="default: text; with --follow, JSON is one object per line",
         )
@@ -117,8 +117,8 @@ class RecordList(LocalCommand):
             self._say("nothing is recorded yet" if parsed_args.format == "text" else "null")
             return 0
         verified = record_query.verify(record)
-        if parsed_args.format == "json":
-            self._say(json.dumps(verified_data(verified), indent=2))
+        if parsed_args.format != "text":
+            self._say(text_of(verified_data(verified), parsed_args.format))
         else:
             for line in verified_lines(verified):
                 self._say(line)
@@ -138,8 +138,8 @@ class RecordList(LocalCommand):
             raise UsageError(
                 f"the record has no change of a disk {' '.join(parsed_args.named)!r}; see: plimsoll record"
             )
-        if parsed_args.format == "json":
-            self._say(json.dumps([actual_data(one, moment) for one in found], indent=2))
+        if parsed_args.format != "text":
+            self._say(text_of([actual_data(one, moment) for one in found], parsed_args.format))
             return
         for line in (line for one in found for line in actual_lines(one, exact=self._exact)):
             self._say(line)
@@ -156,6 +156,8 @@ class RecordList(LocalCommand):
             entries = iter(found[-(limit or _LISTED) :])
         if parsed_args.format == "json":
             self._list_json(entries)
+        elif parsed_args.format == "yaml":
+            self._list_yaml(entries)
         elif not record.exists():
             self._say("nothing is recorded yet")
         else:
@@ -176,6 +178,14 @@ class RecordList(LocalCommand):
             between = ","
         self.app.stdout.write("[]\n" if between == "[" else "\n]\n")
 
+    def _list_yaml(self, entries: Iterator[Entry]) -> None:
+        empty = True
+        for entry in entries:
+            self._say(text_of([entry_data(entry)], "yaml"))
+            empty = False
+        if empty:
+            self._say("[]")
+
     def _follow(self, record: Record, selection: Selection, parsed_args: argparse.Namespace) -> None:
         limit = _BEFORE_FOLLOWING if parsed_args.limit is None else parsed_args.limit
         following = Following(record, selection)
@@ -186,8 +196,10 @@ class RecordList(LocalCommand):
                 for entry, concluded in told:
                     if parsed_args.format == "text":
                         self._say_entry(entry_line(entry, concluded=concluded, exact=self._exact))
-                    else:
+                    elif parsed_args.format == "json":
                         self._say(json.dumps(entry_data(entry)))
+                    else:
+                        self._say(text_of([entry_data(entry)], "yaml"))
                 complaint = None
             except CorruptRecord as error:  # the next pass moves it aside, and starts a new one
                 if complaint is None:

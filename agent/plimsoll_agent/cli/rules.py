@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.command.base import OneLineErrors, text_of
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import Checked
@@ -38,14 +37,15 @@ class RulesCheck(OneLineErrors):
             help="the rules file, or - for standard input; default: rules_file in the settings",
         )
         parser.add_argument("--strict", action="store_true", help="end with status 1 for warnings too")
-        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         origin, text = self._read(parsed_args.file)
         checked = loader.check(text, datetime.now(UTC))
-        if parsed_args.format == "json":
-            self.app.stdout.write(f"{json.dumps([_data(origin, remark) for remark in checked.remarks], indent=2)}\n")
+        if parsed_args.format != "text":
+            told = [_data(origin, remark) for remark in checked.remarks]
+            self.app.stdout.write(f"{text_of(told, parsed_args.format)}\n")
         else:
             for remark in checked.remarks:
                 self.app.stdout.write(f"{_words(origin, remark)}\n")
@@ -67,6 +67,7 @@ def _data(origin: str, remark: Remark) -> dict[str, object]:
         "file": origin,
         "line": remark.line,
         "key": remark.key,
+        "code": remark.code.value,
         "text": remark.text,
         "severity": remark.severity.value,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -197,3 +198,13 @@ def limits_from(text: str | None) -> Limits | None:
     except LimitsError as error:
         raise UsageError(f"--limits: {error}") from error
     raise UsageError("--limits: is empty; write total_iops_sec=500, or unlimited")
+
+
+def text_of(data: object, format: str) -> str:
+    """``data`` as JSON or YAML, without a newline at its end."""
+    if format == "json":
+        return json.dumps(data, indent=2)
+    import yaml  # here, since few ask for it
+
+    plain = json.loads(json.dumps(data))  # it refuses what JSON takes as text, such as members of enums
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)).rstrip("\n")

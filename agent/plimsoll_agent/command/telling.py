@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable
 
-from plimsoll_agent.command.base import NodeCommand, add_verbose
+from plimsoll_agent.command.base import NodeCommand, add_verbose, text_of
 from plimsoll_agent.command.changes import laid_out
 from plimsoll_agent.messages.plan import Line
 
@@ -29,12 +28,3 @@ class TellsDisks(NodeCommand):
 
     def say_data(self, data: object, format: str) -> None:
         self.say(text_of(data, format))
-
-
-def text_of(data: object, format: str) -> str:
-    """``data`` as JSON or YAML, without a newline at its end."""
-    if format == "json":
-        return json.dumps(data, indent=2)
-    import yaml  # here, since few ask for it
-
-    return str(yaml.safe_dump(data, sort_keys=False, allow_unicode=True)).rstrip("\n")

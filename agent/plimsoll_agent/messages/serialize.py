@@ -61,7 +61,7 @@ def change_data(change: Change) -> dict[str, object]:
 
 
 def state_reason_data(outcome: Outcome, undone: RecordedChange | None = None) -> dict[str, object]:
-    """The reason of the state: of a planned change what is behind it (``undone``: an undo), else that of the result."""
+    """The reason of the state: of a planned change what is behind it (or the undo behind it), else of the result."""
     reason = outcome.result.reason.as_record()
     if outcome.acknowledged is not None:
         return reason | {"acknowledged": outcome.acknowledged.as_record()}

@@ -19,7 +19,7 @@ from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.rules.schema import rules_of
 from plimsoll_agent.util import quantities, schema
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.schema import Remark, Severity, Steps
+from plimsoll_agent.util.schema import Remark, RemarkCode, Severity, Steps
 from plimsoll_agent.util.text import minute
 
 
@@ -72,8 +72,11 @@ def check(text: str, now: datetime) -> Checked:
         return Checked(None, checked.faults)
     document, rules = checked.document, checked.value
     said = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
-    said += [(Severity.NOTE, *note) for note in _numbers(document.value)]
-    remarks = (Remark(document.line_of(path), schema.key_of(path), words, severity) for severity, path, words in said)
+    said += [(Severity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
+    remarks = (
+        Remark(document.line_of(path), schema.key_of(path), words, code, severity)
+        for severity, code, path, words in said
+    )
     return Checked(replace(rules, revision=revision_of(text)), schema.in_order(remarks))
 
 
@@ -118,11 +121,11 @@ def _left_out(default: Limits, written: Mapping[str, object]) -> Iterator[tuple[
             yield name, quantities.written(number, _QUANTITIES[name])
 
 
-def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[Steps, str]]:
+def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[RemarkCode, Steps, str]]:
     for index, rule in enumerate(rules.rules):
         if rule.until is not None and rule.ended(now):
             words = f"until has passed ({minute(rule.until)}): the rule has no effect; remove it"
-            yield ("rules", index, "until"), words
+            yield RemarkCode.RULE_ENDED, ("rules", index, "until"), words
     sets = dict(_written(document))
     active = [(index, rule) for index, rule in enumerate(rules.rules) if not rule.ended(now)]
     for index, rule in active:
@@ -130,12 +133,12 @@ def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[Step
         if rules.default is not None and rule.limits is not None and path in sets:
             for name, number in _left_out(rules.default, sets[path]):
                 words = f"leaves out {name}, which the default limits to {number}; a set of limits is taken whole"
-                yield path, f"{words}: add {name}: {number}, or {name}: 0 for no limit"
+                yield RemarkCode.LIMITS_LEFT_OUT, path, f"{words}: add {name}: {number}, or {name}: 0 for no limit"
         for effect in _effects(rule):
             for other_index, other in active:
                 if other is not rule and _precludes(other, other_index, rule, index, effect):
                     words = f'{effect} has no effect: rule "{other.name}" comes first and matches all of these disks'
-                    yield ("rules", index, effect), words
+                    yield RemarkCode.NO_EFFECT, ("rules", index, effect), words
                     break
 
 

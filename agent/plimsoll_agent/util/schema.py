@@ -29,14 +29,37 @@ MOST_FAULTS = 200
 """As many as people read; to find the nearest words for a hundred thousand would take minutes."""
 
 
+class RemarkCode(StrEnum):
+    """What a remark is about. Programs use these codes, never the text."""
+
+    # faults
+    YAML = "yaml"
+    UNKNOWN_KEY = "unknown-key"
+    MISSING_KEY = "missing-key"
+    INVALID_VALUE = "invalid-value"
+    MORE_FAULTS = "more-faults"
+    # warnings
+    RULE_ENDED = "rule-ended"
+    LIMITS_LEFT_OUT = "limits-left-out"
+    NO_EFFECT = "no-effect"
+    # notes
+    EXACT_NUMBER = "exact-number"
+
+
 class Invalid(Exception):
     """What is wrong with a value; ``path`` leads from the value to the faulty part of it."""
 
-    def __init__(self, text: str | Callable[[], str], path: Iterable[str | int] = ()) -> None:
+    def __init__(
+        self,
+        text: str | Callable[[], str],
+        path: Iterable[str | int] = (),
+        code: RemarkCode = RemarkCode.INVALID_VALUE,
+    ) -> None:
         """A callable ``text`` is called only if it is printed."""
         super().__init__(text)
         self.text = text
         self.path = list(path)
+        self.code = code
 
 
 class InvalidParts(Invalid):
@@ -63,6 +86,7 @@ class Remark:
     line: int
     key: str
     text: str
+    code: RemarkCode
     severity: Severity = Severity.FAULT
 
     def at(self, origin: str) -> str:
@@ -118,8 +142,8 @@ def check(text: str, validate: Callable[[Any], Value]) -> Checked[Value]:
     """The result of ``validate`` for the document in the text, which is None if it is empty."""
     document = yaml_lines.load(text)
     value = None
-    faults: list[tuple[int, Steps, str | Callable[[], str]]] = [
-        (fault.line, fault.path, fault.text) for fault in document.faults
+    faults: list[tuple[int, Steps, str | Callable[[], str], RemarkCode]] = [
+        (fault.line, fault.path, fault.text, RemarkCode.YAML) for fault in document.faults
     ]
     if document.value is not None or not faults:
         try:
@@ -128,16 +152,17 @@ def check(text: str, validate: Callable[[Any], Value]) -> Checked[Value]:
             for fault in below(wrong):
                 path = tuple(fault.path)
                 if path not in document.odd:
-                    faults.append((document.line_of(path), path, fault.text))
+                    faults.append((document.line_of(path), path, fault.text, fault.code))
     if not faults:
         return Checked(value, (), document)
     faults.sort(key=itemgetter(0))
     remarks = [
-        Remark(line, key_of(path), short(text if isinstance(text, str) else text(), 400))
-        for line, path, text in faults[:MOST_FAULTS]
+        Remark(line, key_of(path), short(text if isinstance(text, str) else text(), 400), code)
+        for line, path, text, code in faults[:MOST_FAULTS]
     ]
     if len(faults) > MOST_FAULTS:
-        remarks.append(Remark(faults[MOST_FAULTS][0], "", f"and {len(faults) - MOST_FAULTS} more faults"))
+        more = f"and {len(faults) - MOST_FAULTS} more faults"
+        remarks.append(Remark(faults[MOST_FAULTS][0], "", more, RemarkCode.MORE_FAULTS))
     return Checked(None, in_order(remarks), document)
 
 
@@ -172,7 +197,7 @@ class Keys:
         self._unknown = [name.lower() for name in given if name not in known]
         for name, value in given.items():
             if name not in known:
-                self.faults.append(Invalid(partial(self.unknown, name), path=[name]))
+                self.faults.append(Invalid(partial(self.unknown, name), [name], RemarkCode.UNKNOWN_KEY))
                 continue
             try:
                 self.values[name] = known[name](value)
@@ -183,8 +208,8 @@ class Keys:
         """The message about an unknown key."""
         return f"{short(name, 40)} is not a key here; {meant(name, self.known)}"
 
-    def fault(self, text: str, *path: str | int) -> None:
-        self.faults.append(Invalid(text, path=list(path)))
+    def fault(self, text: str, *path: str | int, code: RemarkCode = RemarkCode.INVALID_VALUE) -> None:
+        self.faults.append(Invalid(text, path, code))
 
     def lacks(self, *words: str) -> bool:
         """Whether all of the words are missing, and none is there misspelled."""
@@ -194,7 +219,7 @@ class Keys:
 
     def need(self, word: str, remedy: str = "") -> None:
         if self.lacks(word):
-            self.fault(f"{word} is missing{remedy}", word)
+            self.fault(f"{word} is missing{remedy}", word, code=RemarkCode.MISSING_KEY)
 
     def done(self) -> dict[str, Any]:
         if self.faults:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import socket
@@ -14,6 +13,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
+from plimsoll_agent.command.base import text_of
 from plimsoll_agent.command.main import Plimsoll, is_journal
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
@@ -41,11 +41,12 @@ Item = TypeVar("Item")
 class Round:
     """The probes of one command. SIGINT, SIGTERM and SIGHUP end the probes, which clean up, and not the process."""
 
-    def __init__(self, app: Plimsoll, settings: Settings, history: History, *, as_json: bool) -> None:
+    def __init__(self, app: Plimsoll, settings: Settings, history: History, *, format: str) -> None:
         self._app = app
         self._settings = settings
         self._history = history
-        self._as_json = as_json
+        self._format = format
+        as_text = format == "text"
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._results: list[ProbeResult] = []
@@ -53,9 +54,9 @@ class Round:
         self._unkept = False
         self._unexpected = False
         self._out = Outlet(app.stdout)
-        terminal = app.stdout.isatty() and not as_json
+        terminal = app.stdout.isatty() and as_text
         # A unit's journal and a program need the results only.
-        quiet = as_json or app.options.verbose_level < 1 or is_journal(app.stderr)
+        quiet = not as_text or app.options.verbose_level < 1 or is_journal(app.stderr)
         progress = None if quiet else app.stderr
         self._show: Bars | Lines = Bars(self._out) if terminal else Lines(self._out, app.for_journal, progress)
         self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
@@ -101,7 +102,7 @@ class Round:
                 LOG.error("%s", error)
             self._tell_checks()
             self._results.append(result)
-        if not self._as_json:
+        if self._format == "text":
             self._show.say(messages.result_line(result, self._streak(result), self._show.bar))
         return result
 
@@ -157,7 +158,7 @@ class Round:
             self._unkept = True
             LOG.error("%s", error)
         self._tell_checks()
-        if not self._as_json:
+        if self._format == "text":
             guest = messages.guest_words(target.guest.name, target.guest.display_name)
             self._show.say(f"{guest}  {messages.postponed_words(postponed)}")
 
@@ -189,12 +190,13 @@ class Round:
 
     def close(self) -> int:
         """Print what is left; returns the exit status."""
-        if self._as_json:
+        if self._format != "text":
             told = {
                 "results": [serialize.result_data(result) for result in self._results],
                 "postponed": [serialize.postponed_data(one) for one in self._postponed],
+                "nothing": None,
             }
-            self._out.write(f"{json.dumps(told, indent=2)}\n")
+            self._out.write(f"{text_of(told, self._format)}\n")
             self._out.flush()
         status = self._status()
         return status or 1 if self._out.gone else status

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.app.context import PassContext, pass_context, pause_actual, state_of
-from plimsoll_agent.command.base import NodeCommand, limits_from
+from plimsoll_agent.command.base import NodeCommand, limits_from, text_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import unreachable_words
@@ -44,6 +44,15 @@ LOG = logging.getLogger(__name__)
 
 # libvirt first pings the agent, for up to 5 s.
 _AGENT_DEADLINE = 25.0
+
+
+class Nothing(StrEnum):
+    """Why there was nothing to probe, for programs."""
+
+    PAUSED = "paused"
+    NOT_CHOSEN = "not-chosen"
+    """No rule with probe chooses a guest of this node."""
+    NOT_DUE = "not-due"
 
 
 @frozen
@@ -98,7 +107,7 @@ class ProbeRun(NodeCommand):
             "--ignore-health", action="store_true", help="probe even while the disk's cluster is unhealthy"
         )
         parser.add_argument("--dry-run", action="store_true", help="print what would be probed, and do nothing")
-        parser.add_argument("-f", "--format", choices=("text", "json"), default="text", help="default: text")
+        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -122,7 +131,7 @@ class ProbeRun(NodeCommand):
             return self._here(parsed_args, settings, state, jobs or tuple(JobName))
         paused = pause_actual(settings, datetime.now(UTC)) if parsed_args.due else None
         if paused is not None:
-            self._nothing(parsed_args, f"No probe starts: {reason_words(paused)}.")
+            self._nothing(parsed_args, Nothing.PAUSED, f"No probe starts: {reason_words(paused)}.")
             return 3
         context = pass_context(settings, read_only=True, without_rules=parsed_args.dry_run)
         if context.complaint:
@@ -140,7 +149,9 @@ class ProbeRun(NodeCommand):
                 status = self._probe(parsed_args, settings, context, hypervisor, state, found, targets, jobs)
             else:
                 self._nothing(
-                    parsed_args, "No guest of this node is chosen by a rule with probe; see plimsoll-rules(5)."
+                    parsed_args,
+                    Nothing.NOT_CHOSEN,
+                    "No guest of this node is chosen by a rule with probe; see plimsoll-rules(5).",
                 )
                 if parsed_args.due:
                     keep_chosen(History(state.probes), found)
@@ -151,7 +162,7 @@ class ProbeRun(NodeCommand):
     def _would_probe(
         self, parsed_args: argparse.Namespace, desired: Sequence[tuple[Target, Sequence[JobName]]]
     ) -> None:
-        if parsed_args.format == "json":
+        if parsed_args.format != "text":
             told = [
                 {
                     "guest": target.guest.name,
@@ -162,17 +173,17 @@ class ProbeRun(NodeCommand):
                 }
                 for target, jobs in desired
             ]
-            self._say(json.dumps(told, indent=2))
+            self._say(text_of(told, parsed_args.format))
             return
         for target, jobs in desired:
             by = f'  (rule "{printable(target.rule)}")' if target.rule else ""
             self._say(f"{printable(target.guest.name)}  {target.directory}  {', '.join(jobs)}{by}")
         self._say(f"{len(desired)} to probe. Dry run: nothing was done.")
 
-    def _nothing(self, parsed_args: argparse.Namespace, why: str) -> None:
-        """Print an empty document for a program, and the reason on stderr."""
-        if parsed_args.format == "json":
-            self._say(json.dumps({"results": [], "postponed": []}, indent=2))
+    def _nothing(self, parsed_args: argparse.Namespace, code: Nothing, why: str) -> None:
+        """Print a document without results for a program, and the sentence on stderr."""
+        if parsed_args.format != "text":
+            self._say(text_of({"results": [], "postponed": [], "nothing": code.value}, parsed_args.format))
             self.app.stderr.write(f"{why}\n")
         else:
             self._say(why)
@@ -197,7 +208,7 @@ class ProbeRun(NodeCommand):
             # Only now, with the lock: another run may have started some of them.
             desired = _desired(parsed_args, settings, targets, round_.last_begun)
             if not desired:
-                self._nothing(parsed_args, "Nothing is due.")
+                self._nothing(parsed_args, Nothing.NOT_DUE, "Nothing is due.")
                 return 0
             with self.agents(settings) as ask:
                 probe = GuestProbe(
@@ -251,7 +262,7 @@ class ProbeRun(NodeCommand):
         state.prepare()
         with _alone(state):
             history = History(state.probes)
-            yield Round(self.app, settings, history, as_json=parsed_args.format == "json")
+            yield Round(self.app, settings, history, format=parsed_args.format)
 
     def _say(self, line: str) -> None:
         print(self.app.for_journal(line), file=self.app.stdout, flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plimsoll_agent.messages.sentences import note_words, short_size
 from plimsoll_agent.messages.sentences import words as reason_words
-from plimsoll_agent.model.reason import Reason
+from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor.health import (
     NEVER_PASSED,
     Figure,
@@ -130,7 +130,7 @@ class Status:
 
     def problems(self) -> Iterator[Told]:
         """What is wrong, the worst first. What two figures tell of the same disks is told once."""
-        found = [Told(Level.UNKNOWN, "", _complaint(text, self.setup)) for text in self.complaints.values()]
+        found = [Told(Level.UNKNOWN, "", _complaint(*each, self.setup)) for each in self.complaints.items()]
         texts: set[str] = set()
         disks: set[str] = set()
         for finding in self.judgement.wrong:
@@ -148,9 +148,10 @@ _OF_DISKS = ("unlimited", "failed", "behind", "unknown")
 """Figures that may tell of the same disk."""
 
 
-def _complaint(text: str, setup: NodeSetup) -> Problem:
+def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
     barred = setup.sudo and os.strerror(errno.EACCES) in text
-    return Problem(text, setup.plimsoll("status") if barred else setup.plimsoll("state", "check"))
+    do = setup.plimsoll("status") if barred else setup.plimsoll("state", "check")
+    return Problem(text, do, reason=because(Code.NOT_READ, source=name, detail=text))
 
 
 # --- as text

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.cli.qos import QosApply, QosExport, QosLint, QosPlan
@@ -278,6 +279,10 @@ def test_lint_of_a_file_has_lines_and_of_cinder_has_names(site: Site) -> None:
     ]
     (told,) = json.loads(site.run("lint", "-f", "json").out)
     assert (told["volume_type"], told["severity"]) == ("__DEFAULT__", "warning")
+    assert yaml.safe_load(site.run("lint", "-f", "yaml").out) == [told]
+    for words in (("plan",), ("apply", "--dry-run")):
+        as_json, as_yaml = (site.run(*words, str(site.file), "-f", form).out for form in ("json", "yaml"))
+        assert yaml.safe_load(as_yaml) == json.loads(as_json)
 
 
 def test_prune_deletes_the_rest_and_prune_in_use_is_about_that_only(site: Site) -> None:

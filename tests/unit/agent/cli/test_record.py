@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+import yaml
 
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.cli.record import RecordList, selected
@@ -293,6 +294,8 @@ def test_programs_get_the_change_itself(shell: Shell) -> None:
     assert told["limits"] == {"total_iops_sec": 600}
     assert (told["change"]["id"], told["change"]["by"]) == (2, "root (ann)")
     assert (told["unsure"]["id"], told["unsure_until"], told["found_next"]) == (3, None, None)
+    assert shell.at("2026-11-20T15:00", VOLUME, "-f", "yaml") == 0
+    assert yaml.safe_load(shell.out) == [told]
 
 
 @pytest.mark.parametrize(

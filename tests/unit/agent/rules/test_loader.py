@@ -677,6 +677,32 @@ def test_each_number_with_a_unit_is_noted_with_what_it_is_read_as() -> None:
     assert {remark.severity for remark in check(text, NOON).remarks} == {Severity.NOTE}
 
 
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("default: {limits: {total_iops_sec: 1}\n", ["yaml"]),
+        ("default: {limits: unlimited}\ndefault: {limits: unlimited}\n", ["yaml"]),
+        ("defualt: {limits: unlimited}\n", ["unknown-key"]),
+        ("rules:\n- match: {pool: a}\n  limits: unlimited\n", ["missing-key"]),
+        ("default: {limits: {total_iops_sec: many}}\n", ["invalid-value"]),
+        ("default: {limits: {total_iops_sec: 5, read_iops_sec: 5}}\n", ["invalid-value"]),
+        (rule("match: {pool: a}\nlimits: {total_iops_sec: 5}\nuntil: 2020-01-01T00:00Z"), ["rule-ended"]),
+        (
+            "default: {limits: {total_bytes_sec: 5}}\n" + rule("match: {pool: a}\nlimits: {total_iops_sec: 5}"),
+            ["limits-left-out"],
+        ),
+        (
+            "rules:\n" + "".join(f"- {{name: {name}, match: {{pool: a}}, limits: unlimited}}\n" for name in "ab"),
+            ["no-effect"],
+        ),
+        ("default: {limits: {total_bytes_sec: 1MiB}}\n", ["exact-number"]),
+        ("\n".join(f"x{n}: 1" for n in range(201)), [*["unknown-key"] * 200, "more-faults"]),
+    ],
+)
+def test_each_remark_has_a_stable_code(text: str, codes: list[str]) -> None:
+    assert [remark.code.value for remark in check(text, NOON).remarks] == codes
+
+
 # --- who is probed, and how fast it is to be
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
@@ -211,7 +212,7 @@ def test_where_no_rule_chooses_anybody_that_is_said(shell: Shell) -> None:
     shell.rules = "{}"
     assert shell.run() == 0
     assert shell.out == "No guest of this node is chosen by a rule with probe; see plimsoll-rules(5).\n"
-    assert shell.told() == {"results": [], "postponed": []}
+    assert shell.told() == {"results": [], "postponed": [], "nothing": "not-chosen"}
     assert not shell.state.exists()
 
 
@@ -227,7 +228,10 @@ def test_where_no_rule_chooses_anybody_that_is_said(shell: Shell) -> None:
 def test_jobs_are_those_of_the_rule_or_those_that_are_asked_for_in_that_order(
     shell: Shell, words: list[str], jobs: list[str]
 ) -> None:
-    assert [result["job"]["name"] for result in shell.told(*words)["results"]] == jobs
+    told = shell.told(*words)
+    assert ([result["job"]["name"] for result in told["results"]], told["nothing"]) == (jobs, None)
+    shell.run(*words, "-f", "yaml")
+    assert yaml.safe_load(shell.out).keys() == told.keys()
 
 
 # --- what is due
@@ -246,7 +250,7 @@ def test_only_what_is_due_is_probed_and_nothing_twice_in_its_time(shell: Shell) 
     assert shell.probed() == ["instance-00000002"]
     assert shell.run("--due") == 0
     assert shell.out == "Nothing is due.\n"
-    assert shell.told("--due") == {"results": [], "postponed": []}
+    assert shell.told("--due") == {"results": [], "postponed": [], "nothing": "not-due"}
     assert len(shell.kept()) == 2
     assert shell.agents == 1, "a timer that finds nothing to do needs no second connection"
 
@@ -289,7 +293,7 @@ def test_a_paused_node_begins_nothing_that_is_due_and_a_person_probes_all_the_sa
     assert shell.run("--due") == 3
     assert shell.out.startswith("No probe starts: paused by")
     assert (shell.probed(), shell.hypervisor.calls) == ([], [])
-    assert shell.told("--due") == {"results": [], "postponed": []}
+    assert shell.told("--due") == {"results": [], "postponed": [], "nothing": "paused"}
     assert shell.err.startswith("No probe starts: paused by")
     assert shell.run() == 0
     assert shell.probed() == ["instance-00000001"]
@@ -699,7 +703,7 @@ def test_who_ignores_a_signal_goes_on_ignoring_it(shell: Shell) -> None:
 def test_json_is_one_document_of_results_and_what_was_put_off(shell: Shell) -> None:
     shell.has(a_guest(1), a_guest(2))
     told = shell.told("--job", "write", "--job", "read")
-    assert set(told) == {"results", "postponed"}
+    assert set(told) == {"results", "postponed", "nothing"}
     assert [(one["guest"], one["job"]["name"]) for one in told["results"]] == [
         (f"instance-0000000{number}", job) for number in (1, 2) for job in ("write", "read")
     ]

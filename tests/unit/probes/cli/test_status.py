@@ -463,6 +463,18 @@ def test_as_json_it_says_the_same_and_unknown_is_null(here: Here) -> None:
     assert told["sources"] == {"libvirt": True, "rules": False, "record": True, "catalogue": True}
 
 
+@pytest.mark.parametrize(("name", "source"), [("pass.json", "pass"), ("probes.sqlite", "probes")])
+def test_as_json_a_file_that_cannot_be_read_has_a_code_beside_its_sentence(
+    here: Here, name: str, source: str
+) -> None:
+    here.passed(good())
+    (here.directory / name).write_bytes(b"{" * 5000)
+    told = here.told()
+    (text,) = told["complaints"]
+    (problem,) = [each for each in told["problems"] if each["figure"] is None]
+    assert (problem["text"], problem["reason"]) == (text, {"code": "not-read", "source": source, "detail": text})
+
+
 def test_as_json_a_node_without_a_pass_knows_nothing_rather_than_zeros(here: Here) -> None:
     told = here.told()
     assert [told[name] for name in ("pass", "sources", "guests", "disks", "holds", "catalogue")] == [None] * 6
