@@ -144,8 +144,7 @@ def _tone(outcome: Outcome) -> Tone | None:
 def _list_sum(passed: PassReport) -> str:
     """``4 disks, 3 guests: 1 in sync, 2 out of sync, 1 unknown``."""
     disks, guests = len(passed.outcomes), len({outcome.disk.guest.uuid for outcome in passed.outcomes})
-    words = Counter(sentences.KIND_WORDS[outcome.result.kind] for outcome in passed.outcomes)
-    parts = ", ".join(f"{words[word]} {word}" for word in sentences.KIND_WORDS.values() if words[word])
+    parts = sentences.states_words(Counter(map(passed.state, passed.outcomes)))
     return f"{plural(disks, 'disk')}, {plural(guests, 'guest')}" + (f": {parts}" if parts else "")
 
 

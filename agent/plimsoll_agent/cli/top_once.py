@@ -89,7 +89,7 @@ def state(row: Row) -> str:
 
 
 def _state_words(row: Row) -> str:
-    known = {kind.value: word for kind, word in sentences.KIND_WORDS.items()}
+    known = sentences.STATE_WORDS
     return known.get(state(row), row.wrong.words)
 
 

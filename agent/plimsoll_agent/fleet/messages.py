@@ -10,6 +10,7 @@ from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED, RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, Row, kept_ratio, proving
 from plimsoll_agent.fleet.promql import NodeKey
 from plimsoll_agent.fleet.status import UNKNOWN_VERSION, Node, Status
+from plimsoll_agent.messages.sentences import STATE_WORDS, states_words
 from plimsoll_agent.monitor.health import Figure, judge
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind
@@ -21,12 +22,7 @@ _NAMED = 4
 _LAST_EDGE = 17.0
 """Seconds: latencies in fio's last bucket are longer."""
 QUANTILE_HEADS = tuple(f"p{quantile * 100:g}" for quantile in QUANTILES.values())
-_STATES: Mapping[str, str] = {
-    UNLIMITED: "unlimited",
-    AT_LIMIT: "at limit",
-    Kind.IN_SYNC.value: "in sync",
-    Kind.LEFT_ALONE.value: "left alone",
-}
+_STATES: Mapping[str, str] = {**STATE_WORDS, UNLIMITED: "unlimited", AT_LIMIT: "at limit"}
 
 
 def percent(ratio: float | None) -> str:
@@ -80,7 +76,7 @@ def status_facts(status: Status) -> dict[str, str]:
     facts["nodes"] = _nodes(status.nodes)
     facts["versions"] = _listed(status.versions)
     facts["mode"] = _modes(status.nodes)
-    named = _states(status)
+    named = states_words(status.told_states)
     facts["disks"] = f"{sum(status.states.values())}: {named}" if named else "none"
     facts["unlimited"] = f"{sum(one.unlimited for one in status.types)} although a limit is desired"
     facts["at limit"] = str(sum(one.at_limit for one in status.types))
@@ -91,13 +87,6 @@ def status_facts(status: Status) -> dict[str, str]:
     if not proving(runs):
         facts["promise"] = "unknown: no conclusive run in a day"
     return facts
-
-
-def _states(status: Status) -> str:
-    """``78 in sync, 1 deferred``."""
-    states = status.states
-    order = dict.fromkeys([*(kind.value for kind in Kind), *sorted(states)])  # those of other versions come last
-    return ", ".join(f"{states[state]} {state_name(state)}" for state in order if states[state])
 
 
 def _nodes(nodes: Sequence[Node]) -> str:
@@ -161,7 +150,7 @@ def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
 
 def good_words(status: Status) -> str:
     """The line of a region without problems."""
-    states = _states(status)
+    states = states_words(status.told_states)
     disks = plural(sum(status.states.values()), "disk") if states else "no disks"
     return f"{plural(len(status.nodes), 'node')}, {disks}" + (f": {states}" if states else "")
 

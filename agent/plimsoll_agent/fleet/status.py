@@ -14,7 +14,7 @@ from plimsoll_agent.fleet.probes import BROKEN, FAILED, QUANTILES, WINDOW, Probe
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
 from plimsoll_agent.monitor.health import Figure, Judgement, judge
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
-from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
 
 _BEHIND = (Kind.PLANNED, Kind.DEFERRED)
@@ -50,6 +50,7 @@ def questions(selection: Selection) -> dict[str, str]:
         "disks": each("plimsoll_disks", nodes, "volume_type", "state") + " > 0",
         "unlimited": each("plimsoll_disks_unlimited", nodes, "volume_type") + " > 0",
         "unknown": each("plimsoll_disks_unknown", nodes, "volume_type"),
+        "acknowledged": each("plimsoll_disks_unknown_acknowledged", nodes, "volume_type") + " > 0",
         "at_limit": each("plimsoll_disks_at_limit", nodes, "volume_type"),
         "drift": (
             f"sum by (region, volume_type) ({increased('plimsoll_external_changes_reverted_total', nodes, WINDOW)})"
@@ -88,6 +89,9 @@ class Type:
     region: str
     name: str
     states: Mapping[str, int] = field(hash=False)
+    unknown: int
+    """Those of them in state ``unknown`` that should be known, and of which no operator knows."""
+    acknowledged: int
     unlimited: int
     at_limit: int
     drift: float
@@ -128,6 +132,14 @@ class Status:
     def states(self) -> Counter[str]:
         """Disks by their state."""
         return sum((Counter(one.states) for one in self.types), Counter[str]())
+
+    @property
+    def told_states(self) -> Counter[str]:
+        """The same with ``ACKNOWLEDGED`` and ``NEW`` apart, as in the status of a node."""
+        states, unknown = self.states, sum(one.unknown for one in self.types)
+        acknowledged = sum(one.acknowledged for one in self.types)
+        new = states[Kind.UNKNOWN] - unknown - acknowledged
+        return Counter({**states, Kind.UNKNOWN.value: unknown, ACKNOWLEDGED: acknowledged, NEW: new})
 
     @property
     def runs(self) -> Mapping[str, float]:
@@ -176,7 +188,7 @@ def _nodes(
     phases = _sums(answers["phases"])
     kinds = _sums(answers["disks"], "state")
     behind = {key: sum(kinds.get((key, kind.value), 0.0) for kind in _BEHIND) for key, _ in kinds}
-    unlimited, unknown = _sums(answers["unlimited"]), _sums(answers["unknown"])
+    unlimited, unknown = _sums(answers["unlimited"]), _sums(_unknown(answers))
     at_limit = _sums(answers["at_limit"])
     of_node: dict[NodeKey, list[Probed]] = defaultdict(list)
     for each_probed in probed:
@@ -201,8 +213,7 @@ def _nodes(
                 Figure("unlimited", unlimited.get((key,), zero)),
                 Figure("behind", behind.get(key, zero)),
                 Figure("failed", kinds.get((key, Kind.FAILED.value), zero)),
-                # Nodes of before have no such sum.
-                Figure("unknown", unknown.get((key,), kinds.get((key, Kind.UNKNOWN.value), zero))),
+                Figure("unknown", unknown.get((key,), zero)),
                 Figure("unreachable_guests", here["unreachable_guests"]),
                 Figure("at_limit", at_limit.get((key,))),
                 Figure("probe_late", sum(one.late(now) for one in of_node[key])),
@@ -246,18 +257,31 @@ def _types(answers: Answers) -> Iterator[Type]:
     runs: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for series in answers["runs"]:
         runs[_type_key(series)][label(series, "verdict")] += series.value  # type: ignore[assignment]  # floats too
-    of_type = {name: _by_type(answers[name]) for name in ("unlimited", "at_limit", "drift")}
+    of_type = {name: _by_type(answers[name]) for name in ("acknowledged", "unlimited", "at_limit", "drift")}
+    of_type["unknown"] = _by_type(_unknown(answers))
     quantiles = {name: {_type_key(series): series.known for series in answers[name]} for name in QUANTILES}
     for key in sorted(states.keys() | runs.keys()):
+        numbers = {name: sums.get(key, 0.0) for name, sums in of_type.items()}
         yield Type(
             *key,
             states[key],
-            round(of_type["unlimited"].get(key, 0.0)),
-            round(of_type["at_limit"].get(key, 0.0)),
-            of_type["drift"].get(key, 0.0),
-            runs[key],
-            {name: quantiles[name].get(key) for name in QUANTILES},
+            unknown=round(numbers["unknown"]),
+            acknowledged=round(numbers["acknowledged"]),
+            unlimited=round(numbers["unlimited"]),
+            at_limit=round(numbers["at_limit"]),
+            drift=numbers["drift"],
+            runs=runs[key],
+            quantiles={name: quantiles[name].get(key) for name in QUANTILES},
         )
+
+
+def _unknown(answers: Answers) -> Iterator[Series]:
+    """Nodes of before have no such sum."""
+    yield from answers["unknown"]
+    told = set(map(key_of, answers["unknown"]))
+    for series in answers["disks"]:
+        if label(series, "state") == Kind.UNKNOWN and key_of(series) not in told:
+            yield series
 
 
 def _type_key(series: Series) -> tuple[str, str]:

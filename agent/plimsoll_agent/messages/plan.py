@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from plimsoll_agent.messages.limits import absent, exact_change, exact_limits, short_change, short_limits
-from plimsoll_agent.messages.sentences import deferred_words, note_words, orphaned_lines, unknown_words, words
+from plimsoll_agent.messages.sentences import (
+    STATE_WORDS,
+    deferred_words,
+    note_words,
+    orphaned_lines,
+    unknown_words,
+    words,
+)
 from plimsoll_agent.model.direction import Direction, direction, share_left
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.holds import Hold
@@ -408,7 +415,6 @@ _KINDS = (
     *("set", "raise", "lower", "remove", "failed", "unknown", "acknowledged", "new", "deferred", "left-alone"),
     "in-sync",
 )
-_UNKNOWN = {"acknowledged": "unknown but acknowledged", "new": "unknown until the next catalogue"}
 _PLANNED = {"set": "to set", "raise": "to raise", "lower": "to lower", "remove": "to remove"}
 _DONE = {"set": "set", "raise": "raised", "lower": "lowered", "remove": "removed"}
 
@@ -420,10 +426,8 @@ def counts(report: PassReport) -> dict[str, int]:
 
 
 def _kind(outcome: Outcome, report: PassReport) -> str:
-    """``acknowledged`` and ``new`` are unknown disks that ``status`` does not count as such."""
-    if outcome.acknowledged is not None:
-        return "acknowledged"
-    return "new" if report.is_new(outcome) else kind_of(outcome.change, outcome.result)
+    state = report.state(outcome)
+    return kind_of(outcome.change, outcome.result) if state == outcome.result.kind else state
 
 
 def kind_of(change: Change | None, result: Result) -> str:
@@ -449,15 +453,15 @@ def sum_words(report: PassReport, *, planned: bool) -> str:
 
 def unreachable(report: PassReport) -> int:
     """How many guests could not be read; one that has stopped does not count."""
-    return sum(guest.reason.code is not Code.NOT_FOUND for guest in report.unreachable)
+    return sum(guest.reason.code is not Code.NOT_FOUND for guest in report.unreachable_guests)
 
 
 def parts_of(number: Mapping[str, int], *, planned: bool, in_sync: str = "in sync") -> Iterator[str]:
     """The parts of a sum, in the order of all sums."""
-    verbs = (_PLANNED if planned else _DONE) | _UNKNOWN | {"in-sync": in_sync}
+    verbs = {**STATE_WORDS, **(_PLANNED if planned else _DONE), "in-sync": in_sync}
     if not number.keys() & _PLANNED.keys():
         yield "nothing to change" if planned else "nothing changed"
-    yield from (f"{number[name]} {verbs.get(name, name.replace('-', ' '))}" for name in _KINDS if number.get(name))
+    yield from (f"{number[name]} {verbs[name]}" for name in _KINDS if number.get(name))
 
 
 def incomplete_words(report: PassReport, complete: bool) -> str:

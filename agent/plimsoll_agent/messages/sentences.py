@@ -19,7 +19,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
-from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Outcome, PassReport, UnreachableGuest
 from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.util.text import ago, minute, plural, printable, second
 
@@ -261,26 +261,36 @@ def _large(facts: Mapping[str, Any]) -> str:
     return f"{what} from {_minute(facts['from'])} on" if "from" in facts else what
 
 
-KIND_WORDS: Mapping[Kind, str] = {
+STATE_WORDS: Mapping[str, str] = {
     Kind.IN_SYNC: "in sync",
+    Kind.CHANGED: "in sync",
     Kind.PLANNED: "out of sync",
-    Kind.CHANGED: "changed",
     Kind.DEFERRED: "deferred",
     Kind.LEFT_ALONE: "left alone",
-    Kind.UNKNOWN: "unknown",
     Kind.FAILED: "failed",
+    Kind.UNKNOWN: "unknown",
+    ACKNOWLEDGED: "unknown but acknowledged",
+    NEW: "unknown until the next catalogue",
 }
-"""The short state of a disk."""
+"""The short state of a disk after a pass, in the order of sums."""
+
+
+def states_words(number: Mapping[str, int]) -> str:
+    """``239 in sync, 1 unknown``, by how many disks are in each state; states of other versions come last."""
+    words = Counter[str]()
+    for state in (*STATE_WORDS, *sorted(number.keys() - STATE_WORDS.keys())):
+        words[STATE_WORDS.get(state, printable(state))] += number.get(state, 0)
+    return ", ".join(f"{words[word]} {word}" for word in words if words[word])
 
 
 def state_word(outcome: Outcome) -> str:
-    """``KIND_WORDS``, but for a held disk, and for one without limits that no source limits."""
+    """``STATE_WORDS``, but for a held disk, and for one without limits that no source limits."""
     kind, code = outcome.result.kind, outcome.result.reason.code
     if kind is Kind.IN_SYNC and code is Code.HOLD:
         return "held"
     if kind is Kind.LEFT_ALONE and code is Code.NO_LIMIT and outcome.after.actual == Limits():
         return "no limits"
-    return KIND_WORDS[kind]
+    return STATE_WORDS[kind]
 
 
 def state_reason(outcome: Outcome, undone: RecordedChange | None = None) -> str:

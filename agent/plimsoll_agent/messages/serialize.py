@@ -127,7 +127,7 @@ def report_data(report: PassReport) -> dict[str, object]:
                 "guest_uuid": unreachable.guest.uuid,
                 "reason": unreachable.reason.as_record(),
             }
-            for unreachable in report.unreachable
+            for unreachable in report.unreachable_guests
         ],
         "catalogue": _catalogue_data(report.situation.catalogue),
         "notes": [note.as_record() for note in report.notes],

@@ -11,14 +11,13 @@ from datetime import datetime
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.holds import active_holds
-from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates, Reading, Usage, follow
 from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.reconcile.grade import Grade, grade
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.util.frozen import frozen
 
@@ -77,9 +76,16 @@ class LastDisk:
         return max(self.shares.values(), default=0.0) >= AT_LIMIT_RATIO
 
     @property
+    def state(self) -> str:
+        """As ``PassReport.state``."""
+        if self.acknowledged is not None:
+            return ACKNOWLEDGED
+        return NEW if self.is_new else self.kind.value
+
+    @property
     def unknown(self) -> bool:
         """Its actual or its desired limits are unknown, and should be known, and no operator knows of it."""
-        return self.kind is Kind.UNKNOWN and not self.is_new and self.acknowledged is None
+        return self.state == Kind.UNKNOWN
 
     @property
     def gated(self) -> bool:
@@ -192,7 +198,7 @@ def _median(seconds: Iterable[float]) -> float:
 def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
     """The summary after a pass over the whole node."""
     disks = _disks(before, report, setting.boot)
-    unreachable = (*report.unreachable, *_hung(report))
+    unreachable = report.unreachable_guests
     graded = grade(report)
     corrected = Counter(outcome.disk.volume_type or "" for outcome in report.outcomes if _reverts(outcome))
     totals = _added(
@@ -315,18 +321,6 @@ def _sources(report: PassReport) -> dict[str, bool]:
     if report.situation.catalogue is not None:
         sources["catalogue"] = isinstance(report.situation.catalogue, Catalogue)
     return sources
-
-
-def _hung(report: PassReport) -> tuple[UnreachableGuest, ...]:
-    """Guests that libvirt lists but whose QEMU does not answer."""
-    hung = {
-        outcome.disk.guest.uuid: UnreachableGuest(
-            GuestRef(outcome.disk.guest.uuid, outcome.disk.guest.name), outcome.result.reason
-        )
-        for outcome in report.outcomes
-        if outcome.result.kind is Kind.UNKNOWN and outcome.result.reason.code is Code.TIMED_OUT
-    }
-    return tuple(hung.values())
 
 
 def _corrected(before: LastPass | None) -> dict[str, int]:

@@ -38,6 +38,10 @@ class Kind(StrEnum):
     FAILED = "failed"
 
 
+ACKNOWLEDGED, NEW = "acknowledged", "new"
+"""Of unknown disks, in sums: an operator knows of it; its limits are unknown only until the next catalogue."""
+
+
 @frozen
 class Result:
     """A disk's result, why, and how long its call took (seconds, 0 where none was made)."""
@@ -154,6 +158,7 @@ class PassReport:
     seconds: float
     outcomes: tuple[Outcome, ...]
     unreachable: tuple[UnreachableGuest, ...]
+    """Those whose disks could not be listed."""
     notes: tuple[Reason, ...] = ()
     braked: Braked | None = None
     paused: Reason | None = None
@@ -179,13 +184,28 @@ class PassReport:
             outcome.disk, outcome.result.reason
         )
 
+    def state(self, outcome: Outcome) -> str:
+        """The kind of its result; ``ACKNOWLEDGED`` or ``NEW`` for unknown disks that ``unknown`` does not count."""
+        if outcome.acknowledged is not None:
+            return ACKNOWLEDGED
+        return NEW if self.is_new(outcome) else outcome.result.kind.value
+
     @property
     def unknown(self) -> int:
         """Disks whose limits are unknown and should be known, and of which no operator knows."""
-        return sum(
-            each.result.kind is Kind.UNKNOWN and each.acknowledged is None and not self.is_new(each)
-            for each in self.outcomes
-        )
+        return sum(self.state(each) == Kind.UNKNOWN for each in self.outcomes)
+
+    @property
+    def unreachable_guests(self) -> tuple[UnreachableGuest, ...]:
+        """``unreachable``, and the guests that libvirt lists but whose QEMU does not answer."""
+        hung = {
+            outcome.disk.guest.uuid: UnreachableGuest(
+                GuestRef(outcome.disk.guest.uuid, outcome.disk.guest.name), outcome.result.reason
+            )
+            for outcome in self.outcomes
+            if outcome.result.kind is Kind.UNKNOWN and outcome.result.reason.code is Code.TIMED_OUT
+        }
+        return (*self.unreachable, *hung.values())
 
     @property
     def failures(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from plimsoll_agent.messages.sentences import note_words, short_size
+from plimsoll_agent.messages.sentences import note_words, short_size, states_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor.health import (
@@ -269,20 +269,7 @@ def _disks(disks: Sequence[LastDisk]) -> str:
 
 def _counted(disks: Sequence[LastDisk]) -> str:
     """``239 in sync, 1 unknown``: each disk once, as in plan."""
-    states = Counter(_STATE[disk.kind] for disk in disks)
-    return ", ".join(f"{states[state]} {state}" for state in _STATES if states[state])
-
-
-_STATE = {
-    Kind.IN_SYNC: "in sync",
-    Kind.CHANGED: "in sync",
-    Kind.PLANNED: "out of sync",
-    Kind.DEFERRED: "deferred",
-    Kind.LEFT_ALONE: "left alone",
-    Kind.FAILED: "failed",
-    Kind.UNKNOWN: "unknown",
-}
-_STATES = tuple(dict.fromkeys(_STATE.values()))
+    return states_words(Counter(disk.state for disk in disks))
 
 
 def _limits(last: LastPass) -> str:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +18,11 @@ from plimsoll_agent.alerts.files import alerts_of
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
+from plimsoll_agent.fleet import messages
 from plimsoll_agent.fleet import status as fleet_status
+from plimsoll_agent.fleet.problems import problems
 from plimsoll_agent.fleet.promql import Selection, Series
+from plimsoll_agent.fleet.serialize import status_data as region_data
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Survey
 from plimsoll_agent.model.limits import Limits
@@ -32,8 +36,10 @@ from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_probes.health import status as node_status
+from plimsoll_probes.nagios import check
 from plimsoll_probes.nagios.measure import Only, measure
 from tests.fakes import FakeGuest, FakeHypervisor, volume
+from tests.unit import told as told_by
 from tests.unit.clouds import a_catalogue, a_server, a_spec, a_type
 from tests.unit.node import Node, guest, own_disk, uuid_of
 from tests.unit.values import examples_of
@@ -261,9 +267,13 @@ class Seen:
             "region": self.of_region(),
         }
 
-    def of_region(self) -> dict[str, tuple[float | None, Level]]:
+    @property
+    def region(self) -> fleet_status.Status:
         answers = {name: self.asked(promql) for name, promql in fleet_status.questions(Selection()).items()}
-        (node,) = fleet_status.status(answers, self.node.now.timestamp(), SHIPPED).nodes
+        return fleet_status.status(answers, self.node.now.timestamp(), SHIPPED)
+
+    def of_region(self) -> dict[str, tuple[float | None, Level]]:
+        (node,) = self.region.nodes
         return {
             found.figure.name: (found.figure.value, found.level)
             for found in node.judgement.findings
@@ -382,16 +392,14 @@ def agree(seen: Seen) -> None:
     for kind in Kind:
         assert (seen.sum("plimsoll_disks", state=kind.value) or 0) == report.count(kind)
 
-    # JSON of status, and its row of disks.
-    data = node_status.data(seen.status)["disks"]
-    assert data["states"] == {kind.value: report.count(kind) for kind in Kind}
-    assert (data["unknown"], data["unlimited"]) == (values["unknown"], values["unlimited"])
-    assert data["unknown_acknowledged"] == said
-    counted = dict.fromkeys(("unknown", "failed", "deferred", "left alone"), 0) | {
-        noun: int(number) for number, noun in re.findall(r"(\d+) ([a-z ]+)", node_status.facts(seen.status)["disks"])
-    }
-    kinds = (Kind.UNKNOWN, Kind.FAILED, Kind.DEFERRED, Kind.LEFT_ALONE)
-    assert [counted[kind.value.replace("-", " ")] for kind in kinds] == [report.count(kind) for kind in kinds]
+    # JSON of the node's status and of the region's.
+    of_node, of_region = node_status.data(seen.status)["disks"], region_data(seen.region, ())
+    assert of_node["states"] == of_region["disks"] == {kind.value: report.count(kind) for kind in Kind}
+    for data in (of_node, of_region):
+        assert (data["unknown"], data["unlimited"]) == (values["unknown"], values["unlimited"])
+        assert data["unknown_acknowledged"] == said
+
+    in_words(seen, values)
 
     # The grade, the exit status and the findings are one.
     wrong = {name for name, (_, level) in health.items() if level is not Level.OK}
@@ -420,6 +428,99 @@ def agree(seen: Seen) -> None:
             level = Level[alert.severity.upper()]
             fires = alarms(Site().range_of(alert.measure, alert.severity), value)
             assert fires == (health[alert.measure][1] >= level), alert.name
+
+
+NOUNS = {
+    "failed": ("failed",),
+    "unknown": ("unknown",),
+    "behind": ("out of sync", "deferred"),
+    "unreachable_guests": ("guest unreachable",),
+}
+"""By the measure, the states that sums of disks and guests have in its place."""
+PROBLEMS = {
+    "unlimited": r"(\d+) disks? unlimited",
+    "failed": r"change failed on (\d+) disks?",
+    "behind": r"(\d+) disks? out of sync",
+    "unknown": r"(\d+) disks? unknown",
+    "unreachable_guests": r"(\d+) guests? unreachable",
+    "braked": r"(\d+) disks? deferred by the brake",
+}
+
+
+def in_words(seen: Seen, values: Mapping[str, float | None]) -> None:
+    """What is printed has the same numbers and nouns: sums of all, problems of status, checks and the region."""
+    report, status = seen.report, seen.status
+    told = told_by.enforced(report) if seen.mode is Mode.ENFORCE else told_by.planned(report)
+    sums = {
+        "pass": _sum(told, "Done" if seen.mode is Mode.ENFORCE else "Plan"),
+        "status": _numbers(node_status.facts(status).get("disks", "")),
+        "region": _numbers(messages.status_facts(seen.region)["disks"]),
+    }
+    guests = _numbers(node_status.facts(status)["guests"])
+    for sum_ in ("status", "region"):
+        sums[sum_]["guest unreachable"] = guests.get("unreachable", 0)
+    for who, its in sums.items():
+        for name, nouns in NOUNS.items():
+            assert sum(its.get(noun, 0) for noun in nouns) == values[name], (who, name, its)
+        for kind in (Kind.DEFERRED, Kind.LEFT_ALONE, Kind.FAILED):
+            assert its.get(kind.value.replace("-", " "), 0) == report.count(kind), (who, kind)
+        settled = its.get("in sync", 0) + its.get("changed", 0)
+        assert settled == report.count(Kind.IN_SYNC, Kind.CHANGED), (who, its)
+        new = sum(report.is_new(each) and each.acknowledged is None for each in report.outcomes)
+        assert its.get("unknown until the next catalogue", 0) == new, who
+        known = sum(each.acknowledged is not None for each in report.outcomes)
+        assert its.get("unknown but acknowledged", 0) == known, who
+
+    # What two figures tell of the same disks is told once.
+    texts = [told.problem.text for told in status.problems()]
+    for name, pattern in PROBLEMS.items():
+        counted = sum(int(found[1]) for text in texts if (found := re.match(pattern, text)))
+        assert counted <= (values[name] or 0), (name, texts)
+        if name in ("unlimited", "unreachable_guests", "braked"):  # told first, or of nothing else
+            assert counted == values[name], (name, texts)
+
+    # check_plimsoll: the state, and the figures.
+    settings = seen.node.state.directory / "none.conf"
+    settings.touch()
+    levels = []
+    for subject in ("agent", "limits"):
+        options = check.options_of(
+            [subject, "--state-dir", str(seen.node.state.directory), "--config-file", str(settings), "--no-data=ok"]
+        )
+        checked = check.check(options, seen.node.now)
+        for name, number in re.findall(r"(\w+)=([0-9.]+)", checked.text.partition("\n")[0].partition(" | ")[2]):
+            assert float(number) == pytest.approx(values[name], abs=0.001), name
+        levels.append({0: Level.OK, 1: Level.WARNING, 2: Level.CRITICAL, 3: Level.UNKNOWN}[checked.status])
+    assert max(levels) is status.level
+
+    # The region tells of this node all that is wrong, with the same numbers.
+    told = list(problems(seen.region))
+    wrong = judge(figures_of_pass(seen.last, seen.node.now), SHIPPED).wrong
+    assert {name for each in told for name in each.figures} == {finding.measure.name for finding in wrong}
+    for name, pattern in PROBLEMS.items():
+        counted = sum(int(found[1]) for each in told if (found := re.search(pattern, each.text)))
+        assert counted == (values[name] or 0), (name, told)
+
+
+def _sum(lines: Sequence[str], begins: str) -> dict[str, int]:
+    """The numbers of the last sentence that begins so; it may be wrapped."""
+    text = " ".join(" ".join(lines).split())
+    return _numbers(text.rpartition(f"{begins}: ")[2].partition(".")[0])
+
+
+def _numbers(text: str) -> dict[str, int]:
+    """By what is counted; changes that are planned are out of sync, and those that were made are in sync."""
+    found: dict[str, int] = {}
+    for number, noun in re.findall(r"(\d+) ([a-z ]+)", text):
+        name = "guest unreachable" if noun.startswith("guest") else _CHANGES.get(noun.strip(), noun.strip())
+        found[name] = found.get(name, 0) + int(number)
+    return found
+
+
+_CHANGES = {
+    **{f"to {turn}": "out of sync" for turn in ("set", "raise", "lower", "remove")},
+    **dict.fromkeys(("set", "raised", "lowered", "removed"), "in sync"),
+}
 
 
 def _unknown(report: PassReport) -> list[Outcome]:
