@@ -12,7 +12,7 @@ from plimsoll_agent.app.context import PATIENCE, now_of, state_of, who
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.hold import duration, save, tell_notes
 from plimsoll_agent.command.base import LocalCommand, given_reason
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
@@ -132,7 +132,7 @@ class AcknowledgeEnd(LocalCommand):
 
 
 _COLUMNS = (
-    Column("guest", most=32),
+    GUEST,
     Column("disk", most=12),
     Column("volume", drop=1),
     Column("since", drop=2),

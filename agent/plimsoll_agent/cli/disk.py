@@ -10,7 +10,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.command.base import NodeCommand, add_verbose
-from plimsoll_agent.command.columns import NOTHING, Column
+from plimsoll_agent.command.columns import GUEST, NOTHING, Column
 from plimsoll_agent.command.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import write_lines
@@ -67,7 +67,7 @@ class _DiskCommand(NodeCommand):
 
 LIST_COLUMNS = (
     Column("server", most=20),
-    Column("guest", most=32),
+    GUEST,
     Column("disk", most=12),
     Column("volume", long=True),
     Column("type", drop=2, most=16),
@@ -83,8 +83,6 @@ LIST_COLUMNS = (
 
 class DiskList(_DiskCommand, Listing):
     """List the RBD disks of the running guests, with their actual and desired limits."""
-
-    offers_long = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

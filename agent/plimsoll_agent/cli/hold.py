@@ -13,7 +13,7 @@ from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_act
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.command.base import LocalCommand, given_reason, limits_from
 from plimsoll_agent.command.changes import laid_out
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.config.settings import Settings
@@ -186,7 +186,7 @@ class HoldEnd(LocalCommand):
 
 
 _COLUMNS = (
-    Column("guest", most=32),
+    GUEST,
     Column("disk", most=12),
     Column("volume", drop=1),
     Column("limits", wraps=True),

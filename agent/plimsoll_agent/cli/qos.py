@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.command.base import OneLineErrors, text_of
+from plimsoll_agent.command.base import OneLineErrors, add_format, text_of
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.model.reason import Unknown
@@ -49,7 +49,7 @@ class _CloudCommand(OneLineErrors):
             metavar="NAME",
             help="the cloud in clouds.yaml; default: OS_CLOUD in the environment, then the settings",
         )
-        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+        add_format(parser)
         return parser
 
     def cinder(self, parsed_args: argparse.Namespace) -> Cinder:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import Page
@@ -154,8 +154,6 @@ class RegionStatus(RegionCommand, Page):
 class _RegionList(RegionCommand, Listing):
     """A list, the worst first."""
 
-    offers_long = True
-
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         for name, what in (("type", "volume type, by its name"), ("project", "project, by its ID")):
@@ -252,7 +250,7 @@ def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
 
 _DISK_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "node": {"most": 24},
-    "guest": {"most": 32},
+    "guest": {"most": 32, "least": GUEST.least},
     "disk": {},
     "volume": {"drop": 1},
     "project": {"drop": 2, "most": 36},
@@ -337,7 +335,7 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
     traits: dict[str, Mapping[str, Any]] = {
         "region": {"drop": 5, "long": not several},
         "volume_type": {"head": "type", "most": 24},
-        "guest": {"most": 32},
+        "guest": {"most": 32, "least": GUEST.least},
         "node": {"most": 24},
         "guest_uuid": {"long": True},
         "project": {"most": 36},

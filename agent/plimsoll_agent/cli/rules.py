@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent.command.base import OneLineErrors, text_of
+from plimsoll_agent.command.base import OneLineErrors, add_format, text_of
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import Checked
@@ -37,7 +37,7 @@ class RulesCheck(OneLineErrors):
             help="the rules file, or - for standard input; default: rules_file in the settings",
         )
         parser.add_argument("--strict", action="store_true", help="end with status 1 for warnings too")
-        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+        add_format(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

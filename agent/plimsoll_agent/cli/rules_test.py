@@ -11,7 +11,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import PassContext, pass_context, run
 from plimsoll_agent.command.base import NodeCommand
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.messages import sentences, serialize
@@ -53,7 +53,7 @@ class _Trial:
 
 _COLUMNS = (
     Column("server", most=20),
-    Column("guest", most=32),
+    GUEST,
     Column("disk", most=12),
     Column("volume", long=True),
     Column("pool", drop=1, most=16),
@@ -72,8 +72,6 @@ class RulesTest(NodeCommand, Listing):
 
     Exit status: 0 no differences, 2 differences, 1 error, 64 usage.
     """
-
-    offers_long = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

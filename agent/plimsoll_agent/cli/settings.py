@@ -22,7 +22,6 @@ class SettingsList(OneLineErrors, Listing):
     Exit status: 0, 1 faulty settings, 64 usage.
     """
 
-    offers_long = True
     empty = "Every setting has its default."
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -130,7 +130,8 @@ class Top(NodeCommand, Listing):
 
 def _is_live(parsed_args: argparse.Namespace) -> bool:
     """Whether it fills a terminal: there is one, and no list was asked for."""
-    asked = parsed_args.once or parsed_args.formatter != "table" or parsed_args.columns or parsed_args.sort_columns
+    asked = parsed_args.once or parsed_args.formatter != "table"
+    asked = asked or parsed_args.columns or parsed_args.sort_columns or parsed_args.long
     usable = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return not asked and usable and sys.stdin.isatty() and sys.stdout.isatty()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.terminal import Tone
 from plimsoll_agent.messages import sentences, serialize
@@ -23,7 +23,7 @@ _OTHERS = (
 )  # fmt: skip
 COLUMNS = (
     Column("server", most=20),
-    Column("guest"),
+    GUEST,
     Column("disk", most=12),
     Column("iops", right=True),
     Column("bytes_sec", right=True, drop=4),

@@ -115,6 +115,11 @@ class NodeCommand(LocalCommand):
             hypervisor.close()
 
 
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Of commands whose text is neither a list nor one thing."""
+    parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+
+
 def add_verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="show libvirt's parameters, and exact bytes and requests"

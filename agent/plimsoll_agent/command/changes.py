@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from plimsoll_agent.command.terminal import Terminal, Tone
@@ -22,11 +21,6 @@ _LONGEST_NAMES = (32, 16, 12)
 _INDENT = 4
 _NARROWEST = 28
 """Text beside the names is at least so wide, or it goes below them."""
-_GLUE = "\ue000"
-"""In place of a space at which no line ends. It is not printable, so it is in no text."""
-_TOGETHER = re.compile(
-    r"(?<=\d) (?=[^\W\d]|%)|(?<=\bread) (?=\d)|(?<=\bwrite) (?=\d)|(?<=\(burst) | (?=→)|(?<=→) |(?<=--reason) "
-)
 
 
 def laid_out(lines: Iterable[Line], terminal: Terminal, *, every: bool = False, remedy: str = "") -> Iterator[str]:
@@ -65,10 +59,13 @@ class _Page:
     """Lines no wider than a terminal, which end between words."""
 
     def __init__(self, terminal: Terminal, width: int) -> None:
-        from rich.cells import cell_len, chop_cells, set_cell_size  # here: a pass from the timer needs none of it
+        # Here: a pass from the timer needs none of it.
+        from rich.cells import cell_len, set_cell_size
+
+        from plimsoll_agent.command.wrap import wrapped
 
         self._terminal, self._width = terminal, width
-        self._size, self._chop, self._crop = cell_len, chop_cells, set_cell_size
+        self._size, self._crop, self._wrapped = cell_len, set_cell_size, wrapped
 
     def lines(self, lines: Iterable[DiskLine | TextLine | CommandLine]) -> Iterator[str]:
         every = list(lines)
@@ -115,7 +112,7 @@ class _Page:
             indent = margin if beside >= _NARROWEST and self._size(text) <= beside else _INDENT
             if number == 0 and beside >= _NARROWEST:
                 indent = margin
-            below += [(indent, piece, tone_of_it) for piece in self._wrapped(text, self._width - indent)]
+            below += [(indent, piece, tone_of_it) for piece in self._wrapped(text, self._width - indent) if text]
         if below and below[0][0] == margin:
             _, text, first_tone = below.pop(0)
             head += f"  {self._terminal.toned(text, first_tone)}"
@@ -126,7 +123,7 @@ class _Page:
         tone, text = _TONES.get(line.severity), line.text.lstrip()
         head = f"{self._terminal.toned(line.head, tone)}  " if line.head else " " * (len(line.text) - len(text))
         indent = len(line.head) + 2 if line.head else len(head) or _INDENT // 2
-        first, *rest = self._wrapped(text, self._width - indent) or [""]
+        first, *rest = self._wrapped(text, self._width - indent)
         its = None if line.head else tone
         yield head + self._terminal.toned(first, its)
         yield from (" " * indent + self._terminal.toned(piece, its) for piece in rest)
@@ -144,18 +141,3 @@ class _Page:
 
     def _padded(self, text: str, width: int) -> str:
         return text + " " * max(width - self._size(text), 0)
-
-    def _wrapped(self, text: str, room: int) -> list[str]:
-        """Lines no wider than ``room``; only a word that is itself wider is broken."""
-        lines: list[str] = []
-        for glued in _TOGETHER.sub(_GLUE, text).split(" ") if text else ():
-            word = glued.replace(_GLUE, " ")
-            if lines and self._size(lines[-1]) + 1 + self._size(word) <= room:
-                lines[-1] += f" {word}"
-            elif self._size(word) <= room:
-                lines.append(word)
-            else:
-                words = word.split(" ")
-                pieces = [piece for each in words for piece in self._chop(each, room)]
-                lines.extend(pieces)
-        return lines

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from plimsoll_agent.command.wrap import longest_word
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.text import meant, printable
 
 GAP = 2
-GLUE = "\ue000"
-"""In place of a space at which no line ends. It is not printable, so it is in no cell."""
 NOTHING = "-"
-_UNIT = re.compile(r"(?<![^\s(])(\d(?:[\d.,]*\d)?) (?=[^\W\d]|%)")
-_NAMED = re.compile(r"(\w_\w+|\bread|\bwrite) (?=\d)")
+_SILENT = frozenset({NOTHING, "?", ""})
 _LEAST = 8
 """Cells of a cropped name that are shown in any case."""
 
@@ -25,8 +23,9 @@ class Column(str):
     """The name of a column, which programs know it by, and its traits in a table.
 
     ``right``: numbers. ``drop``: where the terminal is narrow, 1 is left out first, then 2; 0 never. ``wraps``: cells
-    may take several lines. ``most``: longer names are cropped where the terminal is narrow. ``long``: shown to people
-    with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a footnote where it is long.
+    may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``.
+    ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
+    where it is long.
     """
 
     head: str
@@ -35,6 +34,7 @@ class Column(str):
     drop: int
     wraps: bool
     most: int | None
+    least: int
     long: bool
     note: bool
 
@@ -47,13 +47,19 @@ class Column(str):
         drop: int = 0,
         wraps: bool = False,
         most: int | None = None,
+        least: int = _LEAST,
         long: bool = False,
         note: bool = False,
     ) -> Column:
         self = super().__new__(cls, name)
         self.head = (head or name).replace("_", " ").upper()
-        self.right, self.drop, self.wraps, self.most, self.long, self.note = right, drop, wraps, most, long, note
+        self.right, self.drop, self.wraps, self.long, self.note = right, drop, wraps, long, note
+        self.most, self.least = most, least
         return self
+
+
+GUEST = Column("guest", most=32, least=17)
+"""Nova's own names, ``instance-00000412``, are never cropped: they differ at the end."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +78,8 @@ def fitted(
     One line a row comes first: names are cropped, then columns dropped. Then cells wrap. With ``all`` no column is
     dropped.
     """
-    whole = [
-        max([cell_len(column.head), *(cell_len(row[number]) for row in cells)])
-        for number, column in enumerate(columns)
-    ]
+    sizes = [[cell_len(column.head), *(cell_len(row[n]) for row in cells)] for n, column in enumerate(columns)]
+    whole = list(map(max, sizes))
     everything = range(len(columns))
     if width is None or _sum(whole) <= width:
         return Fitted(everything, whole)
@@ -84,57 +88,56 @@ def fitted(
         for natural, column in zip(whole, columns, strict=True)
     ]
     least = [
-        max([cell_len(column.head), *(_longest_word(row[number]) for row in cells)])
+        max([cell_len(column.head), *(longest_word(row[number]) for row in cells)])
         if column.wraps
         else capped[number]
         for number, column in enumerate(columns)
     ]
     drops = [n for n in everything if columns[n].drop and not all]
-    drops.sort(
-        key=lambda n: (any(row[n] != NOTHING for row in cells), columns[n].drop)
-    )  # what says nothing goes first
-    for widths in (capped, least):
-        for dropped in range(len(drops) + 1):
+    silent = {n for n in drops if _SILENT.issuperset(row[n] for row in cells)}
+    drops.sort(key=lambda n: (n not in silent, columns[n].drop))
+    # No cell is wrapped for a column that says nothing.
+    for widths, first in ((capped, 0), (least, len(silent))):
+        for dropped in range(first, len(drops) + 1):
             kept = [number for number in everything if number not in drops[:dropped]]
             room = width - _sum([widths[number] for number in kept])
             if room >= 0:
-                return Fitted(kept, list(_widened([widths[n] for n in kept], [capped[n] for n in kept], room)))
+                given = {n: widths[n] for n in kept}
+                _widen(given, {n: sizes[n] for n in kept if columns[n].wraps}, room)
+                _widen(given, {n: sizes[n] for n in kept if columns[n].most}, width - _sum(given.values()))
+                return Fitted(kept, list(given.values()))
     kept = [number for number in everything if number not in drops]
     widths = _cropped([least[n] for n in kept], [columns[n] for n in kept], width)
     return Fitted(kept, widths) if _sum(widths) <= width else None
 
 
-def glued(text: str) -> str:
-    """The text with ``GLUE`` between numbers and their units, and between names and their numbers."""
-    return _NAMED.sub(rf"\1{GLUE}", _UNIT.sub(rf"\1{GLUE}", text))
-
-
-def _longest_word(text: str) -> int:
-    return max(map(cell_len, glued(text).split()), default=0)
-
-
-def _sum(widths: Sequence[int]) -> int:
+def _sum(widths: Collection[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
 
-def _widened(widths: Sequence[int], wanted: Sequence[int], room: int) -> Iterator[int]:
-    """Columns get what they want from the left while there is room; the last that wraps gets the rest."""
-    last = max((n for n, width in enumerate(widths) if width < wanted[n]), default=-1)
-    for number, width in enumerate(widths):
-        more = wanted[number] - width
-        if number == last:
-            more = min(more, room)
-        elif more > room:
-            more = 0
-        room -= more
-        yield width + more
+def _widen(widths: dict[int, int], sizes: Mapping[int, Sequence[int]], room: int) -> None:
+    """Give room to the columns of these cells: first where each terminal cell makes the most of them whole."""
+    wider = {n: Counter(size for size in each if size > widths[n]) for n, each in sizes.items()}
+    while steps := [
+        (sum(number for size, number in each.items() if size <= to) / (to - widths[n]), n, to)
+        for n, each in wider.items()
+        for to in each
+        if to - widths[n] <= room
+    ]:
+        _, n, to = max(steps)
+        room -= to - widths[n]
+        widths[n] = to
+        wider[n] = Counter({size: number for size, number in wider[n].items() if size > to})
+    lacking = [n for n, each in wider.items() if each]
+    if lacking:  # fewer lines for the longest cells
+        widths[lacking[-1]] += room
 
 
 def _cropped(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
     """The widest names are cropped until all fits, or nothing is left to crop."""
     cropped = list(widths)
     while _sum(cropped) > width:
-        names = [n for n, column in enumerate(columns) if column.most and cropped[n] > _LEAST]
+        names = [n for n, column in enumerate(columns) if column.most and cropped[n] > column.least]
         if not names:
             break
         cropped[max(names, key=cropped.__getitem__)] -= 1

@@ -24,7 +24,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.text import printable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"([×<>] ?)?[\d.,]+( ?(%|[nµm]?s|[KMGT]?i?B(/s)?))?|-")
+_NUMBER = re.compile(r"([×<>] ?)?[\d.,]+( ?(%|[nµm]?s|[KMGT]?i?B(/s)?))?")
 
 
 class Shown(columns.FormattableColumn[Any]):
@@ -111,7 +111,8 @@ def terminal_for(stdout: TextIO, parsed_args: argparse.Namespace) -> Terminal:
 
 
 def _are_numbers(cells: Sequence[Cell]) -> bool:
-    return bool(cells) and all(_NUMBER.fullmatch(cell.text) for cell in cells)
+    texts = {cell.text for cell in cells} - {NOTHING}
+    return bool(texts) and all(map(_NUMBER.fullmatch, texts))
 
 
 class _Rows(base.ListFormatter, base.SingleFormatter, abc.ABC):

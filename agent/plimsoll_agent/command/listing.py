@@ -21,8 +21,6 @@ _LAST = (2, 0.0, 0.0, "")
 class Listing(Formatted, lister.Lister):
     """A command whose ``take_action`` returns columns, and rows of cells."""
 
-    offers_long = False
-    """Some columns are shown with --long only."""
     closing: Sequence[str] = ()
     """Lines for people below the table."""
     empty: str | None = None
@@ -30,8 +28,7 @@ class Listing(Formatted, lister.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        if self.offers_long:
-            parser.add_argument("--long", action="store_true", help="all columns, however narrow the terminal is")
+        parser.add_argument("--long", action="store_true", help="all columns, however narrow the terminal is")
         for action in parser._actions:
             if action.dest == "sort_columns":
                 action.help = "sort by this column, numbers as numbers and unknown last; repeatable"
@@ -49,7 +46,7 @@ class Listing(Formatted, lister.Lister):
             write_lines(self.app.stdout, filter(None, [self.empty]))
             return 0
         chosen = {number_of(name, column_names, "--column") for name in parsed_args.columns}
-        long = bool(chosen) or getattr(parsed_args, "long", False) or not people
+        long = bool(chosen) or parsed_args.long or not people
         kept = [
             number in chosen if chosen else long or not _is_long(column) for number, column in enumerate(column_names)
         ]

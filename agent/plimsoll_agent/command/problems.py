@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from rich.cells import cell_len
-
 from plimsoll_agent.command.terminal import Terminal, Tone
+from plimsoll_agent.command.wrap import wrapped
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util.frozen import frozen
 
@@ -39,7 +38,7 @@ def problem_lines(lines: Iterable[Line], terminal: Terminal) -> Iterator[str]:
     ordered = [line for line in ordered if line.level is not None] + [line for line in ordered if line.level is None]
     indent = max((len(line.word) for line in ordered), default=0) + 2
     for line in ordered:
-        head, *rest = wrapped(line.text, terminal.width, indent)
+        head, *rest = _beside(line.text, terminal.width, indent)
         tone = None if line.level is None else _TONES[line.level]
         yield f"{terminal.toned(line.word, tone)}{' ' * (indent - len(line.word))}{head}"
         yield from (" " * indent + text for text in rest)
@@ -50,20 +49,8 @@ def problem_lines(lines: Iterable[Line], terminal: Terminal) -> Iterator[str]:
 def fact_lines(facts: Mapping[str, str], terminal: Terminal) -> dict[str, str]:
     """The facts with their text wrapped beside the names."""
     indent = max(map(len, facts)) + 2
-    return {name: f"\n{' ' * indent}".join(wrapped(text, terminal.width, indent)) for name, text in facts.items()}
+    return {name: f"\n{' ' * indent}".join(_beside(text, terminal.width, indent)) for name, text in facts.items()}
 
 
-def wrapped(text: str, width: int | None, indent: int = 0) -> list[str]:
-    """Lines that fit beside an indent, broken between words only; one line without a width."""
-    if width is None:
-        return [text]
-    room, lines, used = max(width - indent, _LEAST), [""], 0
-    for word in text.split(" "):
-        size = cell_len(word)
-        if used and used + 1 + size > room:
-            lines.append(word)
-            used = size
-        else:
-            lines[-1] += f" {word}" if used else word
-            used += size + (1 if used else 0)
-    return lines
+def _beside(text: str, width: int | None, indent: int) -> list[str]:
+    return [text] if width is None else wrapped(text, max(width - indent, _LEAST))

@@ -9,8 +9,9 @@ from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
 
-from plimsoll_agent.command.columns import GAP, GLUE, NOTHING, Column, Fitted, fitted, glued
+from plimsoll_agent.command.columns import GAP, NOTHING, Column, Fitted, fitted
 from plimsoll_agent.command.terminal import Terminal, Tone
+from plimsoll_agent.command.wrap import GLUE, unglued, wrapped
 
 _LONG_REASON = 30
 _OFTEN = 4
@@ -115,15 +116,15 @@ def _footnotes(
 
 def _grid(columns: Sequence[Column], rows: Sequence[Row], fit: Fitted, terminal: Terminal) -> Iterator[str]:
     """The rows, of which only the columns that are shown; ``columns`` are those already."""
-    wrapped: dict[tuple[str, int], Sequence[str]] = {}
+    done: dict[tuple[str, int], Sequence[str]] = {}
 
     def parts(cell: Cell, column: Column, width: int) -> Sequence[str]:
         if cell_len(cell.text) <= width:
             return (cell.text,)
         key = (cell.text, width)
-        if key not in wrapped:
-            wrapped[key] = _wrapped(*key) if column.wraps else (_cropped(*key),)
-        return wrapped[key]
+        if key not in done:
+            done[key] = wrapped(*key) if column.wraps else (_cropped(*key),)
+        return done[key]
 
     for row in rows:
         cells = [row[number] for number in fit.shown]
@@ -139,15 +140,7 @@ def _joined(row: Row, columns: Sequence[Column], widths: Sequence[int], terminal
         spaces = " " * (width - cell_len(cell.text))
         text = terminal.toned(cell.text, cell.tone) if cell.text else ""
         parts.append(f"{spaces}{text}" if column.right else f"{text}{spaces}")
-    return (" " * GAP).join(parts).rstrip().replace(GLUE, " ")
-
-
-def _wrapped(text: str, width: int) -> Sequence[str]:
-    from rich.text import Text  # here, since few tables have to wrap
-
-    # No console is asked about text without styles.
-    lines = Text(glued(text)).wrap(None, width, overflow="fold")  # type: ignore[arg-type]
-    return [line.plain.rstrip() for line in lines]
+    return unglued((" " * GAP).join(parts).rstrip())
 
 
 def _cropped(text: str, width: int) -> str:

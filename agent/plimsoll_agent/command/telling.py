@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
-from plimsoll_agent.command.base import NodeCommand, add_verbose, text_of
+from plimsoll_agent.command.base import NodeCommand, add_format, add_verbose, text_of
 from plimsoll_agent.command.changes import laid_out
 from plimsoll_agent.messages.plan import Line
 
@@ -15,7 +15,7 @@ class TellsDisks(NodeCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+        add_format(parser)
         add_verbose(parser)
         parser.add_argument(
             "--all", action="store_true", help="on a terminal, list every disk, also where many change alike"

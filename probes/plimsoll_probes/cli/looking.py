@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.terminal import Tone
@@ -33,7 +33,7 @@ TONES = {
 }
 COLUMNS = (
     Column("id", right=True),
-    Column("guest", most=32),
+    GUEST,
     Column("disk"),
     Column("directory", drop=4, most=24),
     Column("job"),

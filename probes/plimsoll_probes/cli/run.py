@@ -14,7 +14,7 @@ from pathlib import Path
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.app.context import PassContext, pass_context, pause_actual, state_of
-from plimsoll_agent.command.base import NodeCommand, limits_from, text_of
+from plimsoll_agent.command.base import NodeCommand, add_format, limits_from, text_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import unreachable_words
@@ -107,7 +107,7 @@ class ProbeRun(NodeCommand):
             "--ignore-health", action="store_true", help="probe even while the disk's cluster is unhealthy"
         )
         parser.add_argument("--dry-run", action="store_true", help="print what would be probed, and do nothing")
-        parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+        add_format(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import pause_actual, rules_actual, state_of
 from plimsoll_agent.command.base import NodeCommand
-from plimsoll_agent.command.columns import Column
+from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
@@ -29,7 +29,7 @@ from plimsoll_probes.schedule.targets import Planned
 
 COLUMNS = (
     Column("at"),
-    Column("guest", most=32),
+    GUEST,
     Column("directory", drop=4, most=24),
     Column("jobs", wraps=True),
     Column("every", drop=2),

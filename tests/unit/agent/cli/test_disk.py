@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +25,10 @@ from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from tests.unit.clouds import a_catalogue, a_spec, a_type, knowing, met
-from tests.unit.person import Person
+from tests.unit.manydisks import a_pass_over
+from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest, a_situation
+from tests.unit.widths import WIDTHS, misfits, plain
 
 HOSTILE = "a\x1b[2J\x07b\nc\rd\u202ee\u2028f"
 
@@ -158,3 +161,34 @@ def test_explain_says_whose_limits_a_guest_brought_along(tmp_path: Path, applied
     told = "\n".join(explained(disk, tmp_path))
     whose = "set by plimsoll (not in this node's record)" if applied == limits else "not set by plimsoll"
     assert f"500 IOPS, {whose}" in told
+
+
+# --- the list at every width
+
+
+def listed(number: int, stdout: io.StringIO, *words: str) -> str:
+    person, passed = Person(), a_pass_over(number)
+    person.types(DiskList, *words, stdout=stdout, look=lambda *_, **__: passed)
+    return person.out
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("number", [1, 50, 500])
+def test_the_list_fits_every_terminal_and_names_every_guest(
+    monkeypatch: pytest.MonkeyPatch, number: int, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    page, pipe = listed(number, Terminal()), listed(number, io.StringIO())
+    assert misfits(page, pipe, width) == []
+    guests = [f"instance-{each:08x}" for each in range(number)]
+    assert [name for line in plain(page) for name in line.split() if name.startswith("instance-")] == guests
+    assert [line.split("instance-")[1][:8] for line in pipe.splitlines()[1:-1]] == [name[-8:] for name in guests]
+    assert plain(page)[-1] == pipe.splitlines()[-1], "the sum"
+
+
+def test_room_goes_where_it_makes_most_rows_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One disk in ten has a burst, which takes more room than all that the others need."""
+    monkeypatch.setenv("COLUMNS", "120")
+    rows = [line for line in plain(listed(50, Terminal())) if " unlimited " in line and "out of sync" in line]
+    assert len(rows) == 20
+    assert all("250 IOPS 100 MiB/s" in row for row in rows)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import pytest
 from cliff import columns
 
 from plimsoll_agent.cli import top_once
+from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.model.usage import Usage, unreachable
 from plimsoll_agent.monitor.rows import Planned, rows
 from plimsoll_agent.monitor.sampler import Sample
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
+from tests.unit.manydisks import a_pass_over
+from tests.unit.person import Person, Terminal
+from tests.unit.widths import WIDTHS, misfits, plain
 
 FREE = using(disk_named("free", 3, Limits()), iops=5000)
 DARK = unreachable((), [disk_named("dark", 5)], SILENCE)[0]
@@ -66,3 +74,35 @@ def test_the_sum_counts_what_is_wrong_first() -> None:
     sample = Sample((FREE, DARK, using(disk_named("a"), iops=250)), (), 3)
     found = rows(sample, desiring(NODE_LIMITS, FREE.disk))
     assert top_once.sum_of(found) == "3 disks, 3 guests: 1 wrongly unlimited, 1 at limit"
+
+
+class Once(OneLineErrors, Listing):
+    """The list of a made-up sample."""
+
+    number = 0
+
+    def take_action(self, parsed_args: object) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        outcomes = a_pass_over(self.number).outcomes
+        usages = tuple(using(outcome.disk, iops=7 * each) for each, outcome in enumerate(outcomes))
+        found = rows(Sample(usages, (), 1), Planned({outcome.disk.key: outcome for outcome in outcomes}))
+        self.closing = (top_once.sum_of(found),)
+        return top_once.COLUMNS, [top_once.cells(row) for row in found]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("number", [1, 50, 500])
+def test_the_list_fits_every_terminal_and_names_every_guest(
+    monkeypatch: pytest.MonkeyPatch, number: int, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    def listed(stdout: io.StringIO) -> str:
+        person = Person()
+        person.types(Once, stdout=stdout, number=number)
+        return person.out
+
+    page, pipe = listed(Terminal()), listed(io.StringIO())
+    assert misfits(page, pipe, width) == []
+    named = [name for line in plain(page) for name in line.split() if name.startswith("instance-")]
+    assert sorted(named) == [f"instance-{each:08x}" for each in range(number)]
+    assert len(pipe.splitlines()) == number + 2, "a line a row, its heads and its sum"

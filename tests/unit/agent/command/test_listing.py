@@ -27,7 +27,6 @@ ROWS = (
 class Disks(OneLineErrors, Listing):
     """Some disks."""
 
-    offers_long = True
     closing = ("4 disks",)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:

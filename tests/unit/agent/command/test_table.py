@@ -8,15 +8,27 @@ from collections.abc import Sequence
 import pytest
 from rich.cells import cell_len
 
-from plimsoll_agent.cli import catalogue, disk, hold, orders, region, rules_test, state
+from plimsoll_agent.cli import (
+    acknowledge,
+    catalogue,
+    disk,
+    hold,
+    orders,
+    region,
+    rules_test,
+    settings,
+    state,
+    top_once,
+)
 from plimsoll_agent.command import table
 from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.table import Cell, Row
 from plimsoll_agent.command.terminal import Terminal, Tone
 from plimsoll_agent.fleet.probes import By
 from plimsoll_agent.util.text import printable
+from plimsoll_probes.cli import looking, timetable
+from tests.unit.widths import WIDTHS
 
-WIDTHS = (80, 100, 120, 160, 200)
 NAMES = (
     "web-1",
     "🚢🚢 кот",
@@ -51,7 +63,13 @@ USUAL = {
 }  # fmt: skip
 LISTS: dict[str, Sequence[Column]] = {
     "disk list": disk.LIST_COLUMNS,
-    "hold list": hold._COLUMNS,
+    "disk explain": disk._EXPLAINED,
+    "disk hold list": hold._COLUMNS,
+    "disk acknowledge list": acknowledge._COLUMNS,
+    "probe list": looking.COLUMNS,
+    "probe timetable": timetable.COLUMNS,
+    "settings": settings._COLUMNS,
+    "top --once": top_once.COLUMNS,
     "rules test": rules_test._COLUMNS,
     "state check": state._COLUMNS,
     "catalogue show": catalogue._TYPE_COLUMNS,
@@ -107,7 +125,9 @@ def test_a_list_fits_its_terminal(name: str, width: int, number: int) -> None:
     assert not any(re.match(r"\s*(MiB/s|GiB/s|iops)", line) for line in drawn), "a unit without its number"
     if any(drawn[0].lstrip().startswith(column.head) for column in columns):
         below = re.compile(r"\[\d|Hidden:|terminal")
-        assert sum(bool(line[:1].strip()) for line in drawn[1:] if not below.match(line)) >= number
+        first = next(column.head for column in columns if drawn[0].lstrip().startswith(column.head))
+        reach = drawn[0].index(first) + len(first)
+        assert sum(bool(line[:reach].strip()) for line in drawn[1:] if not below.match(line)) >= number
     else:  # a block a row
         blocks = "\n".join(drawn).split("\n\n")
         assert len(blocks) == number
@@ -194,7 +214,10 @@ def test_a_reason_of_many_rows_is_told_once() -> None:
 
 def test_a_name_is_cropped_before_a_column_is_dropped() -> None:
     columns = (Column("server", most=10), Column("size", drop=1))
-    assert drawn(columns, ("データベース本番", "5 GiB"), width=20) == ["SERVER      SIZE", "データベ…   5 GiB"]
+    assert drawn(columns, ("データベース本番", "5 GiB"), width=20) == [
+        "SERVER         SIZE",
+        "データベース…  5 GiB",
+    ]
 
 
 def test_colour_is_around_the_cell_and_moves_nothing() -> None:

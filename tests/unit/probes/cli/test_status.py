@@ -34,6 +34,7 @@ from tests.unit.node import FSID, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.results import HOSTILE, a_finding, a_probe, a_subject
 from tests.unit.values import NOON
+from tests.unit.widths import WIDTHS, misfits
 
 SHORT = a_finding(Verdict.SHORT, Why.CLUSTER_SHORT, parameter="total_iops_sec", allowed=7500.0, done=2850)
 AGENT_TIMED_OUT = a_finding(Verdict.FAILED, Why.AGENT_TIMED_OUT, detail="no answer")
@@ -399,7 +400,7 @@ def a_node_of(number: int) -> LastPass:
     return a_last_pass(*disks, catalogue=LastCatalogue(NOON - timedelta(hours=3), "region-file", 7200))
 
 
-@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("number", [1, 50, 500])
 def test_rows_are_broken_between_words_to_fit_the_terminal(
     here: Here, monkeypatch: pytest.MonkeyPatch, width: int, number: int
@@ -412,7 +413,7 @@ def test_rows_are_broken_between_words_to_fit_the_terminal(
     wide = here.out
     here.stdout = io.StringIO
     here.run()
-    assert max(map(len, wide.splitlines())) <= width
+    assert misfits(wide, here.out, width) == []
     assert wide.split() == here.out.split(), "no word is broken, and none is left out"
     assert len(wide.splitlines()) <= 24, "a screen"
 

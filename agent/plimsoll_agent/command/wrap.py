@@ -1,0 +1,44 @@
+"""Text in lines that fit, ending between words: a number stays with its unit, and a name with its number."""
+
+from __future__ import annotations
+
+import re
+
+from rich.cells import cell_len
+
+GLUE = "\ue000"
+"""In place of a space at which no line ends. It is not printable, so it is in no text."""
+_LOOSE = "\ue001"
+"""In place of one at which a line ends only where there is no room for both sides."""
+_UNIT = re.compile(r"(?<![^\s(])(\d(?:[\d.,]*\d)?) (?=[^\W\d]|%)")
+_NAMED = re.compile(r"(\w_\w+|\bread|\bwrite|--\w+) (?=\d|[A-Z]+\b)")
+_BURST = re.compile(r"(\(burst|\(to) | (?=→)|(?<=→) ")
+
+
+def glued(text: str) -> str:
+    """The text with ``GLUE`` between numbers and their units, and between names and their numbers."""
+    return _NAMED.sub(rf"\1{GLUE}", _UNIT.sub(rf"\1{GLUE}", text))
+
+
+def longest_word(text: str) -> int:
+    """The width that the text needs at least, in terminal cells."""
+    return max(map(cell_len, glued(text).split()), default=0)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text, which must be printable, in lines; only a word that is itself wider is broken."""
+    if cell_len(text) <= width:
+        return [text]
+    from rich.text import Text  # here, since few texts have to be wrapped
+
+    loose = _BURST.sub(lambda found: found[0].replace(" ", _LOOSE), glued(text))
+    words = (word if cell_len(word) <= width else word.replace(_LOOSE, " ") for word in loose.split(" "))
+    words = (part for word in words for part in word.split(" "))
+    words = (word if cell_len(word) <= width else word.replace(GLUE, " ") for word in words)
+    # No console is asked about text without styles.
+    lines = Text(" ".join(words)).wrap(None, width, overflow="fold")  # type: ignore[arg-type]
+    return [unglued(line.plain.rstrip()) for line in lines]
+
+
+def unglued(text: str) -> str:
+    return text.replace(GLUE, " ").replace(_LOOSE, " ")
