@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -222,16 +223,18 @@ def _count(given: object) -> int:
 
 
 def _thresholds(measure: str) -> Any:
+    ranged = partial(_range, MEASURE[measure].unit)
+
     def validate(given: object) -> Thresholds:
-        values = Keys(given, {"warning": _range, "critical": _range}).done()
+        values = Keys(given, {"warning": ranged, "critical": ranged}).done()
         return replace(SHIPPED[measure], **values)
 
     return validate
 
 
-def _range(given: object) -> str:
+def _range(unit: str, given: object) -> str:
     try:
-        return checked_range(str(given) if isinstance(given, str | int | float) else "none")
+        return checked_range(str(given) if isinstance(given, str | int | float) else "none", unit)
     except ValueError as error:
         raise Invalid(str(error)) from error
 

@@ -20,6 +20,7 @@ from plimsoll_agent.app.live_plan import LivePlan
 from plimsoll_agent.cli import top_once as once
 from plimsoll_agent.command.base import NodeCommand
 from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.moments import time_of
 from plimsoll_agent.command.screen import Screen
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences
@@ -58,7 +59,7 @@ class Top(NodeCommand, Listing):
             help="only this guest, by its libvirt name or UUID",
         )
         parser.add_argument(
-            "--interval", metavar="SECONDS", type=float, default=2.0, help="time between two readings; default: 2"
+            "--interval", metavar="SECONDS", default="2", help="time between two readings; default: 2"
         )
         parser.add_argument("--sort", choices=SORTS, default=SORTS[0], help="order of the disks; default: at-limit")
         parser.add_argument("--reverse", action="store_true", help="reverse the order")
@@ -74,8 +75,8 @@ class Top(NodeCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        interval: float = parsed_args.interval
-        if not LEAST_INTERVAL <= interval <= WINDOW:
+        parsed_args.interval = time_of("--interval", parsed_args.interval)
+        if not LEAST_INTERVAL <= parsed_args.interval <= WINDOW:
             raise UsageError(f"--interval must be between {LEAST_INTERVAL:g} and {WINDOW:g} seconds")
         self._is_live = _is_live(parsed_args)
         settings = self.settings(parsed_args)

@@ -28,6 +28,14 @@ def seconds_of(option: str, text: str) -> int:
         raise UsageError(f"{option}: {error}") from error
 
 
+def time_of(option: str, text: str) -> float:
+    """Seconds, whole or not, or a duration. Raises ``UsageError``."""
+    try:
+        return quantities.read_time(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
 def moment(text: str, now: datetime) -> datetime:
     """A time, a date, ``today``, ``yesterday`` or a duration ago, in UTC. Raises ``ValueError``,
     ``OverflowError``.

@@ -24,8 +24,12 @@ STALE = "catalogue_age_warning"
 class _Range(types.String):
     """A range in Nagios' notation, or empty."""
 
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
     def __call__(self, value: str) -> str:
-        return checked_range(super().__call__(value))
+        return checked_range(super().__call__(value), self._unit)
 
 
 class _Check(types.String):
@@ -50,6 +54,24 @@ class Measured(types.Integer):
         return super().__call__(self.read(value) if isinstance(value, str) else value)
 
 
+class Timeout(types.Float):
+    """Seconds, whole or not, or a duration."""
+
+    def __init__(self, least: float, most: float) -> None:
+        super().__init__(least, most, "seconds, also as 500ms or 1m")
+
+    def read(self, text: str) -> float:
+        """Raises ``ValueError``."""
+        return quantities.read_time(text)
+
+    def __call__(self, value: Any) -> Any:
+        return super().__call__(self.read(value) if isinstance(value, str) else value)
+
+
+def _timeout(*, default: float, min: float, max: float, help: str) -> Any:
+    return cfg.Opt("deadline", type=Timeout(min, max), default=default, help=f"Timeout for {help}")
+
+
 def _size(name: str, *, default: int, min: int, max: int | None = None, help: str) -> Any:
     type = Measured(Quantity.SIZE, "bytes, also as 1GiB", min, max)
     return cfg.Opt(name, type=type, default=default, help=help)
@@ -62,8 +84,9 @@ def _seconds(name: str, *, default: int, min: int, max: int | None = None, help:
 
 def _threshold(measure: Measure, level: str) -> Any:
     shipped = {"warning": measure.warning, "critical": measure.critical}[level]
-    what = f"Range (as in Nagios) outside which this is {level}: {measure.what}. Empty: never."
-    return cfg.Opt(f"{measure.name}_{level}", type=_Range(), default=shipped, help=what)
+    units = ", also as 15m" if measure.unit == "s" else ""
+    what = f"Range (as in Nagios{units}) outside which this is {level}: {measure.what}. Empty: never."
+    return cfg.Opt(f"{measure.name}_{level}", type=_Range(measure.unit), default=shipped, help=what)
 
 
 OPTIONS: Mapping[str, Sequence[Any]] = {
@@ -153,9 +176,7 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="The Ceph client that reads the health of a cluster: plimsoll for client.plimsoll. It needs only"
             " mon 'allow r', and its keyring where Ceph looks for it.",
         ),
-        cfg.FloatOpt(
-            "deadline", default=10.0, min=1.0, max=120.0, help="Timeout in seconds for an answer from Ceph."
-        ),
+        _timeout(default=10.0, min=1.0, max=120.0, help="an answer from Ceph."),
         cfg.ListOpt(
             "blocking_checks",
             item_type=_Check(),
@@ -206,13 +227,11 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             min=60,
             help="Seconds after which volume types and QoS specs, or the region file, are fetched again.",
         ),
-        cfg.FloatOpt(
-            "deadline",
+        _timeout(
             default=60.0,
             min=1.0,
             max=3600.0,
-            help="Timeout in seconds for a whole plimsoll catalogue refresh; with --region-file, for each of its"
-            " calls.",
+            help="a whole plimsoll catalogue refresh; with --region-file, for each of its calls.",
         ),
         cfg.StrOpt(
             "cloud",
@@ -385,12 +404,11 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             " It is sent over https only, or to this machine itself.",
         ),
         cfg.StrOpt("ca_file", default="", help="CA certificate (PEM) for Prometheus, if not one of the system's."),
-        cfg.FloatOpt(
-            "deadline",
+        _timeout(
             default=10.0,  # too short where Thanos or the like reads the day from an object store
             min=0.1,
             max=300.0,
-            help="Timeout in seconds for all queries of a command together.",
+            help="all queries of a command together.",
         ),
     ),
     "libvirt": (
@@ -400,13 +418,12 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="libvirt's URI. For libvirt in a container, or virtqemud, name the socket:"
             " qemu+unix:///system?socket=/run/libvirt/virtqemud-sock",
         ),
-        cfg.FloatOpt(
-            "deadline",
+        _timeout(
             default=5.0,
             min=0.1,
             max=60.0,
-            help="Timeout in seconds for a call into libvirt. After it the result is unknown, and the guest is left"
-            " alone until the next pass.",
+            help="a call into libvirt. After it the result is unknown, and the guest is left alone until the next"
+            " pass.",
         ),
         cfg.IntOpt(
             "calls_at_once",

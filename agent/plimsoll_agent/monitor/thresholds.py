@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
+from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -100,19 +101,30 @@ MEASURE = {measure.name: measure for measure in MEASURES}
 SHIPPED = {measure.name: Thresholds(measure.warning, measure.critical) for measure in MEASURES}
 
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_EXAMPLE = "10 (alarm outside 0 to 10), 5:, ~:10, 5:10"
+_DURATION = re.compile(r"(?<![^@:])(?:[0-9]{1,6}[dhms])+(?![^:])")
 _RANGE = re.compile(rf"(?P<inside>@)?(?:(?P<start>{_NUMBER}|~)?:)?(?P<end>{_NUMBER})?")
 
 
-def checked_range(text: str) -> str:
-    """A range as Nagios writes it, or "". Raises ``ValueError`` that says what a range is."""
-    text = text.strip()
+def checked_range(text: str, unit: str = "") -> str:
+    """A range as Nagios writes it, or ""; with the unit "s" its numbers may be durations, and become seconds.
+
+    Raises ``ValueError`` that says what a range is.
+    """
+    given = text.strip()
+    text = _DURATION.sub(_in_seconds, given) if unit == "s" else given
     found = _RANGE.fullmatch(text)
     start, end = (found["start"], found["end"]) if found else (None, None)
     # Without a start it is 0.
     backwards = start != "~" and end is not None and float(start or 0) > float(end)
     if not found or backwards or (text and not (start or end)):
-        raise ValueError(f"{text!r} is not a range: write 10 (alarm outside 0 to 10), 5:, ~:10, 5:10 or @5:10")
+        example = "15m (alarm outside 0 to 15m), 900, 1m:, 1m:1h" if unit == "s" else _EXAMPLE
+        raise ValueError(f"{given!r} is not a range: write {example} or @5:10")
     return text
+
+
+def _in_seconds(duration: re.Match[str]) -> str:
+    return f"{durations.parse(duration[0]).total_seconds():.0f}"
 
 
 def alarms(text: str, value: float) -> bool:

@@ -49,6 +49,7 @@ _EXAMPLES = {
 }
 _PLAIN = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 _WRITTEN = re.compile(r"((?:0|[1-9]\d{0,17})(?:\.\d{1,9})?)(?: ?([A-Za-z/][A-Za-z/ ]{0,9}))?", re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms)?", re.ASCII)
 _LONGEST_SHOWN = 40
 
 
@@ -74,6 +75,17 @@ def read(text: str, quantity: Quantity) -> int:
     if number.denominator != 1:
         raise ValueError(f"{_shown(text)} is no whole number of {quantity}; write one, such as {round(number)}")
     return int(number)
+
+
+def read_time(text: str) -> float:
+    """Seconds: a number of them, or a duration. Raises ``ValueError`` with a message for the operator."""
+    given = text.strip()
+    if durations.is_written_as_one(given):
+        return durations.parse(given).total_seconds()
+    found = _TIME.fullmatch(given)
+    if found is None:
+        raise ValueError(f"must be seconds, such as 10, 0.5, 500ms, 10s or 1m, not {_shown(text)}")
+    return float(found[1]) / (1000 if found[2] else 1)
 
 
 def written(number: int, quantity: Quantity) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,6 +22,7 @@ from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError
 from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS, Level, Measure, Thresholds, checked_range
+from plimsoll_agent.util import quantities
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.nagios.judging import STATE, Judging, WorstFirst
@@ -233,14 +235,14 @@ def _add_ranges(one: argparse.ArgumentParser, subject: str) -> None:
                 f"--{each.name.replace('_', '-')}-{level}",
                 dest=f"{each.name}_{level}",
                 metavar="RANGE",
-                type=_range,
+                type=partial(_range, each.unit),
                 help=f"{each.what} (default: {shipped or 'never'})",
             )
 
 
-def _range(text: str) -> str:
+def _range(unit: str, text: str) -> str:
     try:
-        return checked_range(text)
+        return checked_range(text, unit)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -255,11 +257,11 @@ def _level(text: str) -> Level:
 
 def _seconds(text: str) -> float:
     try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
+        seconds = quantities.read_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     if not 0.1 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0.1 to 600")
+        raise argparse.ArgumentTypeError(f"must be from 0.1 to 600 seconds, not {text}")
     return seconds
 
 

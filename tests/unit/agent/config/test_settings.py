@@ -186,7 +186,7 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         ),
         ("[DEFAULT]\nmode = enforced\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
         ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
-        ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: must be a number, not 'five'"),
+        ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: must be seconds, such as"),
         ("[brake]\ndisks = eight\n", "plimsoll.conf:2: [brake] disks: must be a whole number, not 'eight'"),
         ("[brake]\ndisks =\n", "plimsoll.conf:2: [brake] disks: is empty; remove the line for the default"),
         (
@@ -200,7 +200,9 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         ),
         ("[libvirt]\ndeadline = 0\n", "plimsoll.conf:2: [libvirt] deadline: must be at least 0.1"),
         # Neither below the minimum nor above the maximum, and no call would ever be given up.
-        ("[libvirt]\ndeadline = nan\n", "plimsoll.conf:2: [libvirt] deadline: must be a number"),
+        ("[libvirt]\ndeadline = nan\n", "plimsoll.conf:2: [libvirt] deadline: must be seconds, such as"),
+        ("[libvirt]\ndeadline = 5m\n", "plimsoll.conf:2: [libvirt] deadline: must be at most 60"),
+        ("[probe]\ntolerance = nan\n", "plimsoll.conf:2: [probe] tolerance: must be a number"),
         (
             "[libvirt]\ncalls_at_once = 5\n",
             "plimsoll.conf:2: [libvirt] calls_at_once: must be at most 4",

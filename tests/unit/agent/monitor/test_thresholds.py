@@ -37,6 +37,26 @@ def test_the_forms_that_nagios_documents_are_taken(text: str) -> None:
     assert checked_range(text) == text.strip()
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15m", "900"), ("1m:1h30m", "60:5400"), ("@~:1d", "@~:86400"), ("900", "900"), ("10s:", "10:"), ("", "")],
+)
+def test_a_range_of_seconds_may_have_units_and_nagios_gets_seconds(text: str, seconds: str) -> None:
+    assert checked_range(text, "s") == seconds
+
+
+@pytest.mark.parametrize("text", ["15m", "1h:"])
+def test_a_count_has_no_units(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a range"):
+        checked_range(text)
+
+
+@pytest.mark.parametrize("text", ["15w", "1h:1m", "m", "1.5h", "0s0"])
+def test_what_is_no_range_of_durations_is_refused_as_it_was_written(text: str) -> None:
+    with pytest.raises(ValueError, match=f"'{text}' is not a range: write 15m"):
+        checked_range(text, "s")
+
+
 def test_each_figure_has_one_row_of_its_own() -> None:
     assert len({measure.name for measure in MEASURES}) == len(MEASURES) == len(MEASURE) == len(SHIPPED)
     assert {measure.subject for measure in MEASURES} == {"agent", "limits", "probe"}
@@ -44,11 +64,12 @@ def test_each_figure_has_one_row_of_its_own() -> None:
 
 def test_an_operator_can_set_each_range_and_those_not_set_are_the_shipped_ones(tmp_path: Path) -> None:
     conf = tmp_path / "plimsoll.conf"
-    conf.write_text("[health]\nbraked_critical = 20\nunlimited_warning =\n")
+    conf.write_text("[health]\nbraked_critical = 20\nunlimited_warning =\npass_age_warning = 15m\n")
     ranges = config.load([conf], []).health
     assert set(ranges) == set(MEASURE)
     assert (ranges["braked"].warning, ranges["braked"].critical) == (SHIPPED["braked"].warning, "20")
     assert ranges["unlimited"].warning == "", "empty is never"
+    assert ranges["pass_age"].warning == "900"
     assert ranges["failed"] == SHIPPED["failed"]
 
 

@@ -46,6 +46,19 @@ def test_a_number_may_have_the_unit_of_what_it_counts(text: str, quantity: Quant
 
 
 @pytest.mark.parametrize(
+    ("text", "number"), [("5", 5.0), ("0.5", 0.5), (" 2 ", 2.0), ("10s", 10.0), ("1m30s", 90.0), ("500ms", 0.5)]
+)
+def test_a_time_may_be_seconds_or_a_duration(text: str, number: float) -> None:
+    assert quantities.read_time(text) == number
+
+
+@pytest.mark.parametrize("text", ["five", "nan", "inf", "", "5 s s", "1_0", "-1", "1e3", "10w", "٣"])
+def test_what_is_no_time_is_told_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match="^must be seconds, such as 10"):
+        quantities.read_time(text)
+
+
+@pytest.mark.parametrize(
     ("text", "quantity", "message"),
     [
         ("100m", BYTES, "'100m' is ambiguous; write 100MB (100000000) or 100MiB (104857600)"),
