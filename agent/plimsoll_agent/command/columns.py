@@ -23,9 +23,9 @@ class Column(str):
     """The name of a column, which programs know it by, and its traits in a table.
 
     ``right``: numbers. ``drop``: where the terminal is narrow, 1 is left out first, then 2; 0 never. ``wraps``: cells
-    may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``.
-    ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
-    where it is long.
+    may take several lines. ``most``: longer cells are cropped on a narrow terminal, to no less than ``least``, or
+    wrapped. ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a
+    footnote where it is long.
     """
 
     head: str
@@ -52,7 +52,7 @@ class Column(str):
         note: bool = False,
     ) -> Column:
         self = super().__new__(cls, name)
-        self.head = (head or name).replace("_", " ").upper()
+        self.head = head or name.replace("_", " ").upper()
         self.right, self.drop, self.wraps, self.long, self.note = right, drop, wraps, long, note
         self.most, self.least = most, least
         return self
@@ -137,7 +137,9 @@ def _cropped(widths: Sequence[int], columns: Sequence[Column], width: int) -> li
     """The widest names are cropped until all fits, or nothing is left to crop."""
     cropped = list(widths)
     while _sum(cropped) > width:
-        names = [n for n, column in enumerate(columns) if column.most and cropped[n] > column.least]
+        names = [
+            n for n, column in enumerate(columns) if column.most and not column.wraps and cropped[n] > column.least
+        ]
         if not names:
             break
         cropped[max(names, key=cropped.__getitem__)] -= 1

@@ -279,6 +279,10 @@ def _project(row: Row) -> str | None:
 _NAMES = (_SERVER, _GUEST, _DISK)
 
 
+_SAID = 30
+"""Room for ``unlimited, desired 250 IOPS…``, if a row needs it."""
+
+
 @frozen
 class _Layout:
     columns: Sequence[Column]
@@ -304,11 +308,14 @@ _LAYOUTS = (
 def _fitted(found: Sequence[Row], width: int) -> list[Fitted]:
     """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
     natural: dict[Column, int] = {}
+    said = max((cell_len(row.limits_brief) for row in found if row.wrong), default=0)
     for layout in _LAYOUTS:
         for column in layout.columns:
             if column not in natural:
                 natural[column] = _natural(column, found)
         widths = {column: natural[column] for column in layout.columns}
+        use = [wide for column, wide in widths.items() if column.of_use]
+        widths[_SHARE] += max(min(said, _SAID) - sum(use) - len(_GAP) * (len(use) - 1), 0)
         spare = width - sum(widths.values()) - len(_GAP) * (len(widths) - 1)
         for column, least in ((_SERVER, layout.server), (_GUEST, layout.guest)):
             if spare < 0 and column in widths:

@@ -11,6 +11,7 @@ import pytest
 from cliff import columns
 
 from plimsoll_agent.cli import top_once
+from plimsoll_agent.command import table, terminal
 from plimsoll_agent.command.base import OneLineErrors
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.model.limits import Limits
@@ -68,6 +69,47 @@ def test_what_is_wrong_is_said_to_people_too() -> None:
     assert (told["state"], told["actual"]) == ("wrongly unlimited", "unlimited")
     assert told["desired"] == "250 IOPS 100 MiB/s"
     assert cells(DARK, Planned(), people=True)["desired"] == "unknown"
+
+
+BURST = Limits(
+    read_iops_sec=600, read_iops_sec_max=1200, write_iops_sec=400, write_iops_sec_max=800, total_bytes_sec=20971520
+)
+
+
+def shown(width: int | None, *usages: Usage) -> list[str]:
+    sample = Sample(usages, (), len(usages))
+    found = rows(sample, desiring(NODE_LIMITS, *(usage.disk for usage in usages)))
+    columns_of_people = [column for column in top_once.COLUMNS if not column.long]
+    cells = [
+        [
+            table.Cell(cell.human_readable() if isinstance(cell, columns.FormattableColumn) else cell or "-")
+            for column, cell in zip(top_once.COLUMNS, top_once.cells(row), strict=True)
+            if not column.long
+        ]
+        for row in found
+    ]
+    return list(table.lines(columns_of_people, cells, terminal.Terminal(width, colour=False)))
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
+def test_a_disk_is_a_row_at_each_width_and_its_guest_is_never_cut(width: int) -> None:
+    usages = [
+        using(disk_named(f"instance-{number:08x}", number, limits), iops=13.37 * 9**number)
+        for number, limits in enumerate((Limits(), BURST, NODE_LIMITS, Limits(), BURST))
+    ]
+    head, *lines = shown(width, *usages)
+    assert head.split()[:4] == ["SERVER", "GUEST", "DISK", "IOPS"]
+    assert "OF LIMIT" in head
+    assert max(map(len, lines)) <= width
+    for usage in usages:
+        (line,) = [line for line in lines if usage.disk.guest.name in line.split()]
+        assert "vda" in line
+    assert sum("wrongly unlimited" in line for line in lines) == 2
+
+
+def test_heads_are_those_of_the_live_screen() -> None:
+    line = shown(None, using(disk_named("a"), iops=248, of_bytes=4.1 * 2**20))[0].split("  ")
+    assert [head.strip() for head in line if head][3:7] == ["IOPS", "MiB/s", "OF LIMIT", "AT LIMIT"]
 
 
 def test_the_sum_counts_what_is_wrong_first() -> None:

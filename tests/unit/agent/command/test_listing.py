@@ -34,7 +34,7 @@ class Disks(OneLineErrors, Listing):
             Column("guest"),
             Column("size", right=True),
             Column("actual"),
-            Column("why", long=True, head="reason"),
+            Column("why", long=True, head="REASON"),
         )
         return columns, [(name, size, Shown(limits, "words"), why) for name, size, limits, why in ROWS]
 

@@ -6,6 +6,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -193,6 +194,18 @@ def test_what_is_not_limited_as_desired_is_first_and_said_in_words(width: int, s
         assert "1 far from desired" in lines[0]
         assert "unlimited, desired 250 IOPS" in lines[2]
         assert re.search("2 IOPS( 1 MiB/s)?, desired 250 IOPS", lines[3])
+
+
+@pytest.mark.parametrize("width", [70, 80, 90, 100])
+def test_what_is_desired_is_not_cut_on_a_busy_node_with_long_names(width: int) -> None:
+    disks = [disk_named(f"instance-{n:08x}", n, NODE_LIMITS if n else Limits()) for n in range(3)]
+    disks = [replace(disk, guest=replace(disk.guest, display_name="a-server-with-a-long-name")) for disk in disks]
+    usages = [using(disk, iops=133490 - n, of_bytes=2**34) for n, disk in enumerate(disks)]
+    line = drawn(shown(*usages, planned=desiring(NODE_LIMITS, *disks)), View(), width, 10)[2]
+    assert "133490" in line
+    assert "instance-00000000  vda " in line or width < 80
+    assert "unlimited, desired 250 IOPS" in line
+    assert cell_len(line) == width
 
 
 def styles(what: Shown, number: int) -> set[object]:
