@@ -71,7 +71,7 @@ class Run:
         """The least is the worst: short before slow before over-limit, and of one verdict what is farthest off."""
         share = 1.0 if self.share is None else self.share
         off = {Verdict.SHORT: share, Verdict.OVER_LIMIT: -share, Verdict.SLOW: -self.p99.lower if self.p99 else 0.0}
-        return -_SEVERITY[self.verdict], off.get(self.verdict, 0.0)
+        return -SEVERITY[self.verdict], off.get(self.verdict, 0.0)
 
 
 @frozen
@@ -316,7 +316,7 @@ class _Series:
 
 _WELL = (Standing.RECOVERED, Standing.KEPT, Standing.UNLIMITED)
 _ORDER = {standing: number for number, standing in enumerate(Standing)}
-_SEVERITY = {
+SEVERITY = {
     verdict: number
     for number, verdict in enumerate(
         (
@@ -363,7 +363,7 @@ class _Guest:
         self._seen.add(key)
         began = result.started
         mark = self._marks.get(column) or self._marks.setdefault(column, _Mark(verdict, began, began))
-        mark.worst, mark.first = max(mark.worst, verdict, key=_SEVERITY.__getitem__), began
+        mark.worst, mark.first = max(mark.worst, verdict, key=SEVERITY.__getitem__), began
         if verdict in UNJUDGED:
             self._unjudged += 1
             return newest

@@ -13,9 +13,17 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import minute, plural, printable
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.result import Postponed, ProbeResult
-from plimsoll_probes.output.messages import Streak, because_words, guest_cell, quantile_words, since_words, why_words
+from plimsoll_probes.output.messages import (
+    Streak,
+    because_words,
+    guest_cell,
+    guest_words,
+    quantile_words,
+    since_words,
+    why_words,
+)
 from plimsoll_probes.output.report import messages, palette
-from plimsoll_probes.output.report.gathered import UNJUDGED, Curve, Gathered, Guest, Run, Standing, curve
+from plimsoll_probes.output.report.gathered import SEVERITY, UNJUDGED, Curve, Gathered, Guest, Run, Standing, curve
 from plimsoll_probes.output.report.plots import Ranges, guest_svg, type_svg
 from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
@@ -41,7 +49,7 @@ _NOW = (Standing.BROKEN, Standing.OVER)
 _TABLES = (
     ("now", "In trouble now", _NOW),
     ("last", "In trouble when last judged", (Standing.LAST_BAD,)),
-    ("well", "Were in trouble, and are well again", (Standing.RECOVERED,)),
+    ("well", "Recovered", (Standing.RECOVERED,)),
 )
 _TROUBLE = (*_NOW, Standing.LAST_BAD, Standing.RECOVERED)
 
@@ -153,7 +161,8 @@ def _only(made: Made) -> str | None:
 
 def _verdicts(counts: Counter[Verdict], *, judged: bool) -> list[dict[str, object]]:
     """The most urgent first; judged ones with their share of all judged runs."""
-    chosen = [verdict for verdict in Verdict if (verdict in UNJUDGED) is not judged]
+    urgent_first = sorted(Verdict, key=SEVERITY.__getitem__, reverse=True)
+    chosen = [verdict for verdict in urgent_first if (verdict in UNJUDGED) is not judged]
     whole = sum(counts[verdict] for verdict in chosen)
     return [
         {
@@ -203,19 +212,22 @@ def _row(guest: Guest, streak_of: Callable[[ProbeResult], Streak | None], span: 
         "job": messages.jobs_words(result.job.name, guest.others),
         "verdict": run.verdict.value,
         "bar": _mark(run.verdict),
-        "why": because_words(result),
-        "iops": messages.iops_of_limit(run),
+        "why": messages.joined(because_words(result)),
+        "iops": messages.joined(messages.iops_of_limit(run)),
         "p99": quantile_words(run.p99),
         "often": messages.often_words(guest),
-        "when": since_words(streak) if streak else messages.standing_words(guest, span.until),
+        "when": messages.joined(since_words(streak) if streak else messages.standing_words(guest, span.until)),
     }
 
 
 def _names(result: ProbeResult) -> dict[str, object]:
+    """The server's name, where there is one, and below it what finds the guest on its node."""
     subject = result.subject
+    own = subject.guest_name if subject.display_name else None
     return {
-        "guest": guest_cell(subject.guest_name, subject.display_name),
-        "where": ", ".join(printable(part) for part in (subject.target, subject.directory) if part),
+        "guest": guest_words(subject.guest_name, subject.display_name),
+        "own": printable(own) if own else "",
+        "where": ", ".join(printable(part) for part in (own, subject.target, subject.directory) if part),
     }
 
 
@@ -231,7 +243,7 @@ def _card(guest: Guest, each: Curve, span: Span, ranges: Ranges) -> dict[str, ob
     subject = guest.worst.result.subject
     name = guest_cell(subject.guest_name, subject.display_name)
     return {
-        "name": name,
+        **_names(guest.worst.result),
         "type": _type_name(subject.volume_type),
         "standing": guest.standing.value,
         "often": messages.often_words(guest),
@@ -266,7 +278,8 @@ def _timeline(gathered: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
     shown = guests[:MOST_LINES]
     urgent = (*_NOW, Standing.LAST_BAD)
     return {
-        "columns": span.columns,
+        "begin": span.begin,
+        "columns": span.end - span.begin,
         "scale": messages.scale(span),
         "all": [
             bar
@@ -280,9 +293,8 @@ def _timeline(gathered: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
 
 
 def _line(guest: Guest) -> dict[str, object]:
-    subject = guest.worst.result.subject
     return {
-        "guest": guest_cell(subject.guest_name, subject.display_name),
+        **_names(guest.worst.result),
         "often": messages.often_words(guest),
         "bars": _bars(guest),
     }
@@ -314,7 +326,7 @@ def _bars(guest: Guest) -> list[_Bar]:
 def _waiting(waiting: Waiting) -> list[dict[str, str]]:
     late = [
         {
-            "guest": guest_cell(each.target.guest_name),
+            "guest": guest_words(each.target.guest_name, None),
             "where": printable(each.target.directory),
             "state": "overdue",
             "why": messages.late_words(each),
@@ -323,7 +335,7 @@ def _waiting(waiting: Waiting) -> list[dict[str, str]]:
     ]
     return late + [
         {
-            "guest": guest_cell(each.guest_name),
+            "guest": guest_words(each.guest_name, None),
             "where": printable(each.directory),
             "state": "postponed",
             "why": f"{why_words(each.why, each.facts)}; last tried {minute(each.at)}",
@@ -344,8 +356,9 @@ def _unproved(runs: Iterable[Run]) -> list[dict[str, object]]:
             **_names(newest.result),
             "job": ", ".join(run.result.job.name.value for run in several),
             "verdict": newest.verdict.value,
-            "when": minute(newest.result.started),
-            "why": because_words(newest.result),
+            "bar": _mark(newest.verdict),
+            "when": messages.joined(minute(newest.result.started)),
+            "why": messages.joined(because_words(newest.result)),
         }
         for several in alike.values()
         for newest in several[:1]

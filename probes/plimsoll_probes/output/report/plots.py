@@ -83,7 +83,7 @@ def type_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
         shares, latency, heat, colours = figure.subplots(
             4, 1, height_ratios=(8, 14, 14, 0.7), gridspec_kw=_MARGINS | {"top": 0.96}
         )
-        _shares(shares, curve.points, ranges)
+        _shares(shares, curve.points, span, ranges)
         _percentiles(latency, curve.points, span, ranges)
         _heat(heat, colours, curve.points, span, ranges)
         _time((shares, latency, heat), span)
@@ -96,7 +96,7 @@ def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
 
     def draw(figure: Figure) -> None:
         shares, latency = figure.subplots(2, 1, height_ratios=(8, 14), gridspec_kw=_MARGINS | {"top": 0.92})
-        _shares(shares, curve.points, ranges)
+        _shares(shares, curve.points, span, ranges)
         _percentiles(latency, curve.points, span, ranges)
         _time((shares, latency), span)
 
@@ -121,16 +121,16 @@ def _svg(draw: Callable[[Figure], None], height: float) -> bytes:
 # --- panels
 
 
-def _shares(axes: Axes, points: Sequence[Point], ranges: Ranges) -> None:
+def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> None:
     axes.set_title("IOPS, of what the limits allow")
-    told = [(_place(point), *point.shares) for point in points if point.shares is not None]
+    told = [(span.middle(point.column), *point.shares) for point in points if point.shares is not None]
     if not told:
         _instead(axes, "no limit, or limits unknown")
         return
     times, least, middle, most = zip(*told, strict=True)
     axes.axhline(1, color=_COLOURS["limit"], linestyle="--", linewidth=1)
     axes.vlines(times, least, [min(each, ranges.shares) for each in most], color=_COLOURS["p50"], linewidth=2.5)
-    axes.plot(times, middle, "o", color=_COLOURS["ink"], markersize=3)
+    axes.plot(times, middle, "o", color=_COLOURS["ink"], markersize=3, clip_on=False)
     beyond = [time for time, each in zip(times, most, strict=True) if each > ranges.shares]
     axes.plot(beyond, [ranges.shares] * len(beyond), "^", color=_COLOURS["limit"], markersize=5, clip_on=False)
     axes.set_ylim(0, ranges.shares)
@@ -231,12 +231,8 @@ def _time(panels: Sequence[Axes], span: Span) -> None:
     """One time axis for all panels, in columns, with its labels below the last panel."""
     places, texts = [place for place, _ in scale(span)], [text for _, text in scale(span)]
     for axes in panels:
-        axes.set_xlim(0, span.columns)
+        axes.set_xlim(span.begin, span.end)
         axes.set_xticks(places, labels=texts if axes is panels[-1] else [""] * len(texts))
-
-
-def _place(point: Point) -> float:
-    return point.column + 0.5
 
 
 def _latency_axis(axes: Axes, ranges: Ranges) -> None:

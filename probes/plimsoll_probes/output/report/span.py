@@ -29,7 +29,7 @@ def usual(intervals: Iterable[timedelta]) -> timedelta:
 @frozen
 class Span:
     """From ``since`` to before ``until``. Columns begin at whole multiples of their length in UTC, so the first and
-    the last may extend beyond the span."""
+    the last may extend beyond the span; a page shows them from ``begin`` to ``end``."""
 
     since: datetime
     until: datetime
@@ -59,6 +59,18 @@ class Span:
     @property
     def columns(self) -> int:
         return self.column_of(self.until - timedelta(microseconds=1)) + 1
+
+    @property
+    def begin(self) -> float:
+        return self.place_of(self.since)
+
+    @property
+    def end(self) -> float:
+        return self.place_of(self.until)
+
+    def middle(self, column: int) -> float:
+        """Of what is shown of a column."""
+        return (max(column, self.begin) + min(column + 1, self.end)) / 2
 
     def column_of(self, time: datetime) -> int:
         return math.floor(self.place_of(time))

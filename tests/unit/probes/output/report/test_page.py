@@ -12,6 +12,7 @@ import pytest
 from plimsoll_probes.model.finding import Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.output.report.gathered import gather
 from plimsoll_probes.output.report.page import (
     MOST_CARDS,
     MOST_LINES,
@@ -22,6 +23,7 @@ from plimsoll_probes.output.report.page import (
     Waiting,
     page,
 )
+from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
 from tests import depth
 from tests.unit.probes.output.report.test_gathered import FAILED, INCONCLUSIVE, KEPT, SHORT, SLOW, gathered, run
@@ -144,8 +146,7 @@ def test_the_headline_comes_first_and_is_the_title_too() -> None:
 def test_a_row_of_the_worst_says_who_why_how_much_and_since_when() -> None:
     said = read(run(3, SHORT)).said
     for part in (
-        "instance-a (canary)",
-        "vdb, /var/tmp",
+        "canary instance-a, vdb, /var/tmp",
         "gold",
         "short : 38 % of limit 250 IOPS",
         "0.3 of 250 (0.1 %)",
@@ -274,6 +275,32 @@ def test_a_row_shows_its_verdict_as_the_timeline_does() -> None:
     row = made(run(3, SLOW)).split('class="why"')[1].split("</td>")[0]
     assert '<rect class="slow"' in row
     assert '<span class="word">slow</span>' in row
+
+
+def test_what_is_not_judged_has_its_mark_too() -> None:
+    assert '<rect class="failed"' in made(run(3, FAILED)).split('class="why"')[1].split("</td>")[0]
+
+
+def test_verdicts_come_with_the_most_urgent_first() -> None:
+    rows = re.findall(r'<td class="word">.*?</span>([\w-]+)</td>', made(run(3)), re.DOTALL)
+    assert rows == ["short", "slow", "over-limit", "kept", "no-limit"]
+
+
+def test_a_number_and_its_unit_are_on_one_line() -> None:
+    said = Parsed(made(run(3, SLOW))).text
+    for value in ("1.4\xa0s", "50\xa0ms", "250 (0.1\xa0%)"):
+        assert value in said, value
+
+
+def test_the_timeline_begins_and_ends_when_the_report_does() -> None:
+    """Columns of 8 h begin at 00:00, 08:00 and 16:00; the report at 11:00. What is before would look like a gap."""
+    hour = timedelta(hours=1)
+    span = Span(NOON - timedelta(days=7) - hour, NOON - hour, 8 * hour)
+    told = gather([run(3)], span, {}, {})
+    text = page(told, Waiting(), Reader(lambda uuid: [], lambda result: None), MADE)
+    assert set(re.findall(r'<div class="strip[^"]*">\s*<svg viewBox="([^"]*)"', text)) == {"0.375 0 21 20"}
+    days = re.findall(r'<span style="left: ([\d.]+)%"><time>([^<]+)</time>', text)
+    assert days[0] == (f"{100 * 13 / (7 * 24):.2f}", "14 Nov")
 
 
 def test_the_page_says_how_it_was_made() -> None:
