@@ -21,6 +21,7 @@ html_title = f"plimsoll {release}"
 # A literal may break anywhere, so that no page is wider than a phone; the browser's own fonts, light or dark.
 html_static_path = ["_static"]
 html_css_files = ["narrow.css"]
+html_extra_path = ["html"]  # schemas/, which programs read
 html_show_sourcelink = False
 html_copy_source = False
 html_show_copyright = False

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests import schemas
 from tests.interrupted import heeds_ctrl_c
 
 NO_BRAKE = {"OS_BRAKE__PERCENT": "100", "OS_BRAKE__FACTOR": "1000000"}
@@ -26,7 +27,17 @@ NO_BRAKE = {"OS_BRAKE__PERCENT": "100", "OS_BRAKE__FACTOR": "1000000"}
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")
 
 
-class Installed(subprocess.Popen[str]):
+class _Held(subprocess.Popen[str]):
+    """``plimsoll``, whose JSON and YAML is as the published schemas say."""
+
+    def communicate(self, *given: Any, **others: Any) -> tuple[str, str]:
+        out, err = super().communicate(*given, **others)
+        if self.returncode >= 0:  # not killed in the middle of it
+            schemas.of_words([str(word) for word in list(self.args)[1:]], out)  # type: ignore[call-overload]
+        return out, err
+
+
+class Installed(_Held):
     """``plimsoll`` with these words, as a shell would start it."""
 
     def __init__(self, *words: str | Path, **others: Any) -> None:
@@ -34,7 +45,7 @@ class Installed(subprocess.Popen[str]):
         super().__init__([PLIMSOLL, *words], preexec_fn=heeds_ctrl_c, **{"text": True, "env": os.environ} | others)
 
 
-class Forked(subprocess.Popen[str]):
+class Forked(_Held):
     """``plimsoll`` with these words, forked from the server; of ``Popen``'s arguments it takes those in ``TAKEN``.
 
     It is no child of this process: ``os.wait`` does not know it. User, umask, limits and the seed of hashes are those

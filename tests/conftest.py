@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
 import sys
 
 import pytest
 
+from plimsoll_agent.command.base import OneLineErrors
+from tests import schemas
 from tests.depth import DEPTH, TAKEN
+
+_run = OneLineErrors.run
+
+
+@functools.wraps(_run)
+def _held(self: OneLineErrors, parsed_args: argparse.Namespace) -> int:
+    """Each command that a test runs in its own process; ``tests/command.py`` has the others."""
+    with schemas.watched(self, parsed_args):
+        return _run(self, parsed_args)
+
+
+OneLineErrors.run = _held  # type: ignore[method-assign]
 
 
 def pytest_sessionfinish() -> None:

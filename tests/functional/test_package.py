@@ -112,7 +112,9 @@ def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(
     desired = {name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/", "insight/"))}
     desired |= {f"{DATA}/plimsoll/{name}" for name in tree if name.startswith(("systemd/", "etc/"))}
     pages = [name for name in tree if name.startswith("docs/") and name.endswith(".rst")]
-    desired |= {f"{DATA}/doc/plimsoll/{name[5:]}" for name in pages if name != "docs/release-notes.rst"}
+    pages += [name for name in tree if name.startswith(("docs/reference/", "docs/html/")) and name.endswith(".json")]
+    named = {name.removeprefix("docs/").removeprefix("html/") for name in pages} - {"release-notes.rst"}
+    desired |= {f"{DATA}/doc/plimsoll/{name}" for name in named}
     desired |= {f"{DATA}/man/{page}" for page in MAN} | {f"{DATA}/bash-completion/completions/plimsoll"}
     assert inside == desired
 
