@@ -53,6 +53,13 @@ def test_impossible_limits_are_named(plimsoll: Plimsoll) -> None:
     )
 
 
+def test_what_a_number_with_a_unit_is_read_as_stands_first(plimsoll: Plimsoll, test_node: str) -> None:
+    ran = plimsoll("plan", "--uri", test_node, "--total-bytes-sec", "1.5GiB", "--total-iops-sec", "400", **NO_BRAKE)
+    assert ran.out.splitlines()[0] == "On the command line: total_bytes_sec 1610612736, total_iops_sec 400"
+    plain = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
+    assert "On the command line" not in plain.out
+
+
 def test_plan_tells_changes_by_its_status(plimsoll: Plimsoll, test_node: str) -> None:
     assert plimsoll("plan", "--uri", test_node).status == 0
     assert plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE).status == 2

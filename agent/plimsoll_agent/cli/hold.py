@@ -106,7 +106,7 @@ class HoldAdd(OneDisk):
         return outcome.disk
 
     def _show(self, disk: Disk, hold: Hold) -> int:
-        for line in laid_out([held_line(disk, hold, Manner())], self.terminal):
+        for line in laid_out([held_line(disk, hold, Manner(exact=True))], self.terminal):
             self.app.stdout.write(f"{line}\n")
         self.app.stdout.write("Dry run: nothing is written.\n")
         return 0

@@ -10,11 +10,12 @@ from contextlib import contextmanager, nullcontext
 from plimsoll_agent.adapters.refresher import refresh
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.app.publish import Publisher, counters_clock
-from plimsoll_agent.command.base import add_limits, given_approval, given_limits
+from plimsoll_agent.command.base import add_limits, given_approval, given_limits, has_units
 from plimsoll_agent.command.telling import TellsDisks
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import serialize
+from plimsoll_agent.messages.limits import exact_limits
 from plimsoll_agent.messages.plan import (
     REMEDY,
     Manner,
@@ -69,6 +70,8 @@ class _Pass(TellsDisks):
         # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
         every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
         self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
+        if text and by_hand is not None and has_units(parsed_args):
+            self.say(f"On the command line: {exact_limits(by_hand)}")
         scope = Scope(frozenset(parsed_args.guest))
         seen_by_others = scope.everything and mode is not Mode.PLAN
         with nullcontext() if mode is Mode.PLAN else _held(state):

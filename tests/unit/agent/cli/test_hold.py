@@ -261,7 +261,7 @@ def test_a_memory_is_not_set_aside_without_a_word(shell: Shell, command: str) ->
 @pytest.mark.parametrize(
     ("limits", "line"),
     [
-        ("total_iops_sec=800", f"+ {GUEST} web vda  unlimited → 800 IOPS  held until "),
+        ("total_iops_sec=2k", f"+ {GUEST} web vda  unlimited → total_iops_sec 2000  held until "),
         (None, f"= {GUEST} web vda  stays unlimited  held until "),
     ],
 )

@@ -54,7 +54,7 @@ def test_a_time_may_be_seconds_or_a_duration(text: str, number: float) -> None:
 
 @pytest.mark.parametrize("text", ["five", "nan", "inf", "", "5 s s", "1_0", "-1", "1e3", "10w", "٣"])
 def test_what_is_no_time_is_told_what_to_write(text: str) -> None:
-    with pytest.raises(ValueError, match="^must be seconds, such as 10"):
+    with pytest.raises(ValueError, match=r"^must be seconds, such as 10, 0\.5, 500ms, 10s or 1m, not "):
         quantities.read_time(text)
 
 
