@@ -294,7 +294,8 @@ def _probes(probes: Probes, now: datetime) -> str:
     """By the last ``probe run``; the rules may have changed since."""
     guests = plural(len({target.guest_uuid for target in probes.chosen}), "guest")
     seen = max((each.seen for each in probes.chosen), default=None)
-    told = [f"{guests} to be probed as of {'the last probe run --due' if seen is None else ago(seen, now)}"]
+    never = "no guest to be probed, or no probe run --due yet (plimsoll probe timetable)"
+    told = [never if seen is None else f"{guests} to be probed as of {ago(seen, now)}"]
     late = next((figure.value for figure in probes.figures if figure.name == "probe_late"), None)
     told += [f"{late:.0f} overdue"] if late else []
     told += [f"{len(probes.postponed)} postponed"] if probes.postponed else []
