@@ -106,7 +106,7 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
     assert planned.status == 2, planned.err
     (effect,) = (line for line in planned.out.splitlines() if line.startswith(f"{name}:"))
     change = "one of 4 GiB: 240 → 120 IOPS"
-    assert effect == f"{name}: 2 attached volumes change, 1 does not ({change})"
+    assert effect == f"{name}: 2 attached volumes change, 1 does not; {change}"
     (told,) = node.run("qos", "plan", str(file), "-f", "json").data()["effects"]
 
     assert node.run("qos", "apply", str(file)).status == 64, "nobody can be asked here"

@@ -82,7 +82,7 @@ def test_what_changes_an_attached_volume_waits_until_these_steps_are_approved(
         declare(file := inventory.parent / "qos.yaml", word, 30)
         checked = playbooks.play("qos/nothing.yml", inventory, "--check")
         assert checked.ok, checked.failures
-        assert f"{name}: 1 attached volume changes (one of 1 GiB: 500 → 30 IOPS)" in checked.said
+        assert f"{name}: 1 attached volume changes; one of 1 GiB: 500 → 30 IOPS (to 6 %)" in checked.said
         code = approval(checked.said[-1])
 
         declare(file, word, 31)

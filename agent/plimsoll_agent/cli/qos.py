@@ -6,15 +6,17 @@ import argparse
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.command.base import OneLineErrors, add_format, text_of
+from plimsoll_agent.command.base import OneLineErrors, add_format, add_verbose, text_of
+from plimsoll_agent.command.changes import laid_out
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
+from plimsoll_agent.messages.plan import Manner, TextLine
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import apply as qos_apply
 from plimsoll_agent.qos import cinder as qos_cinder
@@ -67,6 +69,10 @@ class _CloudCommand(OneLineErrors):
             if self.status == 0:
                 LOG.error("standard output cannot be written (%s)", error)
             self.status = 1
+
+    def tell(self, lines: Iterable[TextLine]) -> None:
+        for line in laid_out(lines, self.terminal):
+            self.say(line)
 
     def say_data(self, data: object, parsed_args: argparse.Namespace) -> None:
         self.say(text_of(data, parsed_args.format))
@@ -122,6 +128,7 @@ class _Planning(_CloudCommand):
         parser.add_argument(
             "file", metavar="FILE", help="QoS specs and volume types as YAML, or - for standard input"
         )
+        add_verbose(parser)
         parser.add_argument(
             "--prune",
             action="store_true",
@@ -164,15 +171,14 @@ class _Planning(_CloudCommand):
             place = _place(planned.file.origin, planned.file.line_of(finding.path))
             self.complain(place + _finding(finding))
         if parsed_args.format == "text":
-            for line in words.effect_lines(planned.effects or ()):
-                self.say(line)
+            self.tell(words.effect_lines(planned.effects or (), Manner(self.wants_exact(parsed_args))))
 
     def say_left(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
         """What Cinder has and the file does not declare."""
         left = qos_plan.undeclared(planned.file.declared, planned.live)
         line = words.undeclared_line(*left, planned.live.default, prune=parsed_args.prune)
         if line is not None:
-            self.say(line)
+            self.tell([TextLine(line)])
 
 
 class QosPlan(_Planning):
@@ -191,12 +197,11 @@ class QosPlan(_Planning):
         if parsed_args.format != "text":
             self.say_data(serialize.plan_data(planned.steps, planned.effects, left), parsed_args)
         else:
-            for step in planned.steps:
-                self.say(words.step_line(step))
+            self.tell(map(words.step_line, planned.steps))
         self.show(parsed_args, planned)
         if parsed_args.format == "text":
             self.say_left(parsed_args, planned)
-            self.say(words.plan_sum(planned.steps))
+            self.tell([TextLine(words.plan_sum(planned.steps))])
         if planned.impossible:
             return 1
         if planned.errors:
@@ -232,8 +237,7 @@ class QosApply(_Planning):
         refusal = words.refusal_line(planned.impossible, () if parsed_args.force else planned.errors)
         asks = bool(planned.weight) and refusal is None and not parsed_args.yes and not parsed_args.dry_run
         if asks and text:
-            for step in planned.steps:
-                self.say(words.step_line(step))
+            self.tell(map(words.step_line, planned.steps))
         self.show(parsed_args, planned)
         if refusal is not None:
             self.complain(refusal)
@@ -270,9 +274,8 @@ class QosApply(_Planning):
 
     def _dry(self, parsed_args: argparse.Namespace, planned: _Planned) -> int:
         if parsed_args.format == "text":
-            for step in planned.steps:
-                self.say(words.step_line(step))
-            self.say(words.plan_sum(planned.steps))
+            self.tell(map(words.step_line, planned.steps))
+            self.tell([TextLine(words.plan_sum(planned.steps))])
             self.say("Dry run: nothing is written.")
         else:
             undeclared = qos_plan.undeclared(planned.file.declared, planned.live)
@@ -285,14 +288,14 @@ class QosApply(_Planning):
             for one in qos_apply.apply(planned.steps, planned.live, api):
                 taken.append(one)
                 if text:
-                    self.say(words.taken_line(one))
+                    self.tell([words.taken_line(one)])
                 if interrupted:
                     self.complain("Interrupted: no more steps. Run it again for the remaining steps.")
                     break
         for step in planned.steps[len(taken) :]:
             taken.append(Taken(step, How.NOT_TRIED, "interrupted"))
             if text:
-                self.say(words.taken_line(taken[-1]))
+                self.tell([words.taken_line(taken[-1])])
         return taken
 
     def _left(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> tuple[Step, ...] | None:

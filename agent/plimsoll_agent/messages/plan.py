@@ -113,21 +113,21 @@ def sign_of(change: Change) -> str:
     return "-" if change.direction is Direction.REMOVE else "~"
 
 
-def severity_of(change: Change) -> Severity:
-    if change.direction is Direction.REMOVE:
+def severity_of(before: Limits, after: Limits) -> Severity:
+    if direction(before, after) is Direction.REMOVE:
         return Severity.CUT
-    left = share_left(change.before, change.after)
+    left = share_left(before, after)
     if left < 0.5:
         return Severity.CUT if left <= 0.1 else Severity.LOWERED
-    return Severity.SET if change.before.unlimited else Severity.PLAIN
+    return Severity.SET if before.unlimited else Severity.PLAIN
 
 
-def change_words(change: Change, manner: Manner) -> str:
+def change_words(before: Limits, after: Limits, manner: Manner) -> str:
     """``3000 → 30 IOPS (to 1 %)``; ``250 IOPS → unlimited (removed)``."""
-    what = manner.change(change.before, change.after)
-    if change.direction is Direction.REMOVE:
+    what = manner.change(before, after)
+    if direction(before, after) is Direction.REMOVE:
         return f"{what} (removed)"
-    left = share_left(change.before, change.after)
+    left = share_left(before, after)
     return f"{what} (to {_percent(left)} %)" if left < 0.5 else what
 
 
@@ -199,14 +199,14 @@ def undone_line(
 
 
 def _change_line(names: tuple[str, ...], change: Change, result: Result, manner: Manner) -> DiskLine:
-    what, why = change_words(change, manner), words(result.reason)
+    what, why = change_words(change.before, change.after, manner), words(result.reason)
     external = f" ({words(Reason(change.cause))})" if change.cause in EXTERNAL else ""
     match result.kind:
         case Kind.PLANNED:
-            return DiskLine(sign_of(change), names, what, why + external, severity_of(change))
+            return DiskLine(sign_of(change), names, what, why + external, severity_of(change.before, change.after))
         case Kind.CHANGED:
             done = f"{why}{external}; done in {result.seconds * 1000:.0f} ms"
-            return DiskLine(sign_of(change), names, what, done, severity_of(change))
+            return DiskLine(sign_of(change), names, what, done, severity_of(change.before, change.after))
         case Kind.DEFERRED:
             # The reason for the pause is printed once, below the disks.
             said = "deferred: paused" if result.reason.code is Code.PAUSED else deferred_words(result.reason)
@@ -335,8 +335,8 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
     why = words(change.reason)
     if reason.code is Code.LARGE_CHANGE:
         why += f"; alone: {approve_words(str(reason.facts['digest']), reason.facts['percent'] is None)}"
-    what = change_words(change, manner)
-    return DiskLine(sign_of(change), _names(outcome.disk), what, why, severity_of(change))
+    what = change_words(change.before, change.after, manner)
+    return DiskLine(sign_of(change), _names(outcome.disk), what, why, severity_of(change.before, change.after))
 
 
 def approve_words(digest: str, remove: bool) -> str:

@@ -1,10 +1,10 @@
-"""Plans of QoS specs and volume types for people: a line per step, and its effect on attached volumes."""
+"""Plans of QoS specs and volume types for people: a line a step, and effects on attached volumes; not laid out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plimsoll_agent.messages.limits import short_change, short_limits
+from plimsoll_agent.messages.plan import Manner, Severity, TextLine, change_words, severity_of
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
@@ -30,7 +30,20 @@ from plimsoll_agent.qos.review import Finding, LooseEnd
 from plimsoll_agent.util.text import plural, printable
 
 
-def step_line(step: Step) -> str:
+def step_line(step: Step) -> TextLine:
+    """A step to be done."""
+    match step:
+        case CreateSpec() | CreateType():
+            return TextLine(step_words(step), Severity.SET)
+        case DeleteSpec() | DeleteType():
+            return TextLine(step_words(step), Severity.CUT)
+        case Disassociate():
+            return TextLine(step_words(step), Severity.LOWERED)
+        case _:
+            return TextLine(step_words(step))
+
+
+def step_words(step: Step) -> str:
     """``~ QoS spec gold  total_iops_sec 3000 → 30``: + creates, ~ changes, - deletes."""
     match step:
         case CreateSpec(spec):
@@ -65,24 +78,24 @@ def step_line(step: Step) -> str:
             return f"- {_spec(spec_name)}{'  even though a volume type has it' if force else ''}"
 
 
-def taken_line(taken: Taken) -> str:
+def taken_line(taken: Taken) -> TextLine:
     """The step, and its result."""
-    line = step_line(taken.step)
+    line = step_words(taken.step)
     match taken.how:
         case How.DONE:
-            return f"{line}   done"
+            return TextLine(f"{line}   done", step_line(taken.step).severity)
         case How.REFUSED:
-            return f"{line}   not done: {taken.detail}"
+            return TextLine(f"{line}   not done: {taken.detail}", Severity.CUT)
         case How.TIMED_OUT:
-            return f"{line}   {taken.detail}: result unknown"
+            return TextLine(f"{line}   {taken.detail}: result unknown", Severity.UNKNOWN)
         case How.NOT_TRIED:
-            return f"{line}   not tried: {taken.detail}"
+            return TextLine(f"{line}   not tried: {taken.detail}", Severity.LOWERED)
 
 
 def plan_sum(steps: Sequence[Step]) -> str:
     if not steps:
         return "Nothing to do: Cinder matches the file."
-    signs = [step_line(step)[0] for step in steps]
+    signs = [step_words(step)[0] for step in steps]
     return f"Plan: {signs.count('+')} to create, {signs.count('~')} to change, {signs.count('-')} to delete."
 
 
@@ -101,24 +114,37 @@ def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | N
     return f"Kept: {' and '.join(parts)}; {why}."
 
 
-def effect_lines(effects: Sequence[Effect]) -> Iterator[str]:
-    """A line for each type with attached volumes."""
+def effect_lines(effects: Sequence[Effect], manner: Manner) -> Iterator[TextLine]:
+    """A line for each type with attached volumes, the worst first."""
     met = [effect for effect in effects if effect.changed or effect.unchanged]
-    for effect in met:
-        yield _effect_line(effect)
+    lines = [TextLine(_effect_words(effect, manner), _effect_severity(effect)) for effect in met]
+    yield from sorted(lines, key=lambda line: _WORST.index(line.severity))
     if effects and not met:
-        yield "No attached volume changes: none is of these types."
+        yield TextLine("No attached volume changes: none is of these types.")
 
 
-def _effect_line(effect: Effect) -> str:
-    """``gold: 812 attached volumes change, 12 do not (one of 100 GiB: total_iops_sec 3000 → 30)``."""
+_WORST = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)
+
+
+def _effect_severity(effect: Effect) -> Severity:
+    match effect.median:
+        case Change(before=Limits() as before, after=Limits() as after):
+            return severity_of(before, after)
+        case Change(before=Limits()):
+            return Severity.LOWERED  # no longer limited by Cinder, or invalid
+        case _:
+            return Severity.PLAIN
+
+
+def _effect_words(effect: Effect, manner: Manner) -> str:
+    """``gold: 812 attached volumes change, 12 do not; one of 100 GiB: 3000 → 30 IOPS (to 1 %)``."""
     name, median = printable(effect.type), effect.median
     if median is None:
         return f"{name}: {plural(effect.unchanged, 'attached volume')}, and none changes"
     line = f"{name}: {plural(effect.changed, 'attached volume')} {_do('change', effect.changed)}"
     if effect.unchanged:
         line += f", {effect.unchanged} {_do('do', effect.unchanged)} not"
-    line += f" (one of {median.gib} GiB: {_change(median)})"
+    line += f"; one of {median.gib} GiB: {_change(median, manner)}"
     if effect.refused:
         keep, its = _do("keep", effect.refused), "its" if effect.refused == 1 else "their"
         line += f"; {effect.refused} of them {keep} {its} limits: the new ones are invalid"
@@ -239,16 +265,16 @@ def _value(value: str | None) -> str:
     return "null" if value is None else printable(value) if value else '""'
 
 
-def _change(change: Change) -> str:
+def _change(change: Change, manner: Manner) -> str:
     if isinstance(change.before, Limits) and isinstance(change.after, Limits):
-        return short_change(change.before, change.after)
-    return f"{_given(change.before)} → {_given(change.after)}"
+        return change_words(change.before, change.after, manner)
+    return f"{_given(change.before, manner)} → {_given(change.after, manner)}"
 
 
-def _given(given: Given) -> str:
+def _given(given: Given, manner: Manner) -> str:
     if given is None:
         return "no QoS spec for Nova"
-    return words(given.reason) if isinstance(given, Unknown) else short_limits(given)
+    return words(given.reason) if isinstance(given, Unknown) else manner.limits(given)
 
 
 def _do(verb: str, number: int) -> str:

@@ -14,6 +14,7 @@ from plimsoll_agent.cli.qos import QosApply, QosExport, QosLint, QosPlan
 from plimsoll_agent.errors import Unreachable
 from tests.fakecinder import FakeCinder
 from tests.unit.person import Person, Ran, Terminal
+from tests.unit.widths import misfits
 
 FILE = """\
 qos_specs:
@@ -63,12 +64,24 @@ def test_plan_says_what_is_to_do_and_whom_it_meets_and_does_nothing(site: Site) 
     assert (ran.status, ran.err) == (2, "")
     assert ran.out.splitlines() == [
         "~ QoS spec gold  total_iops_sec 3000 → 30",
-        "gold: 1 attached volume changes (one of 100 GiB: 3000 → 30 IOPS)",
-        "silver: 1 attached volume changes (one of 100 GiB: 3000 → 30 IOPS)",
+        "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "Kept: 1 volume type (__DEFAULT__); not in the file; --prune deletes them.",
         "Plan: 0 to create, 1 to change, 0 to delete.",
     ]
     assert site.cinder.writes() == []
+
+
+def test_a_plan_on_a_terminal_fits_it_and_shows_in_colour_what_hurts(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    pipe, page = site.run("plan", str(site.file)).out, site.run("plan", str(site.file), stdout=Terminal()).out
+    assert misfits(page, pipe, 60) == []
+    assert "\x1b[1;31mgold: 1 attached volume changes; one of 100 GiB:\x1b[0m\n" in page
+    assert "\x1b" not in pipe
 
 
 def test_apply_says_whom_it_meets_first_does_it_and_has_nothing_to_do_then(site: Site) -> None:
@@ -76,8 +89,8 @@ def test_apply_says_whom_it_meets_first_does_it_and_has_nothing_to_do_then(site:
     assert (ran.status, ran.err) == (0, "")
     left = "Kept: 1 volume type (__DEFAULT__); not in the file; --prune deletes them."
     assert ran.out.splitlines() == [
-        "gold: 1 attached volume changes (one of 100 GiB: 3000 → 30 IOPS)",
-        "silver: 1 attached volume changes (one of 100 GiB: 3000 → 30 IOPS)",
+        "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "~ QoS spec gold  total_iops_sec 3000 → 30   done",
         left,
         "1 of 1 step done; Cinder matches the file.",
@@ -170,8 +183,8 @@ def test_at_a_terminal_it_shows_the_plan_asks_and_takes_all_but_yes_for_no(site:
     assert (ran.status, ran.err) == (1, "")
     assert ran.out.splitlines() == [
         "~ QoS spec gold  total_iops_sec 3000 → 30",
-        "gold: 1 attached volume changes (one of 100 GiB: 3000 → 30 IOPS)",
-        "silver: 1 attached volume changes (one of 100 GiB: 3000 → 30 IOPS)",
+        "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         f"{WEIGHT}. Apply 1 step? [y/N] Nothing applied.",
     ]
     assert site.cinder.writes() == []
@@ -301,7 +314,7 @@ def test_prune_deletes_the_rest_and_prune_in_use_is_about_that_only(site: Site) 
 def test_volumes_whose_spec_is_deleted_by_force_are_among_those_that_change(site: Site) -> None:
     site.file.write_text("qos_specs: {}\nvolume_types: {gold: {qos_spec: none}}\n")
     # The type silver, which has a volume, outlives the plan.
-    silver = "silver: 1 attached volume changes (one of 100 GiB: 3000 IOPS → no QoS spec for Nova)"
+    silver = "silver: 1 attached volume changes; one of 100 GiB: 3000 IOPS → no QoS spec for Nova"
     assert silver not in site.run("plan", "--prune", str(site.file)).out.splitlines()
     assert silver in site.run("plan", "--prune", "--prune-in-use", str(site.file)).out.splitlines()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.messages.plan import Manner, Severity
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.qos import messages as words
@@ -45,7 +46,7 @@ STEPS = qos_plan.plan(DESIRED, LIVE, prune=True, force=True)
 
 
 def test_each_step_is_a_line() -> None:
-    assert [words.step_line(step) for step in STEPS] == [
+    assert [words.step_line(step).text for step in STEPS] == [
         '+ QoS spec gold  front-end: total_iops_sec 5, note ""',
         "~ QoS spec silver  consumer both → front-end, total_iops_sec 3000 → 30, typo null removed",
         '~ volume type bronze  description "slow?" → ""',
@@ -58,6 +59,8 @@ def test_each_step_is_a_line() -> None:
         "- volume type old",
         "- QoS spec idle  even though a volume type has it",
     ]
+    told = {words.step_line(step).text[0]: words.step_line(step).severity for step in STEPS}
+    assert told == {"+": Severity.SET, "~": Severity.LOWERED, "-": Severity.CUT}, "the last of its sign"
     assert words.plan_sum(STEPS) == "Plan: 2 to create, 7 to change, 2 to delete."
 
 
@@ -83,7 +86,25 @@ def test_each_step_is_data_with_its_own_name() -> None:
     ],
 )
 def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected: str) -> None:
-    assert words.taken_line(Taken(DeleteType("gold"), how, detail)) == expected
+    assert words.taken_line(Taken(DeleteType("gold"), how, detail)).text == expected
+
+
+def test_the_type_that_loses_most_comes_first_and_bytes_are_exact_on_request() -> None:
+    half, all_of_it, tenth = (Limits(total_bytes_sec=number * 2**20) for number in (45, 100, 10))
+    effects = [
+        Effect("raised", 1, 0, Change(1, half, all_of_it)),
+        Effect("halved", 1, 0, Change(1, all_of_it, half)),
+        Effect("cut", 1, 0, Change(1, all_of_it, tenth)),
+    ]
+    told = list(words.effect_lines(effects, Manner()))
+    assert [(line.text.split(":")[0], line.severity) for line in told] == [
+        ("cut", Severity.CUT),
+        ("halved", Severity.LOWERED),
+        ("raised", Severity.PLAIN),
+    ]
+    assert told[0].text.endswith("one of 1 GiB: 100 MiB/s → 10 MiB/s (to 10 %)")
+    (exact,) = words.effect_lines(effects[2:], Manner(exact=True))
+    assert exact.text.endswith("total_bytes_sec 104857600 → 10485760 (to 10 %)")
 
 
 IDLE = Effect("idle", 0, 0, None)
@@ -91,8 +112,9 @@ IDLE = Effect("idle", 0, 0, None)
 
 def effect(changed: int, unchanged: int, before: Limits | Unknown | None, after: Limits | Unknown | None) -> str:
     refused = changed if isinstance(after, Unknown) else 0
-    (line,) = words.effect_lines([Effect("gold", changed, unchanged, Change(100, before, after), refused), IDLE])
-    return line
+    effects = [Effect("gold", changed, unchanged, Change(100, before, after), refused), IDLE]
+    (line,) = words.effect_lines(effects, Manner())
+    return line.text
 
 
 def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
@@ -103,14 +125,14 @@ def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
         effect(1, 1, few, None),
         effect(2, 0, few, Limits()),
         effect(2, 0, few, unusable),
-        *words.effect_lines([Effect("gold", 0, 3, None)]),
-        *words.effect_lines([IDLE]),
-        *words.effect_lines([]),
+        *(line.text for line in words.effect_lines([Effect("gold", 0, 3, None)], Manner())),
+        *(line.text for line in words.effect_lines([IDLE], Manner())),
+        *words.effect_lines([], Manner()),
     ] == [
-        "gold: 812 attached volumes change, 12 do not (one of 100 GiB: 3000 → 30 IOPS)",
-        "gold: 1 attached volume changes, 1 does not (one of 100 GiB: 30 IOPS → no QoS spec for Nova)",
-        "gold: 2 attached volumes change (one of 100 GiB: 30 IOPS → unlimited)",
-        "gold: 2 attached volumes change (one of 100 GiB: 30 IOPS → invalid QoS spec gold: x is null);"
+        "gold: 812 attached volumes change, 12 do not; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        "gold: 1 attached volume changes, 1 does not; one of 100 GiB: 30 IOPS → no QoS spec for Nova",
+        "gold: 2 attached volumes change; one of 100 GiB: 30 IOPS → unlimited (removed)",
+        "gold: 2 attached volumes change; one of 100 GiB: 30 IOPS → invalid QoS spec gold: x is null;"
         " 2 of them keep their limits: the new ones are invalid",
         "gold: 3 attached volumes, and none changes",
         "No attached volume changes: none is of these types.",
