@@ -227,7 +227,7 @@ def fired(nodes: Sequence[Node], rules: str, alerts: str, directory: Path) -> tu
                     "alert_rule_test": [
                         {"alertname": name, "eval_time": f"{hour}h", "exp_alerts": []}
                         for name in names
-                        for hour in (50, 52, 56, 60, 70, 80, 100, 125)
+                        for hour in (50, 52, 56, 60, 70, 76, 100, 125)
                     ],
                 }
             ],

@@ -58,10 +58,41 @@ def fault(
 NODE = {"instance": "node1:9100"}
 
 
+def passes_end(node: Node, begin: int, end: int) -> None:
+    for name in ("last", "last_good", "observed"):
+        node.is_(f"plimsoll_pass_{name}_timestamp_seconds", stopped(begin), begin, end)
+
+
 @fault(("PlimsollPassOverdue", "warning", NODE))
 def timer_stopped(there: Nodes, begin: int, end: int) -> None:
-    for name in ("last", "last_good", "observed"):
-        there[1].is_(f"plimsoll_pass_{name}_timestamp_seconds", stopped(begin), begin, end)
+    passes_end(there[1], begin, end)
+
+
+@fault(
+    ("PlimsollPassOverdue", "warning", NODE), ("PlimsollPassOverdue", "critical", NODE), hours=60, nodes=3, first=0.5
+)
+def passes_ended_while_much_was_wrong(there: Nodes, begin: int, end: int) -> None:
+    """What its last pass found is served for days; nobody can know whether it is still so."""
+    passes_end(there[1], begin, end)
+    node = there[1]
+    node.is_("plimsoll_pass_braked_disks", lambda step: None, begin, end, revision="")
+    node.is_("plimsoll_pass_braked_disks", 5, begin, end, revision="bbbbbbbbbbbbbbbb")
+    node.is_("plimsoll_catalogue_issued_timestamp_seconds", lambda _: begin * STEP - 90_000, begin, end)
+    node.is_("plimsoll_health_gate_shut", 1, begin, end, cluster="c1")
+    node.is_("plimsoll_pass_duration_seconds", 280, begin, end, phase="observe")
+    node.is_("plimsoll_guests", 2, begin, end, state="unreachable")
+    node.is_("plimsoll_source_up", 0, begin, end, source="rules")
+    for state in ("deferred", "failed"):
+        node.is_("plimsoll_disks", 3, begin, end, volume_type="gold", state=state)
+    for what in ("unlimited", "unknown"):
+        node.is_(f"plimsoll_disks_{what}", 3, begin, end, volume_type="gold")
+
+
+@fault(("PlimsollPassOverdue", "warning", NODE), ("PlimsollPassOverdue", "critical", NODE), hours=80, first=0.5)
+def passes_ended_while_paused_in_observe_mode(there: Nodes, begin: int, end: int) -> None:
+    passes_end(there[1], begin, end)
+    there[1].is_("plimsoll_pass_paused", 1, begin, end)
+    there[1].is_("plimsoll_pass_enforcing", 0, begin, end)
 
 
 @fault(("PlimsollTextfileStale", "warning", {**NODE, "file": "plimsoll-pass.prom"}), hours=2.5)
@@ -222,7 +253,13 @@ def brake_of_the_region(there: Nodes, begin: int, end: int) -> None:
     there[0].is_("plimsoll_region_braked", lambda step: begin <= step < end)
 
 
-@fault(("PlimsollCatalogueStale", "warning", {}), hours=10, first=2, nodes=10)
+@fault(
+    ("PlimsollCatalogueStale", "warning", {}),
+    ("PlimsollCatalogueStale", "critical", {}),
+    hours=30,
+    first=2,
+    nodes=10,
+)
 def catalogue_of_the_region_stale(there: Nodes, begin: int, end: int) -> None:
     for node in there:
         node.is_("plimsoll_catalogue_issued_timestamp_seconds", stopped(begin, 700), begin, end)
@@ -409,8 +446,8 @@ def test_a_fault_fires_what_it_should_once_and_it_ends(name: str, week: tuple[li
 
 
 def test_every_alert_is_seen_firing(week: tuple[list[Fired], dict[str, str]]) -> None:
-    seen = {each.labels["alertname"] for each in week[0]}
-    assert seen == {alert.name for alert in files.alerts_of(SITE)}
+    seen = {(each.labels["alertname"], each.labels["severity"]) for each in week[0]}
+    assert seen == {(alert.name, alert.severity) for alert in files.alerts_of(SITE)}
 
 
 def test_what_is_said_of_them_is_the_golden_text(week: tuple[list[Fired], dict[str, str]]) -> None:

@@ -8,6 +8,7 @@ from textwrap import indent
 from typing import Any
 
 from plimsoll_agent.alerts.site import Site, outside
+from plimsoll_agent.monitor.thresholds import MEASURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,11 @@ def by_measure(
 ) -> Iterator[Alert]:
     """An alert for each range of the measure, by the level that the range raises on the node itself.
 
-    ``also`` is what must hold beside it; ``counted`` are the labels by which nodes are counted.
+    ``also`` is what must hold beside it; ``counted`` are the labels by which nodes are counted. What a pass found
+    counts unless passes are overdue: then that is the only alert.
     """
+    if MEASURE[measure].subject != "probe" and measure != "pass_age":
+        also += site.overdue
     for severity in ("warning", "critical"):
         if text := site.range_of(measure, severity):
             expr = outside(text, figure) + also

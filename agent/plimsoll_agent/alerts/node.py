@@ -117,7 +117,6 @@ label_replace(
 
 def _causes(site: Site) -> Iterator[str]:
     """What keeps passes from being good, and has an alert of its own."""
-    yield f"time() - {site('plimsoll_pass_last_timestamp_seconds')} > 900"
     yield f"{site('plimsoll_source_up')} == 0"
     yield f"{site('plimsoll_pass_paused')} == 1"
     yield f"{site('plimsoll_pass_braked_disks')} > 0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import indent
 
 from plimsoll_agent.alerts.definition import Alert, by_measure, number
 from plimsoll_agent.alerts.site import Site, outside
@@ -71,10 +72,11 @@ def _catalogue(site: Site) -> Iterator[Alert]:
             continue
         by_range = outside(text, f"{passed} - {issued}")
         old = by_range if level == "critical" or "catalogue_age" in site.thresholds else stale
-        missing = f"\n  or\n  min by {site.node()} ({usable}) == 0" if level == "warning" else ""
+        missing = f"\nor\nmin by {site.node()} ({usable}) == 0" if level == "warning" else ""
+        nodes = f"(\n{indent(f'max by {site.node()} ({old}){missing}', '  ')}\n){site.overdue}"
         yield Alert(
             severity=level,
-            expr=f"count by {site.in_region()} (\n  max by {site.node()} ({old}){missing}\n)",
+            expr=f"count by {site.in_region()} (\n{indent(nodes, '  ')}\n)",
             why="Its age at the last pass, by stale_after of the node: one without passes is PlimsollPassOverdue."
             if old is stale
             else "",
@@ -150,13 +152,13 @@ def _unknown(site: Site) -> Iterator[Alert]:
 
 
 def _gate(site: Site) -> Iterator[Alert]:
-    gate = site("plimsoll_health_gate_shut")
+    shut = f"max by {site.node('cluster')} ({site('plimsoll_health_gate_shut')}) == 1{site.overdue}"
     among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_health_gate_shut{{%s}}) == 1)", "cluster")
     yield Alert(
         name="PlimsollHealthGateShut",
         severity="warning",
         measure="behind",
-        expr=f"count by {site.in_region('cluster')} (max by {site.node('cluster')} ({gate}) == 1)",
+        expr=f"count by {site.in_region('cluster')} (\n{indent(shut, '  ')}\n)",
         hold="6h",
         of_node=False,
         why="For hours: what the cluster itself suffers from is told by Ceph's own alerts.",
@@ -188,11 +190,12 @@ def of_rollout(site: Site) -> Iterator[Alert]:
         " the rollout, or take it back. `plimsoll region status` lists the versions.",
     )
     enforcing = site("plimsoll_pass_enforcing")
+    observes = f"max by {site.node()} ({enforcing}) == 0{site.overdue}"
     observing = example(site, f"topk(1, max by ({site.instance}) (plimsoll_pass_enforcing{{%s}}) == 0)")
     yield Alert(
         name="PlimsollModeSkew",
         severity="info",
-        expr=f"count by {site.in_region()} (max by {site.node()} ({enforcing}) == 0)\n"
+        expr=f"count by {site.in_region()} (\n{indent(observes, '  ')}\n)\n"
         f"and on {site.in_region()} count by {site.in_region()} (max by {site.node()} ({enforcing}) == 1)",
         hold=site.rollout,
         of_node=False,

@@ -89,6 +89,13 @@ class Site:
         text: str = getattr(self.thresholds.get(measure, SHIPPED[measure]), level)
         return text
 
+    @property
+    def overdue(self) -> str:
+        """``unless`` for nodes whose passes are overdue: what their last pass found is old."""
+        text = self.range_of("pass_age", "warning") or self.range_of("pass_age", "critical")
+        age = f"max by {self.node()} (time() - {self('plimsoll_pass_last_timestamp_seconds')})"
+        return f"\nunless on {self.node()} {outside(text, age)}" if text else ""
+
     def seconds_of(self, duration: str) -> int:
         """Of the value with this name."""
         return seconds(getattr(self, duration))
