@@ -185,7 +185,10 @@ def _required() -> str:
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg")
     extras = parser["options.extras_require"]
-    words = [parser["options"]["install_requires"], *(extras[name] for name in ("openstack", "region", "report"))]
+    words = [
+        parser["options"]["install_requires"],
+        *(extras[name] for name in ("insight", "openstack", "region", "report")),
+    ]
     return _short("\n".join(words).encode() + (ROOT / "script/constraints.txt").read_bytes())
 
 

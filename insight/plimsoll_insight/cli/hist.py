@@ -1,0 +1,257 @@
+"""``plimsoll hist``: latency over time out of fio's histogram logs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.columns import NOTHING, Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.moments import moment_of, seconds_of
+from plimsoll_agent.command.terminal import Tone
+from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.util.text import plural, second
+from plimsoll_probes.app.history import history_of
+from plimsoll_probes.output.messages import iops_words, latency_words
+
+if TYPE_CHECKING:
+    from plimsoll_insight.hist.flows import Extent
+    from plimsoll_insight.hist.percentiles import Interval, Latency
+    from plimsoll_insight.hist.study import Part, Row, Study
+
+_PERCENTILES = "50,95,99,99.9"
+_MOST_PERCENTILES = 20
+_STALLS_TOLD = 10
+_BY = ("all", "guest", "group", "log")
+
+
+class NoNumbers(PlimsollError):
+    """numpy is not installed."""
+
+
+class Hist(LocalCommand, Listing):
+    """Latency over time out of fio's histogram logs, merged exactly: percentiles of each interval.
+
+    A FILE is a log that fio wrote (write_hist_log), its JSON+ output, or either in gzip or zstd. Of a DIRECTORY,
+    all logs in it; the guest is the directory below it, else the name before _clat_hist. Logs without times of the
+    Unix epoch begin together. WAITING is the mean number of requests that were waiting; an interval in which some
+    waited and none completed is stalled.
+
+    Exit status: 0, 1 error, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("paths", metavar="FILE|DIRECTORY", nargs="*", type=Path, help="logs, or where they are")
+        parser.add_argument(
+            "--probes",
+            metavar="MOMENT",
+            help="the results of this node's probes since then (7d, 2026-11-20), not files",
+        )
+        parser.add_argument("--interval", metavar="DURATION", help="length of an interval; default: some 60 in all")
+        parser.add_argument(
+            "--percentiles", metavar="P,P,...", default=_PERCENTILES, help=f"which; default: {_PERCENTILES}"
+        )
+        parser.add_argument(
+            "--by", choices=_BY, default="all", help="rows for each of these too; default: all together"
+        )
+        parser.add_argument(
+            "--group", metavar="NAME=PATTERN", action="append", default=[],
+            help="guests or files that match this shell pattern are a group; repeatable; implies --by group",
+        )  # fmt: skip
+        parser.add_argument(
+            "--offset", metavar="PATTERN=DURATION", action="append", default=[],
+            help="these guests or files began so much later than the others; repeatable",
+        )  # fmt: skip
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        try:
+            import numpy  # noqa: F401
+        except ImportError as error:
+            raise NoNumbers("hist needs numpy: pip install 'plimsoll-agent[insight]'") from error
+        from plimsoll_insight.hist import study as studies
+
+        fractions = _fractions(parsed_args.percentiles)
+        width = None if parsed_args.interval is None else _milliseconds("--interval", parsed_args.interval)
+        if bool(parsed_args.paths) == bool(parsed_args.probes):
+            raise UsageError("give files or directories, or --probes, and not both")
+        parts = self._probed(parsed_args) if parsed_args.probes else _logged(parsed_args)
+        if not parts:
+            raise UsageError("--probes: no probe completed a request since then; see: plimsoll probe history")
+        asked = studies.study(parts, width, fractions, self._progress)
+        by = "group" if parsed_args.group else parsed_args.by
+        rows = asked.rows(_key(by))
+        self.closing = tuple(_closing(asked, rows))
+        return _columns(fractions, by), [_cells(row, asked, by) for row in rows]
+
+    def _progress(self, done: int, whole: int) -> None:
+        stderr = self.app.stderr
+        if stderr.isatty():
+            stderr.write(f"\r{done} of {plural(whole, 'log')} read" if done < whole else "\r\x1b[K")
+            stderr.flush()
+
+    def _probed(self, parsed_args: argparse.Namespace) -> list[Part]:
+        from plimsoll_insight.hist.probed import part_of
+
+        since = moment_of("--probes", parsed_args.probes, datetime.now(UTC))
+        with history_of(self.settings(parsed_args)) as history:
+            found = [part_of(result) for result in history.runs(since=since)]
+        return [part for part in found if part is not None]
+
+
+def _logged(parsed_args: argparse.Namespace) -> list[Part]:
+    from plimsoll_insight.hist.flows import flows, survey
+    from plimsoll_insight.hist.sources import Chosen, Source, sources
+    from plimsoll_insight.hist.study import Part
+
+    def part(source: Source) -> Part:
+        extent = survey(source)
+        name = str(source.path)
+        return Part(name, source.guest, source.group, extent, source.offset_ms, partial(flows, source, extent))
+
+    groups = dict(_pair("--group", text) for text in parsed_args.group)
+    offsets = {
+        pattern: _milliseconds("--offset", text)
+        for pattern, text in (_pair("--offset", text) for text in parsed_args.offset)
+    }
+    return [part(source) for source in sources(parsed_args.paths, Chosen(groups, offsets))]
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=") if option == "--offset" else text.partition("=")
+    if not (name and equals and value):
+        raise UsageError(f"{option} {text}: write NAME=VALUE")
+    return name, value
+
+
+def _milliseconds(option: str, text: str) -> int:
+    return 1000 * seconds_of(option, text)
+
+
+def _fractions(text: str) -> list[Fraction]:
+    try:
+        found = [Fraction(Decimal(each.strip())) / 100 for each in text.split(",")]
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"--percentiles {text}: write numbers with commas between them, like {_PERCENTILES}"
+        ) from error
+    if not all(0 < each <= 1 for each in found) or len(found) > _MOST_PERCENTILES:
+        raise UsageError(f"--percentiles {text}: up to {_MOST_PERCENTILES} numbers above 0 and up to 100")
+    return found
+
+
+def _key(by: str) -> Callable[[Part], str] | None:
+    keys: dict[str, Callable[[Part], str]] = {
+        "guest": lambda part: part.guest,
+        "group": lambda part: part.group,
+        "log": lambda part: part.name,
+    }
+    return keys.get(by)
+
+
+def _columns(fractions: Sequence[Fraction], by: str) -> Sequence[Column]:
+    percentiles = [Column(f"p{float(100 * each):.6g}", right=True) for each in fractions]
+    return (
+        *([] if by == "all" else [Column(by, most=32)]),
+        Column("begin", right=True),
+        Column("end", right=True, long=True),
+        Column("direction"),
+        Column("requests", right=True, drop=1),
+        Column("iops", right=True),
+        *percentiles,
+        Column("slowest", right=True),
+        Column("saturated", right=True, long=True),
+        Column("waiting", right=True, drop=2),
+        Column("state"),
+    )
+
+
+def _cells(row: Row, asked: Study, by: str) -> tuple[object, ...]:
+    interval = row.interval
+    seconds = asked.clock.width_ms / 1000
+    return (
+        *([] if by == "all" else [row.whose]),
+        _time(interval.begin_ms, asked),
+        _time(interval.end_ms, asked),
+        interval.direction,
+        Shown(round(interval.completed, 3), f"{interval.completed:.0f}"),
+        Shown(round(interval.completed / seconds, 3), iops_words(interval.completed / seconds)),
+        *(_latency(each) for each in interval.percentiles),
+        _latency(interval.slowest),
+        Shown(round(interval.saturated, 3), f"{interval.saturated:.0f}"),
+        Shown(round(interval.waiting, 3), f"{interval.waiting:.1f}"),
+        _state(interval),
+    )
+
+
+def _time(milliseconds: float, asked: Study) -> Shown:
+    if asked.is_of_epoch:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+        return Shown(time.isoformat(timespec="milliseconds"), second(time))
+    return Shown(milliseconds / 1000, f"{milliseconds / 1000:g} s")
+
+
+def _latency(latency: Latency | None) -> Shown:
+    """In seconds, for programs; in fio's last bucket its lower edge, as it has no other."""
+    if latency is None:
+        return Shown(None, NOTHING)
+    words = f"> {latency_words(latency.lower)}" if latency.upper is None else latency_words(latency.middle)
+    return Shown(latency.middle / 1e9, words)
+
+
+def _state(interval: Interval) -> Shown:
+    if interval.is_stalled:
+        return Shown("stalled", "stalled", Tone.CRITICAL)
+    if not interval.completed:
+        return Shown("idle", "idle", Tone.FAINT)
+    if interval.saturated > 0.5:
+        return Shown("saturated", "saturated", Tone.WARNING)
+    return Shown("ok", "ok")
+
+
+def _closing(asked: Study, rows: Sequence[Row]) -> Iterable[str]:
+    from plimsoll_insight.hist.percentiles import width_of
+    from plimsoll_insight.hist.study import ALL, stalls
+
+    whole = sum(row.interval.completed for row in rows if row.whose == ALL and row.interval.direction != "all")
+    bound = f"{100 * width_of(asked.scale):.2g} %"
+    logs = plural(len(asked.parts), "log")
+    yield f"{whole:.0f} requests in {logs}; percentiles are within {bound} of the exact ones."
+    found = stalls(rows)
+    for stall in found[:_STALLS_TOLD]:
+        yield _stall(stall, asked)
+    if len(found) > _STALLS_TOLD:
+        yield f"{len(found) - _STALLS_TOLD} more stalls; -f json has all intervals."
+    if any(row.interval.saturated > 0.5 for row in rows):
+        yield "saturated: fio's last bucket begins at 17.05 s and has no upper edge: these took so long, or longer."
+    yield from _lost([part.extent for part in asked.parts], asked)
+
+
+def _stall(run: Sequence[Interval], asked: Study) -> str:
+    begin, end = (_time(each, asked).human_readable() for each in (run[0].begin_ms, run[-1].end_ms))
+    most = max(interval.waiting for interval in run)
+    return f"Stalled: no request completed from {begin} to {end}; up to {most:.0f} waited."
+
+
+def _lost(extents: Sequence[Extent], asked: Study) -> Iterable[str]:
+    interval = max(extent.interval_ms for extent in extents)
+    if any(extent.rows > 1 for extent in extents):
+        yield (
+            "fio never logs its last interval: up to"
+            f" {interval / 1000:.3g} s at the end of each log are not in these figures (fio's JSON has them)."
+        )
+    incomplete = sum(extent.unread.incomplete for extent in extents)
+    if incomplete:
+        yield f"{plural(incomplete, 'log')} ended in the middle of a line, which is left out."
+    bad = [(part.name, part.extent.unread) for part in asked.parts if part.extent.unread.lines]
+    for name, unread in bad[:_STALLS_TOLD]:
+        yield f"{name}: {plural(unread.lines, 'line')} not understood and left out, the first is line {unread.first}."

@@ -1,0 +1,114 @@
+"""The figures of an interval: requests, percentiles, the slowest, and who waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.hist.records import DIRECTIONS
+from plimsoll_insight.hist.scale import Floats, Scale
+from plimsoll_insight.hist.timeline import Timeline
+
+_ROUNDING = 1e-9
+"""Shares of counts add up to whole ones but for this part of them."""
+_NEGLIGIBLE = 1e-6
+"""Of a request: less is no share of one, but rounding."""
+_WAITED = 0.1
+"""Mean number of requests from which an interval without completions is a stall."""
+
+
+@frozen
+class Latency:
+    """A latency in nanoseconds: at least ``lower`` and below ``upper``, which fio's last bucket does not have."""
+
+    lower: float
+    upper: float | None
+
+    @property
+    def middle(self) -> float:
+        """Off by at most half the bucket; of the last bucket its lower edge, as nothing more is known."""
+        return self.lower if self.upper is None else (self.lower + self.upper) / 2
+
+
+@frozen
+class Interval:
+    """From ``begin_ms`` until ``end_ms``; ``direction`` is read, write, trim, or all of them."""
+
+    begin_ms: float
+    end_ms: float
+    direction: str
+    completed: float
+    percentiles: tuple[Latency | None, ...]
+    slowest: Latency | None
+    saturated: float
+    """How many are in fio's last bucket: they took 17 s or any time more."""
+    waiting: float
+    """The mean number of requests that were waiting."""
+
+    @property
+    def is_stalled(self) -> bool:
+        """Requests waited and none completed."""
+        return self.completed == 0 and self.waiting >= _WAITED
+
+
+ALL = "all"
+
+
+def intervals(
+    timeline: Timeline, wanted: int, fractions: Sequence[Fraction], present: Sequence[int]
+) -> Iterator[Interval]:
+    """The first ``wanted`` intervals of each direction that is ``present``, and of several together."""
+    tables = [(DIRECTIONS[each], timeline.done[each], timeline.waiting(each)) for each in present]
+    if len(tables) > 1:
+        together = timeline.done[list(present)].sum(axis=0)
+        tables.append((ALL, together, np.sum([waiting for _, _, waiting in tables], axis=0)))
+    clock, edges = timeline.clock, timeline.scale.edges()
+    for number in range(wanted):
+        for direction, done, waiting in tables:
+            yield _interval(direction, clock.begin_ms + number * clock.width_ms, clock.width_ms, done[number],
+                            float(waiting[number]), edges, fractions)  # fmt: skip
+
+
+def _interval(
+    direction: str,
+    begin: float,
+    width: float,
+    counts: Floats,
+    waiting: float,
+    edges: Floats,
+    fractions: Sequence[Fraction],
+) -> Interval:
+    rising = np.cumsum(counts)
+    whole = float(rising[-1])
+    if whole < _NEGLIGIBLE:
+        waited = waiting if waiting > _NEGLIGIBLE else 0.0
+        return Interval(begin, begin + width, direction, 0.0, (None,) * len(fractions), None, 0.0, waited)
+    told = tuple(_at(rank(whole, fraction), rising, edges) for fraction in fractions)
+    slowest = _bucket(int(np.flatnonzero(counts > _NEGLIGIBLE)[-1]), edges)
+    return Interval(begin, begin + width, direction, whole, told, slowest, float(counts[-1]), waiting)
+
+
+def rank(whole: float, fraction: Fraction) -> float:
+    """Of so many requests, which one the percentile is: as fio, the first that this share does not exceed."""
+    exact = fraction * Fraction(round(whole))
+    return (
+        float(-(-exact.numerator // exact.denominator))
+        if abs(whole - round(whole)) < _NEGLIGIBLE
+        else float(fraction) * whole
+    )
+
+
+def _at(rank: float, rising: Floats, edges: Floats) -> Latency:
+    return _bucket(min(int(np.searchsorted(rising, rank * (1 - _ROUNDING))), len(rising) - 1), edges)
+
+
+def _bucket(column: int, edges: Floats) -> Latency:
+    return Latency(float(edges[column]), None if column == len(edges) - 2 else float(edges[column + 1]))
+
+
+def width_of(scale: Scale) -> float:
+    """The most that a percentile differs from the exact one, as a share of it: half a column above fio's 64th."""
+    return (1 << scale.coarseness) / 64 / 2

@@ -1,0 +1,30 @@
+"""The node's own probes as parts of a study: each run is a window, with the latencies of all its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll_insight.hist.flows import Extent, Flow, of_histogram
+from plimsoll_insight.hist.records import DIRECTIONS, Unread
+from plimsoll_insight.hist.scale import SCALES
+from plimsoll_insight.hist.study import Part
+from plimsoll_probes.model.histogram import BUCKETS
+from plimsoll_probes.model.result import ProbeResult
+
+
+def part_of(result: ProbeResult) -> Part | None:
+    """None where no request completed."""
+    measured = result.measured
+    if measured is None or not measured.operations:
+        return None
+    begin = round(result.started.timestamp() * 1000)
+    length = max(round(measured.seconds * 1000), 1)
+
+    def flows() -> Iterator[Flow]:
+        for direction, flow in measured.flows:
+            if flow.latency.buckets:
+                yield of_histogram(DIRECTIONS.index(direction), begin, begin + length, flow.latency)
+
+    extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), 1, Unread())
+    subject = result.subject
+    return Part(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)

@@ -1,0 +1,209 @@
+"""Rows of fio's histogram logs: ``time_ms, direction, block size, count, count, …``, parsed in blocks.
+
+Nearly all counts are ``0``, so only the others are looked at: where one stands tells its column, as each zero takes
+three characters. A row of any other form is read number by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.hist.scale import SCALES, Scale
+
+Ints = NDArray[np.int64]
+DIRECTIONS = ("read", "write", "trim")
+BLOCK = 4 << 20
+"""Bytes that are read at once."""
+LONGEST = 1 << 20
+"""Bytes of the longest line; a full row of large counts has 22 kB."""
+_ZERO, _SPACE = ord("0"), ord(" ")
+_OF_ROWS = b"0123456789, \n"
+_COUNT_MAX = 2**53
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Rows in the order of the file, and their counts that are not 0."""
+
+    scale: Scale
+    time_ms: Ints
+    direction: Ints
+    row: Ints
+    """Of each count, its row,"""
+    column: Ints
+    """its column,"""
+    count: Ints
+    """and itself."""
+
+
+@frozen
+class Unread:
+    """Lines that are no rows: how many, the number of the first, and whether the last line is incomplete."""
+
+    lines: int = 0
+    first: int = 0
+    incomplete: bool = False
+
+
+class Reader:
+    """The records of one stream, and afterwards what was ``unread``."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._line = 0
+        self.unread = Unread()
+
+    def __iter__(self) -> Iterator[Records]:
+        rest = b""
+        while block := self._stream.read(BLOCK):
+            whole, newline, rest = (rest + block).rpartition(b"\n")
+            if newline:
+                yield from self._records(whole + newline)
+            elif len(rest) > LONGEST:
+                yield from self._records(rest + b"\n")
+                rest = b""
+        if rest.strip():
+            self.unread = Unread(self.unread.lines, self.unread.first, incomplete=True)
+
+    def _records(self, block: bytes) -> Iterator[Records]:
+        rows = _Rows(block)
+        for start, records in rows.runs():
+            if records is None:
+                self._miss(self._line + start + 1)
+            else:
+                yield records
+        self._line += rows.lines
+
+    def _miss(self, line: int) -> None:
+        old = self.unread
+        self.unread = Unread(old.lines + 1, old.first or line, old.incomplete)
+
+
+class _Rows:
+    """The rows of one block, which ends with a newline."""
+
+    def __init__(self, block: bytes) -> None:
+        self._block = block
+        data = np.frombuffer(block, dtype=np.uint8)
+        ends = np.flatnonzero(data == ord("\n"))
+        starts = np.concatenate(([0], ends[:-1] + 1))
+        self._starts, self._ends = starts, ends
+        self.lines = len(ends)
+        self._heads = [_head(block[start : min(end, start + 64)]) for start, end in zip(starts, ends, strict=True)]
+        self._fast(data)
+
+    def _fast(self, data: NDArray[np.uint8]) -> None:
+        """The counts of rows that separate numbers by a comma and a space."""
+        bins = np.array(
+            [start + (head[3] if head else 0) for start, head in zip(self._starts, self._heads, strict=True)],
+            np.int64,
+        )
+        # 1 to 9 after a space: the unsigned difference of any other character is more than 8.
+        begins = np.flatnonzero((data[1:] - np.uint8(_ZERO + 1) <= 8) & (data[:-1] == _SPACE)) + 1
+        row = np.searchsorted(self._starts, begins, side="right") - 1
+        inside = begins >= bins[row]
+        begins, row = begins[inside], row[inside]
+        value, digits = _numbers(data, begins)
+        # Where each number stood, were all of one digit: then column n begins at 3n.
+        surplus = np.cumsum(digits - 1)
+        before = surplus - (digits - 1)
+        first = np.searchsorted(row, np.arange(self.lines), side="left")
+        last = np.searchsorted(row, np.arange(self.lines), side="right")
+        at_first = np.concatenate((before, surplus[-1:] if len(surplus) else [0]))[first] if self.lines else first
+        total = np.where(last > first, np.concatenate(([0], surplus))[last] - at_first, 0)
+        place = begins - bins[row] - (before - at_first[row])
+        length = self._ends - bins - total + 2
+        sound = (length % 3 == 0) & np.array([head is not None for head in self._heads])
+        sound[row[(place % 3 != 0) | (digits > 15)]] = False
+        self._columns = self._certain(np.where(sound, length // 3, 0))
+        self._row, self._column, self._value = row, place // 3, value
+
+    def _certain(self, columns: Ints) -> Ints:
+        """The columns of rows that have no other characters and as many separators as numbers; else 0."""
+        separators = np.where(columns > 0, columns + 2, 0)
+        if not self._block.translate(None, _OF_ROWS) and self._block.count(b", ") == separators.sum():
+            return columns
+        lines = (self._block[start:end] for start, end in zip(self._starts, self._ends, strict=True))
+        sound = [
+            not line.translate(None, _OF_ROWS) and line.count(b", ") == number
+            for line, number in zip(lines, separators, strict=True)
+        ]
+        return np.where(sound, columns, 0)
+
+    def runs(self) -> Iterator[tuple[int, Records | None]]:
+        """Consecutive rows of one scale, and None for each line that is none; with the line's number from 0."""
+        start = 0
+        while start < self.lines:
+            columns = self._columns[start]
+            scale = SCALES.get(int(columns))
+            if scale is None:
+                yield start, self._slowly(start)
+                start += 1
+                continue
+            different = np.flatnonzero(self._columns[start:] != columns)
+            stop = start + int(different[0]) if len(different) else self.lines
+            yield start, self._part(start, stop, scale)
+            start = stop
+
+    def _part(self, start: int, stop: int, scale: Scale) -> Records:
+        low, high = np.searchsorted(self._row, (start, stop))
+        heads = np.array([head[:2] for head in self._heads[start:stop] if head], dtype=np.int64)
+        return Records(
+            scale,
+            heads[:, 0],
+            heads[:, 1],
+            self._row[low:high] - start,
+            self._column[low:high],
+            self._value[low:high],
+        )
+
+    def _slowly(self, number: int) -> Records | None:
+        line = self._block[self._starts[number] : self._ends[number]]
+        head = _head(line)
+        if head is None or len(line) > LONGEST:
+            return None
+        try:
+            counts = [int(text) for text in line[head[3] :].split(b",")] if line.isascii() else []
+        except ValueError:
+            return None
+        scale = SCALES.get(len(counts))
+        if scale is None or min(counts) < 0 or max(counts) > _COUNT_MAX:
+            return None
+        column = np.flatnonzero(counts)
+        zeros = np.zeros(len(column), np.int64)
+        at, direction = (np.array([each], np.int64) for each in head[:2])
+        return Records(scale, at, direction, zeros, column, np.array(counts, np.int64)[column])
+
+
+def _head(text: bytes) -> tuple[int, int, int, int] | None:
+    """Time, direction, block size, and where the counts begin."""
+    parts = text.split(b",", 3)
+    if len(parts) < 4 or not all(part.strip().isdigit() and len(part) < 17 for part in parts[:3]):
+        return None
+    time, direction, size = (int(part) for part in parts[:3])
+    if direction >= len(DIRECTIONS):
+        return None
+    at = sum(len(part) + 1 for part in parts[:3])
+    return time, direction, size, at + (parts[3][:1] == b" ")
+
+
+def _numbers(data: NDArray[np.uint8], begins: Ints) -> tuple[Ints, Ints]:
+    """The decimal numbers that begin at these places, and how many digits each has."""
+    value = data[begins].astype(np.int64) - _ZERO
+    digits = np.ones(len(begins), np.int64)
+    open_ = np.arange(len(begins))
+    for place in range(1, 17):
+        digit = data[begins[open_] + place] - np.uint8(_ZERO)
+        more = digit <= 9
+        open_ = open_[more]
+        if not len(open_):
+            break
+        value[open_] = value[open_] * 10 + digit[more]
+        digits[open_] += 1
+    return value, digits

@@ -1,0 +1,130 @@
+"""Logs studied together: the clock that fits them, then interval by interval, for each group and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.hist.flows import Extent, Flow
+from plimsoll_insight.hist.percentiles import Interval, intervals
+from plimsoll_insight.hist.records import DIRECTIONS
+from plimsoll_insight.hist.scale import Scale, common
+from plimsoll_insight.hist.timeline import Clock, Timeline
+
+ALL = "all"
+MOST_INTERVALS = 100_000
+_USUAL_INTERVALS = 60
+_NICE_MS = tuple(
+    each * 1000 for each in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400)
+)
+
+
+@frozen
+class Part:
+    """One log, or one run of a probe: whose it is, and how its requests are read."""
+
+    name: str
+    guest: str
+    group: str
+    extent: Extent
+    offset_ms: int
+    flows: Callable[[], Iterator[Flow]]
+
+    @property
+    def begin_ms(self) -> int:
+        extent = self.extent
+        return self.offset_ms + (extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0)
+
+    @property
+    def end_ms(self) -> int:
+        return self.offset_ms + self.extent.last_ms
+
+
+@frozen
+class Row:
+    """One line of the result: ``whose`` is a guest, group or log, or ``all``."""
+
+    whose: str
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked of these parts."""
+
+    parts: Sequence[Part]
+    clock: Clock
+    scale: Scale
+    fractions: Sequence[Fraction]
+    progress: Callable[[int, int], None]
+    """Told how many logs of how many are read."""
+
+    @property
+    def is_of_epoch(self) -> bool:
+        return self.parts[0].extent.is_of_epoch
+
+    def rows(self, key: Callable[[Part], str] | None) -> list[Row]:
+        """Of each that ``key`` names and of all, in the order of time; without a key only of all."""
+        named = sorted(self.parts, key=key) if key else list(self.parts)
+        found: dict[str, list[Row]] = {}
+        clocks = list(self.clock.parts(self.scale))
+        for number, (clock, wanted) in enumerate(clocks):
+            whole = Timeline(clock, self.scale)
+            read = number * len(named)
+            for whose, members in groupby(named, key=key or (lambda _: ALL)):
+                timeline = Timeline(clock, self.scale) if key else whole
+                for part in members:
+                    for flow in part.flows():
+                        timeline.add(flow)
+                    read += 1
+                    self.progress(read, len(clocks) * len(named))
+                if key:
+                    found.setdefault(whose, []).extend(self._rows(whose, timeline, wanted))
+                    whole.done += timeline.done
+            found.setdefault(ALL, []).extend(self._rows(ALL, whole, wanted))
+        last = found.pop(ALL)
+        return [row for rows in found.values() for row in rows] + last
+
+    def _rows(self, whose: str, timeline: Timeline, wanted: int) -> Iterator[Row]:
+        present = [number for number in range(len(DIRECTIONS)) if timeline.done[number].any()]
+        for interval in intervals(timeline, wanted, self.fractions, present):
+            yield Row(whose, interval)
+
+
+def study(
+    parts: Sequence[Part], width_ms: int | None, fractions: Sequence[Fraction], progress: Callable[[int, int], None]
+) -> Study:
+    """Intervals that begin with the first log. Raises ``UsageError`` where the logs do not go together."""
+    of_epoch = {part.extent.is_of_epoch for part in parts}
+    if len(of_epoch) > 1:
+        one, other = (next(part.name for part in parts if part.extent.is_of_epoch is each) for each in (True, False))
+        raise UsageError(
+            f"{one} has times of the Unix epoch, and {other} has times since its start: they have no clock in common;"
+            " give them one after the other, or --offset for the latter"
+        )
+    begin, end = min(part.begin_ms for part in parts), max(part.end_ms for part in parts)
+    width = width_ms or _usual(end - begin, max(part.extent.interval_ms for part in parts))
+    if of_epoch == {True}:
+        begin -= begin % width
+    number = max(-(-(end - begin) // width), 1)
+    if number > MOST_INTERVALS:
+        raise UsageError(f"--interval: {number} intervals are too many, at most {MOST_INTERVALS}; give a longer one")
+    scales: set[Scale] = {scale for part in parts for scale in part.extent.scales}
+    return Study(parts, Clock(begin, width, number), common(scales), fractions, progress)
+
+
+def _usual(span_ms: int, log_interval_ms: int) -> int:
+    least = max(span_ms / _USUAL_INTERVALS, 0.9 * log_interval_ms)
+    return next((each for each in _NICE_MS if each >= least), _NICE_MS[-1])
+
+
+def stalls(rows: Iterable[Row]) -> list[list[Interval]]:
+    """Of all requests together: consecutive intervals in which some waited and none completed."""
+    merged = [row.interval for row in rows if row.whose == ALL]
+    direction = merged[-1].direction if merged else ""
+    line = [interval for interval in merged if interval.direction == direction]
+    return [list(run) for stalled, run in groupby(line, key=lambda each: each.is_stalled) if stalled]

@@ -1,0 +1,93 @@
+"""Completions by interval and bucket, and how many requests were waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from plimsoll_insight.hist.flows import Flow
+from plimsoll_insight.hist.records import DIRECTIONS
+from plimsoll_insight.hist.scale import Floats, Scale, places
+
+CELLS = 4_000_000
+"""Of the table of one part: 32 MB."""
+_LONGEST_MS = 17_180
+"""A latency that fio's last bucket stands for."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The intervals: ``number`` of them, each of ``width_ms``, from ``begin_ms`` on."""
+
+    begin_ms: float
+    width_ms: float
+    number: int
+
+    def part(self, first: int, number: int) -> Clock:
+        return Clock(self.begin_ms + first * self.width_ms, self.width_ms, number)
+
+    def parts(self, scale: Scale) -> Iterator[tuple[Clock, int]]:
+        """Clocks whose tables fit into memory, and how many intervals of each are there besides its tail.
+
+        The tail is there since a request that completes later may have been waiting already.
+        """
+        tail = int(_LONGEST_MS // self.width_ms) + 2
+        most = max(CELLS // (scale.columns * len(DIRECTIONS)) - tail, 1)
+        for first in range(0, self.number, most):
+            wanted = min(most, self.number - first)
+            yield self.part(first, min(wanted + tail, self.number - first)), wanted
+
+
+class Timeline:
+    """``done[direction, interval, column]``: requests that completed. A window is divided among intervals by time."""
+
+    def __init__(self, clock: Clock, scale: Scale) -> None:
+        self.clock, self.scale = clock, scale
+        self.done = np.zeros((len(DIRECTIONS), clock.number, scale.columns))
+
+    def add(self, flow: Flow) -> None:
+        column = places(flow.scale, self.scale)[flow.column]
+        begin, end = ((each - self.clock.begin_ms) / self.clock.width_ms for each in (flow.begin_ms, flow.end_ms))
+        # A time on the border of two intervals belongs to the first: rows tell of what was before.
+        last = (np.ceil(end) - 1).astype(np.int64)
+        first = np.minimum(np.floor(begin).astype(np.int64), last)
+        length = end - begin
+        flat = self.done[flow.direction].reshape(-1)
+        for step in range(int((last - first).max(initial=-1)) + 1):
+            interval = first + step
+            inside = np.minimum(end, interval + 1) - np.maximum(begin, interval)
+            share = np.where(length > 0, inside / np.where(length > 0, length, 1), interval == last)
+            share[(interval > last) | (interval < 0) | (interval >= self.clock.number)] = 0
+            weight = share[flow.window]
+            counted = weight > 0
+            if counted.any():
+                place = interval[flow.window[counted]] * self.scale.columns + column[counted]
+                np.add.at(flat, place, flow.count[counted] * weight[counted])
+
+    def waiting(self, direction: int) -> Floats:
+        """The mean number of requests that were waiting in each interval.
+
+        A request with latency L that completes at c waited over [c - L, c]; c is anywhere in its interval, and L the
+        middle of its bucket. In units of the interval, the time that it waited before x after the beginning of the
+        interval of c is, on average, Q(x + L) - Q(x + L - 1) - Q(x) + Q(x - 1), where Q(u) = max(u, 0)² / 2.
+        """
+        number = self.clock.number
+        latency = self.scale.midpoints() / 1e6 / self.clock.width_ms
+        reach = min(int(latency[-1]) + 2, number)
+        waited = np.zeros(number)
+        until = _before(1.0, latency)
+        for back in range(reach):
+            since = _before(-float(back), latency)
+            waited[: number - back] += (self.done[direction] @ (until - since))[back:]
+            until = since
+        return waited
+
+
+def _before(moment: float, latency: Floats) -> Floats:
+    def half_square(value: Floats) -> Floats:
+        return np.maximum(value, 0) ** 2 / 2
+
+    fixed = half_square(np.array(moment - 1)) - half_square(np.array(moment))
+    return half_square(moment + latency) - half_square(moment + latency - 1) + fixed

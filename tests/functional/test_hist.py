@@ -1,0 +1,89 @@
+"""``plimsoll hist`` on a real log, as a person sees it and as a program reads it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.functional.conftest import Ran
+
+SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "fio-hist"
+"""Four jobs of one guest, 90 s of which one OSD was stopped."""
+
+
+def test_the_stall_of_a_stopped_osd_is_in_the_table_and_below_it(plimsoll: Callable[..., Ran]) -> None:
+    ran = plimsoll("hist", str(SAMPLES))
+    assert (ran.status, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert " ".join(lines[0].split()) == "BEGIN DIRECTION REQUESTS IOPS P50 P95 P99 P99.9 SLOWEST WAITING STATE"
+    stalled = [line.split()[0] for line in lines if line.endswith("  stalled") and " all " in line]
+    assert stalled == ["25", "35"]
+    assert "Stalled: no request completed from 25 s to 30 s; up to 7 waited." in lines
+    # awk counts as many in the four logs.
+    assert any(line.startswith("52613 requests in 4 logs; percentiles are within 0.78 %") for line in lines)
+    assert any(line.startswith("fio never logs its last interval: up to 5 s") for line in lines)
+
+
+def test_programs_are_given_seconds_and_nothing_for_what_is_unknown(plimsoll: Callable[..., Ran]) -> None:
+    rows = json.loads(plimsoll("hist", str(SAMPLES), "-f", "json").out)
+    stalled = next(row for row in rows if row["state"] == "stalled")
+    assert (stalled["p99"], stalled["slowest"], stalled["requests"]) == (None, None, 0)
+    assert sum(row["requests"] for row in rows if row["direction"] == "all") == pytest.approx(52_613, abs=0.1)
+    assert all(0.0001 < row["p50"] < 20 for row in rows if row["p50"] is not None)
+    assert sum(row["saturated"] for row in rows if row["direction"] == "all") == pytest.approx(7, abs=0.01)
+
+
+def test_rows_by_group_and_their_sum(plimsoll: Callable[..., Ran]) -> None:
+    chosen = ("--group", "odd=*.[13].log.gz", "--interval", "2m", "--percentiles", "50,99.99")
+    ran = plimsoll("hist", str(SAMPLES), *chosen, "-f", "csv")
+    rows = [row for row in csv.DictReader(io.StringIO(ran.out)) if row["direction"] == "all"]
+    assert [row["group"] for row in rows] == ["odd", "others", "all"]
+    assert "p99.99" in rows[0]
+    counts = [float(row["requests"]) for row in rows]
+    assert counts[0] + counts[1] == pytest.approx(counts[2])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "give files or directories, or --probes, and not both"),
+        (("nowhere",), "nowhere: no such file"),
+        ((str(SAMPLES), "--percentiles", "50;99"), "--percentiles 50;99: write numbers with commas between them"),
+        ((str(SAMPLES), "--percentiles", "0"), "--percentiles 0: up to 20 numbers above 0 and up to 100"),
+        ((str(SAMPLES), "--interval", "soon"), "--interval:"),
+        ((str(SAMPLES), "--group", "gold"), "--group gold: write NAME=VALUE"),
+        ((str(SAMPLES), "--interval", "1s", "--offset", "*.1.log.gz=90d"), "intervals are too many"),
+        (("--probes", "1d"), "no probe completed a request since then"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_status_64(
+    plimsoll: Callable[..., Ran], words: tuple[str, ...], sentence: str
+) -> None:
+    ran = plimsoll("hist", *words)
+    assert (ran.status, ran.out) == (64, "")
+    assert sentence in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_logs_of_two_kinds_of_clocks_are_refused(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    row = ", ".join(["0"] * 29)
+    (tmp_path / "a_clat_hist.1.log").write_text(f"1000, 0, 4096, {row}\n")
+    (tmp_path / "b_clat_hist.1.log").write_text(f"1700000000000, 0, 4096, {row}\n")
+    ran = plimsoll("hist", str(tmp_path))
+    assert ran.status == 64
+    assert "no clock in common" in ran.err
+
+
+def test_what_was_left_out_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    row = ", ".join(["1"] * 29)
+    (tmp_path / "a_clat_hist.1.log").write_text(f"fio: error\n1000, 0, 4096, {row}\n2000, 0, 40")
+    lines = plimsoll("hist", str(tmp_path)).out.splitlines()
+    assert "1 log ended in the middle of a line, which is left out." in lines
+    assert any(
+        line.endswith("a_clat_hist.1.log: 1 line not understood and left out, the first is line 1.") for line in lines
+    )

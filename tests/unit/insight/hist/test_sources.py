@@ -1,0 +1,121 @@
+"""Which files are logs, whose they are, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from plimsoll_agent.errors import UsageError
+from plimsoll_insight.hist.flows import flows, survey
+from plimsoll_insight.hist.sources import Chosen, Source, UnreadableLog, sources
+from tests.unit.insight.hist.fiolog import Request, fio_log
+
+MS = 10**6
+SAMPLES = Path(__file__).parents[2] / "data" / "fio-hist"
+"""Four jobs of a real guest on a real cluster, 90 s, while one OSD was stopped; rows each 5 s."""
+LOG = fio_log([Request(each * MS, 2 * MS, each % 2) for each in range(4000)], 1000)
+
+
+def requests(path: Path) -> int:
+    source = Source(path, "g", "")
+    return sum(int(flow.count.sum()) for flow in flows(source, survey(source)))
+
+
+def found(directory: Path, **groups: str) -> list[tuple[str, str, str]]:
+    return [(each.path.name, each.guest, each.group) for each in sources([directory], Chosen(groups, {}))]
+
+
+def test_a_guest_is_the_directory_below_or_the_name_before_the_suffix(tmp_path: Path) -> None:
+    for name in ("web_clat_hist.1.log", "db/F_clat_hist.1.log", "db/F_clat_hist.2.log.gz", "mail_lat_hist.3.log.zst"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "web_bw.1.log").write_text("")
+    assert found(tmp_path, gold="web*", silver="*.2.log.gz") == [
+        ("F_clat_hist.1.log", "db", "others"),
+        ("F_clat_hist.2.log.gz", "db", "silver"),
+        ("mail_lat_hist.3.log.zst", "mail", "others"),
+        ("web_clat_hist.1.log", "web", "gold"),
+    ]
+
+
+def test_json_in_a_directory_counts_only_without_logs_of_the_same_requests(tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text("{}")
+    assert found(tmp_path) == [("out.json", "out", "others")]
+    (tmp_path / "F_clat_hist.1.log").write_text(LOG)
+    assert found(tmp_path) == [("F_clat_hist.1.log", "F", "others")]
+
+
+def test_a_directory_without_logs_is_an_error_that_says_what_they_are_called(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"_clat_hist\.N\.log"):
+        sources([tmp_path], Chosen({}, {}))
+    with pytest.raises(UsageError, match="no such file"):
+        sources([tmp_path / "gone"], Chosen({}, {}))
+
+
+@pytest.mark.parametrize("pack", [lambda text: text, gzip.compress, lambda text: zstandard.compress(text)],
+                         ids=["plain", "gzip", "zstd"])  # fmt: skip
+def test_compressed_files_are_known_by_their_first_bytes_not_their_names(tmp_path: Path, pack) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "whatever"
+    path.write_bytes(pack(LOG.encode()))
+    plain = tmp_path / "plain"
+    plain.write_text(LOG)
+    assert requests(path) == requests(plain) > 1000
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"\n\n", b"hello\n", gzip.compress(LOG.encode())[:90], zstandard.compress(LOG.encode())[:60],
+    b"{}", b'{"jobs": 5}', b'{"jobs": [{"read": {"runtime": 5, "clat_ns": {"bins": {"5000": -1}}}}]}',
+    b"[" * 100_000, b'{"jobs": ' + b"[" * 100_000,
+])  # fmt: skip
+def test_a_file_without_histograms_is_one_line_that_names_it(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.json" if content[:1] in (b"{", b"[") else tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableLog, match=f"^{path}: [^\n]*$"):
+        requests(path)
+
+
+def test_a_directory_instead_of_a_file_and_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableLog, match="Is a directory"):
+        requests(tmp_path)
+
+
+def test_the_sample_has_its_requests_and_its_interval() -> None:
+    """Counted with awk: the sum of all columns from the fourth on, in the first log."""
+    path = SAMPLES / "F_clat_hist.1.log.gz"
+    assert requests(path) == 12_961
+    extent = survey(Source(path, "g", ""))
+    assert (extent.rows, extent.first_ms, extent.last_ms) == (34, 5066, 85_095)
+    assert 4900 < extent.interval_ms < 5100  # fio ran with log_hist_msec=5000
+
+
+def test_fio_s_json_has_the_requests_of_its_jobs(tmp_path: Path) -> None:
+    """With a line of an error before it, as fio prints them."""
+    job = {"read": {"runtime": 3000, "clat_ns": {"bins": {"1": 4, "2064": 6}}}, "write": {"clat_ns": {}}, "trim": {}}
+    path = tmp_path / "out.json"
+    path.write_text(f"fio: io_u error on file\n{json.dumps({'jobs': [job, job]})}")
+    source = Source(path, "g", "")
+    extent = survey(source)
+    assert requests(path) == 20
+    assert extent.last_ms == 3000
+    assert {(flow.direction, float(flow.end_ms[0])) for flow in flows(source, extent)} == {(0, 3000.0)}
+
+
+def test_an_offset_moves_the_times_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "late_clat_hist.1.log").write_text(LOG)
+    [source] = sources([tmp_path], Chosen({}, {"late": 7000}))
+    first = next(iter(flows(source, survey(source))))
+    assert first.begin_ms[0] == 7000
+
+
+def test_times_of_the_unix_epoch_begin_an_interval_before_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "a_clat_hist.1.log"
+    path.write_text(fio_log([Request(each * MS, 2 * MS) for each in range(4000)], 1000, epoch_ms=1_700_000_000_000))
+    source = Source(path, "g", "")
+    extent = survey(source)
+    assert extent.is_of_epoch
+    assert next(iter(flows(source, extent))).begin_ms[0] == extent.first_ms - 1000

@@ -1,0 +1,109 @@
+"""Stalls: nothing completes in them, what waited is counted, and the request that ended one is at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from plimsoll_insight.hist.flows import of_histogram
+from plimsoll_insight.hist.percentiles import Interval
+from plimsoll_insight.hist.scale import Scale
+from plimsoll_insight.hist.study import Row, stalls
+from plimsoll_insight.hist.timeline import Clock, Timeline
+from plimsoll_probes.model.histogram import Histogram
+from tests.unit.insight.hist.fiolog import Request, fio_log
+from tests.unit.insight.hist.test_exact import looked
+
+MS = 10**6
+DEPTH = 4
+
+
+def a_stall(begin_s: float, end_s: float, until_s: int) -> list[Request]:
+    """Four requests at a time of 10 ms each, and four that wait through the stall."""
+    requests = []
+    for lane in range(DEPTH):
+        now = lane * MS
+        while now < until_s * 1000 * MS:
+            stalled = now < begin_s * 1e9 <= now + 10 * MS
+            latency = int(end_s * 1e9) + lane * MS - now if stalled else 10 * MS
+            requests.append(Request(now, latency))
+            now += latency
+    return requests
+
+
+@pytest.fixture
+def stalled(tmp_path: Path) -> list[Interval]:
+    (tmp_path / "a_clat_hist.1.log").write_text(fio_log(a_stall(20.2, 32.5, 60), 5000))
+    return looked(tmp_path, 1000)
+
+
+def test_in_a_stall_nothing_completed_and_all_waited(stalled: list[Interval]) -> None:
+    inside = stalled[21:32]
+    assert [each.completed for each in inside] == [0] * 11
+    assert all(each.is_stalled for each in inside)
+    # The interval in which a request completed is known, not when: so the begin of its wait is less sharp.
+    assert [each.waiting for each in inside[2:]] == pytest.approx([DEPTH] * 9, abs=0.1)
+
+
+def test_before_and_after_a_stall_requests_completed_as_they_did(stalled: list[Interval]) -> None:
+    for each in stalled[2:18] + stalled[38:50]:
+        assert each.completed == pytest.approx(400, rel=0.05)
+        assert each.waiting == pytest.approx(DEPTH, rel=0.05)
+
+
+def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[Interval]) -> None:
+    slowest = stalled[32].slowest
+    assert slowest is not None
+    assert slowest.lower <= 12.31e9
+    assert (slowest.upper or 0) >= 12.29e9
+    assert all(each.slowest.middle < 20 * MS for each in stalled[:19] if each.slowest)
+
+
+def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[Interval]) -> None:
+    [run] = stalls(Row("all", each) for each in stalled)
+    assert (run[0].begin_ms, run[-1].end_ms) == (21_000, 32_000)
+
+
+def test_a_time_without_requests_is_idle_and_no_stall(tmp_path: Path) -> None:
+    requests = [Request(each * 10 * MS, MS) for each in [*range(500), *range(1500, 2500)]]
+    (tmp_path / "a_clat_hist.1.log").write_text(fio_log(requests, 1000))
+    found = looked(tmp_path, 1000)
+    assert [each.completed for each in found[7:14]] == [0] * 7
+    assert not any(each.is_stalled for each in found)
+
+
+def test_what_took_longer_than_the_last_bucket_is_called_saturated(tmp_path: Path) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(fio_log(a_stall(20, 50, 90), 5000))
+    found = looked(tmp_path, 5000)
+    assert sum(each.saturated for each in found) == pytest.approx(DEPTH)
+    last = found[10].slowest if found[10].slowest and found[10].slowest.upper is None else found[9].slowest
+    assert last is not None
+    assert last.upper is None
+    assert last.middle == last.lower == pytest.approx(17.0457e9, rel=1e-4)
+
+
+@pytest.mark.parametrize("latency_ms", [3, 150, 999, 1000, 2500, 12_345])
+def test_waiting_is_the_time_that_requests_waited(latency_ms: int) -> None:
+    """Beside a sum over requests that end everywhere in one interval."""
+    timeline = Timeline(Clock(0, 1000, 30), Scale(29, 0))
+    timeline.add(of_histogram(0, 20_000, 21_000, Histogram.of([latency_ms * MS] * 100)))
+    middle = timeline.scale.midpoints()[int(np.flatnonzero(timeline.done[0, 20])[0])] / MS
+    expected = np.zeros(30)
+    ends = 20_000 + (np.arange(20_000) + 0.5) / 20
+    for interval in range(30):
+        inside = np.minimum(ends, (interval + 1) * 1000) - np.maximum(ends - middle, interval * 1000)
+        expected[interval] = 100 * np.maximum(inside, 0).mean() / 1000
+    assert timeline.waiting(0) == pytest.approx(expected, abs=1e-3)
+    assert timeline.waiting(0).sum() == pytest.approx(100 * middle / 1000)
+
+
+def test_parts_of_a_long_clock_are_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(fio_log(a_stall(20, 32, 60), 5000))
+    whole = looked(tmp_path, 1000)
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 3 * 1856)
+    in_parts = looked(tmp_path, 1000)
+    assert [each.begin_ms for each in in_parts] == [each.begin_ms for each in whole]
+    assert [each.percentiles for each in in_parts] == [each.percentiles for each in whole]
+    assert [each.waiting for each in in_parts] == pytest.approx([each.waiting for each in whole])
