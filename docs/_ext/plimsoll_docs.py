@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 from cliff.app import App
 from cliff.sphinxext import AutoprogramCliffDirective
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+COMMON = Path(__file__).parents[1] / "html" / "schemas" / "common.json"
 
 
 class GeneralOptions(AutoprogramCliffDirective):
@@ -19,6 +24,21 @@ class GeneralOptions(AutoprogramCliffDirective):
         for action in app.parser._actions if app else ():
             action.help = (action.help or "").replace("*", r"\*")
         return app
+
+
+class Codes(SphinxDirective):
+    """The codes of reasons with their meaning, as the schema has them."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(COMMON))
+        listed = nodes.definition_list()
+        for branch in json.loads(COMMON.read_text())["$defs"]["reason"]["anyOf"]:
+            code, meaning = branch["properties"]["code"]["const"], branch["description"]
+            term = nodes.term("", "", nodes.literal("", code), ids=[f"code-{code}"])
+            parts = meaning.split("`")
+            text = [nodes.literal("", part) if odd % 2 else nodes.Text(part) for odd, part in enumerate(parts)]
+            listed += nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph("", "", *text)))
+        return [listed]
 
 
 def drop_plugin_epilogs(_app: Sphinx, doctree: nodes.document) -> None:
@@ -67,6 +87,7 @@ def mark_rows_of_samples(_app: Sphinx, _page: str, _template: str, context: dict
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("plimsoll-codes", Codes)
     app.add_directive("plimsoll-general-options", GeneralOptions)
     app.connect("doctree-read", drop_plugin_epilogs)
     app.connect("doctree-resolved", drop_links_of_manual_pages)

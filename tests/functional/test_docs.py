@@ -9,7 +9,6 @@ import sqlite3
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -18,27 +17,14 @@ from plimsoll_agent.app.state_check import Condition
 from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.command.main import Plimsoll
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.messages.undo import undo_data
-from plimsoll_agent.model.direction import Direction
-from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.monitor.thresholds import SHIPPED
-from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos.lint import Fault, LintCode
 from plimsoll_agent.qos.review import LooseEnd
-from plimsoll_agent.reconcile.outcome import Kind, Result
-from plimsoll_agent.reconcile.undo import Undone, UndoReport
 from plimsoll_agent.rules import loader
-from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.state import State
-from plimsoll_probes.evaluate.compare import compare
-from plimsoll_probes.health import status as node_status
 from plimsoll_probes.model import finding as probes
-from plimsoll_probes.model.job import JobName
-from plimsoll_probes.model.result import Circumstances, Counted, Health
-from plimsoll_probes.output import serialize
+from tests import schemas
 from tests.command import NO_BRAKE
 from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
@@ -48,9 +34,6 @@ from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
 from tests.functional.webserver import key_pair
 from tests.tables import TABLES, Table, standing
-from tests.unit.lastpasses import a_varied_pass
-from tests.unit.results import KEPT_UNTIL, LIMIT, SINCE, a_probe
-from tests.unit.values import a_disk
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -467,12 +450,11 @@ def test_every_manual_page_that_is_referred_to_is_made_and_installed() -> None:
     assert referred <= pages
 
 
-@pytest.mark.parametrize(("names", "page"), [(Code, "json.rst"), (Ending, "state.rst")])
-def test_every_code_stands_in_its_table_and_no_other(names: type[StrEnum], page: str) -> None:
-    text = (REFERENCE / page).read_text()
+def test_every_result_of_a_recorded_change_stands_in_its_table_and_no_other() -> None:
+    text = (REFERENCE / "state.rst").read_text()
     for table in TABLES:
         text = text.replace(table.text, "")
-    assert set(re.findall(r"\* - ``(.+)``\n", text)) == {name.value for name in names}
+    assert set(re.findall(r"\* - ``(.+)``\n", text)) == {ending.value for ending in Ending}
 
 
 def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_other() -> None:
@@ -482,85 +464,10 @@ def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_ot
     assert sorted(told) == sorted([*probes.Verdict, *probes.Why])
 
 
-_NO_KEYS_BELOW = frozenset({"facts", "promised", "before", "after"})
-
-
-def _keys(value: object, below: frozenset[str] = _NO_KEYS_BELOW) -> Iterator[str]:
-    """Of objects within objects; what is ``below`` these is limits, facts or names, and no keys of ours."""
-    if isinstance(value, list):
-        for inner in value:
-            yield from _keys(inner, below)
-    if isinstance(value, dict):
-        yield from value
-        for key, inner in value.items():
-            if key not in below | {"verdicts"}:
-                yield from _keys(inner, below)
-
-
-def _section(begin: str, end: str) -> str:
-    text = (REFERENCE / "json.rst").read_text()
-    return text[text.index(begin) : text.index(end)]
-
-
-def _untold(value: object, section: str, below: frozenset[str]) -> set[str]:
-    return {key for key in _keys(value, below) if f"``{key}``" not in section}
-
-
-def test_every_key_of_a_nodes_status_is_told() -> None:
-    last = a_varied_pass()
-    found = node_status.Status(
-        now=last.ended,
-        last=last,
-        probes=node_status.Probes([], [], [], []),
-        paused=because(Code.PAUSED, file="/etc/plimsoll/paused", why="a test"),
-        written={Path("pass.json"): last.ended},
-        thresholds=SHIPPED,
-    )
-    names = frozenset({"states", "newest_runs", "files", "calls", "paused", "reason", "notes"})
-    assert _untold(node_status.data(found), _section(".. _json-status:", ".. _json-region:"), names) == set()
-
-
-def test_every_key_of_an_undo_is_told() -> None:
-    disk = a_disk(actual=LIMIT)
-    change = Change(disk, LIMIT, Limits(), Direction.REMOVE, because(Code.UNDONE), Code.DESIRED_CHANGED)
-    undone = Undone(disk.named, LIMIT, Limits(), change, Result(Kind.PLANNED, because(Code.UNDONE)))
-    data = undo_data(UndoReport(SINCE, 0.1, (undone,)), dry_run=True, mode="observe")
-    names = frozenset({"before", "after", "reason", "counts"})
-    assert _untold(data, _section(".. _json-undo:", ".. _json-probes:"), names) == set()
-
-
 def test_every_condition_of_a_state_file_is_told() -> None:
     text = (REFERENCE / "state.rst").read_text()
     section = text[text.index(".. _state-check:") :]
     assert [condition for condition in Condition if f"``{condition.value}``" not in section] == []
-
-
-def test_every_key_of_the_region_is_told(plimsoll: Run, prometheus: str) -> None:
-    def told(*words: str) -> list[object]:
-        found = json.loads(plimsoll("region", *words, "--prometheus", prometheus, "-f", "json").out)
-        assert found
-        return [found]
-
-    status, disks = told("status"), told("disks")
-    rows = [row for by in ("type", "project", "node", "guest") for row in told("probes", "--by", by)]
-    # Below the name of each figure stand its level and value, which nodes have too.
-    names = frozenset({"disks", "runs", "wrong"})
-    section = _section(".. _json-region:", "QoS as a file\n")
-    assert _untold([*status, *disks, *rows], section, names) == set()
-
-
-def test_every_key_of_a_probe_is_told() -> None:
-    health = Health(("OSD_DOWN",), "1 osds down")
-    run = a_probe(
-        job=JobName.MIXED,
-        counted=Counted(30.0, 1, 1, 1, 1),
-        circumstances=Circumstances(LIMIT, LIMIT, LIMIT, health, health),
-        objective=Objective(((0.99, 0.25),), slowest=5.0),
-    )
-    shown = serialize.result_data(run, histograms=True, streak=(SINCE, KEPT_UNTIL))
-    compared = serialize.comparison_data(compare(run, [a_probe(job=JobName.MIXED, started=SINCE)]))
-    section = _section(".. _json-probes:", ".. _codes:")
-    assert {key for key in _keys([shown, compared]) if f"``{key}``" not in section} == set()
 
 
 def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:
@@ -569,26 +476,13 @@ def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:
     assert dict(found) == known | {code.value: "warning" for code in LooseEnd}
 
 
-def test_the_results_of_a_disk_are_told_where_the_key_is_and_no_others() -> None:
-    text = (REFERENCE / "json.rst").read_text()
-    told = re.findall(r"^``result``\n    ([^.]+)\.", text[: text.index("\nLists\n")], re.MULTILINE)
-    assert [set(re.findall(r"``(.+?)``", sentence)) for sentence in told] == [{kind.value for kind in Kind}]
+def test_the_json_that_is_shown_is_as_its_schema_says() -> None:
+    schemas.hold("plan", (REFERENCE / "plan.json").read_text(), "json")
 
 
-def _shape(value: object) -> object:
-    """The keys of an object, and of those in it; limits and facts are not keys of ours."""
-    if not isinstance(value, dict):
-        return None
-    return {key: _shape(inner) if key == "change" else None for key, inner in value.items()}
-
-
-def test_the_json_shown_has_the_keys_of_the_real_one(plimsoll: Run, test_node: str) -> None:
-    shown = json.loads((REFERENCE / "plan.json").read_text())
-    real = json.loads(plimsoll("plan", "--uri", test_node, "--total-iops-sec", "5", "-f", "json").out)
-    assert (shown["version"], set(shown)) == (real["version"], set(real))
-    assert _shape(shown["outcomes"][0]) == _shape(real["outcomes"][0])
-    explained = (REFERENCE / "json.rst").read_text()
-    assert [key for key in real["outcomes"][0] if f"``{key}``" not in explained] == []
+def test_the_page_of_json_links_to_every_schema() -> None:
+    linked = re.findall(r"<\.\./schemas/(\S+)>`__", (REFERENCE / "json.rst").read_text())
+    assert sorted(linked) == sorted(file.name for file in schemas.FOLDER.glob("*.json"))
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,17 @@ from plimsoll_agent.qos.apply import How
 from plimsoll_agent.qos.lint import LintCode
 from plimsoll_agent.qos.review import LooseEnd
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.entries import Ending, Happening
 from plimsoll_agent.util.schema import RemarkCode
+from plimsoll_probes.evaluate.compare import compare
 from plimsoll_probes.model.finding import Verdict, Why
+from plimsoll_probes.model.job import JobName
+from plimsoll_probes.model.result import Circumstances, Counted, Health
+from plimsoll_probes.output import serialize
 from tests import schemas
 from tests.schemas import FOLDER
+from tests.unit.results import KEPT_UNTIL, LIMIT, SINCE, a_probe
 
 FILES = sorted(FOLDER.glob("*.json"))
 COMMON = json.loads((FOLDER / "common.json").read_text())["$defs"]
@@ -164,3 +170,17 @@ def test_a_reason_has_a_code_that_is_known_and_the_facts_of_its_sentence() -> No
 def test_each_line_of_a_record_that_is_followed_is_held() -> None:
     with pytest.raises(AssertionError, match="record"):
         schemas.of_words(["record", "--follow", "-f", "json"], '{"kind": "change"}\n{"kind": "event"}\n')
+
+
+def test_a_result_of_a_probe_with_everything_is_as_its_schema_says() -> None:
+    health = Health(("OSD_DOWN",), "1 osds down")
+    run = a_probe(
+        job=JobName.MIXED,
+        counted=Counted(30.0, 1, 1, 1, 1),
+        circumstances=Circumstances(LIMIT, LIMIT, LIMIT, health, health),
+        objective=Objective(((0.99, 0.25),), slowest=5.0),
+    )
+    shown = serialize.result_data(run, histograms=True, streak=(SINCE, KEPT_UNTIL))
+    schemas.hold("probe show", json.dumps(shown), "json")
+    compared = serialize.comparison_data(compare(run, [a_probe(job=JobName.MIXED, started=SINCE)]))
+    schemas.hold("probe compare", json.dumps(compared), "json")
