@@ -15,14 +15,15 @@ from plimsoll_agent.command.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import write_lines
 from plimsoll_agent.command.table import paragraph
-from plimsoll_agent.command.terminal import Tone
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
+from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.reconcile.observe import guests_with, no_disk_is
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store import record_query
@@ -101,10 +102,10 @@ class DiskList(_DiskCommand, Listing):
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
         self.closing = (_list_sum(passed),)
         undone = self.undone(parsed_args, passed.outcomes)
-        return LIST_COLUMNS, [_row(outcome, undone.get(outcome.disk.key)) for outcome in passed.outcomes]
+        return LIST_COLUMNS, [_row(o, passed.state(o), undone.get(o.disk.key)) for o in passed.outcomes]
 
 
-def _row(outcome: Outcome, undone: RecordedChange | None) -> tuple[object, ...]:
+def _row(outcome: Outcome, state: str, undone: RecordedChange | None) -> tuple[object, ...]:
     disk, desired, result = outcome.disk, outcome.decision.desired, outcome.result
     return (
         disk.guest.display_name,
@@ -114,9 +115,9 @@ def _row(outcome: Outcome, undone: RecordedChange | None) -> tuple[object, ...]:
         disk.volume_type,
         disk.pool,
         Shown(disk.size, sentences.short_size(disk.size)),
-        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual)),
+        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), _actual_tone(outcome)),
         Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
-        Shown(result.kind.value, sentences.state_word(outcome), _tone(outcome)),
+        Shown(result.kind.value, sentences.state_word(outcome), TONES.get(state)),
         Shown(serialize.state_reason_data(outcome, undone), sentences.state_reason(outcome, undone)),
         disk.guest.project,
         disk.guest.project_name,
@@ -125,18 +126,10 @@ def _row(outcome: Outcome, undone: RecordedChange | None) -> tuple[object, ...]:
     )
 
 
-def _tone(outcome: Outcome) -> Tone | None:
-    match outcome.result.kind:
-        case Kind.PLANNED | Kind.DEFERRED if outcome.change is not None and outcome.change.before.unlimited:
-            return Tone.CRITICAL
-        case Kind.FAILED:
-            return Tone.CRITICAL
-        case Kind.PLANNED | Kind.DEFERRED:
-            return Tone.WARNING
-        case Kind.UNKNOWN:
-            return Tone.UNKNOWN
-        case _:
-            return None
+def _actual_tone(outcome: Outcome) -> Tone | None:
+    desired = outcome.decision.desired
+    limited = isinstance(desired, Desired) and not desired.limits.unlimited
+    return TONES["unlimited"] if limited and outcome.disk.actual == Limits() else None
 
 
 def _list_sum(passed: PassReport) -> str:
@@ -203,7 +196,8 @@ class DiskShow(OneDisk, Showing):
             serialize.limits_data(outcome.decision.desired),
             sentences.desired_words(outcome.decision.desired, exact=exact),
         )
-        shown["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome), _tone(outcome))
+        state = sentences.state_word(outcome)
+        shown["state"] = Shown(outcome.result.kind.value, state, TONES.get(self.passed.state(outcome)))
         undone = self.undone(parsed_args, [outcome]).get(disk.key)
         why = sentences.state_reason(outcome, undone) or NOTHING
         shown["reason"] = Shown(serialize.state_reason_data(outcome, undone), why)

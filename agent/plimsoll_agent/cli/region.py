@@ -25,6 +25,7 @@ from plimsoll_agent.fleet import status as fleet_status
 from plimsoll_agent.fleet.disks import RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, By, Row
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, key_of
+from plimsoll_agent.messages.tones import TONES, Tone, worst
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import printable
@@ -275,13 +276,14 @@ def _disk_cells(disk: RegionDisk, now: float, settings: Settings) -> list[object
         "limit_ratio": messages.share_words(disk),
         "states": messages.disk_state(disk, now, settings.health),
     }
-    return _cells(serialize.DISK_COLUMNS, serialize.disk_cells(disk), people)
+    return _cells(serialize.DISK_COLUMNS, serialize.disk_cells(disk), people, {"states": worst(disk.states)})
 
 
-def _cells(names: Sequence[str], values: Sequence[object], people: Mapping[str, str]) -> list[object]:
-    return [
-        Shown(value, people[name]) if name in people else value for name, value in zip(names, values, strict=True)
-    ]
+def _cells(
+    names: Sequence[str], values: Sequence[object], people: Mapping[str, str], tones: Mapping[str, Tone | None]
+) -> list[object]:
+    pairs = zip(names, values, strict=True)
+    return [Shown(value, people[name], tones.get(name)) if name in people else value for name, value in pairs]
 
 
 class RegionProbes(_RegionList):
@@ -357,4 +359,7 @@ def _probe_cells(row: Row, by: By) -> list[object]:
         people[name] = messages.UNKNOWN if value is None else value or nothing
     people |= {name: messages.seconds_words(row.quantiles[name]) for name in QUANTILES}
     people |= {"runs": count(sum(row.runs.values())), "kept": messages.percent(row.kept)}
-    return _cells(names, serialize.row_cells(row), people)
+    wrong = {name: number for name, number in (("broken", row.broken), ("late", row.late)) if number}
+    people |= {name: count(number) for name, number in wrong.items()}
+    tones = {name: TONES[name] for name in wrong}
+    return _cells(names, serialize.row_cells(row), people, tones)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.terminal import Tone
 from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Reason, Unknown
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
@@ -36,7 +36,6 @@ COLUMNS = (
     Column("reason", wraps=True, note=True),
     *(Column(name, long=True) for name in ("rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)),
 )
-_TONES = {Wrong.UNLIMITED: Tone.CRITICAL, Wrong.FAR: Tone.WARNING, Wrong.NOT: None}
 
 
 def cells(row: Row) -> Sequence[object]:
@@ -46,7 +45,7 @@ def cells(row: Row) -> Sequence[object]:
         raise ValueError("no disk")
     rates, at_limit, share = usage.rates, usage.at_limit, usage.share
     data = serialize.disk_data(disk)
-    reason, tone = _reason(row), _TONES[row.wrong]
+    reason = _reason(row)
     return (
         disk.guest.display_name,
         disk.guest.name,
@@ -56,9 +55,9 @@ def cells(row: Row) -> Sequence[object]:
         _number(share, percent, 4),
         _number(None if at_limit is None else at_limit.share, percent, 4),
         row.type or None,
-        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), tone),
+        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), TONES.get(row.wrong.code)),
         Shown(None if row.desired is None else row.desired.in_effect(), _desired_words(row)),
-        Shown(state(row), _state_words(row), tone),
+        Shown(state(row), _state_words(row), TONES.get(state(row))),
         Shown(None if reason is None else reason.as_record(), "" if reason is None else why(reason)),
         None if rates is None else {base: round(rates.of(base), 3) for base in BASES},
         None if rates is None else round(rates.seconds, 3),
@@ -82,7 +81,7 @@ def _desired_words(row: Row) -> str:
 def state(row: Row) -> str:
     """What is wrong first, else the state as in ``disk list``."""
     if row.wrong is not Wrong.NOT:
-        return row.wrong.words.replace(" ", "-")
+        return row.wrong.code
     if row.reason is not None or row.limit_unknown or row.outcome is None:
         return Kind.UNKNOWN.value
     return row.outcome.result.kind.value

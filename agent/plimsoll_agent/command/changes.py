@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from plimsoll_agent.command.terminal import Terminal, Tone
-from plimsoll_agent.messages.plan import Alike, CommandLine, DiskLine, Line, Severity, TextLine
+from plimsoll_agent.command.terminal import Terminal
+from plimsoll_agent.messages.plan import Alike, CommandLine, DiskLine, Line, TextLine
+from plimsoll_agent.messages.tones import TONES
 
-_TONES = {
-    Severity.CUT: Tone.CRITICAL,
-    Severity.LOWERED: Tone.WARNING,
-    Severity.UNKNOWN: Tone.UNKNOWN,
-    Severity.SET: Tone.GOOD,
-    Severity.FAINT: Tone.FAINT,
-}
 _FEW = 3
 """So many lines that are alike are all shown; of more only the first."""
 _LONGEST_NAMES = (32, 16, 12)
@@ -35,11 +29,11 @@ def laid_out(lines: Iterable[Line], terminal: Terminal, *, every: bool = False, 
 def _of_pipe(line: DiskLine | TextLine | CommandLine, terminal: Terminal) -> str:
     match line:
         case DiskLine():
-            names, tone = " ".join(filter(None, line.names)), _TONES.get(line.severity)
+            names, tone = " ".join(filter(None, line.names)), TONES.get(line.severity)
             told = terminal.toned(f"{line.sign} {names}", tone)
             return "  ".join(filter(None, (told, line.what, line.why)))
         case TextLine():
-            return "  ".join(filter(None, (terminal.toned(line.head, _TONES.get(line.severity)), line.text)))
+            return "  ".join(filter(None, (terminal.toned(line.head, TONES.get(line.severity)), line.text)))
         case CommandLine():
             return f"{line.when}: {line.command}"
 
@@ -98,7 +92,7 @@ class _Page:
 
     def _disk(self, line: DiskLine, names: list[int], margin: int, what: int) -> Iterator[str]:
         """The change and its reason beside the names where they fit, else below each other, or below the names."""
-        tone = _TONES.get(line.severity)
+        tone = TONES.get(line.severity)
         padded = [self._padded(name, width) for name, width in zip(line.names, names, strict=True) if width]
         head = f"{self._terminal.toned(line.sign, tone)} {' '.join(padded)}"
         beside = self._width - margin
@@ -120,7 +114,7 @@ class _Page:
         yield from (" " * indent + self._terminal.toned(text, its_tone) for indent, text, its_tone in below)
 
     def _text(self, line: TextLine) -> Iterator[str]:
-        tone, text = _TONES.get(line.severity), line.text.lstrip()
+        tone, text = TONES.get(line.severity), line.text.lstrip()
         head = f"{self._terminal.toned(line.head, tone)}  " if line.head else " " * (len(line.text) - len(text))
         indent = len(line.head) + 2 if line.head else len(head) or _INDENT // 2
         first, *rest = self._wrapped(text, self._width - indent)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from plimsoll_agent.command.terminal import Terminal, Tone
+from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.command.wrap import wrapped
+from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util.frozen import frozen
 
-_TONES = {
-    Level.OK: Tone.GOOD,
-    Level.WARNING: Tone.WARNING,
-    Level.UNKNOWN: Tone.UNKNOWN,
-    Level.CRITICAL: Tone.CRITICAL,
-}
 _LEAST = 20
 """Columns of text beside an indent, however narrow the terminal is."""
 
@@ -39,8 +34,7 @@ def problem_lines(lines: Iterable[Line], terminal: Terminal) -> Iterator[str]:
     indent = max((len(line.word) for line in ordered), default=0) + 2
     for line in ordered:
         head, *rest = _beside(line.text, terminal.width, indent)
-        tone = None if line.level is None else _TONES[line.level]
-        yield f"{terminal.toned(line.word, tone)}{' ' * (indent - len(line.word))}{head}"
+        yield f"{terminal.toned(line.word, TONES.get(line.word))}{' ' * (indent - len(line.word))}{head}"
         yield from (" " * indent + text for text in rest)
         if line.do:
             yield f"{' ' * indent}next: {line.do}"

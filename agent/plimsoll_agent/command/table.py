@@ -10,8 +10,9 @@ from itertools import zip_longest
 from rich.cells import cell_len, set_cell_size
 
 from plimsoll_agent.command.columns import GAP, NOTHING, Column, Fitted, fitted
-from plimsoll_agent.command.terminal import Terminal, Tone
+from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.command.wrap import GLUE, unglued, wrapped
+from plimsoll_agent.messages.tones import Tone
 
 _LONG_REASON = 30
 _OFTEN = 4

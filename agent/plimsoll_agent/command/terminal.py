@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, TextIO
+
+from plimsoll_agent.messages.tones import Tone
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,21 +15,6 @@ COLOUR_CHOICES = ("auto", "always", "never")
 USUAL_WIDTH = 80
 _UNBOUNDED = 100_000
 """The width of rich's console for a pipe: rich knows no output without one."""
-
-
-class Tone(Enum):
-    """What a colour says; the text beside it says the same. Parameters of SGR (ECMA-48), and rich's style."""
-
-    CRITICAL = ("1;31", "bold red")
-    WARNING = ("1;33", "bold yellow")
-    UNKNOWN = ("1;35", "bold magenta")
-    GOOD = ("32", "green")
-    FAINT = ("2", "dim")
-    HEADING = ("1", "bold")
-
-    def __init__(self, sgr: str, style: str) -> None:
-        self.sgr = sgr
-        self.style = style
 
 
 @dataclass(frozen=True)

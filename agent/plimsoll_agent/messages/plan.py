@@ -42,7 +42,7 @@ class Severity(StrEnum):
     UNKNOWN = "unknown"
     SET = "set"
     PLAIN = "plain"
-    FAINT = "faint"
+    FAINT = "left-alone"
 
 
 @frozen

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from plimsoll_agent.messages.tones import rich_style
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.monitor.cells import bar, cut, cut_middle, cut_words, fit, iops, mib, percent, steady
@@ -21,7 +22,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
 _GAP = "  "
-_COLOURS = {Wrong.UNLIMITED: "bold red", Wrong.FAR: "bold yellow"}
+_WRONGS = (Wrong.UNLIMITED, Wrong.FAR)
 _LEAST_ROWS = 3
 """Rows of disks above an open pane."""
 
@@ -83,7 +84,7 @@ def _head(shown: Shown, every: Sequence[Row], view: View, width: int) -> Iterato
     wrongs = [row.wrong for row in every]
     at_limit = sum((usage.share or 0) >= AT_LIMIT_RATIO for usage in sample.usages)
     parts = [(f"{steady(shown.node)} {shown.at:%H:%M:%S}", "", 0)]
-    parts += [(f"{n} {wrong.words}", _COLOURS[wrong], 0) for wrong in _COLOURS if (n := wrongs.count(wrong))]
+    parts += [(f"{n} {wrong.words}", rich_style(wrong.code), 0) for wrong in _WRONGS if (n := wrongs.count(wrong))]
     parts.append((f"{at_limit} at limit", "", 1))
     parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
     parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {shown.interval:g} s", "", 3))
@@ -220,8 +221,7 @@ def _rate(words: Callable[[float], str], *bases: str) -> Callable[[Row], tuple[s
 
 
 def _colour(share: float | None) -> str:
-    """Less than that of what is wrong: a limit that is used does its work."""
-    return "yellow" if share is not None and share >= AT_LIMIT_RATIO else ""
+    return rich_style("at-limit") if share is not None and share >= AT_LIMIT_RATIO else ""
 
 
 def _share(row: Row) -> tuple[str, str]:
@@ -354,7 +354,7 @@ def _cells(row: Row, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
     if row.usage is None or (row.rates is None and row.wrong is Wrong.NOT):
         yield from _each(row, columns[:names])
         taken = sum(fitted.width + len(_GAP) for fitted in columns[:names])
-        yield _sentence(_unknown(row), "dim", width - taken)
+        yield _sentence(_unknown(row), rich_style("unknown"), width - taken)
         return
     use = [number for number, fitted in enumerate(columns) if fitted.column.of_use]
     if row.wrong is Wrong.NOT and not row.limit_unknown:
@@ -365,7 +365,7 @@ def _cells(row: Row, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
     text = row.limits_words
     if cell_len(text) > taken and row.wrong:
         text = row.limits_brief
-    yield _sentence(text, _COLOURS.get(row.wrong, ""), taken)
+    yield _sentence(text, rich_style(row.wrong.code), taken)
     yield from _each(row, columns[use[-1] + 1 :])
 
 

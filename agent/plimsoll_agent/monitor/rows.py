@@ -34,6 +34,10 @@ class Wrong(IntEnum):
     def words(self) -> str:
         return {Wrong.NOT: "", Wrong.FAR: "far from desired", Wrong.UNLIMITED: "wrongly unlimited"}[self]
 
+    @property
+    def code(self) -> str:
+        return self.words.replace(" ", "-")
+
 
 @frozen
 class Planned:

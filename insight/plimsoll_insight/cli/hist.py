@@ -16,8 +16,8 @@ from plimsoll_agent.command.columns import NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import moment_of, seconds_of
-from plimsoll_agent.command.terminal import Tone
 from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.text import plural, second
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words

@@ -11,10 +11,10 @@ from typing import Any
 from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.terminal import Tone
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.serialize import limits_data
+from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.util.text import ago, plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since
 from plimsoll_probes.model.finding import Verdict
@@ -25,12 +25,6 @@ from plimsoll_probes.output.messages import Streak
 
 _LISTED = 50
 POSTPONED = "postponed"
-TONES = {
-    Verdict.SHORT: Tone.CRITICAL,
-    Verdict.OVER_LIMIT: Tone.CRITICAL,
-    Verdict.SLOW: Tone.WARNING,
-    Verdict.FAILED: Tone.UNKNOWN,
-}
 COLUMNS = (
     Column("id", right=True),
     GUEST,

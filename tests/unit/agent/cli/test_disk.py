@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,3 +193,15 @@ def test_room_goes_where_it_makes_most_rows_one_line(monkeypatch: pytest.MonkeyP
     rows = [line for line in plain(listed(50, Terminal())) if " unlimited " in line and "out of sync" in line]
     assert len(rows) == 20
     assert all("250 IOPS 100 MiB/s" in row for row in rows)
+
+
+def test_the_same_state_has_the_same_colour_in_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the change would be; what is unlimited and should not be is red where it says so."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    page = listed(50, Terminal())
+    assert set(re.findall(r"\x1b\[([\d;]+)m(?:out of sync|deferred)", page)) == {"1;33"}
+    assert set(re.findall(r"\x1b\[([\d;]+)munknown", page)) == {"1;35"}
+    assert len(re.findall(r"\x1b\[1;31munlimited\x1b\[0m", page)) == 20
+    assert not re.search(r"\x1b\[[\d;]+min sync", page)

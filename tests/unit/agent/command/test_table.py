@@ -23,8 +23,9 @@ from plimsoll_agent.cli import (
 from plimsoll_agent.command import table
 from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.table import Cell, Row
-from plimsoll_agent.command.terminal import Terminal, Tone
+from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.fleet.probes import By
+from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from plimsoll_agent.command.terminal import Terminal, Tone, console, terminal_of
+from plimsoll_agent.command.terminal import Terminal, console, terminal_of
+from plimsoll_agent.messages.tones import Tone
 from tests.unit import person
 
 
