@@ -132,7 +132,7 @@ def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tu
 
 
 def _quantile(measured: Measured | None, fraction: float) -> Shown:
-    quantile = None if measured is None else measured.latency.quantile(fraction)
+    quantile = None if measured is None else measured.latency.quantile(fraction, measured.latency_max)
     return Shown(serialize.quantile_data(quantile), messages.quantile_words(quantile))
 
 

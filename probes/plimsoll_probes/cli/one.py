@@ -105,7 +105,7 @@ def _rows(measured: Measured) -> Iterator[Sequence[object]]:
 
 
 def _row(name: str, done: int, size: int, seconds: float, latency: Histogram, slowest: int) -> Sequence[object]:
-    quantiles = [messages.quantile_words(latency.quantile(fraction)) for fraction in QUANTILES]
+    quantiles = [messages.quantile_words(latency.quantile(fraction, slowest)) for fraction in QUANTILES]
     maximum = messages.latency_words(slowest) if done else messages.UNKNOWN
     return name, done, messages.rate_words(size / seconds), *quantiles, maximum
 

@@ -127,7 +127,7 @@ def ratio(now: float, then: float) -> float | None:
 
 
 def _quantile(runs: Then, name: Flows, fraction: float) -> Quantile | None:
-    return runs.latency.get(name, Histogram()).quantile(fraction)
+    return runs.latency.get(name, Histogram()).quantile(fraction, runs.latency_max.get(name))
 
 
 def _precedes(other: ProbeResult, run: ProbeResult, span: timedelta) -> bool:

@@ -258,7 +258,7 @@ def _misses(job: Job, measured: Measured, objective: Objective) -> Iterator[dict
             elif part is None:
                 least = took = flow.latency_max
             else:
-                quantile = flow.latency.quantile(part)
+                quantile = flow.latency.quantile(part, flow.latency_max)
                 least, took = (quantile.lower, quantile.value) if quantile else (0, 0)
             if least > seconds * _SECOND:
                 yield {

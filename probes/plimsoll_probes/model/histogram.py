@@ -57,7 +57,8 @@ _OF_MIDPOINT = {midpoint(index): index for index in range(BUCKETS)}
 class Quantile:
     """A quantile in nanoseconds: at least ``lower`` and below ``upper``.
 
-    ``value`` is what fio prints, the middle of the bucket: off by at most half a bucket, which is 0.8 %. A saturated
+    ``value`` is what fio prints, the middle of the bucket, or the exact maximum where that is less: off by at most
+    half a bucket, which is 0.8 %. A saturated
     quantile is in the last bucket, which has no ``upper``, and may be far above ``value``.
     """
 
@@ -131,10 +132,11 @@ class Histogram:
         """How many are in the last bucket: 17.046 s or any time above."""
         return self.buckets[-1][1] if self.buckets and self.buckets[-1][0] == LAST else 0
 
-    def quantile(self, fraction: float) -> Quantile | None:
+    def quantile(self, fraction: float, most: int | None = None) -> Quantile | None:
         """The least latency that this share of the samples does not exceed (0.99: the 99th percentile).
 
-        As fio computes it, without interpolation, so the exact quantile is in the same bucket. None without samples.
+        As fio computes it, without interpolation, so the exact quantile is in the same bucket. ``most`` is the exact
+        maximum, where it is known. None without samples.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"a quantile is between 0 and 1, not {fraction}")
@@ -145,7 +147,8 @@ class Histogram:
             counted += count
             if counted >= rank:
                 lower, upper = edges(index)
-                return Quantile(lower, upper, midpoint(index))
+                middle = midpoint(index)
+                return Quantile(lower, upper, middle if most is None else max(lower, min(middle, most)))
         return None
 
     def surely_within(self, nanoseconds: int) -> int:

@@ -198,7 +198,8 @@ def result_line(result: ProbeResult, streak: Streak | None = None, bar: str = ""
 
 def figures_words(measured: Measured) -> str:
     """``251 IOPS  p99 41 ms  max 66 ms``."""
-    p99, slowest = quantile_words(measured.latency.quantile(0.99)), latency_words(measured.latency_max)
+    most = measured.latency_max
+    p99, slowest = quantile_words(measured.latency.quantile(0.99, most)), latency_words(most)
     figures = f"{iops_words(measured.iops):>5} IOPS  p99 {p99}  max {slowest}"
     return f"{figures}  {measured.unfinished} unfinished" if measured.unfinished else figures
 

@@ -131,7 +131,7 @@ def measured_data(measured: Measured, *, histograms: bool = False) -> dict[str, 
 
 def _latency_data(histogram: Histogram, latency_max: int, whole: bool) -> dict[str, object]:
     latency: dict[str, object] = {
-        quantile_name(fraction): quantile_data(histogram.quantile(fraction)) for fraction in QUANTILES
+        quantile_name(fraction): quantile_data(histogram.quantile(fraction, latency_max)) for fraction in QUANTILES
     }
     latency["max"] = latency_max / _NANOSECONDS if histogram.count else None
     data: dict[str, object] = {"latency": latency, "saturated": histogram.saturated}

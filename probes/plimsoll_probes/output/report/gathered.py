@@ -14,6 +14,7 @@ from functools import lru_cache
 from statistics import median
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.evaluate.allowance import reach
 from plimsoll_probes.model.finding import Verdict
@@ -95,6 +96,8 @@ class Curve:
     runs: int
     guests: int
     points: tuple[Point, ...]
+    objective: Objective | None = None
+    """Of the newest run that had one."""
 
 
 @frozen
@@ -213,7 +216,7 @@ def run_of(result: ProbeResult) -> Run:
         replace(result, measured=None, counted=None),
         None if measured is None else measured.iops,
         allowed_iops(result),
-        None if measured is None else measured.latency.quantile(0.99),
+        None if measured is None else measured.latency.quantile(0.99, measured.latency_max),
     )
 
 
@@ -248,12 +251,14 @@ class _Cell:
 class _Curve:
     def __init__(self) -> None:
         self.runs = 0
+        self._objective: Objective | None = None
         self._guests: set[str] = set()
         self._cells: dict[int, _Cell] = {}
 
     def add(self, result: ProbeResult, column: int) -> None:
         self.runs += 1
         self._guests.add(result.subject.guest_uuid)
+        self._objective = self._objective or result.objective
         if result.measured is None:
             return
         cell = self._cells.setdefault(column, _Cell())
@@ -263,7 +268,7 @@ class _Curve:
             cell.shares.append(result.measured.iops / allowed)
 
     def closed(self) -> Curve:
-        return Curve(self.runs, len(self._guests), tuple(self._points()))
+        return Curve(self.runs, len(self._guests), tuple(self._points()), self._objective)
 
     def _points(self) -> Iterator[Point]:
         for column, cell in sorted(self._cells.items()):
@@ -271,7 +276,7 @@ class _Curve:
             yield Point(
                 column,
                 latency,
-                tuple(latency.quantile(fraction) for fraction in FRACTIONS),
+                tuple(latency.quantile(fraction, cell.slowest) for fraction in FRACTIONS),
                 cell.slowest,
                 (min(shares), median(shares), max(shares)) if shares else None,
             )

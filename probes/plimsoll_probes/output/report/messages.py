@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
@@ -14,8 +13,6 @@ from plimsoll_probes.output.messages import UNKNOWN, iops_words, share_words
 from plimsoll_probes.output.report.gathered import Gathered, Guest, Run, Standing
 from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
-
-_UNIT = re.compile(r"(\d) (?=(?:%|[nµm]?s|min|h|d|IOPS|[KMGT]i?B(?:/s)?|UTC)(?!\w))")
 
 MEANINGS: Mapping[Verdict, str] = {
     Verdict.KEPT: "as much as the limits allow, within the latency objective",
@@ -170,11 +167,6 @@ def span_words(span: Span) -> str:
 def column_words(span: Span) -> str:
     """``4 h``: the time of one column of the page."""
     return durations.words(span.column)
-
-
-def joined(text: str) -> str:
-    """The text with no line break between a number and its unit."""
-    return _UNIT.sub("\\1\N{NO-BREAK SPACE}", text)
 
 
 def scale(span: Span) -> list[tuple[float, str]]:

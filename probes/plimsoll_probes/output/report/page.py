@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import minute, plural, printable
@@ -35,6 +37,8 @@ MOST_CARDS = 6
 _CALM_CARDS = 2
 """Guests with a card of their own where none is in trouble."""
 _MOST_ASIDE = 10
+_ONE = re.compile(r"(\d{4}-\d\d-\d\d|(?<!\S)--[a-z]+|[\d.]+ (?:%|[nµm]?s|min|h|d|IOPS|[KMGT]i?B(?:/s)?)(?!\w))")
+"""A date, an option, a number with its unit."""
 _SHAPES: dict[Verdict, tuple[int, int]] = {
     Verdict.KEPT: (14, 6),
     Verdict.NO_LIMIT: (17, 3),
@@ -104,6 +108,7 @@ def page(gathered: Gathered, waiting: Waiting, read: Reader, made: Made) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["unbroken"] = _unbroken
     unproved = _unproved(gathered.unproved)
     told = [guest for guest in gathered.guests if guest.standing is not Standing.UNKNOWN]
     trouble = gathered.standing(*_TROUBLE)
@@ -142,6 +147,12 @@ def page(gathered: Gathered, waiting: Waiting, read: Reader, made: Made) -> str:
         unproved_left=len(unproved) - _MOST_ASIDE,
         column=messages.column_words(gathered.span),
     )
+
+
+def _unbroken(text: str) -> Markup:
+    """No line breaks within a date, an option, or between a number and its unit."""
+    one = Markup('<span class="one">{}</span>')
+    return Markup("").join(one.format(part) if at % 2 else part for at, part in enumerate(_ONE.split(text)))
 
 
 def _mood(gathered: Gathered) -> str:
@@ -212,11 +223,11 @@ def _row(guest: Guest, streak_of: Callable[[ProbeResult], Streak | None], span: 
         "job": messages.jobs_words(result.job.name, guest.others),
         "verdict": run.verdict.value,
         "bar": _mark(run.verdict),
-        "why": messages.joined(because_words(result)),
-        "iops": messages.joined(messages.iops_of_limit(run)),
+        "why": because_words(result),
+        "iops": messages.iops_of_limit(run),
         "p99": quantile_words(run.p99),
         "often": messages.often_words(guest),
-        "when": messages.joined(since_words(streak) if streak else messages.standing_words(guest, span.until)),
+        "when": since_words(streak) if streak else messages.standing_words(guest, span.until),
     }
 
 
@@ -357,8 +368,8 @@ def _unproved(runs: Iterable[Run]) -> list[dict[str, object]]:
             "job": ", ".join(run.result.job.name.value for run in several),
             "verdict": newest.verdict.value,
             "bar": _mark(newest.verdict),
-            "when": messages.joined(minute(newest.result.started)),
-            "why": messages.joined(because_words(newest.result)),
+            "when": minute(newest.result.started),
+            "why": because_words(newest.result),
         }
         for several in alike.values()
         for newest in several[:1]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -16,6 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.histogram import LAST, edges
 from plimsoll_probes.output.messages import latency_words, quantile_name
@@ -29,7 +30,7 @@ _SECOND = 10**9
 _BEYOND = edges(LAST)[0] / _SECOND
 """Seconds at which fio's last bucket begins."""
 _WIDTH = 4.8
-_MARGINS = {"left": 0.12, "right": 0.95, "bottom": 0.06, "hspace": 0.3}
+_MARGINS = {"left": 0.12, "right": 0.93, "bottom": 0.06, "hspace": 0.3}
 """Shares of the width and height."""
 _COLOURS = {name: light for name, (light, _) in palette.LINES.items()}
 _LINES = (("p50", "-"), ("p99", "--"), ("p999", "-."), ("slowest", ":"))
@@ -66,14 +67,18 @@ class Ranges:
     """In seconds."""
 
     @classmethod
-    def of(cls, curves: Iterable[Curve]) -> Ranges:
+    def of(cls, curves: Sequence[Curve]) -> Ranges:
         points = [point for each in curves for point in each.points]
         most = max((point.shares[2] for point in points if point.shares), default=1.0)
         rows = [_row(index) for point in points for index, _ in point.latency.buckets] or [_row(1)]
         slowest = max((point.slowest for point in points), default=0) / _SECOND
         beyond = 3 * _BEYOND if max(rows) == _row(LAST) else 0.0
-        top = max(1.3 * slowest, beyond, _edge(max(rows) + 1) / _SECOND)
-        return cls(min(_MOST_SHARE, max(1.3, 1.1 * most)), (_edge(min(rows)) / _SECOND, top))
+        objectives = [each.objective for each in curves if each.objective is not None]
+        promised = [seconds for each in objectives for _, seconds in each.quantiles]
+        promised += [each.slowest for each in objectives if each.slowest is not None]
+        top = max(1.3 * slowest, beyond, _edge(max(rows) + 1) / _SECOND, *(1.3 * each for each in promised))
+        low = min(_edge(min(rows)) / _SECOND, *(each / 1.3 for each in promised), top / 20)
+        return cls(min(_MOST_SHARE, max(1.3, 1.1 * most)), (low, top))
 
 
 def type_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
@@ -84,7 +89,7 @@ def type_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
             4, 1, height_ratios=(8, 14, 14, 0.7), gridspec_kw=_MARGINS | {"top": 0.96}
         )
         _shares(shares, curve.points, span, ranges)
-        _percentiles(latency, curve.points, span, ranges)
+        _percentiles(latency, curve, span, ranges)
         _heat(heat, colours, curve.points, span, ranges)
         _time((shares, latency, heat), span)
 
@@ -97,7 +102,7 @@ def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
     def draw(figure: Figure) -> None:
         shares, latency = figure.subplots(2, 1, height_ratios=(8, 14), gridspec_kw=_MARGINS | {"top": 0.92})
         _shares(shares, curve.points, span, ranges)
-        _percentiles(latency, curve.points, span, ranges)
+        _percentiles(latency, curve, span, ranges)
         _time((shares, latency), span)
 
     return _svg(draw, height=3.6)
@@ -138,8 +143,9 @@ def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> 
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: "limit" if share == 1 else f"{100 * share:.0f} %"))
 
 
-def _percentiles(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> None:
+def _percentiles(axes: Axes, curve: Curve, span: Span, ranges: Ranges) -> None:
     axes.set_title("Latency of requests")
+    points = curve.points
     if not any(point.slowest or point.latency.count for point in points):
         _instead(axes, "no request was completed")
         return
@@ -159,9 +165,25 @@ def _percentiles(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges
             bbox={"facecolor": _COLOURS["paper"], "edgecolor": "none", "pad": 1},
         )  # fmt: skip
     _latency_axis(axes, ranges)
+    if curve.objective is not None:
+        _objectives(axes, curve.objective)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4,
                 columnspacing=0.9, handletextpad=0.4, handlelength=2.2, borderaxespad=0)  # fmt: skip
+
+
+def _objectives(axes: Axes, objective: Objective) -> None:
+    """Thin lines in the colours of the percentiles that they bound, named at the right."""
+    bounds = [
+        (FRACTIONS.index(fraction), seconds) for fraction, seconds in objective.quantiles if fraction in FRACTIONS
+    ]
+    bounds += [] if objective.slowest is None else [(len(FRACTIONS), objective.slowest)]
+    for number, seconds in bounds:
+        colour = _COLOURS[_LINES[number][0]]
+        label = "all" if number == len(FRACTIONS) else quantile_name(FRACTIONS[number])
+        axes.axhline(seconds, color=colour, linewidth=0.7)
+        axes.annotate(f"≤ {label}", (1, seconds), xycoords=("axes fraction", "data"), xytext=(2, 0),
+                      textcoords="offset points", va="center", fontsize=7, color=colour)  # fmt: skip
 
 
 def _seconds(point: Point, line: int) -> float:
@@ -237,7 +259,8 @@ def _time(panels: Sequence[Axes], span: Span) -> None:
 
 def _latency_axis(axes: Axes, ranges: Ranges) -> None:
     axes.set_ylim(ranges.latencies)
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0,), numticks=12))
+    low, high = ranges.latencies
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,), numticks=12))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: latency_words(seconds * _SECOND)))
     axes.grid(axis="y", color=_COLOURS["line"], linewidth=0.6)

@@ -148,6 +148,15 @@ def test_a_quantile_lies_in_the_bucket_of_the_exact_one(values: list[int], fract
     assert quantile.value == midpoint(bucket_of(exactly))
 
 
+@examples
+@given(samples.filter(bool), st.sampled_from([0.0, 0.5, 0.99, 1.0]))
+def test_no_quantile_is_above_the_exact_maximum(values: list[int], fraction: float) -> None:
+    quantile = Histogram.of(values).quantile(fraction, max(values))
+    assert quantile is not None
+    assert quantile.lower <= quantile.value
+    assert quantile.saturated or quantile.value <= max(values)
+
+
 def test_a_fraction_means_what_is_written_and_not_the_float_nearby() -> None:
     # 0.07 × 100 is 7.000000000000001 in floats.
     quantile = Histogram.of(range(1, 101)).quantile(0.07)

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.rules.model import Objective
 from plimsoll_probes.model.histogram import BUCKETS, LAST, edges
 from plimsoll_probes.model.result import Circumstances, ProbeResult
 from plimsoll_probes.output.report import plots
@@ -64,6 +65,24 @@ def test_the_limit_is_drawn_where_there_is_one_and_nowhere_else() -> None:
     free = texts(of_type(run(3, circumstances=UNLIMITED)))
     assert "limit" not in free
     assert "no limit, or limits unknown" in free
+
+
+def test_the_objectives_are_lines_on_the_axis_and_named() -> None:
+    """Also where all requests are far from them."""
+    objective = Objective(((0.5, 0.1), (0.99, 60.0)), slowest=200.0)
+    each = curve([run(3, objective=objective), run(4)], DAY)
+    low, high = plots.Ranges.of([each]).latencies
+    assert low < 0.1
+    assert high > 200
+    said = texts(of_type(run(3, objective=objective)))
+    assert [label for label in said if label.startswith("≤")] == ["≤ p50", "≤ p99", "≤ all"]
+    assert not [label for label in texts(of_type(run(3, objective=None))) if label.startswith("≤")]
+
+
+def test_healthy_latencies_have_labels_beside_them() -> None:
+    """Milliseconds with a few slow requests: not 100 ms and 1 s only."""
+    said = texts(of_guest(run(3, latencies=[20 * MS] * 99 + [900 * MS]), run(4, latencies=[41 * MS] * 100)))
+    assert {"20 ms", "50 ms", "100 ms", "1.0 s"} <= set(said)
 
 
 def test_a_limit_of_which_one_run_knows_nothing_is_drawn_for_the_others() -> None:
