@@ -144,7 +144,7 @@ def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> 
 
 
 def _percentiles(axes: Axes, curve: Curve, span: Span, ranges: Ranges) -> None:
-    axes.set_title("Latency of requests")
+    axes.set_title("Latency")
     points = curve.points
     if not any(point.slowest or point.latency.count for point in points):
         _instead(axes, "no request was completed")
