@@ -50,20 +50,16 @@ class _DiskCommand(NodeCommand):
         self.status = 1 if context.complaint or passed.failures else 0
         return passed
 
-    def undone(self, parsed_args: argparse.Namespace, outcomes: Iterable[Outcome]) -> dict[str, RecordedChange]:
-        """The undo behind limits that a pass would change, by ``Disk.key``; none if the record cannot be read."""
-        planned = {o.disk.key: o.disk for o in outcomes if o.result.kind is Kind.PLANNED}
+    def pasts(self, parsed_args: argparse.Namespace, outcomes: Iterable[Outcome]) -> dict[str, RecordedChange]:
+        """The change behind each planned one, by ``Disk.key``; none if the record cannot be read."""
+        planned = {outcome.disk.key: outcome for outcome in outcomes if outcome.result.kind is Kind.PLANNED}
         if not planned:
             return {}
         try:
-            found = record_query.undone(Record(state_of(self.settings(parsed_args)).record))
+            last = record_query.last_of_each(Record(state_of(self.settings(parsed_args)).record))
         except StateError:
             return {}
-        return {
-            key: undo
-            for key, disk in planned.items()
-            if (undo := found.get(key)) and (undo.attachment, undo.after) == (disk.attachment, disk.actual)
-        }
+        return {key: past for key, o in planned.items() if (past := sentences.behind(o, last.get(key))) is not None}
 
 
 LIST_COLUMNS = (
@@ -101,11 +97,11 @@ class DiskList(_DiskCommand, Listing):
         for unreachable in passed.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
         self.closing = (_list_sum(passed),)
-        undone = self.undone(parsed_args, passed.outcomes)
-        return LIST_COLUMNS, [_row(o, passed.state(o), undone.get(o.disk.key)) for o in passed.outcomes]
+        pasts = self.pasts(parsed_args, passed.outcomes)
+        return LIST_COLUMNS, [_row(o, passed.state(o), pasts.get(o.disk.key)) for o in passed.outcomes]
 
 
-def _row(outcome: Outcome, state: str, undone: RecordedChange | None) -> tuple[object, ...]:
+def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[object, ...]:
     disk, desired, result = outcome.disk, outcome.decision.desired, outcome.result
     return (
         disk.guest.display_name,
@@ -118,7 +114,7 @@ def _row(outcome: Outcome, state: str, undone: RecordedChange | None) -> tuple[o
         Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), _actual_tone(outcome)),
         Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
         Shown(result.kind.value, sentences.state_word(outcome), TONES.get(state)),
-        Shown(serialize.state_reason_data(outcome, undone), sentences.state_reason(outcome, undone)),
+        Shown(serialize.state_reason_data(outcome, past), sentences.state_reason(outcome, past)),
         disk.guest.project,
         disk.guest.project_name,
         disk.guest.uuid,
@@ -198,9 +194,9 @@ class DiskShow(OneDisk, Showing):
         )
         state = sentences.state_word(outcome)
         shown["state"] = Shown(outcome.result.kind.value, state, TONES.get(self.passed.state(outcome)))
-        undone = self.undone(parsed_args, [outcome]).get(disk.key)
-        why = sentences.state_reason(outcome, undone) or NOTHING
-        shown["reason"] = Shown(serialize.state_reason_data(outcome, undone), why)
+        past = self.pasts(parsed_args, [outcome]).get(disk.key)
+        why = sentences.state_reason(outcome, past) or NOTHING
+        shown["reason"] = Shown(serialize.state_reason_data(outcome, past), why)
         if parsed_args.verify:
             limits = self._qemu_says(self.settings(parsed_args), disk)
             agrees = limits == _without_group(disk.actual)

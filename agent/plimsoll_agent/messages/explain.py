@@ -9,6 +9,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Unmanaged
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
+from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.text import minute, printable
@@ -42,6 +43,9 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
         told.append(("state", f"unknown, {sentences.words(outcome.acknowledged)}"))
     if outcome.result.kind is Kind.DEFERRED:
         told.append(("state", sentences.state_words(outcome)))
+    if outcome.result.kind is Kind.PLANNED:
+        why = sentences.state_reason(outcome, _past(outcome, record))
+        told.append(("state", f"{sentences.state_word(outcome)}: {why}"))
     if outcome.result.reason.code is Code.ORPHANED:
         told.append(("to remove", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
     return told
@@ -54,6 +58,7 @@ def data(outcome: Outcome, record: Record) -> dict[str, object]:
         last = record.last_actual(disk.key)
     except StateError:
         last = None
+    past = _past(outcome, record)
     return serialize.disk_data(disk) | {
         "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
         "desired": _answer_data(outcome.decision.desired),
@@ -61,8 +66,15 @@ def data(outcome: Outcome, record: Record) -> dict[str, object]:
         "defined": serialize.limits_data(disk.defined),
         "last_change": None if last is None else entry_data(last),
         "state": outcome.result.kind.value,
-        "reason": serialize.state_reason_data(outcome),
+        "reason": serialize.state_reason_data(outcome, past),
     }
+
+
+def _past(outcome: Outcome, record: Record) -> RecordedChange | None:
+    try:
+        return sentences.behind(outcome, record.last_change(outcome.disk.key))
+    except StateError:  # ``actual`` says so
+        return None
 
 
 def _answer_data(answer: Answer) -> dict[str, object]:

@@ -20,7 +20,7 @@ from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Outcome, PassReport, UnreachableGuest
-from plimsoll_agent.store.entries import RecordedChange
+from plimsoll_agent.store.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.util.text import ago, minute, plural, printable, second
 
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
@@ -131,7 +131,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CLOCK_SUSPECT: "this node's clock is not trusted: time counts from the last pass; no hold"
     " or rule ends early",
     Code.READ_BACK_DIFFERS: lambda facts: f"QEMU reports {listed(facts['actual']) or 'no limit'} after the write",
-    Code.NEVER_LIMITED: "limits not set yet, or undone",
+    Code.NEVER_LIMITED: "limits not set yet",
     Code.CHANGED_OVER_QMP: "changed over QMP, not through libvirt",
     Code.DESIRED_CHANGED: "desired limits changed",
     Code.EXTERNAL_CHANGE: "external change",
@@ -293,12 +293,37 @@ def state_word(outcome: Outcome) -> str:
     return STATE_WORDS[kind]
 
 
-def state_reason(outcome: Outcome, undone: RecordedChange | None = None) -> str:
-    """Why the disk is in that state; nothing where it is as it should be. ``undone`` is the undo behind it."""
+FAILED = {Ending.REFUSED: "rejected", Ending.NOT_SENT: "not sent", Ending.DID_NOT_TAKE: "without effect"}
+
+
+def behind(outcome: Outcome, last: RecordedChange | None) -> RecordedChange | None:
+    """The last recorded change of the disk if it is behind a planned change: an undo, or the same change, failed."""
+    change, disk = outcome.change, outcome.disk
+    if (
+        last is None
+        or change is None
+        or outcome.result.kind is not Kind.PLANNED
+        or last.attachment != disk.attachment
+    ):
+        return None
+    undone = last.result in TAKEN and last.reason.code is Code.UNDONE and last.after == disk.actual
+    return last if undone or (last.result in FAILED and last.after == change.after) else None
+
+
+def _past_words(past: RecordedChange) -> str:
+    if past.result not in FAILED:
+        return f"undone {minute(past.at)} by {printable(past.by)}"
+    times = f", {_times(past.times)}" if past.times > 1 else ""
+    detail = f": {printable(past.detail)}" if past.detail else ""
+    return f"failed since {minute(past.at)}{times}: {FAILED[past.result]}{detail}"
+
+
+def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
+    """Why the disk is in that state; nothing where it is as it should be. ``past`` is the change ``behind`` it."""
     kind, reason, drifted = outcome.result.kind, outcome.result.reason, outcome.after.drifted
     parts: list[str] = []
-    if kind is Kind.PLANNED and undone is not None:
-        parts.append(f"undone {minute(undone.at)} by {printable(undone.by)}")
+    if past is not None:
+        parts.append(_past_words(past))
     elif kind is Kind.PLANNED and outcome.change is not None:
         parts.append(words(Reason(outcome.change.cause)))
     elif kind is Kind.DEFERRED:

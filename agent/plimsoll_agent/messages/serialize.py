@@ -12,7 +12,7 @@ from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport
-from plimsoll_agent.store.entries import RecordedChange
+from plimsoll_agent.store.entries import TAKEN, RecordedChange
 
 FORMAT_VERSION = 2
 
@@ -60,15 +60,19 @@ def change_data(change: Change) -> dict[str, object]:
     }
 
 
-def state_reason_data(outcome: Outcome, undone: RecordedChange | None = None) -> dict[str, object]:
-    """The reason of the state: of a planned change what is behind it (or the undo behind it), else of the result."""
+def state_reason_data(outcome: Outcome, past: RecordedChange | None = None) -> dict[str, object]:
+    """The reason of the state: of a planned change what is behind it (``past`` too), else of the result."""
     reason = outcome.result.reason.as_record()
     if outcome.acknowledged is not None:
         return reason | {"acknowledged": outcome.acknowledged.as_record()}
-    if outcome.result.kind is Kind.PLANNED and undone is not None:
-        return reason | {"cause": Code.UNDONE.value, "undone_at": undone.at.isoformat(), "undone_by": undone.by}
-    if outcome.result.kind is Kind.PLANNED and outcome.change is not None:
-        return reason | {"cause": outcome.change.cause.value}
+    if outcome.result.kind is not Kind.PLANNED or outcome.change is None:
+        return reason
+    if past is not None and past.result in TAKEN:
+        return reason | {"cause": Code.UNDONE.value, "undone_at": past.at.isoformat(), "undone_by": past.by}
+    reason |= {"cause": outcome.change.cause.value}
+    if past is not None and past.result is not None:
+        reason |= {"last_result": past.result.value, "failed_since": past.at.isoformat(), "failed_times": past.times}
+        reason |= {"detail": past.detail} if past.detail else {}
     return reason
 
 

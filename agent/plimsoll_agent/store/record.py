@@ -261,6 +261,11 @@ class Record:
         query = "SELECT * FROM change WHERE disk = ? AND result IN ('done', 'took') ORDER BY id DESC LIMIT 1"
         return next(iter(self._changes(query, disk)), None)
 
+    def last_change(self, disk: str) -> RecordedChange | None:
+        """The last change of a disk (``Disk.key``), whatever came of it."""
+        found = self._changes("SELECT * FROM change WHERE disk = ? ORDER BY id DESC LIMIT 1", disk)
+        return found[0] if found else None
+
     def taken(self) -> list[RecordedChange]:
         """The last change of each disk that is known to have taken effect."""
         return self._changes(

@@ -208,10 +208,7 @@ _LAST_TAKEN = """
 SELECT * FROM change WHERE result IN ('done', 'took') AND json_valid(reason)
 AND json_extract(reason, '$.code') != 'undone' ORDER BY intended_at DESC, id DESC LIMIT 1
 """
-_UNDONE = """
-SELECT * FROM change WHERE id IN (SELECT max(id) FROM change WHERE result IN ('done', 'took') GROUP BY disk)
-AND json_valid(reason) AND json_extract(reason, '$.code') = 'undone'
-"""
+_LAST_OF_EACH = "SELECT * FROM change WHERE id IN (SELECT max(id) FROM change GROUP BY disk)"
 _BEGUN = "SELECT * FROM event WHERE what = 'record-started' ORDER BY id LIMIT 1"
 # A hold that is replaced by another ends when the other begins: the disk stays held.
 _HOLDS_OVER = """
@@ -237,10 +234,10 @@ def last_pass(record: Record) -> datetime | None:
         return None if row is None else change_of(row).at
 
 
-def undone(record: Record) -> dict[str, RecordedChange]:
-    """The last change of each disk on which it was an undo, by ``Disk.key``."""
+def last_of_each(record: Record) -> dict[str, RecordedChange]:
+    """The last change of each disk, whatever came of it, by ``Disk.key``."""
     with record.look() as database:
-        changes = [] if database is None else [change_of(row) for row in database.execute(_UNDONE)]
+        changes = [] if database is None else [change_of(row) for row in database.execute(_LAST_OF_EACH)]
     return {change.disk.key: change for change in changes}
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -122,9 +123,9 @@ BY_UNDO = because(Code.UNDONE, since=NOON.isoformat())
     ("reason", "found", "again", "told"),
     [
         (BY_UNDO, Limits(), False, "undone 2026-11-20 12:00 UTC by root"),
-        (because(Code.RULE, rule="r"), Limits(), False, "limits not set yet, or undone"),
-        (BY_UNDO, Limits(total_iops_sec=9), False, "limits not set yet, or undone"),
-        (BY_UNDO, Limits(), True, "limits not set yet, or undone"),
+        (because(Code.RULE, rule="r"), Limits(), False, "limits not set yet"),
+        (BY_UNDO, Limits(total_iops_sec=9), False, "limits not set yet"),
+        (BY_UNDO, Limits(), True, "limits not set yet"),
     ],
     ids=["undone", "not by undo", "changed since", "reattached since"],
 )
@@ -153,6 +154,43 @@ def test_a_disk_out_of_sync_after_an_undo_is_listed_with_who_undid_it(
     else:
         facts = {"cause": "never-limited"}
     assert row["reason"] == {"code": "node-default", **facts}
+
+
+@pytest.mark.parametrize(
+    ("result", "other", "told"),
+    [
+        (Ending.REFUSED, False, "failed since 2026-11-20 12:00 UTC, 3 times: rejected: too high"),
+        (Ending.NOT_SENT, False, "failed since 2026-11-20 12:00 UTC, 3 times: not sent: too high"),
+        (Ending.DID_NOT_TAKE, False, "failed since 2026-11-20 12:00 UTC, 3 times: without effect: too high"),
+        (Ending.REFUSED, True, "limits not set yet"),
+    ],
+)
+def test_a_disk_whose_change_failed_before_is_shown_with_that_and_since_when(
+    tmp_path: Path, result: Ending, other: bool, told: str
+) -> None:
+    limits, disk = Limits(total_iops_sec=500), a_disk()
+    record = Record(tmp_path / "record.sqlite")
+    rules = Rules(default=limits)
+    desired = because(Code.NODE_DEFAULT)
+    change = Change(disk, Limits(), limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
+    for minutes in range(3):
+        at = NOON + timedelta(minutes=minutes)
+        before = replace(change, after=Limits(total_iops_sec=7)) if other else change
+        (id_,) = record.intend([before], at, "root")
+        record.conclude([Conclusion(id_, result, "too high")], at)
+    outcome = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
+    assert any(
+        line.endswith(f"out of sync  {told}") for line in printed(DiskList, passed, tmp_path, "--max-width", "0")
+    )
+    explained = printed(DiskExplain, passed, tmp_path, disk.guest.name, "--max-width", "0")
+    assert f"state out of sync: {told}" in [" ".join(line.split()) for line in explained]
+    (row,) = json.loads("\n".join(printed(DiskList, passed, tmp_path, "-f", "json")))
+    failed = {"last_result": result.value, "failed_since": NOON.isoformat(), "failed_times": 3, "detail": "too high"}
+    expected = {"code": "node-default", "cause": "never-limited", **({} if other else failed)}
+    assert row["reason"] == expected
+    data = json.loads("\n".join(printed(DiskExplain, passed, tmp_path, disk.guest.name, "-f", "json")))
+    assert data["reason"] == expected
 
 
 @pytest.mark.parametrize("applied", [Limits(total_iops_sec=500), Limits(total_iops_sec=501), None])
