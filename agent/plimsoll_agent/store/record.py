@@ -262,7 +262,7 @@ class Record:
         return next(iter(self._changes(query, disk)), None)
 
     def last_change(self, disk: str) -> RecordedChange | None:
-        """The last change of a disk (``Disk.key``), whatever came of it."""
+        """The last change of a disk (``Disk.key``), whatever its result."""
         found = self._changes("SELECT * FROM change WHERE disk = ? ORDER BY id DESC LIMIT 1", disk)
         return found[0] if found else None
 

@@ -235,7 +235,7 @@ def last_pass(record: Record) -> datetime | None:
 
 
 def last_of_each(record: Record) -> dict[str, RecordedChange]:
-    """The last change of each disk, whatever came of it, by ``Disk.key``."""
+    """The last change of each disk, whatever its result, by ``Disk.key``."""
     with record.look() as database:
         changes = [] if database is None else [change_of(row) for row in database.execute(_LAST_OF_EACH)]
     return {change.disk.key: change for change in changes}
