@@ -74,7 +74,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.RULE_ENDED: lambda facts: f"ended {_minute(facts['until'])}",
     Code.RULE_WITHOUT_LIMITS: "no opinion: sets no limits",
     Code.CLUSTER_UNKNOWN: lambda facts: (
-        f"no single file of [ceph] conf_files has the disk's monitors ({facts['monitors']})"
+        f"no ceph.conf with mon_host {facts['monitors']}; add its path to [ceph] conf_files"
         if facts["monitors"]
         else "the disk names no monitors, and [ceph] conf_files has several clusters or none"
     ),
@@ -210,9 +210,15 @@ def _times(number: object) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
+def why_deferred(reason: Reason) -> str:
+    """The sentence of a reason for which a change is deferred."""
+    said = words(reason)
+    return f"Ceph's health unknown: {said}" if reason.code is Code.CLUSTER_UNKNOWN else said
+
+
 def deferred_words(reason: Reason) -> str:
     """``deferred: …``, with why or until when."""
-    said = words(reason)
+    said = why_deferred(reason)
     return said if said.startswith("deferred") else f"deferred: {said}"
 
 
@@ -327,7 +333,7 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
     elif kind is Kind.PLANNED and outcome.change is not None:
         parts.append(words(Reason(outcome.change.cause)))
     elif kind is Kind.DEFERRED:
-        parts.append(words(reason).removeprefix("deferred ").removeprefix("deferred: "))
+        parts.append(why_deferred(reason).removeprefix("deferred ").removeprefix("deferred: "))
     elif state_word(outcome) not in ("in sync", "no limits"):
         parts.append(words(reason))
     if drifted and kind is Kind.IN_SYNC:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from plimsoll_agent.messages.sentences import unreachable_words
+from plimsoll_agent.messages.sentences import unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.monitor.next_command import NodeSetup
@@ -296,7 +296,9 @@ def _case(disk: LastDisk, setup: NodeSetup) -> _Case:
 
 def _why(disk: LastDisk) -> str:
     """Why it is as it is."""
-    return _OBSERVED if disk.kind is Kind.PLANNED else reason_words(disk.reason)
+    if disk.kind is Kind.PLANNED:
+        return _OBSERVED
+    return why_deferred(disk.reason) if disk.kind is Kind.DEFERRED else reason_words(disk.reason)
 
 
 def _problems(name: str, cases: Sequence[_Case], now: datetime, do: str = "") -> tuple[Problem, ...]:

@@ -100,6 +100,8 @@ class NodeSetup:
             return self.pause(reason)
         if code in _UNHEALTHY:
             return self.ceph_health()
+        if code is Code.CLUSTER_UNKNOWN:
+            return self.plimsoll("settings")
         if code in _UNANSWERED:
             return self.guest(name.guest_name, name.guest_uuid)
         if code in _UNRECORDED:

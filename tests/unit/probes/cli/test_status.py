@@ -320,6 +320,17 @@ def test_what_is_rarely_asked_for_is_left_to_long(here: Here) -> None:
     assert len(here.out.split("\n\n")) == 2, "no table of types"
 
 
+def test_a_disk_on_an_unknown_cluster_is_told_what_is_missing_and_where_to_look(here: Here) -> None:
+    reason = because(Code.CLUSTER_UNKNOWN, monitors="10.0.0.1:6789")
+    here.passed(a_last_pass(a_last_disk(kind=Kind.DEFERRED, reason=reason)))
+    here.run()
+    said = " ".join(here.out.split())
+    assert (
+        "Ceph's health unknown: no ceph.conf with mon_host 10.0.0.1:6789; add its path to [ceph] conf_files" in said
+    )
+    assert "next: plimsoll settings" in said
+
+
 def test_disks_that_wait_for_a_healthy_cluster_are_told_by_cluster(here: Here) -> None:
     reason = because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="SLOW_OPS")
     here.passed(a_last_pass(a_last_disk(kind=Kind.DEFERRED, reason=reason)))
