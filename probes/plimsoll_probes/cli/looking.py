@@ -15,7 +15,8 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.serialize import limits_data
 from plimsoll_agent.messages.tones import TONES
-from plimsoll_agent.util.text import ago, plural
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.job import JobName
@@ -25,6 +26,8 @@ from plimsoll_probes.output.messages import Streak
 
 _LISTED = 50
 POSTPONED = "postponed"
+_Key = tuple[str, str]
+"""Of a guest and a directory."""
 COLUMNS = (
     Column("id", right=True),
     GUEST,
@@ -40,10 +43,13 @@ COLUMNS = (
     Column("verdict"),
     Column("why", wraps=True, note=True),
 )
+LIST_COLUMNS = tuple(Column("when", head="age", right=True) if name == "when" else name for name in COLUMNS)
+_WORST = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED, POSTPONED, Verdict.INCONCLUSIVE)
+"""The order of the list: a guest has the place of its worst job."""
 
 
 class ProbeList(HistoryCommand, Listing):
-    """List the newest result of each guest, directory and job, and what was postponed since.
+    """List the newest result of each guest, directory and job, and what was postponed since, the worst first.
 
     Exit status: 0, 1 error, 64 usage.
     """
@@ -51,13 +57,23 @@ class ProbeList(HistoryCommand, Listing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         at = now()
         with self.history(parsed_args) as history:
-            self._results = sorted(history.latest(), key=_order)
-            told = [(result, history.streak(result)) for result in self._results]
-            self._postponed = still_postponed(history.postponed(), history.last_begun(at))
-        rows = [_cells(result, _age(result.started, at), streak) for result, streak in told]
-        rows += [_postponed_cells(each, at) for each in self._postponed]
-        self.closing = (_sum(self._results, self._postponed),)
-        return COLUMNS, rows
+            results = sorted(history.latest(), key=_order)
+            streaks = _alike([(result, history.streak(result)) for result in results])
+            postponed = still_postponed(history.postponed(), history.last_begun(at))
+        listed: list[tuple[_Key, str, str, tuple[object, ...]]] = [
+            (_key(each), each.subject.guest_name, each.finding.verdict, _cells(each, _age(each.started, at), streak))
+            for each, streak in streaks
+        ]
+        listed += [
+            ((each.guest_uuid, each.directory), each.guest_name, POSTPONED, _postponed_cells(each, at))
+            for each in postponed
+        ]
+        worst: dict[_Key, int] = {}
+        for key, _, verdict, _ in listed:
+            worst[key] = min(_rank(verdict), worst.get(key, len(_WORST)))
+        listed.sort(key=lambda one: (worst[one[0]], one[1], one[0]))
+        self.closing = (_sum(results, postponed),)
+        return LIST_COLUMNS, [cells for *_, cells in listed]
 
 
 class ProbeHistory(HistoryCommand, Listing):
@@ -105,6 +121,29 @@ def still_postponed(postponed: Iterable[Postponed], begun: Mapping[tuple[str, st
     ]
 
 
+def _key(result: ProbeResult) -> _Key:
+    return result.subject.guest_uuid, result.subject.directory
+
+
+def _rank(verdict: str) -> int:
+    return _WORST.index(verdict) if verdict in _WORST else len(_WORST)
+
+
+def _alike(told: Sequence[tuple[ProbeResult, Streak | None]]) -> list[tuple[ProbeResult, Streak | None]]:
+    """The jobs of a guest that have been in the same trouble have the beginning of the first, so that it is one
+    reason.
+    """
+    streaks: dict[object, list[Streak]] = {}
+    for result, streak in told:
+        if streak is not None:
+            streaks.setdefault((_key(result), result.finding.verdict), []).append(streak)
+    joined: dict[object, Streak] = {}
+    for key, several in streaks.items():
+        kept = [until for _, until in several if until is not None]
+        joined[key] = min(first for first, _ in several), min(kept) if len(kept) == len(several) else None
+    return [(result, joined.get((_key(result), result.finding.verdict))) for result, _ in told]
+
+
 def _order(result: ProbeResult) -> tuple[str, str, str, int]:
     subject = result.subject
     return subject.guest_name, subject.guest_uuid, subject.directory, list(JobName).index(result.job.name)
@@ -143,11 +182,14 @@ def _slowest(measured: Measured | None) -> Shown:
 
 
 def _age(time: datetime, at: datetime) -> Shown:
-    return Shown(serialize.time_data(time), ago(time, at))
+    """In its largest unit: ``13 h``."""
+    return Shown(serialize.time_data(time), " ".join(durations.words(at - time).split()[:2]))
 
 
 def _why(result: ProbeResult, streak: Streak | None = None) -> Shown:
-    return Shown(result.finding.why.value, messages.because_words(result, streak))
+    """Nothing for a promise that was kept: the limit has a column."""
+    kept = result.finding.verdict is Verdict.KEPT
+    return Shown(result.finding.why.value, "" if kept else messages.because_words(result, streak))
 
 
 def _postponed_cells(postponed: Postponed, at: datetime) -> tuple[object, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -28,7 +29,7 @@ from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
 from tests.fakes import FakeHypervisor
 from tests.unit.node import guest, uuid_of
-from tests.unit.person import Person
+from tests.unit.person import Person, Terminal
 from tests.unit.results import HOSTILE, LIMIT, MS, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, PROJECT
 
@@ -49,13 +50,13 @@ class Shell(Person):
     def add(self, ago: timedelta = timedelta(minutes=3), **other: Any) -> int:
         return self.history.add(a_probe(started=datetime.now(UTC) - ago, **other))
 
-    def run(self, command: type, *words: str) -> int:
+    def run(self, command: type, *words: str, **other: Any) -> int:
         here = self.directory
         (here / "rules.yaml").write_text(self.rules)
         settings = replace(
             config.load([], []), state_dir=here, pause_file=here / "paused", rules_file=here / "rules.yaml"
         )
-        return self.types(command, *words, settings=settings, hypervisor=self.hypervisor)
+        return self.types(command, *words, settings=settings, hypervisor=self.hypervisor, **other)
 
     def told(self, command: type, *words: str) -> Any:
         """``-f json``, as a program reads it."""
@@ -106,12 +107,50 @@ def test_the_newest_of_each_job_is_listed_with_its_verdict_and_why(shell: Shell)
     shell.add()
     assert shell.run(ProbeList) == 0
     assert "read    251  41 ms" in (read := line_of(shell.out, " read "))
-    assert "250 IOPS  3 min ago  kept " in read
+    assert "250 IOPS  3 min  kept" in read
     assert "3 min" in read
     mixed = line_of(shell.out, " mixed ")
     assert "short" in mixed
     assert "38 % of limit 250 IOPS; Ceph: OSD_DOWN (1 osds down); since " in mixed
     assert shell.out.splitlines()[-1] == "2 jobs on 1 guest: 1 kept, 1 short"
+
+
+def by_name(shell: Shell, name: str, *verdicts: Verdict, ago: timedelta = timedelta(minutes=3)) -> None:
+    """A guest with these verdicts, job by job, a minute apart."""
+    why = {Verdict.KEPT: Why.WITHIN, Verdict.SHORT: Why.CLUSTER_SHORT, Verdict.FAILED: Why.NO_FIO}
+    facts = {"parameter": "total_iops_sec", "allowed": 7500.0, "done": 2850}
+    for number, (job, verdict) in enumerate(zip(JobName, verdicts, strict=False)):
+        subject = a_subject(guest_uuid=name, guest_name=name, display_name="a-server-with-a-long-name")
+        finding = a_finding(verdict, why[verdict], **facts)
+        shell.add(ago - timedelta(minutes=number), job=job, subject=subject, finding=finding)
+
+
+def test_the_worst_guest_is_first_with_all_its_jobs(shell: Shell) -> None:
+    by_name(shell, "instance-00000001", *[Verdict.KEPT] * 3)
+    by_name(shell, "instance-00000002", *[Verdict.FAILED] * 3)
+    by_name(shell, "instance-00000003", Verdict.KEPT, Verdict.KEPT, Verdict.SHORT)
+    shell.history.postpone(a_postponed(timedelta(0), guest_uuid="u", guest_name="instance-00000000"))
+    rows = shell.told(ProbeList)
+    assert [row["guest"][-1] for row in rows] == ["3"] * 3 + ["2"] * 3 + ["0"] + ["1"] * 3
+    assert [row["job"] for row in rows[:3]] == ["read", "write", "mixed"], "one row a job"
+
+
+def test_on_80_columns_a_reason_is_told_once_a_guest_and_the_age_always(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    by_name(shell, "instance-00000001", *[Verdict.KEPT] * 3, ago=timedelta(days=7, hours=3))
+    by_name(shell, "instance-00000002", *[Verdict.SHORT] * 3, ago=timedelta(hours=13, minutes=5))
+    by_name(shell, "instance-00000002", *[Verdict.SHORT] * 3, ago=timedelta(minutes=5))
+    shell.run(ProbeList, stdout=Terminal())
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shell.out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    rows = [line for line in lines if "instance-" in line]
+    assert all(re.search(r" [345] min  short \[1\]$", row) for row in rows[:3])
+    assert all(row.endswith(" 7 d  kept") for row in rows[3:])
+    assert [line[:3] for line in lines if line.startswith("[")] == ["[1]"]
+    begun = datetime.now(UTC) - timedelta(hours=13, minutes=5)
+    assert f"since {begun:%Y-%m-%d %H:}" in " ".join(lines), "of the first job"
 
 
 def test_jobs_stand_in_the_order_in_which_they_run(shell: Shell) -> None:
