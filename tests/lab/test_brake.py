@@ -70,10 +70,10 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
         braked = node.run("enforce", *scope)
         assert braked.status == 4, braked.out + braked.err
         # Others' guests on this libvirt count too: new rules are judged on the whole node.
-        assert re.search(r"The brake defers 30 of \d+ disks \(30 cut by more than half\)", braked.out)
+        assert re.search(r"BRAKE  30 of \d+ disks deferred: 30 cut by more than half \(to 1 %\)", braked.out)
         assert set(everything_actual(hypervisor, hundred)) == {DEFAULT}
-    assert re.search(r"The brake defers 30 of \d+ disks \(30 cut by more than half\)", planned.out)
-    assert 'BRAKE  rule "gold": total_iops_sec 3000 → 30 (30 disks)' in planned.out
+    assert re.search(r"BRAKE  30 of \d+ disks deferred: 30 cut by more than half \(to 1 %\)", planned.out)
+    assert '       rule "gold": 3000 → 30 IOPS (30 disks)' in planned.out
     command = next(line for line in braked.out.splitlines() if "plimsoll approve" in line)
 
     # It was meant: one command, and it is done. Another state of the rules is not approved by it.

@@ -23,8 +23,8 @@ def misfits(page: str, pipe: str, width: int) -> list[str]:
     lines, words = plain(page), {part for word in pipe.split() for part in (word, word.rstrip(",.:"))}
     found = [line for line in lines if cell_len(line) > width or _APART.search(line)]
     for word in {word for line in lines for word in line.split()} - words:
-        cropped = word.endswith("…") and any(whole.startswith(word[:-1]) for whole in words)
-        head = word.rstrip(",.") in words
-        if not (cropped or head or _OF_TERMINALS.fullmatch(word)):
+        head, mark, tail = word.partition("…")
+        cropped = mark and any(w.startswith(head) for w in words) and any(w.endswith(tail) for w in words)
+        if not (cropped or word.rstrip(",.") in words or _OF_TERMINALS.fullmatch(word)):
             found.append(word)
     return found

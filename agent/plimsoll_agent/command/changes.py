@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.messages.plan import Alike, CommandLine, DiskLine, Line, TextLine
@@ -10,8 +10,10 @@ from plimsoll_agent.messages.tones import TONES
 
 _FEW = 3
 """So many lines that are alike are all shown; of more only the first."""
-_LONGEST_NAMES = (32, 16, 12)
-"""Guest, server, disk: longer names are cropped on a terminal. Tenants choose those of servers."""
+_LONGEST_NAMES = ((64, 64, 32), (32, 16, 12))
+"""Guest, server, disk: longer names are cropped on a terminal, to the latter where lines would not fit with the
+first. Tenants choose the names of servers.
+"""
 _INDENT = 4
 _NARROWEST = 28
 """Text beside the names is at least so wide, or it goes below them."""
@@ -54,33 +56,34 @@ class _Page:
 
     def __init__(self, terminal: Terminal, width: int) -> None:
         # Here: a pass from the timer needs none of it.
-        from rich.cells import cell_len, set_cell_size
+        from rich.cells import cell_len
 
         from plimsoll_agent.command.wrap import wrapped
+        from plimsoll_agent.monitor.cells import cut_middle
 
         self._terminal, self._width = terminal, width
-        self._size, self._crop, self._wrapped = cell_len, set_cell_size, wrapped
+        self._size, self._crop, self._wrapped = cell_len, cut_middle, wrapped
 
     def lines(self, lines: Iterable[DiskLine | TextLine | CommandLine]) -> Iterator[str]:
         every = list(lines)
-        disks = [self._short(line) for line in every if isinstance(line, DiskLine)]
-        names = [max((self._size(line.names[part]) for line in disks), default=0) for part in range(3)]
-        margin = 2 + sum(names) + len([width for width in names if width]) + 1
-        what = self._what_width(disks, margin)
+        for longest in _LONGEST_NAMES:
+            disks = [self._short(line, longest) for line in every if isinstance(line, DiskLine)]
+            names = [max((self._size(line.names[part]) for line in disks), default=0) for part in range(3)]
+            margin = 2 + sum(names) + len([width for width in names if width]) + 1
+            what = self._what_width(disks, margin)
+            if what:
+                break
         for line in every:
             match line:
                 case DiskLine():
-                    yield from self._disk(self._short(line), names, margin, what)
+                    yield from self._disk(self._short(line, longest), names, margin, what)
                 case TextLine():
                     yield from self._text(line)
                 case CommandLine():
                     yield from self._command(line)
 
-    def _short(self, line: DiskLine) -> DiskLine:
-        names = tuple(
-            name if self._size(name) <= most else f"{self._crop(name, most - 1).rstrip()}…"
-            for name, most in zip(line.names, _LONGEST_NAMES, strict=True)
-        )
+    def _short(self, line: DiskLine, longest: Sequence[int]) -> DiskLine:
+        names = tuple(self._crop(name, most) for name, most in zip(line.names, longest, strict=True))
         return DiskLine(line.sign, names, line.what, line.why, line.severity)
 
     def _what_width(self, lines: list[DiskLine], margin: int) -> int:

@@ -15,6 +15,7 @@ from plimsoll_agent.util.text import meant, printable
 GAP = 2
 NOTHING = "-"
 _SILENT = frozenset({NOTHING, "?", ""})
+_ENOUGH = 0.75
 _LEAST = 8
 """Cells of a cropped name that are shown in any case."""
 
@@ -23,9 +24,9 @@ class Column(str):
     """The name of a column, which programs know it by, and its traits in a table.
 
     ``right``: numbers. ``drop``: where the terminal is narrow, 1 is left out first, then 2; 0 never. ``wraps``: cells
-    may take several lines. ``most``: longer cells are cropped on a narrow terminal, to no less than ``least``, or
-    wrapped. ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a
-    footnote where it is long.
+    may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``.
+    ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
+    where it is long.
     """
 
     head: str
@@ -58,7 +59,7 @@ class Column(str):
         return self
 
 
-GUEST = Column("guest", most=32, least=17)
+GUEST = Column("guest", most=36, least=17)
 """Nova's own names, ``instance-00000412``, are never cropped: they differ at the end."""
 
 
@@ -71,44 +72,54 @@ class Fitted:
 
 
 def fitted(
-    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None, *, all: bool
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None, *, every: bool
 ) -> Fitted | None:
     """How the cells fit into so many terminal cells; None if they do not.
 
-    One line a row comes first: names are cropped, then columns dropped. Then cells wrap. With ``all`` no column is
-    dropped.
+    Names are cropped first. Then columns are dropped until three rows of four are one line, and the other cells wrap;
+    where that cannot be, so many that most rows are one. With ``every`` no column is dropped.
     """
     sizes = [[cell_len(column.head), *(cell_len(row[n]) for row in cells)] for n, column in enumerate(columns)]
     whole = list(map(max, sizes))
     everything = range(len(columns))
     if width is None or _sum(whole) <= width:
         return Fitted(everything, whole)
-    capped = [
-        max(min(natural, column.most), cell_len(column.head)) if column.most else natural
-        for natural, column in zip(whole, columns, strict=True)
-    ]
     least = [
-        max([cell_len(column.head), *(longest_word(row[number]) for row in cells)])
+        max([cell_len(column.head), *(longest_word(row[n]) for row in cells)])
         if column.wraps
-        else capped[number]
-        for number, column in enumerate(columns)
+        else max(min(whole[n], column.most), cell_len(column.head))
+        if column.most
+        else whole[n]
+        for n, column in enumerate(columns)
     ]
-    drops = [n for n in everything if columns[n].drop and not all]
+    drops = [n for n in everything if columns[n].drop and not every]
     silent = {n for n in drops if _SILENT.issuperset(row[n] for row in cells)}
     drops.sort(key=lambda n: (n not in silent, columns[n].drop))
-    # No cell is wrapped for a column that says nothing.
-    for widths, first in ((capped, 0), (least, len(silent))):
-        for dropped in range(first, len(drops) + 1):
-            kept = [number for number in everything if number not in drops[:dropped]]
-            room = width - _sum([widths[number] for number in kept])
-            if room >= 0:
-                given = {n: widths[n] for n in kept}
-                _widen(given, {n: sizes[n] for n in kept if columns[n].wraps}, room)
-                _widen(given, {n: sizes[n] for n in kept if columns[n].most}, width - _sum(given.values()))
-                return Fitted(kept, list(given.values()))
-    kept = [number for number in everything if number not in drops]
+    fits: list[tuple[float, Fitted]] = []
+    for dropped in range(len(drops) + 1):
+        kept = [n for n in everything if n not in drops[:dropped]]
+        room = width - _sum([least[n] for n in kept])
+        if room < 0:
+            continue
+        given = {n: least[n] for n in kept}
+        _widen(given, {n: sizes[n] for n in kept if columns[n].wraps}, room)
+        _widen(given, {n: sizes[n] for n in kept if columns[n].most}, width - _sum(given.values()))
+        fit, lines = Fitted(kept, list(given.values())), _one_line(columns, given, sizes)
+        if lines == 1 or (lines >= _ENOUGH and dropped >= len(silent)):
+            return fit
+        fits.append((lines, fit))
+    if fits:
+        return max(fits, key=lambda pair: pair[0])[1]
+    kept = [n for n in everything if n not in drops]
     widths = _cropped([least[n] for n in kept], [columns[n] for n in kept], width)
     return Fitted(kept, widths) if _sum(widths) <= width else None
+
+
+def _one_line(columns: Sequence[Column], widths: Mapping[int, int], sizes: Sequence[Sequence[int]]) -> float:
+    """The share of the rows that are one line."""
+    wrapping = [[size <= given for size in sizes[n]] for n, given in widths.items() if columns[n].wraps]
+    rows = list(map(all, zip(*wrapping, strict=True)))
+    return sum(rows) / len(rows) if rows else 1.0
 
 
 def _sum(widths: Collection[int]) -> int:
@@ -137,9 +148,7 @@ def _cropped(widths: Sequence[int], columns: Sequence[Column], width: int) -> li
     """The widest names are cropped until all fits, or nothing is left to crop."""
     cropped = list(widths)
     while _sum(cropped) > width:
-        names = [
-            n for n, column in enumerate(columns) if column.most and not column.wraps and cropped[n] > column.least
-        ]
+        names = [n for n, column in enumerate(columns) if column.most and cropped[n] > column.least]
         if not names:
             break
         cropped[max(names, key=cropped.__getitem__)] -= 1

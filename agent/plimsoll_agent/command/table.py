@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from plimsoll_agent.command.columns import GAP, NOTHING, Column, Fitted, fitted
 from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.command.wrap import GLUE, unglued, wrapped
 from plimsoll_agent.messages.tones import Tone
+from plimsoll_agent.monitor.cells import cut_middle
 
 _LONG_REASON = 30
 _OFTEN = 4
@@ -83,7 +84,7 @@ def paragraph(text: str, terminal: Terminal) -> Iterator[str]:
 
 def _fitted(columns: Sequence[Column], rows: Sequence[Row], width: int | None, asked: bool) -> Fitted | None:
     texts = [[cell.text for cell in row] for row in rows]
-    return fitted(columns, texts, width, all=asked)
+    return fitted(columns, texts, width, every=asked)
 
 
 def _is_whole(fit: Fitted | None, columns: Sequence[Column], rows: Sequence[Row]) -> bool:
@@ -124,7 +125,7 @@ def _grid(columns: Sequence[Column], rows: Sequence[Row], fit: Fitted, terminal:
             return (cell.text,)
         key = (cell.text, width)
         if key not in done:
-            done[key] = wrapped(*key) if column.wraps else (_cropped(*key),)
+            done[key] = wrapped(*key) if column.wraps else (cut_middle(*key),)
         return done[key]
 
     for row in rows:
@@ -142,7 +143,3 @@ def _joined(row: Row, columns: Sequence[Column], widths: Sequence[int], terminal
         text = terminal.toned(cell.text, cell.tone) if cell.text else ""
         parts.append(f"{spaces}{text}" if column.right else f"{text}{spaces}")
     return unglued((" " * GAP).join(parts).rstrip())
-
-
-def _cropped(text: str, width: int) -> str:
-    return set_cell_size(text, width - 1).rstrip() + "…"

@@ -8,11 +8,11 @@ from rich.cells import cell_len
 
 GLUE = "\ue000"
 """In place of a space at which no line ends. It is not printable, so it is in no text."""
-_LOOSE = "\ue001"
-"""In place of one at which a line ends only where there is no room for both sides."""
+_LOOSE = ("\ue001", "\ue002")
+"""In place of those at which a line ends only where there is no room for both sides: the last gives way first."""
 _UNIT = re.compile(r"(?<![^\s(])(\d(?:[\d.,]*\d)?) (?=[^\W\d]|%)")
 _NAMED = re.compile(r"(\w_\w+|\bread|\bwrite|--\w+) (?=\d|[A-Z]+\b)")
-_BURST = re.compile(r"(\(burst|\(to) | (?=→)|(?<=→) ")
+_JOINED = ((re.compile(r"(?<=\(burst) |(?<=\(to) | (?=→)|(?<=→) "), _LOOSE[0]), (re.compile(r" (?=\()"), _LOOSE[1]))
 
 
 def glued(text: str) -> str:
@@ -31,14 +31,18 @@ def wrapped(text: str, width: int) -> list[str]:
         return [text]
     from rich.text import Text  # here, since few texts have to be wrapped
 
-    loose = _BURST.sub(lambda found: found[0].replace(" ", _LOOSE), glued(text))
-    words = (word if cell_len(word) <= width else word.replace(_LOOSE, " ") for word in loose.split(" "))
-    words = (part for word in words for part in word.split(" "))
-    words = (word if cell_len(word) <= width else word.replace(GLUE, " ") for word in words)
+    loose = glued(text)
+    for pattern, glue in _JOINED:
+        loose = pattern.sub(glue, loose)
+    words = [loose]
+    for glue in (" ", *reversed(_LOOSE), GLUE):
+        words = [part for word in words for part in ((word,) if cell_len(word) <= width else word.split(glue))]
     # No console is asked about text without styles.
     lines = Text(" ".join(words)).wrap(None, width, overflow="fold")  # type: ignore[arg-type]
     return [unglued(line.plain.rstrip()) for line in lines]
 
 
 def unglued(text: str) -> str:
-    return text.replace(GLUE, " ").replace(_LOOSE, " ")
+    for glue in (GLUE, *_LOOSE):
+        text = text.replace(glue, " ")
+    return text

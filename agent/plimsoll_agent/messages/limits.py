@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
-from plimsoll_agent.model.limits import BASES, SCOPES, Limits, Unit
+from plimsoll_agent.model.limits import BASES, PARAMETERS, SCOPES, Limits, Unit
 from plimsoll_agent.util.text import printable
 
 UNLIMITED = "unlimited"
 NONE = "none"
+_NUMBERS = {parameter.name: parameter for parameter in PARAMETERS}
 
 
 def short_limits(limits: Limits) -> str:
@@ -49,6 +51,46 @@ def exact_change(old: Limits, new: Limits) -> str:
         for name in names
         if before.get(name) != after.get(name)
     )
+
+
+def short_edit(name: str, before: Sequence[object], after: Sequence[object]) -> str:
+    """``3000 → 30 IOPS``, ``burst 20–100 MiB/s → none``: one parameter of several disks; 0 is none."""
+    parameter = _NUMBERS.get(name)
+    if parameter is None:
+        return f"shared as {_values(before, NONE, str)} → {_values(after, NONE, str)}"
+    whose, none = _whose(parameter.scope or "total"), absent(name)
+    number: Callable[[int], str] = partial(_rate, unit=parameter.unit)
+    match parameter.role:
+        case "max":
+            whose += "burst "
+        case "length":
+            whose, number = f"{whose}burst for ", "{} s".format
+        case "size":
+            whose, none, number = "counted per ", "request", short_size
+    old, new = _values(before, none, number), _values(after, none, number)
+    unit = " IOPS"
+    if old.endswith(unit) and new.endswith(unit):
+        old = old.removesuffix(unit)
+    return f"{whose}{old} → {new}"
+
+
+def exact_edit(name: str, before: Sequence[object], after: Sequence[object]) -> str:
+    """``total_iops_sec 1500–3000 → 30``: the same under libvirt's names."""
+    return f"{name} {_values(before, absent(name), str)} → {_values(after, absent(name), str)}"
+
+
+def _values(values: Sequence[object], none: str, words: Callable[[int], str]) -> str:
+    """``15–30 IOPS or unlimited``: all of them, numbers as a range."""
+    numbers = sorted({value for value in values if isinstance(value, int) and value})
+    texts = [_span(*map(words, (numbers[0], numbers[-1])))] if numbers else []
+    texts += sorted({printable(value) for value in values if isinstance(value, str)})
+    return " or ".join(texts + [none] * any(not value for value in values))
+
+
+def _span(least: str, most: str) -> str:
+    """``15–30 IOPS``, ``512 KiB/s–1 MiB/s``: the unit once where it is the same."""
+    unit = most.partition(" ")[2]
+    return most if least == most else f"{least.removesuffix(f' {unit}')}–{most}"
 
 
 def listed(in_effect: Mapping[str, object]) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
-from plimsoll_agent.messages.limits import absent, exact_change, exact_limits, short_change, short_limits
+from plimsoll_agent.messages.limits import (
+    exact_change,
+    exact_edit,
+    exact_limits,
+    short_change,
+    short_edit,
+    short_limits,
+)
 from plimsoll_agent.messages.sentences import (
     STATE_WORDS,
     deferred_words,
@@ -27,6 +35,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
 REMEDY = "plimsoll plan --all"
+_BRAKE = "BRAKE"
 _MOST_EDITS = 5
 _MOST_BRAKED = 5
 """So many kinds of changes that the brake defers are listed."""
@@ -229,7 +238,7 @@ def is_held(outcome: Outcome) -> bool:
 
 def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     """All of it, first what the brake stops, then what a pass would change, then what it would not, and the sum."""
-    yield from _brake_lines(report, manner, planned=True)
+    yield from _brake_lines(report, manner)
     shown = [outcome for outcome in report.outcomes if outcome.change is not None and not _braked(outcome, report)]
     yield from _alike(shown, manner)
     yield from _others(report, manner)
@@ -238,7 +247,7 @@ def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
 
 def closing_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     """What ``enforce`` tells below the lines of disks that it told as they ended (``told_at_once``)."""
-    yield from _brake_lines(report, manner, planned=False)
+    yield from _brake_lines(report, manner)
     deferred = [o for o in report.outcomes if o.change is not None and not told_at_once(o) and not _braked(o, report)]
     yield from _alike(deferred, manner)
     yield from _others(report, manner)
@@ -306,14 +315,15 @@ def _braked(outcome: Outcome, report: PassReport) -> bool:
     return report.braked is not None and outcome.result.reason.code in (Code.BRAKED, Code.LARGE_CHANGE)
 
 
-def _brake_lines(report: PassReport, manner: Manner, *, planned: bool) -> Iterator[Line]:
+def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     braked = report.braked
     if braked is None:
         return
-    edits = list(edits_words(braked.edits)) or ["large changes"]
+    yield TextLine(f"{_deferred(braked)} deferred: {_hows(braked, report)}", Severity.CUT, head=_BRAKE)
+    edits = list(edits_words(braked.edits, exact=manner.exact))
     if len(edits) > _MOST_EDITS:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
-    yield from (TextLine(edit, Severity.CUT, head="BRAKE") for edit in edits)
+    yield from (TextLine(" " * (len(_BRAKE) + 2) + edit) for edit in edits)
     groups = list(alike([line for o in report.outcomes if (line := _brake_line(o, report, manner)) is not None]))
     kept = groups if manner.every else groups[:_MOST_BRAKED]
     yield from kept
@@ -322,8 +332,6 @@ def _brake_lines(report: PassReport, manner: Manner, *, planned: bool) -> Iterat
         others = plural(len(groups) - len(kept), "other change")
         yield TextLine(f"  … {plural(rest, 'more disk')} with {others} ({REMEDY})")
     yield from (TextLine(line) for line in _unseen_lines(braked, report))
-    none = "; enforce changes none of them" if planned else ""
-    yield TextLine(f"The brake defers {brake_words(braked)}{none}.", Severity.CUT)
     yield from _approvals(braked, report, manner)
 
 
@@ -355,9 +363,21 @@ def _unseen_lines(braked: Braked, report: PassReport) -> Iterator[str]:
 
 def brake_words(braked: Braked, whose: str = "") -> str:
     """``30 of 100 disks (30 cut by more than half)``; ``whose`` comes before the parentheses."""
-    hows = ((braked.removed, "removed"), (braked.lowered, "cut by more than half"), (braked.raised, "raised"))
-    parts = ", ".join(f"{number} {how}" for number, how in hows if number)
-    return f"{len(braked.keys)} of {plural(braked.of, 'disk')}{whose} ({parts})"
+    return f"{_deferred(braked)}{whose} ({_hows(braked)})"
+
+
+def _deferred(braked: Braked) -> str:
+    return f"{len(braked.keys)} of {plural(braked.of, 'disk')}"
+
+
+def _hows(braked: Braked, report: PassReport | None = None) -> str:
+    """``1 removed, 10 cut by more than half (to 1 %), 3 raised``; with the report the share that is left is known."""
+    changes = [o.change for o in report.outcomes if o.change and _braked(o, report)] if report is not None else []
+    shares = {share_left(one.before, one.after) for one in changes if one.direction is not Direction.REMOVE}
+    cuts = sorted(share for share in shares if share < 0.5)
+    left = f" (to {_percent(cuts[0])} %{' or more' * (len(cuts) > 1)})" if cuts else ""
+    hows = ((braked.removed, "removed"), (braked.lowered, f"cut by more than half{left}"), (braked.raised, "raised"))
+    return ", ".join(f"{number} {how}" for number, how in hows if number)
 
 
 def _approvals(braked: Braked, report: PassReport, manner: Manner) -> Iterator[CommandLine]:
@@ -381,16 +401,29 @@ def _removes(outcome: Outcome) -> bool:
     return outcome.change is not None and outcome.change.direction is Direction.REMOVE
 
 
-def edits_words(edits: Iterable[Edit]) -> Iterator[str]:
-    """``QoS spec gold-iops: total_iops_sec 3000 → 30 (12 disks)``; a range where it depends on the disk's size."""
+def edits_words(edits: Iterable[Edit], *, exact: bool = False) -> Iterator[str]:
+    """``QoS spec gold-iops: 3000 → 30 IOPS (12 disks)``; a range where it depends on the disk's size."""
     merged: dict[tuple[str, str, str], list[Edit]] = {}
     for edit in edits:
         merged.setdefault((edit.origin, edit.source, edit.parameter), []).append(edit)
-    # Rates first: bursts and lengths follow from them.
-    for (origin, source, parameter), each in sorted(merged.items(), key=lambda item: item[0][2] not in BASES):
-        old, new = (_range(parameter, [getattr(edit, side) for edit in each]) for side in ("before", "after"))
-        disks = plural(sum(edit.disks for edit in each), "disk")
-        yield f"{_source(origin, source)}: {parameter} {old} → {new} ({disks})"
+    # Rates first: bursts and lengths follow from them. Of these what is cut most.
+    for (origin, source, parameter), each in sorted(merged.items(), key=_edit_order):
+        before, after = ([getattr(edit, side) for edit in each] for side in ("before", "after"))
+        told = (exact_edit if exact else short_edit)(parameter, before, after)
+        yield f"{_source(origin, source)}: {told} ({plural(sum(edit.disks for edit in each), 'disk')})"
+
+
+def _edit_order(item: tuple[tuple[str, str, str], Sequence[Edit]]) -> tuple[bool, float]:
+    (_, _, parameter), edits = item
+    return parameter not in BASES, min(_edit_share(edit) for edit in edits)
+
+
+def _edit_share(edit: Edit) -> float:
+    """What is left of the limit; 0 is unlimited."""
+    if not isinstance(edit.before, int) or not isinstance(edit.after, int):
+        return math.inf
+    before, after = edit.before or math.inf, edit.after or math.inf
+    return 0 if after == math.inf else after / before
 
 
 def _source(origin: str, name: str) -> str:
@@ -398,14 +431,6 @@ def _source(origin: str, name: str) -> str:
         Code(origin) if origin else Code.NODE_DEFAULT, "{}"
     )
     return kind.format(printable(name))
-
-
-def _range(parameter: str, values: Sequence[object]) -> str:
-    numbers = sorted({value for value in values if isinstance(value, int) and value})
-    texts = [str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"] if numbers else []
-    texts += sorted({printable(value) for value in values if isinstance(value, str)})
-    texts += [absent(parameter)] if any(not value for value in values) else []
-    return " or ".join(texts)
 
 
 # --- sums

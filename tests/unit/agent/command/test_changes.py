@@ -40,8 +40,11 @@ def test_disks_that_change_alike_are_one_line_on_a_terminal_and_a_line_each_in_a
 
 def test_what_the_brake_stops_comes_first_with_its_edit_and_what_approves_it() -> None:
     told = lines(50, 80, region=True)
-    assert told[0] == "BRAKE  QoS spec gold-iops: total_iops_sec 3000 → 30 (5 disks)"
-    assert told[1].startswith("~ instance-00000005 ")
+    assert told[:2] == [
+        "BRAKE  5 of 50 disks deferred: 5 cut by more than half (to 1 %)",
+        "       QoS spec gold-iops: 3000 → 30 IOPS (5 disks)",
+    ]
+    assert told[2].startswith("~ instance-00000005 ")
     commands = [line for line in told if "approve" in line]
     assert [line.partition("plimsoll ")[2] for line in commands] == [
         "approve 7f3a91c2b04d88e1 --reason TEXT",

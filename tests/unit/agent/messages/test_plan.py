@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll_agent.messages.plan import CommandLine, Manner, edits_words, incomplete_words, plan_lines, turn_words
+from plimsoll_agent.messages.plan import (
+    CommandLine,
+    Manner,
+    Severity,
+    TextLine,
+    edits_words,
+    incomplete_words,
+    plan_lines,
+    turn_words,
+)
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision
@@ -46,12 +55,40 @@ def test_edits_of_a_spec_with_limits_per_gib_are_one_line_with_the_range_over_al
         Edit("default", "group_name", None, "g", 1, "node-default"),
         Edit("m1", "total_iops_sec", 9, 8, 1, "flavor"),
     ]
-    assert list(edits_words(edits)) == [
-        "QoS spec gold: total_iops_sec 1500–3000 → 15–30 (3 disks)",
+    assert list(edits_words(edits, exact=True)) == [
         'rule "rack 1": total_bytes_sec 1000 → unlimited (1 disk)',
+        "QoS spec gold: total_iops_sec 1500–3000 → 15–30 (3 disks)",
         "flavor m1: total_iops_sec 9 → 8 (1 disk)",
         "default: group_name none → g (1 disk)",
     ]
+    assert next(iter(edits_words(edits[:2]))) == "QoS spec gold: 1500–3000 → 15–30 IOPS (3 disks)"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "words"),
+    [
+        ("total_iops_sec", 3000, 30, "3000 → 30 IOPS"),
+        ("read_iops_sec", 3000, 0, "read 3000 IOPS → unlimited"),
+        ("total_bytes_sec", 20971520, 104857600, "20 MiB/s → 100 MiB/s"),
+        ("write_iops_sec_max", 0, 500, "write burst none → 500 IOPS"),
+        ("total_iops_sec_max_length", 60, 1, "burst for 60 s → 1 s"),
+        ("size_iops_sec", 0, 65536, "counted per request → 64 KiB"),
+        ("group_name", None, "g", "shared as none → g"),
+    ],
+)
+def test_an_edit_has_units_that_people_know(name: str, before: object, after: object, words: str) -> None:
+    assert list(edits_words([Edit("d", name, before, after, 1)])) == [f"d: {words} (1 disk)"]
+
+
+def test_an_edit_of_several_values_is_a_range_with_its_unit_once() -> None:
+    edits = [Edit("d", "total_bytes_sec", size, 2**30, 1) for size in (0, 2**20, 5 * 2**20)]
+    assert list(edits_words(edits)) == ["d: 1–5 MiB/s or unlimited → 1 GiB/s (3 disks)"]
+
+
+def test_the_first_line_of_the_brake_tells_how_much_would_be_cut() -> None:
+    report = a_pass_over(50)
+    first = next(iter(plan_lines(report, Manner())))
+    assert first == TextLine("5 of 50 disks deferred: 5 cut by more than half (to 1 %)", Severity.CUT, head="BRAKE")
 
 
 def commands(report: PassReport) -> list[str]:

@@ -324,17 +324,18 @@ def test_each_disk_that_is_deferred_for_itself_has_its_line_also_where_it_is_in_
     digests = [digest_of_change(node.seen(number, "vda").key, SLIP)[:16] for number in range(2)]
     alone = [f"alone: plimsoll approve {digest}" for digest in digests]
     needs = [f"deferred: a cut to 1 % needs plimsoll approve {digest}" for digest in digests]
-    head, *whole = told.enforced(node.run())
-    assert head == 'BRAKE  rule "bronze": total_iops_sec 3000 → 30 (2 disks)'
+    head, edit, *whole = told.enforced(node.run())
+    assert head == "BRAKE  2 of 4 disks deferred: 2 cut by more than half (to 1 %)"
+    assert edit == '       rule "bronze": 3000 → 30 IOPS (2 disks)'
     assert whole[:2] == [
         f'~ instance-0000000{n} web vda  3000 → 30 IOPS (to 1 %)  rule "bronze"; {alone[n]}' for n in range(2)
     ]
     for scope in (Scope(frozenset({uuid_of(3)})), Scope(frozenset({uuid_of(1)}))):
-        _, *met = told.enforced(node.run(scope=scope))
+        head, _, *met = told.enforced(node.run(scope=scope))
         of_the_pass = [whole[1]] if uuid_of(1) in scope.guests else []
         of_others = [f"! instance-0000000{n} vda  {needs[n]}" for n in range(2 - len(of_the_pass))]
         assert met[:2] == of_the_pass + of_others
-        assert met[2] == "The brake defers 2 of 4 disks (2 cut by more than half)."
+        assert head.startswith("BRAKE  2 of 4 disks deferred: 2 cut by more than half")
 
 
 def test_a_disk_that_does_not_answer_and_is_deferred_has_its_line(tmp_path: Path) -> None:
