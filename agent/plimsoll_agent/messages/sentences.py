@@ -48,6 +48,9 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.SPEC_FOR_BACK_END: "volume type {type} → QoS spec {spec} is not for QEMU (consumer {consumer})",
     Code.SPEC_WITHOUT_LIMITS: "volume type {type} → QoS spec {spec} sets no limit; to check it: plimsoll qos lint",
     Code.NOT_FOR_VOLUMES: "no opinion: flavor limits do not apply to volumes",
+    Code.ATTACH_TIME_OVERRULED: lambda facts: (
+        f"not kept: {listed(facts['limits'])}; with a catalogue, attach-time limits of volumes do not count"
+    ),
     Code.NOT_BY_NOVA: "no opinion: the guest was not created by Nova",
     Code.NO_QUOTA: "no opinion: flavor {flavor} has no quota:disk_*",
     Code.FLAVOR_UNKNOWN: "not used: extra specs are not in libvirt's definition, and [catalogue] source is none",

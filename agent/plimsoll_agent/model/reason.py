@@ -35,6 +35,7 @@ class Code(StrEnum):
     SPEC_FOR_BACK_END = "spec-for-back-end"
     SPEC_WITHOUT_LIMITS = "spec-without-limits"
     NOT_FOR_VOLUMES = "not-for-volumes"
+    ATTACH_TIME_OVERRULED = "attach-time-overruled"
     NOT_BY_NOVA = "not-by-nova"
     NO_QUOTA = "no-quota"
     FLAVOR_UNKNOWN = "flavor-unknown"

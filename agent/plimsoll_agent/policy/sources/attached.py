@@ -13,19 +13,22 @@ _ASKED = "attached with"
 def attach_time_limits(disk: Disk, situation: Situation) -> tuple[Step, ...]:
     """Limits in the definition that plimsoll did not set are not changed; a rule may override them.
 
-    With a catalogue this does not apply to volumes: their attach-time limits may be outdated.
+    With a catalogue this does not apply to volumes: their attach-time limits may be outdated. That is an answer too,
+    for whoever asks why the default changes them.
 
     The definition counts, not QEMU: Nova writes limits there, and limits in QEMU alone were set over QMP. During a
     hold, or just after it, the limits before the hold count.
     """
-    if disk.volume_id is not None and situation.catalogue is not None:
-        return ()
+    overruled = disk.volume_id is not None and situation.catalogue is not None
     if isinstance(disk.defined, Unknown):
-        return (Step(_ASKED, disk.defined),)
+        return () if overruled else (Step(_ASKED, disk.defined),)
     remembered = situation.ours(disk)
     attached_with = disk.defined
     if remembered is not None and remembered.applied is not None:
         attached_with = (remembered.restore_to if remembered.foreign else None) or Limits()
+    if overruled:
+        left = because(Code.ATTACH_TIME_OVERRULED, limits=attached_with.in_effect())
+        return () if attached_with.unlimited else (Step(_ASKED, NoOpinion(left)),)
     if attached_with.unlimited:
         return (Step(_ASKED, NoOpinion(because(Code.NO_LIMIT))),)
     return (Step(_ASKED, Unmanaged(because(Code.FOREIGN_LIMIT, limits=attached_with.in_effect()))),)

@@ -291,6 +291,7 @@ FACTS: Mapping[str, object] = {
     "hung": 2,
     "id": "t-7",
     "actual": {"total_iops_sec": 1},
+    "limits": {"total_iops_sec": 3000},
     "monitors": "10.0.0.1:6789",
     "of": 30,
     "rounds": 5,

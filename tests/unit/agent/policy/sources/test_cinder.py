@@ -16,7 +16,7 @@ from plimsoll_agent.messages.sentences import step_lines
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, decide
+from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, Remembered, decide
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.policy.sources.cinder import per_gib, qos_spec
 from plimsoll_agent.rules.model import Match, Rule
@@ -50,6 +50,22 @@ def desired(known: Catalogue, disk: Disk = DISK) -> Limits:
     said = answer(known, disk)
     assert isinstance(said, Desired)
     return said.limits
+
+
+@pytest.mark.parametrize("applied", [None, Limits(total_iops_sec=3000)])
+def test_attach_time_limits_that_a_catalogue_overrules_stand_in_the_trail(applied: Limits | None) -> None:
+    """With a catalogue the default may cut such a volume: who asks why must see what was not kept."""
+    had = Limits(total_iops_sec=3000)
+    disk = a_disk(defined=had, actual=had)
+    situation = knowing(cloud(None, seen=met(disk)), met(disk), DEFAULTS)
+    if applied is not None:
+        mine = Remembered(HOLD, NOON, NOON, applied, disk.attachment)
+        situation = replace(situation, memory={disk.key: mine})
+    decision = decide(disk, situation, SOURCES)
+    assert isinstance(decision.desired, Desired)
+    overruled = because(Code.ATTACH_TIME_OVERRULED, limits={"total_iops_sec": 3000})
+    found = [step.answer.reason for step in decision.trail if step.asked == "attached with"]
+    assert found == ([overruled] if applied is None else [])
 
 
 def silent(known: Catalogue | None, disk: Disk = DISK) -> Code:
