@@ -33,13 +33,15 @@ _UNPLANNED = timedelta(days=1)
 
 
 class Standing(Enum):
-    """The state of a guest at the end of the span, by the newest conclusive run of each directory and job.
+    """The state of a guest at the end of the span, by the newest conclusive run of each directory and job, or by a
+    newest one that failed, as ``status`` has it.
 
     A run tells nothing of now when two more were due since. In the order of the page: the most urgent first.
     """
 
     BROKEN = "it does not get what it is promised"
     OVER = "it gets more than it is promised"
+    FAILING = "its newest probe failed"
     LAST_BAD = "it was in trouble when it was last judged"
     RECOVERED = "it did not get what it was promised, and does now"
     UNKNOWN = "none of its runs is conclusive"
@@ -358,6 +360,7 @@ class _Guest:
         self._seen: set[tuple[str, JobName]] = set()
         self._series: dict[tuple[str, JobName], _Series] = {}
         self._unjudged = 0
+        self._failed: list[Run] = []
         self._counts: dict[int, int] = {}
         self._marks: dict[int, _Mark] = {}
 
@@ -371,6 +374,8 @@ class _Guest:
         mark.worst, mark.first = max(mark.worst, verdict, key=SEVERITY.__getitem__), began
         if verdict in UNJUDGED:
             self._unjudged += 1
+            if newest and verdict is Verdict.FAILED and began >= self._old:
+                self._failed.append(run_of(result))
             return newest
         if key not in self._series:
             self._series[key] = _Series(run_of(result))
@@ -386,16 +391,19 @@ class _Guest:
         )
         worst = ordered[0] if ordered else _Series(self._newest)
         standing = worst.standing(old) if ordered else Standing.UNKNOWN
-        alike = [each for each in ordered[1:] if each.standing(old) is standing and each.broken is not None]
+        alike = [each.newest for each in ordered[1:] if each.standing(old) is standing and each.broken is not None]
         well = [each.well_since for each in ordered if each.broken and each.well_since is not None]
         since = max(well) if standing is Standing.RECOVERED else None
         if standing in _WELL and all(each.newest.result.started < old for each in ordered):
             standing = Standing.LAST_WELL
+        told = worst.told
+        if self._failed and standing not in (Standing.BROKEN, Standing.OVER, Standing.LAST_BAD):
+            standing, since, (told, *alike) = Standing.FAILING, None, self._failed
         return Guest(
             uuid=self._newest.result.subject.guest_uuid,
             standing=standing,
-            worst=worst.told,
-            others=tuple(dict.fromkeys(each.newest.result.job.name for each in alike)),
+            worst=told,
+            others=tuple(dict.fromkeys(each.result.job.name for each in alike)),
             judged=sum(each.judged for each in ordered),
             broken=sum(each.bad for each in ordered),
             unjudged=self._unjudged,

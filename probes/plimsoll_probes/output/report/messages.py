@@ -30,7 +30,9 @@ def headline(gathered: Gathered) -> str:
     of = {standing: len(gathered.standing(standing)) for standing in Standing}
     if not gathered.runs:
         return "No probes in this time"
-    now = _now(of, len(gathered.guests))
+    now, failing = _now(of, len(gathered.guests)), of[Standing.FAILING]
+    if failing and failing < len(gathered.guests):
+        now += f"; {failing} not measured: {'its probe' if failing == 1 else 'their probes'} failed"
     if not of[Standing.LAST_BAD]:
         return now
     begun = max(guest.worst.result.started for guest in gathered.standing(Standing.LAST_BAD))
@@ -40,14 +42,19 @@ def headline(gathered: Gathered) -> str:
 
 
 def _now(of: Mapping[Standing, int], guests: int) -> str:
-    promised = sum(of[each] for each in (Standing.BROKEN, Standing.OVER, Standing.RECOVERED, Standing.KEPT))
-    if of[Standing.BROKEN]:
-        do = "does" if of[Standing.BROKEN] == 1 else "do"
-        return f"{of[Standing.BROKEN]} of {plural(promised, 'guest')} {do} not get what was promised"
-    if of[Standing.OVER]:
-        return f"{of[Standing.OVER]} of {plural(promised, 'guest')} {_get(of[Standing.OVER])} more than was promised"
-    if promised:
-        return "The guest gets what was promised" if promised == 1 else f"All {promised} guests get what was promised"
+    broken, over, well = of[Standing.BROKEN], of[Standing.OVER], of[Standing.RECOVERED] + of[Standing.KEPT]
+    every = plural(guests, "guest")
+    if broken:
+        more = f", {over} {_get(over)} more" if over else ""
+        return f"{broken} of {every} {'does' if broken == 1 else 'do'} not get what was promised{more}"
+    if over:
+        return f"{over} of {every} {_get(over)} more than was promised"
+    if well == guests:
+        return "The guest gets what was promised" if guests == 1 else f"All {guests} guests get what was promised"
+    if well:
+        return f"{well} of {every} {_get(well)} what was promised"
+    if of[Standing.FAILING] == guests:
+        return "Not measured: " + ("the guest's newest probe failed" if guests == 1 else "the newest probes failed")
     if of[Standing.UNLIMITED]:
         return "Nothing was promised: no probed guest has a limit"
     return (

@@ -49,7 +49,8 @@ _SHAPES: dict[Verdict, tuple[int, int]] = {
     Verdict.FAILED: (9, 2),
 }
 """Where a mark begins on the timeline, which is 20 high, and its height: not only the colour shows the verdict."""
-_NOW = (Standing.BROKEN, Standing.OVER)
+_BAD = (Standing.BROKEN, Standing.OVER)
+_NOW = (*_BAD, Standing.FAILING)
 _TABLES = (
     ("now", "In trouble now", _NOW),
     ("last", "In trouble when last judged", (Standing.LAST_BAD,)),
@@ -109,11 +110,16 @@ def page(gathered: Gathered, waiting: Waiting, read: Reader, made: Made) -> str:
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = _unbroken
-    unproved = _unproved(gathered.unproved)
+    failing = {guest.uuid for guest in gathered.standing(Standing.FAILING)}
+    unproved = _unproved(
+        run
+        for run in gathered.unproved
+        if run.verdict is not Verdict.FAILED or run.result.subject.guest_uuid not in failing
+    )
     told = [guest for guest in gathered.guests if guest.standing is not Standing.UNKNOWN]
     trouble = gathered.standing(*_TROUBLE)
     slowest = sorted(told, key=lambda guest: -guest.p99.lower if guest.p99 else 0)
-    shown = trouble[:MOST_CARDS] or slowest[:_CALM_CARDS]
+    shown = [guest for guest in trouble if guest.judged][:MOST_CARDS] or slowest[:_CALM_CARDS]
     curves = [_curve(guest, read, gathered.span) for guest in shown]
     types = gathered.types[:MOST_TYPES]
     ranges = Ranges.of([*(each for _, each in types), *curves])
@@ -157,9 +163,9 @@ def _unbroken(text: str) -> Markup:
 
 def _mood(gathered: Gathered) -> str:
     """The colour beside the headline."""
-    if gathered.standing(*_NOW):
+    if gathered.standing(*_BAD):
         return "bad"
-    if gathered.standing(Standing.LAST_BAD):
+    if gathered.standing(Standing.FAILING, Standing.LAST_BAD):
         return "unknown"
     return "good" if gathered.standing(Standing.KEPT, Standing.RECOVERED) else "unknown"
 

@@ -70,7 +70,8 @@ def standing(*runs: ProbeResult) -> Standing:
         ([KEPT, FREE], Standing.UNLIMITED),
         ([SHORT, FAILED], Standing.BROKEN),
         ([SHORT, INCONCLUSIVE], Standing.BROKEN),
-        ([KEPT, FAILED], Standing.KEPT),
+        ([KEPT, FAILED], Standing.FAILING),
+        ([KEPT, INCONCLUSIVE], Standing.KEPT),
         ([FAILED, INCONCLUSIVE], Standing.UNKNOWN),
     ],
     ids=lambda each: each.name if isinstance(each, Standing) else "-".join(finding.verdict for finding in each),
@@ -118,13 +119,23 @@ def test_guests_come_in_the_order_of_who_needs_somebody() -> None:
     told = gathered(
         run(2, FREE, "free"),
         run(2, KEPT, "kept"),
-        run(2, FAILED, "unknown"),
+        run(2, INCONCLUSIVE, "unknown"),
+        run(2, FAILED, "failed"),
         *(run(9, SHORT, "was"), run(1, KEPT, "was")),
         run(2, OVER, "over"),
         *(run(9, KEPT, "half"), run(1, SHORT, "half")),
         *(run(9, SHORT, "always"), run(1, SLOW, "always")),
     )
-    assert [guest.uuid for guest in told.guests] == ["half", "always", "over", "was", "unknown", "kept", "free"]
+    assert [guest.uuid for guest in told.guests] == [
+        "half",
+        "always",
+        "over",
+        "failed",
+        "was",
+        "unknown",
+        "kept",
+        "free",
+    ]
 
 
 def test_the_worst_verdict_comes_first_and_not_the_most_frequent() -> None:
@@ -165,12 +176,31 @@ def test_of_a_guest_the_job_with_the_worst_verdict_is_shown() -> None:
     ids=lambda each: each.name if isinstance(each, Standing) else each.verdict,
 )
 def test_a_run_says_nothing_of_now_when_two_more_were_due_since(finding: Finding, stands: Standing) -> None:
-    """Also where runs failed since."""
+    """Also where runs since proved nothing."""
     every = timedelta(hours=4)
-    (guest,) = gathered(run(8.1, finding), run(4, FAILED), run(1, FAILED), every=every).guests
+    (guest,) = gathered(run(8.1, finding), run(4, INCONCLUSIVE), run(1, INCONCLUSIVE), every=every).guests
     assert guest.standing is stands
-    (guest,) = gathered(run(7.9, finding), run(4, FAILED), every=every).guests
+    (guest,) = gathered(run(7.9, finding), run(4, INCONCLUSIVE), every=every).guests
     assert guest.standing not in (Standing.LAST_BAD, Standing.LAST_WELL)
+
+
+def test_a_guest_whose_newest_probe_failed_is_no_guest_that_is_well() -> None:
+    failed = [run(1, FAILED, job=job) for job in (JobName.READ, JobName.WRITE)]
+    (guest,) = gathered(run(3, SHORT), run(2, KEPT), *failed).guests
+    assert guest.standing is Standing.FAILING
+    assert guest.worst.verdict is Verdict.FAILED
+    assert {guest.worst.result.job.name, *guest.others} == {JobName.READ, JobName.WRITE}
+    assert (guest.judged, guest.well_since) == (2, None)
+
+
+@pytest.mark.parametrize(("worse", "stands"), [(SHORT, Standing.BROKEN), (OVER, Standing.OVER)])
+def test_a_broken_promise_is_worse_than_a_failed_probe(worse: Finding, stands: Standing) -> None:
+    assert standing(run(2, worse, job=JobName.WRITE), run(1, FAILED)) is stands
+
+
+def test_a_probe_that_failed_long_ago_says_nothing_of_now() -> None:
+    (guest,) = gathered(run(20, KEPT), run(18, FAILED), every=timedelta(hours=4)).guests
+    assert guest.standing is Standing.LAST_WELL
 
 
 def test_a_guest_that_no_rule_chooses_was_judged_lately_for_two_days() -> None:

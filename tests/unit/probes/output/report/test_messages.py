@@ -12,7 +12,18 @@ from plimsoll_probes.output.report import messages
 from plimsoll_probes.output.report.gathered import Gathered, Run, Standing
 from plimsoll_probes.schedule.late import Late
 from plimsoll_probes.schedule.targets import ChosenTarget
-from tests.unit.probes.output.report.test_gathered import DAY, FAILED, FREE, KEPT, OVER, SHORT, SLOW, gathered, run
+from tests.unit.probes.output.report.test_gathered import (
+    DAY,
+    FAILED,
+    FREE,
+    INCONCLUSIVE,
+    KEPT,
+    OVER,
+    SHORT,
+    SLOW,
+    gathered,
+    run,
+)
 from tests.unit.results import a_probe
 from tests.unit.values import GUEST, NOON
 
@@ -36,16 +47,24 @@ def of_guests(*histories: tuple[Finding, ...]) -> Gathered:
         (of_guests((SHORT, KEPT), (KEPT,)), "All 2 guests get what was promised"),
         (of_guests((SHORT,), (KEPT,), (KEPT,)), "1 of 3 guests does not get what was promised"),
         (of_guests((SHORT,), (SLOW,), (KEPT,)), "2 of 3 guests do not get what was promised"),
-        (of_guests((SHORT,), (OVER,), (FAILED,), (FREE,)), "1 of 2 guests does not get what was promised"),
+        (
+            of_guests((SHORT,), (OVER,), (FAILED,), (FREE,)),
+            "1 of 4 guests does not get what was promised, 1 gets more; 1 not measured: its probe failed",
+        ),
+        (
+            of_guests((KEPT,), (KEPT, FAILED)),
+            "1 of 2 guests gets what was promised; 1 not measured: its probe failed",
+        ),
         (of_guests((OVER,), (KEPT,)), "1 of 2 guests gets more than was promised"),
         (of_guests((FREE,), (FREE,)), "Nothing was promised: no probed guest has a limit"),
-        (of_guests((FREE,), (FAILED,)), "Nothing was promised: no probed guest has a limit"),
-        (of_guests((FAILED,), (FAILED,)), "Unknown: no run was conclusive"),
+        (of_guests((FREE,), (INCONCLUSIVE,)), "Nothing was promised: no probed guest has a limit"),
+        (of_guests((INCONCLUSIVE,), (INCONCLUSIVE,)), "Unknown: no run was conclusive"),
+        (of_guests((FAILED,), (KEPT, FAILED)), "Not measured: the newest probes failed"),
         (of_guests(), "No probes in this time"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_the_headline_says_how_it_stands_of_those_to_whom_something_is_promised(told: Gathered, says: str) -> None:
+def test_the_headline_says_how_it_stands_of_all_guests(told: Gathered, says: str) -> None:
     assert messages.headline(told) == says
 
 
@@ -53,11 +72,11 @@ def test_what_was_judged_long_ago_is_not_told_as_of_now() -> None:
     every = timedelta(hours=2)
     old = [run(10.2, SHORT, "old"), run(1, KEPT, "b"), run(1, KEPT, "c")]
     assert messages.headline(gathered(*old, every=every)) == (
-        "All 2 guests get what was promised; 1 last known bad, 10 h ago"
+        "2 of 3 guests get what was promised; 1 last known bad, 10 h ago"
     )
     broken = [*old, run(1, SHORT, "d"), run(20, SLOW, "older")]
     assert messages.headline(gathered(*broken, every=every)) == (
-        "1 of 3 guests does not get what was promised; 2 last known bad, 10 h ago or longer"
+        "1 of 5 guests does not get what was promised; 2 last known bad, 10 h ago or longer"
     )
     assert messages.headline(gathered(run(9, KEPT), every=every)) == "Unknown: no guest was judged lately"
     assert "1 was well, but not judged lately." in messages.details(gathered(run(9, KEPT), every=every), 0, 0)
@@ -77,7 +96,7 @@ def test_who_is_left_out_of_a_table_is_told_of_by_its_state(left: int, standing:
 
 
 def test_the_details_leave_no_guest_out_that_the_headline_does_not_count() -> None:
-    told = of_guests((SHORT,), (SLOW,), (OVER,), (SLOW, KEPT), (FREE,), (FREE,), (FAILED,), (KEPT,))
+    told = of_guests((SHORT,), (SLOW,), (OVER,), (SLOW, KEPT), (FREE,), (FREE,), (INCONCLUSIVE,), (KEPT,))
     assert list(messages.details(told, 2, 1)) == [
         "1 gets less than the limits allow (short).",
         "1 gets answers more slowly than the objective allows (slow).",
@@ -95,7 +114,7 @@ def test_where_all_is_well_there_are_no_details() -> None:
 
 
 def test_the_others_are_counted_by_what_became_of_them() -> None:
-    told = of_guests((SHORT,), (KEPT,), (FREE,), (FAILED,), (FAILED,))
+    told = of_guests((SHORT,), (KEPT,), (FREE,), (INCONCLUSIVE,), (INCONCLUSIVE,))
     said = "Of the others: 1 always got what was promised, 1 without a limit, 2 could not be judged."
     assert messages.rest_words(told) == said
     assert messages.rest_words(of_guests((SHORT,))) == "There are no others."

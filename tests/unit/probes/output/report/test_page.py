@@ -171,14 +171,23 @@ def test_what_is_not_judged_stands_apart_with_its_reason() -> None:
     counts = "Not among these 1: 1 inconclusive"
     assert counts in said
     before, after = said.split("Not judged")
-    assert "instance-b" not in before
-    assert "fio is missing: install fio in the guest" in after
+    assert "instance-c" not in before
+    assert "the guest was migrated during the run" in after
     assert "1 in the figures, 2 left out of them" in after
 
 
-def test_jobs_that_failed_alike_are_one_line() -> None:
-    text = made(*(run(3 - number, FAILED, job=job) for number, job in enumerate(JobName)))
-    assert text.count("fio is missing") == 1
+def test_a_guest_whose_probes_fail_is_in_trouble_now_with_the_reason_once() -> None:
+    failed = (run(3 - number, FAILED, job=job) for number, job in enumerate(JobName))
+    said = read(run(9), run(4, KEPT, "b"), *failed).said
+    now = said.split("In trouble now (1)")[1].split("Of the others")[0]
+    assert "failed: fio is missing: install fio in the guestmixed, also write and read" in now
+    assert said.count("fio is missing") == 1
+    assert said.startswith("1 of 2 guests gets what was promised; 1 not measured: its probe failed")
+
+
+def test_jobs_that_are_inconclusive_alike_are_one_line() -> None:
+    text = made(*(run(3 - number, INCONCLUSIVE, job=job) for number, job in enumerate(JobName)))
+    assert text.count("was migrated") == 1
     assert "mixed, write, read" in text
 
 
@@ -202,7 +211,7 @@ def test_a_page_without_runs_says_so_and_what_to_do() -> None:
 
 def test_where_only_failures_are_there_are_no_empty_figures() -> None:
     parsed = read(run(3, FAILED))
-    assert "Unknown: no run was conclusive" in parsed.said
+    assert "Not measured: the guest's newest probe failed" in parsed.said
     assert parsed.images == 0
     assert "fio is missing" in parsed.said
 
@@ -213,7 +222,7 @@ def test_hundreds_of_guests_in_trouble_stay_a_page_that_can_be_read() -> None:
         run(3, SHORT, f"g{each:03}", subject=a_subject(guest_uuid=f"g{each}", volume_type=f"type{each % 40}"))
         for each in range(number)
     ]
-    text = made(*trouble, *(run(2, FAILED, f"f{each:03}") for each in range(50)))
+    text = made(*trouble, *(run(2, INCONCLUSIVE, f"f{each:03}") for each in range(50)))
     parsed = Parsed(text)
     assert len(text) < 3_000_000
     assert parsed.images == MOST_TYPES + MOST_CARDS
@@ -252,7 +261,7 @@ def test_colours_are_not_all_that_tells_the_verdicts_apart() -> None:
 
 
 def test_the_verdicts_come_first_and_every_part_can_be_gone_to() -> None:
-    text = made(run(3, SHORT), run(2, FAILED, "b"), *(run(9, SHORT, "c"), run(1, KEPT, "c")))
+    text = made(run(3, SHORT), run(2, INCONCLUSIVE, "b"), *(run(9, SHORT, "c"), run(1, KEPT, "c")))
     parts = re.findall(r'<section id="(\w+)">', text)
     assert parts[:3] == ["time", "now", "well"]
     assert re.findall(r'<a href="#(\w+)">', text) == parts
@@ -278,7 +287,7 @@ def test_a_row_shows_its_verdict_as_the_timeline_does() -> None:
 
 
 def test_what_is_not_judged_has_its_mark_too() -> None:
-    assert '<rect class="failed"' in made(run(3, FAILED)).split('class="why"')[1].split("</td>")[0]
+    assert '<rect class="inconclusive"' in made(run(3, INCONCLUSIVE)).split('class="why"')[1].split("</td>")[0]
 
 
 def test_verdicts_come_with_the_most_urgent_first() -> None:
