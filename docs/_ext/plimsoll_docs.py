@@ -81,7 +81,7 @@ def _rows(sample: re.Match[str]) -> str:
 
 
 def mark_rows_of_samples(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
-    """So that the style sheet can indent what follows where a line of a sample wraps on a phone."""
+    """So that the style sheet can indent what follows where a line of a sample wraps."""
     if "body" in context:
         context["body"] = _SAMPLE.sub(_rows, context["body"])
 

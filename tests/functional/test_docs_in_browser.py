@@ -39,7 +39,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         yield opened
 
 
-@pytest.mark.parametrize("width", [PHONE])
+@pytest.mark.parametrize("width", [PHONE, DESK])
 def test_no_page_is_wider_than_its_screen_and_no_sample_scrolls(tab: Tab, site: Path, width: int) -> None:
     wide = {}
     for page in sorted(DOCS.rglob("*.rst")):
