@@ -413,7 +413,7 @@ NODE = {
         {name: [s(value, volume_type="gold")] for name, value in (("A", MS_40), ("B", MS_40), ("C", 0.25))},
         {"A": [], "B": [], "C": []},
     ),
-    "Promise kept": Panel({"A": [s(6 / 8)]}, IDLE),
+    "Promise kept, by volume type": Panel({"A": [s(6 / 8, volume_type="gold")]}, IDLE),
     "Age of probe metrics": Panel({"A": [s(0)]}, IDLE),
     "Latency of probe requests": Panel({"A": [s(15060, le="0.050331648"), s(15060, le="+Inf")]}, IDLE, part=True),
 }

@@ -88,7 +88,7 @@ def of_probes(site: Site) -> Iterator[Record]:
     runs = site("plimsoll_probe_runs_total", over="1d")
     yield Record(_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
     why = "The share of good runs among conclusive ones. `or 0 *`: where none was good there may be no series to add."
-    for level, labels in (("instance", site.node()), ("volume_type", of_type), ("region", site.in_region())):
+    for level, labels in (("instance_volume_type", of_node), ("volume_type", of_type), ("region", site.in_region())):
         yield Record(
             f"{level}:plimsoll_promise_kept:ratio_1d",
             f"""\

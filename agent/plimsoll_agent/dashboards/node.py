@@ -265,7 +265,7 @@ class Node:
     def probes(self) -> Row:
         its = self.its
         verdict = verdict_number(its, *self.site.region, self.site.instance, "domain", "uuid", "directory", "probe")
-        kept = self.its("instance:plimsoll_promise_kept:ratio_1d")
+        kept = type_named(self.typed("instance_volume_type:plimsoll_promise_kept:ratio_1d"))
         return Row(
             "Probes on this node",
             [
@@ -279,9 +279,9 @@ class Node:
                 shared.runs_by_verdict(self.typed),
                 self.slowness(),
                 graph(
-                    "Promise kept",
-                    f"{shared.GIVEN} Of all volume types, over the day before each point.",
-                    [Query(f"max({kept})", "kept")],
+                    "Promise kept, by volume type",
+                    f"{shared.GIVEN} Over the day before each point.",
+                    [Query(kept, "{{volume_type}}")],
                     Unit.SHARE,
                     steps.promise(self.site),
                     THIRD,
