@@ -142,6 +142,20 @@ def test_a_panel_that_stays_empty_without_series_per_disk_says_so(name: str) -> 
     assert len(needs) < len(panels(name)) / 3
 
 
+@pytest.mark.parametrize("name", ["plimsoll-region", "plimsoll-node"])
+def test_a_panel_follows_the_choice_of_a_volume_type_or_says_that_it_does_not(name: str) -> None:
+    """Like with like: a latency or a promise of all types beside one of the chosen type misleads."""
+    typed = {
+        line.partition("{")[0] for file in GOLDEN for line in file.read_text().splitlines() if "volume_type=" in line
+    }
+    for panel in panels(name):
+        for target in panel["targets"]:
+            asks = set(METRIC.findall(target["expr"]))
+            if asks & typed or any(metric.split(":")[0].endswith("volume_type") for metric in asks):
+                follows = "$volume_type" in target["expr"]
+                assert follows or "of all volume types" in panel["description"], (panel["title"], asks)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_averages_between_passes_are_called_so(name: str) -> None:
     averages = {panel["title"] for panel in panels(name) if "_average_" in expressions(panel)}
