@@ -95,6 +95,7 @@ class _Pass(TellsDisks):
             if publisher is not None:
                 complete = publisher.passed(passed) and complete
         if text:
+            self.tell_rest()
             told = closing_lines if mode is Mode.ENFORCE else plan_lines
             self.tell(told(passed, self._manner), every=every, remedy=REMEDY)
         else:
@@ -124,7 +125,7 @@ class _Pass(TellsDisks):
     def _tell(self, outcome: Outcome) -> None:
         line = outcome_line(outcome, self._manner) if told_at_once(outcome) else None
         if line is not None:
-            self.tell([line])
+            self.tell_one(line, every=self._manner.every)
 
 
 @contextmanager

@@ -159,12 +159,13 @@ class Undo(TellsDisks):
     def _tell_one(self, undone: Undone) -> None:
         line = self._line(undone)
         if line is not None:
-            self.tell([line])
+            self.tell_one(line, every=self._every)
 
     def _line(self, undone: Undone) -> DiskLine | None:
         return undone_line(undone.disk, undone.server, undone.change, undone.result, self._manner)
 
     def _close(self, report: UndoReport, settings: Settings, *, planned: bool) -> None:
+        self.tell_rest()
         if planned:
             lines = [line for one in report.undone if (line := self._line(one)) is not None]
             self.tell(alike(lines), every=self._every, remedy="--all lists them")

@@ -8,7 +8,7 @@ from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.messages.plan import Alike, CommandLine, DiskLine, Line, TextLine
 from plimsoll_agent.messages.tones import TONES
 
-_FEW = 3
+FEW = 3
 """So many lines that are alike are all shown; of more only the first."""
 _LONGEST_NAMES = ((64, 64, 32), (32, 16, 12))
 """Guest, server, disk: longer names are cropped on a terminal, to the latter where lines would not fit with the
@@ -45,7 +45,7 @@ def _some(lines: Iterable[Line], every: bool, remedy: str) -> Iterator[DiskLine 
         if not isinstance(line, Alike):
             yield line
             continue
-        shown = line.lines if every or len(line.lines) <= _FEW else line.lines[:1]
+        shown = line.lines if every or len(line.lines) <= FEW else line.lines[:1]
         yield from shown
         if len(shown) < len(line.lines):
             yield TextLine(f"  … {len(line.lines) - 1} more like it ({remedy})")

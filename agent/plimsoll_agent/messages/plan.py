@@ -35,6 +35,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
 REMEDY = "plimsoll plan --all"
+DONE_IN = "; done in "
 _BRAKE = "BRAKE"
 _MOST_EDITS = 5
 _MOST_BRAKED = 5
@@ -214,7 +215,7 @@ def _change_line(names: tuple[str, ...], change: Change, result: Result, manner:
         case Kind.PLANNED:
             return DiskLine(sign_of(change), names, what, why + external, severity_of(change.before, change.after))
         case Kind.CHANGED:
-            done = f"{why}{external}; done in {result.seconds * 1000:.0f} ms"
+            done = f"{why}{external}{DONE_IN}{result.seconds * 1000:.0f} ms"
             return DiskLine(sign_of(change), names, what, done, severity_of(change.before, change.after))
         case Kind.DEFERRED:
             # The reason for the pause is printed once, below the disks.
