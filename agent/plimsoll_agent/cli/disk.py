@@ -158,6 +158,10 @@ class OneDisk(_DiskCommand):
             if parsed_args.guest in (missed.guest.name, missed.guest.uuid):
                 raise Unreachable(sentences.unreachable_words(missed))
         asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
+        if not meant and passed.outcomes and parsed_args.disk:
+            targets = ", ".join(printable(outcome.disk.target) for outcome in passed.outcomes)
+            name = printable(passed.outcomes[0].disk.guest.name)
+            raise UsageError(f"guest {name} has no disk {parsed_args.disk!r}, but {targets}")
         if not meant:
             raise no_disk_is(asked)
         names = ", ".join(sentences.disk_name(outcome.disk) for outcome in meant)

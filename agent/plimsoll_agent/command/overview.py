@@ -39,9 +39,14 @@ def unknown(argv: Sequence[str], names: Sequence[str]) -> Iterator[str]:
         meant = below
     else:
         typed = printable(" ".join(words or argv))
-        meant = _ending_like(words, names) or _near(words, names)
+        meant = _of_noun(words, names) or _ending_like(words, names) or _near(words, names)
         yield f"plimsoll: there is no command {typed}; " + ("use:" if meant else "see: plimsoll --help")
     yield from (f"  plimsoll {name}" for name in sorted(meant))
+
+
+def _of_noun(words: Sequence[str], names: Sequence[str]) -> list[str]:
+    """``rules check`` and ``rules test`` for ``rules lint``; nothing where the noun is a command itself."""
+    return [name for name in names if words and name.split()[0] == words[0] and name != words[0]]
 
 
 def _ending_like(words: Sequence[str], names: Sequence[str]) -> list[str]:

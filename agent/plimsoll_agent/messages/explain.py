@@ -23,7 +23,7 @@ def head(disk: Disk) -> str:
         f"volume {disk.volume_id}" if disk.volume_id else f"own disk {disk.image}",
         *(() if disk.size is None else (sentences.short_size(disk.size),)),
         f"pool {disk.pool}",
-        f"guest {guest.name}",
+        f"guest {guest.name}" + (f" ({guest.display_name})" if guest.display_name else ""),
         f"project {project}" if project else "not created by Nova",
     )
     if disk.shareable:

@@ -120,13 +120,23 @@ def no_disk_is(meant: str, perhaps: str = "") -> NoSuchGuest:
 
 
 def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], typed: str) -> str:
-    """``; did you mean instance-00000412 (web-1)?`` for the name that Nova shows, or for a typo; or nothing."""
+    """``; did you mean instance-00000412 (web-1)?`` for the name that Nova shows, the beginning of a name, or a typo;
+    or nothing. Of several guests whose names begin so, none is named.
+    """
     named = {guest.name: _display_name(hypervisor, guest) for guest in guests}
-    known = {display: name for name, display in named.items() if display}
-    found = [f"{name} ({printable(display)})" for name, display in named.items() if display and display == typed]
-    near = None if found else nearest(typed, [*named, *known], cutoff=0.8)
-    if near is not None:
-        found = [near if near in named else f"{known[near]} ({printable(near)})"]
+    same = {name: display for name, display in named.items() if display == typed}
+    begin: dict[str, str | None] = {**same} or {
+        name: display if display and display.startswith(typed) else None
+        for name, display in named.items()
+        if name.startswith(typed) or (display and display.startswith(typed))
+    }
+    if len(begin) > 1 and not same:
+        return f"; {len(begin)} guests begin with it: give the whole name"
+    if not begin:
+        known = {display: name for name, display in named.items() if display}
+        near = nearest(typed, [*named, *known], cutoff=0.8)
+        begin = {} if near is None else {near: None} if near in named else {known[near]: near}
+    found = [name if display is None else f"{name} ({printable(display)})" for name, display in begin.items()]
     return f"; did you mean {' or '.join(found[:_MOST_MEANT])}?" if found else ""
 
 

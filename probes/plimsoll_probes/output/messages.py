@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +37,8 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
         f"{_part(facts)} of the promised {_limit(facts)}, but QEMU has {_set(facts['actual'])}: see plimsoll plan"
     ),
     Why.TOO_MUCH: lambda facts: (
-        f"{_part(facts)} of {_limit(facts)}, which QEMU reports as set: see plimsoll disk show --verify"
+        f"{_part(facts)} of {_limit(facts)}, which QEMU reports as set:"
+        f" see plimsoll disk show {facts.get('of') or 'GUEST DISK'} --verify"
     ),
     Why.OBJECTIVE_MISSED: lambda facts: (
         f"{_objective(facts)} {_measured(facts)}, objective {seconds_words(facts['objective'])}{_wait(facts)}"
@@ -113,8 +115,11 @@ def why_words(why: Why, facts: Mapping[str, object]) -> str:
 def because_words(result: ProbeResult, streak: Streak | None = None) -> str:
     """The reason of the verdict, Ceph's health during the run, and since when."""
     finding, circumstances = result.finding, result.circumstances
-    limit = _limit_of(finding, circumstances)
-    parts = [why_words(finding.why, {**finding.facts, **({} if limit is None else {"limit": limit})})]
+    limit, subject = _limit_of(finding, circumstances), result.subject
+    facts = {**finding.facts, **({} if limit is None else {"limit": limit})}
+    if subject.target:
+        facts["of"] = printable(shlex.join((subject.guest_name, subject.target)))
+    parts = [why_words(finding.why, facts)]
     if finding.why in _WITH_CEPH:
         parts.append(f"Ceph: {ceph_words(circumstances)}")
     if streak is not None and finding.verdict in _WITH_SINCE:

@@ -116,6 +116,23 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
     assert any("(by plimsoll: rule; run by root)" in line for line in lines)
 
 
+def test_a_disk_that_a_guest_does_not_have_is_answered_with_those_that_it_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcomes = [
+        Outcome(disk, decide(disk, a_situation(), SOURCES), None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+        for disk in (a_disk(target="vda", image="x", volume_id=None), a_disk())
+    ]
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, tuple(outcomes), ())
+    name = outcomes[0].disk.guest.name
+    person = Person()
+    status = person.types(
+        DiskShow, name, "vdz", settings=replace(config.load([], []), state_dir=tmp_path), look=lambda *_, **__: passed
+    )
+    assert (status, person.out) == (64, "")
+    assert caplog.messages == [f"guest {name} has no disk 'vdz', but vda, vdb"]
+
+
 BY_UNDO = because(Code.UNDONE, since=NOON.isoformat())
 
 

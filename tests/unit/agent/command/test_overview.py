@@ -9,7 +9,19 @@ import pytest
 
 from plimsoll_agent.command.overview import in_order, overview, unknown
 
-NAMES = ["plan", "enforce", "disk list", "disk show", "disk hold add", "disk hold list", "region hold add", "record"]
+NAMES = [
+    "rules check",
+    "rules test",
+    "monitoring rules",
+    "plan",
+    "enforce",
+    "disk list",
+    "disk show",
+    "disk hold add",
+    "disk hold list",
+    "region hold add",
+    "record",
+]
 
 
 def test_what_a_command_does_is_wrapped_beside_its_name() -> None:
@@ -34,6 +46,7 @@ def test_what_a_command_does_is_wrapped_beside_its_name() -> None:
         ),
         ("list", "there is no command list; use:", ["disk hold list", "disk list"]),
         ("dsk list", "there is no command dsk list; use:", ["disk list"]),
+        ("rules lint", "there is no command rules lint; use:", ["rules check", "rules test"]),
         ("plann", "there is no command plann; use:", ["plan"]),
         ("frobnicate\x1b[2J", "there is no command frobnicate?[2J; see: plimsoll --help", []),
         ("--nonsense", "there is no command --nonsense; see: plimsoll --help", []),
@@ -46,6 +59,13 @@ def test_an_unknown_command_is_answered_with_those_that_may_be_meant(
     assert first in line
     assert set(meant) <= {other.removeprefix("  plimsoll ") for other in others}
     assert bool(meant) == bool(others)
+
+
+def test_a_noun_with_an_unknown_verb_is_answered_with_its_own_commands_only() -> None:
+    assert [line.strip() for line in unknown(["rules", "lint"], NAMES)][1:] == [
+        "plimsoll rules check",
+        "plimsoll rules test",
+    ]
 
 
 @pytest.mark.parametrize(

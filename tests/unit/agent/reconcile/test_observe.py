@@ -89,6 +89,9 @@ def test_all_that_are_asked_for_and_not_there_are_named_and_nobody_is_looked_at(
         ("twins", "; did you mean instance-00000002 (twins) or instance-00000003 (twins)?"),
         ("instance-0000003", "; did you mean instance-00000003?"),
         ("boted", "; did you mean instance-00000001 (booted)?"),
+        ("instance-0000", "; 4 guests begin with it: give the whole name"),
+        ("twi", "; 2 guests begin with it: give the whole name"),
+        ("boo", "; did you mean instance-00000001 (booted)?"),
         ("zzz", ""),
     ],
 )
