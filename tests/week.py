@@ -210,8 +210,7 @@ _ASKED = {
 
 def fired(nodes: Sequence[Node], rules: str, alerts: str, directory: Path) -> tuple[list[Fired], dict[str, str]]:
     """What fired in that week by these files; and what was said first, by the name of an alert."""
-    groups = [*_needed(yaml.safe_load(rules)["groups"], alerts), *yaml.safe_load(alerts)["groups"]]
-    (directory / "rules.yaml").write_text(json.dumps({"groups": groups}), encoding="utf-8")
+    groups = _groups(rules, alerts, directory)
     names = sorted({rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule})
     running = []
     for number, batch in enumerate(_batches(nodes)):
@@ -241,8 +240,36 @@ def fired(nodes: Sequence[Node], rules: str, alerts: str, directory: Path) -> tu
             )
         )
     told = "\n".join(process.communicate()[0] for process in running)
-    assert "err: " not in told, told[:4000]
+    assert "err: " not in told, [line for line in told.splitlines() if "err: " in line][:5]
     return _series(told), _said(told)
+
+
+def firing_after(hours: int, nodes: Sequence[Node], rules: str, alerts: str, directory: Path) -> list[Labels]:
+    """The alerts that fire at that hour."""
+    groups = _groups(rules, alerts, directory)
+    test = {
+        "interval": f"{STEP}s",
+        "input_series": [line for node in nodes for line in node.lines()],
+        "promql_expr_test": [{"expr": _FIRING, "eval_time": f"{hours}h"}],
+    }
+    hour = {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": f"{STEP}s",
+        "group_eval_order": [group["name"] for group in groups],
+        "tests": [test],
+    }
+    (directory / "hour.yaml").write_text(json.dumps(hour), encoding="utf-8")
+    command = ["promtool", "test", "rules", "hour.yaml"]
+    told = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert "err: " not in told.stdout + told.stderr, told
+    return [labels for labels, _ in answer(told.stdout + told.stderr, _FIRING)]
+
+
+def _groups(rules: str, alerts: str, directory: Path) -> list[dict[str, Any]]:
+    """What of both is needed, as one file."""
+    groups = [*_needed(yaml.safe_load(rules)["groups"], alerts), *yaml.safe_load(alerts)["groups"]]
+    (directory / "rules.yaml").write_text(json.dumps({"groups": groups}), encoding="utf-8")
+    return groups
 
 
 def _needed(groups: Sequence[dict[str, Any]], alerts: str) -> list[dict[str, Any]]:
