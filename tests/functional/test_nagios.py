@@ -317,7 +317,7 @@ def test_each_protocol_of_nrpe_carries_the_first_line_and_all_figures(
     text, _, figures = first.partition(" | ")
     assert text.startswith("PLIMSOLL LIMITS WARNING - change failed on 500 disks: ä𝄞")
     assert " and 499 more: " in text
-    assert "; plimsoll disk explain " in text
+    assert "; plimsoll record --guest " in text
     known = {measure.name for measure in MEASURES if measure.subject == "limits"} - {"at_limit"}  # of no reading
     assert {each.partition("=")[0] for each in figures.split()} == known
     assert len(more) >= (0 if protocol else 20)

@@ -9,6 +9,7 @@ from pathlib import Path
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, PROBE_UNIT, NodeSetup
 
+_UNITS = (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)
 _UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
@@ -16,15 +17,18 @@ def node_setup(
     settings: Settings, options: Sequence[str] = (), units: Sequence[str] = _UNIT_DIRECTORIES
 ) -> NodeSetup:
     """For whoever runs this; ``options`` of ``plimsoll`` lead to these settings."""
+    installed = {unit for unit in _UNITS if _is_there(units, f"{unit}.timer")}
+    enabled = {unit for unit in installed if _is_there(units, f"timers.target.wants/{unit}.timer")}
     return NodeSetup(
         sudo=os.geteuid() != 0,
         options=tuple(options),
-        timers=frozenset(
-            unit
-            for unit in (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)
-            if any((Path(directory) / f"{unit}.timer").exists() for directory in units)
-        ),
+        timers=frozenset(enabled),
+        disabled=frozenset(installed - enabled),
         catalogue=settings.catalogue.source,
         uri=settings.uri,
         ceph_id=settings.ceph.id,
     )
+
+
+def _is_there(directories: Sequence[str], name: str) -> bool:
+    return any(os.path.lexists(Path(directory) / name) for directory in directories)

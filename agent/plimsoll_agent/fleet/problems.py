@@ -64,8 +64,8 @@ def _kind(node: Node) -> object:
 
 def _observes(node: Node) -> bool:
     """Whether its disks are out of sync because of its mode."""
-    behind = any(finding.measure.name == "behind" for finding in node.judgement.wrong)
-    return behind and node.enforcing is False
+    behind = [finding.figure.about for finding in node.judgement.wrong if finding.measure.name == "behind"]
+    return any("out of sync" in about for about in behind) and node.enforcing is False
 
 
 def _wrong(node: Node) -> list[Finding]:
@@ -149,7 +149,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "paused": ("pause", "paused: nothing is written"),
     "braked": ("disk", "{number} deferred by the brake: revision {about} needs approval"),
     "unlimited": ("disk", "{number} unlimited"),
-    "behind": ("disk", "{number} out of sync"),
+    "behind": ("disk", "{number} {about}"),
     "failed": ("disk", "change failed on {number}"),
     "unknown": ("disk", "{number} unknown"),
     "unreachable_guests": ("guest", "{number} unreachable"),

@@ -211,7 +211,7 @@ def _nodes(
                 Figure("paused", here["paused"]),
                 Figure("braked", here["braked"], revisions.get(key, "")),
                 Figure("unlimited", unlimited.get((key,), zero)),
-                Figure("behind", behind.get(key, zero)),
+                Figure("behind", behind.get(key, zero), _behind_words(kinds, key)),
                 Figure("failed", kinds.get((key, Kind.FAILED.value), zero)),
                 Figure("unknown", unknown.get((key,), zero)),
                 Figure("unreachable_guests", here["unreachable_guests"]),
@@ -228,6 +228,11 @@ def _nodes(
             bool(enforcing[key]) if key in enforcing else None,
             bool(told["paused"].get(key)),
         )
+
+
+def _behind_words(kinds: Mapping[tuple[object, ...], float], key: NodeKey) -> str:
+    there = [kind for kind in _BEHIND if kinds.get((key, kind.value))]
+    return " or ".join({Kind.PLANNED: "out of sync", Kind.DEFERRED: "deferred"}[kind] for kind in there)
 
 
 def _age(moment: float | None, now: float) -> float | None:

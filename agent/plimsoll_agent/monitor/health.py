@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from plimsoll_agent.messages.sentences import unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
+from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.monitor.next_command import NodeSetup
 from plimsoll_agent.monitor.pass_summary import BRAKED, PAUSED, LastDisk, LastPass
@@ -128,8 +129,13 @@ def duration_words(seconds: float) -> str:
     return f"{seconds:.3f} s" if seconds < 1 else durations.words(timedelta(seconds=min(seconds, _CENTURY)))
 
 
-def figures_of_pass(last: LastPass | None, now: datetime, setup: NodeSetup | None = None) -> tuple[Figure, ...]:
-    """The figures of ``agent`` and ``limits``; without a pass, two unknown ages."""
+def figures_of_pass(
+    last: LastPass | None, now: datetime, setup: NodeSetup | None = None, approved: str = ""
+) -> tuple[Figure, ...]:
+    """The figures of ``agent`` and ``limits``; without a pass, two unknown ages.
+
+    ``approved``: by whom and when, since that pass, what its brake deferred.
+    """
     setup = setup or NodeSetup()
     if last is None:
         never = Problem(NEVER_PASSED, setup.no_pass())
@@ -137,9 +143,9 @@ def figures_of_pass(last: LastPass | None, now: datetime, setup: NodeSetup | Non
     trouble = printable(last.trouble.partition("\n")[0])
     figures = [
         _age("pass_age", now, last.ended, "", setup.no_recent_pass()),
-        _age("good_pass_age", now, last.last_good, trouble, setup.no_pass()),
+        _age("good_pass_age", now, last.last_good, trouble, _no_good_pass(last, setup)),
         _sources_down(last, trouble, now, setup),
-        *_of_observation(last, now, setup),
+        *_of_observation(last, now, setup, approved),
     ]
     if last.grade is not Grade.FAILED:
         figures.append(_pass_seconds(last, setup))
@@ -149,11 +155,15 @@ def figures_of_pass(last: LastPass | None, now: datetime, setup: NodeSetup | Non
     return (*figures, *figures_of_disks(last, now, setup))
 
 
-def _of_observation(last: LastPass, now: datetime, setup: NodeSetup) -> tuple[Figure, ...]:
+def _no_good_pass(last: LastPass, setup: NodeSetup) -> str:
+    return setup.no_pass() if last.grade is Grade.FAILED else setup.no_good_pass()
+
+
+def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> tuple[Figure, ...]:
     """Before the first observation they are unknown."""
     if last.looked is None:
         return Figure("paused", None), Figure("braked", None)
-    return paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup), _braked(last, now, setup)
+    return paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup), _braked(last, now, setup, approved)
 
 
 def _age(name: str, now: datetime, then: datetime | None, about: str, do: str) -> Figure:
@@ -188,12 +198,13 @@ def paused_figure(paused: Reason | None, since: datetime | None, now: datetime, 
     return Figure("paused", 1, reason_words(paused), (Problem(text, setup.pause(paused), since, paused),))
 
 
-def _braked(last: LastPass, now: datetime, setup: NodeSetup) -> Figure:
+def _braked(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> Figure:
     if not last.braked_disks:
         return Figure("braked", 0)
     since, revision = last.wrong_since.get(BRAKED), printable(last.braked or "")[:16]
     disks = plural(last.braked_disks, "disk")
-    text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {MEASURE['braked'].wrong}"
+    needs = f"{approved}: the next pass applies it" if approved else MEASURE["braked"].wrong
+    text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
     return Figure("braked", last.braked_disks, disks, (Problem(text, setup.plimsoll("plan"), since),))
 
 
@@ -232,19 +243,16 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
 
     return (
         _age("observed_age", now, last.looked, "", setup.virsh("list")),
-        of_disks("unlimited", [disk for disk in last.disks if disk.astray]),
-        of_disks("failed", [disk for disk in last.disks if disk.kind is Kind.FAILED]),
-        of_disks("behind", [disk for disk in last.disks if disk.kind in (Kind.PLANNED, Kind.DEFERRED)]),
-        of_disks("unknown", [disk for disk in last.disks if disk.unknown]),
+        *(of_disks(name, [disk for disk in last.disks if is_wrong(disk)]) for name, is_wrong in OF_DISKS.items()),
         Figure(
             "unreachable_guests",
             len(unreachable),
-            first([printable(each.guest.name) for each in unreachable]),
+            first([_guest_name(each.guest, last) for each in unreachable]),
             _problems(
                 "unreachable_guests",
                 [
                     _Case(
-                        printable(each.guest.name),
+                        _guest_name(each.guest, last),
                         reason_words(each.reason),
                         each.reason,
                         last.wrong_since.get(each.guest.uuid),
@@ -271,6 +279,15 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
     )
 
 
+OF_DISKS: Mapping[str, Callable[[LastDisk], bool]] = {
+    "unlimited": lambda disk: disk.astray,
+    "failed": lambda disk: disk.kind is Kind.FAILED,
+    "behind": lambda disk: disk.kind in (Kind.PLANNED, Kind.DEFERRED),
+    "unknown": lambda disk: disk.unknown,
+}
+"""The figures that count disks, and which; a disk may be in several."""
+
+
 def problems_of_disks(name: str, disks: Sequence[LastDisk], now: datetime, setup: NodeSetup) -> tuple[Problem, ...]:
     """These disks, wrong by the measure ``name``: a problem for each reason, the most frequent first."""
     return _problems(name, [_case(disk, setup) for disk in disks], now, setup.plimsoll("disk", "list"))
@@ -291,7 +308,9 @@ def _case(disk: LastDisk, setup: NodeSetup) -> _Case:
     if disk.kind is Kind.PLANNED:
         # The reason is that of the desired limits.
         return _Case(_name(disk), _why(disk), None, disk.since, setup.plimsoll("plan"))
-    return _Case(_name(disk), _why(disk), disk.reason, disk.since, setup.disk(disk.reason, disk.named))
+    tried = disk.kind is Kind.FAILED and disk.reason.code in (Code.REJECTED, Code.READ_BACK_DIFFERS)
+    do = setup.record(disk.named) if tried else setup.disk(disk.reason, disk.named)
+    return _Case(_name(disk), _why(disk), disk.reason, disk.since, do)
 
 
 def _why(disk: LastDisk) -> str:
@@ -309,7 +328,7 @@ def _problems(name: str, cases: Sequence[_Case], now: datetime, do: str = "") ->
     groups = sorted(alike.values(), key=len, reverse=True)
     problems = [_problem(name, each, now) for each in groups[:_REASONS]]
     if others := [case for each in groups[_REASONS:] for case in each]:
-        text = f"{_WHAT[name](len(others))} for {plural(len(groups) - _REASONS, 'other reason')}"
+        text = f"{_what(name, others)} for {plural(len(groups) - _REASONS, 'other reason')}"
         problems.append(Problem(text, do, None, None, tuple(case.name for case in others)))
     return tuple(problems)
 
@@ -322,14 +341,20 @@ def _problem(name: str, cases: Sequence[_Case], now: datetime) -> Problem:
     where = f"{first(names)}: {why}"
     if any(case.why != why for case in cases):
         where = f"{first(names[:1])}: {why};{more}"
-    text = f"{_WHAT[name](len(cases))}{_since(since, now)}: {where}"
+    text = f"{_what(name, cases)}{_since(since, now)}: {where}"
     return Problem(text, head.do, since, head.reason, names)
+
+
+def _what(name: str, cases: Sequence[_Case]) -> str:
+    deferred = name == "behind" and all(case.reason is not None for case in cases)
+    return _WHAT["deferred" if deferred else name](len(cases))
 
 
 _WHAT: Mapping[str, Callable[[int], str]] = {
     "unlimited": lambda number: f"{plural(number, 'disk')} unlimited",
     "failed": lambda number: f"change failed on {plural(number, 'disk')}",
     "behind": lambda number: f"{plural(number, 'disk')} out of sync",
+    "deferred": lambda number: f"{plural(number, 'disk')} deferred",
     "unknown": lambda number: f"{plural(number, 'disk')} unknown",
     "unreachable_guests": lambda number: f"{plural(number, 'guest')} unreachable",
     "at_limit": lambda number: f"{plural(number, 'disk')} at limit",
@@ -339,8 +364,15 @@ _WHAT: Mapping[str, Callable[[int], str]] = {
 
 def _name(disk: LastDisk) -> str:
     """``instance-00000519 (ci-7) vda``."""
-    server = f" ({printable(disk.server)})" if disk.server else ""
-    return f"{printable(disk.named.guest_name)}{server} {printable(disk.named.target)}"
+    return f"{_with_server(disk.named.guest_name, disk.server)} {printable(disk.named.target)}"
+
+
+def _guest_name(guest: GuestRef, last: LastPass) -> str:
+    return _with_server(guest.name, last.servers.get(guest.uuid))
+
+
+def _with_server(guest: str, server: str | None) -> str:
+    return f"{printable(guest)} ({printable(server)})" if server else printable(guest)
 
 
 def _nearest(disk: LastDisk) -> str:

@@ -31,7 +31,9 @@ class NodeSetup:
     options: tuple[str, ...] = ()
     """Options of ``plimsoll`` that lead to the same settings."""
     timers: frozenset[str] = frozenset((ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT))
-    """Units whose timer is installed."""
+    """Units whose timer is enabled."""
+    disabled: frozenset[str] = frozenset()
+    """Units whose timer is installed, and not enabled."""
     catalogue: str = "openstack"
     """``[catalogue] source``."""
     uri: str = _SYSTEM
@@ -47,25 +49,32 @@ class NodeSetup:
         return self._as_root("ceph", "--id", self.ceph_id, "health", "detail")
 
     def no_pass(self) -> str:
-        """There was none yet."""
+        """There was none yet, or it failed."""
         return self.plimsoll("enforce", "--mode", "observe")
+
+    def no_good_pass(self) -> str:
+        """The last pass left something undone."""
+        return self.plimsoll("plan")
 
     def no_recent_pass(self) -> str:
         """The timer, or without one a pass."""
         if ENFORCE_UNIT in self.timers:
             return f"systemctl status {ENFORCE_UNIT}.timer {ENFORCE_UNIT}.service"
-        return self.plimsoll("enforce")
+        return self._enable(ENFORCE_UNIT) or self.plimsoll("enforce")
 
     def no_recent_probe(self) -> str:
         if PROBE_UNIT in self.timers:
             return f"systemctl status {PROBE_UNIT}.timer {PROBE_UNIT}.service"
-        return self.plimsoll("probe", "timetable")
+        return self._enable(PROBE_UNIT) or self.plimsoll("probe", "timetable")
 
     def no_catalogue(self) -> str:
         """It is old or cannot be used: what the refresher wrote, or the refresh itself."""
         if CATALOGUE_UNIT in self.timers:
             return self._as_root("journalctl", "-n", "20", "-u", f"{CATALOGUE_UNIT}.service")
-        return self.plimsoll("catalogue", "refresh", "--now")
+        return self._enable(CATALOGUE_UNIT) or self.plimsoll("catalogue", "refresh", "--now")
+
+    def _enable(self, unit: str) -> str:
+        return self._as_root("systemctl", "enable", "--now", f"{unit}.timer") if unit in self.disabled else ""
 
     def source_down(self, source: str) -> str:
         match source:
@@ -83,7 +92,7 @@ class NodeSetup:
             return "plimsoll region resume   (on the machine that makes the region file)"
         if str(paused.facts.get("file")).endswith(f"/{CATALOGUE_FILE}"):
             return self.no_catalogue()  # it cannot be read, so the region may be paused
-        return self.plimsoll("resume")
+        return self.plimsoll("resume", "--reason", "TEXT")
 
     def phase(self, longest: str) -> str:
         """The phase of a pass that takes long."""
@@ -109,14 +118,19 @@ class NodeSetup:
         if code in _NOT_FETCHED:
             if self.catalogue == "region-file":  # no node asks Cinder: the file must be newer than the attachment
                 return self.plimsoll("catalogue", "age")
-            return self.plimsoll("enforce", "--refresh")
+            if self.catalogue == "openstack":
+                return self.plimsoll("enforce", "--refresh")
         if code in _NO_CATALOGUE:
             return self.no_catalogue()
         if code in (Code.BRAKED, Code.LARGE_CHANGE, Code.GROUP_WITHHELD):
             return self.plimsoll("plan")
         if code is Code.REVERTED_TOO_OFTEN:
-            return self.plimsoll("record", "--guest", guest)
+            return self.record(name)
         return self.plimsoll("disk", "explain", guest, _typed(name.target, name.volume_id or name.target))
+
+    def record(self, name: DiskName) -> str:
+        """What was tried, and how it ended."""
+        return self.plimsoll("record", "--guest", _typed(name.guest_name, name.guest_uuid))
 
     def _as_root(self, *words: str) -> str:
         return shlex.join((*(("sudo",) if self.sudo else ()), *words))

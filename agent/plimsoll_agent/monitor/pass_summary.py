@@ -170,6 +170,9 @@ class LastPass:
     """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, a source that is down, a guest (by its
     uuid) that is unreachable."""
 
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
+
     @property
     def running_unreachable(self) -> tuple[UnreachableGuest, ...]:
         """Guests that run but are unreachable, without those that have stopped."""
@@ -237,6 +240,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         busy=setting.busy,
         totals=totals,
         unseen=_unseen(before, unreachable),
+        servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,
             report.started,
@@ -328,6 +332,14 @@ def _corrected(before: LastPass | None) -> dict[str, int]:
     if before is None:
         return {}
     return {**before.unseen, **{disk.named.key: disk.corrected for disk in before.disks}}
+
+
+def _servers(before: LastPass | None, report: PassReport, unreachable: Iterable[UnreachableGuest]) -> dict[str, str]:
+    known: dict[str, str | None] = {}
+    if before is not None:
+        known = {**before.servers, **{disk.named.guest_uuid: disk.server for disk in before.disks}}
+    known |= {outcome.disk.guest.uuid: outcome.disk.guest.display_name for outcome in report.outcomes}
+    return {each.guest.uuid: name for each in unreachable if (name := known.get(each.guest.uuid))}
 
 
 def _unseen(before: LastPass | None, unreachable: Iterable[UnreachableGuest]) -> dict[str, int]:

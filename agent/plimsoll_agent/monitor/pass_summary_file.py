@@ -46,7 +46,13 @@ def load(state: State) -> LastPass | None:
 def _from_2(value: Mapping[str, Any]) -> dict[str, Any]:
     """It did not tell these, and the next pass does."""
     new = dict.fromkeys(("server", "project_name", "acknowledged", "held_until", "since")) | {"is_new": False}
-    return {**value, "revision": "", "wrong_since": {}, "disks": [disk | new for disk in value["disks"]]}
+    return {
+        **value,
+        "revision": "",
+        "wrong_since": {},
+        "servers": {},
+        "disks": [disk | new for disk in value["disks"]],
+    }
 
 
 def save(state: State, last: LastPass) -> None:
@@ -89,6 +95,7 @@ def _data(last: LastPass) -> dict[str, object]:
             "corrected": dict(last.totals.corrected),
         },
         "unseen": dict(last.unseen),
+        "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
 
@@ -168,6 +175,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
             mapping(count, totals["corrected"]),
         ),
         unseen=mapping(count, value["unseen"]),
+        servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )
 

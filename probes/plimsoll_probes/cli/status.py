@@ -17,7 +17,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor import pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
-from plimsoll_agent.store.state import CorruptState, State, StateError
+from plimsoll_agent.store.state import CorruptState, Given, State, StateError
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.cli.base import HistoryCommand, now
@@ -80,6 +80,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         last=read("pass", lambda: _last_pass(state)),
         probes=read("probes", probes),
         paused=pause_actual(settings, at),
+        approvals=_approvals(state),
         observe=settings.mode == "observe",
         written=dict(_written(settings, state)),
         thresholds=settings.health,
@@ -94,6 +95,13 @@ def _last_pass(state: State) -> LastPass | None:
         return pass_summary_file.load(state)
     except CorruptState as error:
         raise StateError(f"{error}; the next pass writes it again") from error
+
+
+def _approvals(state: State) -> Sequence[Given]:
+    try:
+        return state.load_approvals()
+    except StateError:  # then the next pass finds none
+        return ()
 
 
 def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]]:

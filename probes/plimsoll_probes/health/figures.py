@@ -100,7 +100,7 @@ def _began_words(target: ChosenTarget, begun: Mapping[tuple[str, str], datetime]
 def _of_results(
     name: str, results: list[ProbeResult], streak: Callable[[ProbeResult], Streak | None], setup: NodeSetup
 ) -> Figure:
-    """A problem for each of the first few, with its own command, and one for the rest."""
+    """A problem for each of the first few guests and verdicts, with its own command, and one for the rest."""
     if not results:
         return Figure(name, 0)
     # The failure that prevented a job comes before that job.
@@ -108,17 +108,21 @@ def _of_results(
     streaks = [streak(each) if at < _TOLD_SINCE else None for at, each in enumerate(results)]
     said = [verdict_words(each, known) for each, known in zip(results, streaks, strict=True)]
     names = [_result_name(result) for result in results]
+    alike: dict[tuple[str, str], list[int]] = {}
+    for at, result in enumerate(results):
+        alike.setdefault((result.subject.guest_uuid, said[at]), []).append(at)
+    groups = list(alike.values())
     problems = [
         Problem(
-            f"{MEASURE[name].wrong}: {where}: {what}",
-            setup.plimsoll("probe", "show", *([] if result.id is None else [str(result.id)])),
-            None if known is None else known[0],
+            f"{MEASURE[name].wrong}: {_names(names[those[0]], [results[at] for at in those])}: {said[those[0]]}",
+            _show(results[those[0]], setup),
+            None if (known := streaks[those[0]]) is None else known[0],
             None,
-            (where,),
+            tuple(names[at] for at in those),
         )
-        for where, what, result, known in list(zip(names, said, results, streaks, strict=True))[:_EACH]
+        for those in groups[:_EACH]
     ]
-    if rest := names[_EACH:]:
+    if rest := [names[at] for those in groups[_EACH:] for at in those]:
         text = f"{MEASURE[name].wrong}: {plural(len(rest), 'more probe')}"
         problems.append(Problem(text, setup.plimsoll("probe", "list"), None, None, tuple(rest)))
     return Figure(
@@ -128,6 +132,15 @@ def _of_results(
         tuple(problems),
         tuple(f"{name}  {sentence}" for name, sentence in zip(names, said, strict=True)),
     )
+
+
+def _show(result: ProbeResult, setup: NodeSetup) -> str:
+    return setup.plimsoll("probe", "show", *([] if result.id is None else [str(result.id)]))
+
+
+def _names(name: str, those: Sequence[ProbeResult]) -> str:
+    """``canary-3 read, write``: probes of one guest, of which ``name`` is the first."""
+    return ", ".join([name, *(each.job.name for each in those[1:])])
 
 
 def _result_name(result: ProbeResult) -> str:

@@ -15,6 +15,7 @@ from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor.health import (
     NEVER_PASSED,
+    OF_DISKS,
     Figure,
     Finding,
     Judgement,
@@ -22,6 +23,8 @@ from plimsoll_agent.monitor.health import (
     figures_of_pass,
     judge,
     paused_figure,
+    problems_of_disks,
+    since_words,
     words,
 )
 from plimsoll_agent.monitor.next_command import NodeSetup
@@ -29,6 +32,7 @@ from plimsoll_agent.monitor.pass_summary import PAUSED, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.store.state import Given
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, plural, printable
@@ -97,6 +101,8 @@ class Status:
     """Now, not at the last pass."""
     observe: bool = False
     """The settings have mode observe."""
+    approvals: Sequence[Given] = ()
+    """Of large changes, which no pass has used yet."""
     written: Mapping[Path, datetime]
     """When each existing file was written."""
     thresholds: Mapping[str, Thresholds]
@@ -105,12 +111,19 @@ class Status:
 
     @property
     def judgement(self) -> Judgement:
-        figures = () if "pass" in self.complaints else figures_of_pass(self.last, self.now, self.setup)
+        figures = () if "pass" in self.complaints else figures_of_pass(self.last, self.now, self.setup, self.approved)
         figures = tuple(each for each in figures if each.name != "paused")
         since = None if self.last is None or self.last.paused is None else self.last.wrong_since.get(PAUSED)
         paused = paused_figure(self.paused, since, self.now, self.setup)
         probes = () if self.probes is None else self.probes.figures
         return judge((*figures, paused, *probes), self.thresholds)
+
+    @property
+    def approved(self) -> str:
+        """``approved by root 16:14 UTC``: what the brake of the last pass deferred."""
+        revision = self.last.braked if self.last is not None else None
+        given = [each for each in self.approvals if revision and each.approval.covers(revision, removal=False)]
+        return f"approved by {printable(given[0].by)} {since_words(given[0].at, self.now)}" if given else ""
 
     @property
     def known(self) -> bool:
@@ -134,18 +147,22 @@ class Status:
         texts: set[str] = set()
         disks: set[str] = set()
         for finding in self.judgement.wrong:
-            name, figure = finding.measure.name, finding.figure
-            for problem in figure.problems or (Problem(words(finding)),):
-                of_disks = set(problem.names) if name in _OF_DISKS else set()
-                if problem.text not in texts and not (of_disks and of_disks <= disks):
-                    found.append(Told(finding.level, name, problem))
+            for problem in self._problems_of(finding, disks):
+                if problem.text not in texts:
+                    found.append(Told(finding.level, finding.measure.name, problem))
                 texts.add(problem.text)
-                disks |= of_disks
         yield from sorted(found, key=lambda told: -told.level)
 
-
-_OF_DISKS = ("unlimited", "failed", "behind", "unknown")
-"""Figures that may tell of the same disk."""
+    def _problems_of(self, finding: Finding, told: set[str]) -> Sequence[Problem]:
+        """``told``: the keys of disks that were told before; others are added."""
+        name = finding.measure.name
+        if self.last is None or name not in OF_DISKS:
+            return finding.figure.problems or (Problem(words(finding)),)
+        disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in told]
+        told |= {disk.named.key for disk in disks}
+        if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
+            disks = [disk for disk in disks if disk.reason.code is not Code.BRAKED]  # told with the brake
+        return problems_of_disks(name, disks, self.now, self.setup)
 
 
 def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
@@ -229,7 +246,10 @@ def _facts_of_disks(last: LastPass, status: Status) -> dict[str, str]:
     told["limits"] = _limits(last)
     if last.braked_disks:
         revision = printable(last.braked or "")[:16]
-        told["brake"] = f"{plural(last.braked_disks, 'disk')} deferred until plimsoll approve {revision}"
+        until = f"plimsoll approve {revision}"
+        if status.approved:
+            until = f"the next pass: revision {revision} {status.approved}"
+        told["brake"] = f"{plural(last.braked_disks, 'disk')} deferred until {until}"
     if last.holds:
         told["holds"] = f"{last.holds} (plimsoll disk hold list)"
     if acknowledged := sum(disk.acknowledged is not None for disk in last.disks):
@@ -420,7 +440,12 @@ def _guests_data(last: LastPass) -> dict[str, object]:
     return {
         "looked_at": last.guests,
         "unreachable": [
-            {"guest": each.guest.name, "guest_uuid": each.guest.uuid, "reason": each.reason.as_record()}
+            {
+                "guest": each.guest.name,
+                "guest_uuid": each.guest.uuid,
+                "server": last.servers.get(each.guest.uuid),
+                "reason": each.reason.as_record(),
+            }
             for each in last.running_unreachable
         ],
     }

@@ -47,7 +47,7 @@ def test_a_region_without_problems_has_none() -> None:
          "3 disks deferred by the brake: revision 7f3a91c2b04d88e1 needs approval", "plan   (on n1)"),
         ({"unlimited": [series(1, volume_type="gold")]}, Level.WARNING, "1 disk unlimited",
          "region disks --region r1 --node n1"),
-        ({"disks": [series(2, volume_type="", state="deferred")]}, Level.WARNING, "2 disks out of sync",
+        ({"disks": [series(2, volume_type="", state="deferred")]}, Level.WARNING, "2 disks deferred",
          "region disks --region r1 --node n1"),
         ({"disks": [series(2, volume_type="", state="planned")], "enforcing": [series(0)]}, Level.WARNING,
          "2 disks out of sync (mode observe)", "region disks --region r1 --node n1"),
@@ -98,7 +98,7 @@ def test_without_a_pass_it_is_not_said_thrice() -> None:
 def test_the_mode_sets_only_nodes_apart_whose_disks_are_out_of_sync() -> None:
     modes = [series(0, "n1"), series(1, "n2"), series(1, "n3")]
     assert len(told(enforcing=modes, unreachable_guests=everywhere(1))) == 1
-    behind = [series(1, name, volume_type="", state="deferred") for name in NAMES]
+    behind = [series(1, name, volume_type="", state="planned") for name in NAMES]
     assert len(told(enforcing=modes, disks=behind)) == 2
 
 

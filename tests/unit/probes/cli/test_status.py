@@ -15,21 +15,24 @@ import pytest
 
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import MetricsSettings
+from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.disk import Guest
+from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass, Setting, failed
 from plimsoll_agent.reconcile.grade import Grade
-from plimsoll_agent.reconcile.outcome import Kind, Mode
+from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
-from plimsoll_agent.store.state import State
+from plimsoll_agent.store.state import Given, State
 from plimsoll_probes.cli.status import Status
 from plimsoll_probes.model.finding import Verdict, Why
+from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
-from tests.unit.lastpasses import BRONZE, a_last_disk, a_last_pass, a_name, a_varied_pass
+from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import FSID, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.results import HOSTILE, a_finding, a_probe, a_subject
@@ -51,6 +54,7 @@ class Here(Person):
         self.now = datetime.now(UTC)
         self.stdout: Callable[[], io.StringIO] = io.StringIO
         self.mode = "enforce"
+        self.source = "none"
 
     def passed(self, last: LastPass, ago: timedelta = timedelta(minutes=2)) -> LastPass:
         """That pass, so long ago; all its times are moved with it."""
@@ -65,7 +69,8 @@ class Here(Person):
     def run(self, *words: str) -> int:
         directory = self.directory
         settings = replace(config.load([], []), mode=self.mode, state_dir=directory, pause_file=directory / "paused")
-        settings = replace(settings, metrics=MetricsSettings(directory, "disk"))
+        catalogue = replace(settings.catalogue, source=self.source)
+        settings = replace(settings, metrics=MetricsSettings(directory, "disk"), catalogue=catalogue)
         status = self.types(Status, *words, settings=settings, stdout=self.stdout())
         assert self.err == ""
         return status
@@ -166,7 +171,7 @@ def test_the_worst_stands_first_with_the_command_to_run_next(here: Here) -> None
     assert levels[0] == "CRITICAL"
     (rejected,) = (line for line in wrong if "unlimited" in line)
     assert rejected.endswith("1 disk unlimited: instance-00000003 vdb: rejected: no")
-    assert wrong[rejected] == "plimsoll disk explain instance-00000003 vdb"
+    assert wrong[rejected] == "plimsoll record --guest instance-00000003"
 
 
 def test_a_file_that_cannot_be_read_stands_before_a_promise_that_is_broken(here: Here) -> None:
@@ -177,6 +182,7 @@ def test_a_file_that_cannot_be_read_stands_before_a_promise_that_is_broken(here:
 
 
 def test_a_disk_whose_desired_limits_are_unknown_is_a_problem(here: Here) -> None:
+    here.source = "openstack"
     reason = because(Code.VOLUME_NOT_FETCHED, since=here.now.isoformat())
     unsure = a_last_disk(kind=Kind.UNKNOWN, reason=reason, server="db", since=here.now)
     here.passed(a_last_pass(unsure, a_last_disk(a_name(2))))
@@ -196,7 +202,58 @@ def test_a_disk_is_told_once_though_it_is_unlimited_and_its_change_failed(here: 
     here.passed(a_last_pass(free, other))
     here.run()
     told = [line.split(": ")[0] for line in here.problems()]
-    assert told == ["WARNING  1 disk unlimited", "WARNING  change failed on 2 disks"]
+    assert told == ["WARNING  1 disk unlimited", "WARNING  change failed on 1 disk"]
+
+
+def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
+    why = because(Code.BRAKED, revision="a1" * 32, disks=2, of=2)
+    disks = [a_last_disk(a_name(at), kind=Kind.DEFERRED, reason=why) for at in (1, 2)]
+    here.passed(replace(a_last_pass(*disks), braked="a1" * 32, braked_disks=2))
+    here.run()
+    ((line, do),) = here.problems().items()
+    assert line.startswith("WARNING  2 disks deferred by the brake")
+    assert line.endswith("revision a1a1a1a1a1a1a1a1 needs approval")
+    assert do == "plimsoll plan"
+
+
+def test_an_approval_since_the_last_pass_is_told(here: Here) -> None:
+    here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
+    here.state.save_approvals([Given(Approval("a1" * 32), "ann", here.now)])
+    here.run()
+    told = f"revision a1a1a1a1a1a1a1a1 approved by ann {here.now:%H:%M} UTC"
+    assert any(line.endswith(f"{told}: the next pass applies it") for line in here.problems())
+    assert here.row("brake") == f"2 disks deferred until the next pass: {told}"
+    here.state.save_approvals([Given(Approval("b2" * 32), "ann", here.now)])
+    here.run()
+    assert "needs approval" in here.out
+    here.state.approval.write_text("{")
+    assert here.run() == 3
+
+
+def test_an_unreachable_guest_has_its_servers_name_where_a_pass_knew_it(here: Here) -> None:
+    guests = (UnreachableGuest(GuestRef(uuid_of(7), "instance-00000007"), UNTOUCHED),)
+    here.passed(replace(a_last_pass(), unreachable=guests, servers={uuid_of(7): "db"}))
+    here.run()
+    assert any("1 guest unreachable: instance-00000007 (db): " in line for line in here.problems())
+    assert here.told()["guests"]["unreachable"][0]["server"] == "db"
+
+
+def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> None:
+    for job in (JobName.READ, JobName.WRITE, JobName.MIXED):
+        here.history.add(a_probe(job=job, started=here.now - timedelta(hours=1), finding=AGENT_TIMED_OUT))
+    here.run()
+    (line,) = [line for line in here.problems() if "probe failed" in line]
+    (jobs,) = re.findall(r"instance-00000001 \(canary\) ([a-z, ]+): ", line)
+    assert sorted(jobs.split(", ")) == ["mixed", "read", "write"]
+
+
+@pytest.mark.parametrize(
+    ("grade", "do"), [(Grade.PARTIAL, "plimsoll plan"), (Grade.FAILED, "plimsoll enforce --mode observe")]
+)
+def test_without_a_good_pass_the_next_command_depends_on_the_last_one(here: Here, grade: Grade, do: str) -> None:
+    here.passed(replace(good(), grade=grade, last_good=None))
+    here.run()
+    assert [next_ for line, next_ in here.problems().items() if "no good pass yet" in line] == [do]
 
 
 def test_disks_are_told_by_reason_the_most_frequent_first(here: Here) -> None:
@@ -205,9 +262,9 @@ def test_disks_are_told_by_reason_the_most_frequent_first(here: Here) -> None:
     disks = [a_last_disk(a_name(at), kind=Kind.DEFERRED, reason=each) for at, each in enumerate(reasons, 1)]
     here.passed(a_last_pass(*disks))
     here.run()
-    told = [line.removeprefix("WARNING  ").split(" out of sync")[0] for line in here.problems()]
+    told = [line.removeprefix("WARNING  ").split(" deferred")[0] for line in here.problems()]
     assert told == ["5 disks", "4 disks", "3 disks", "3 disks"]
-    assert "3 disks out of sync for 2 other reasons" in here.out
+    assert "3 disks deferred for 2 other reasons" in here.out
     assert [each["figure"] for each in here.told()["problems"]] == ["behind"] * 4
 
 
@@ -224,7 +281,7 @@ def test_a_pause_that_the_last_pass_did_not_meet_is_a_problem_now(here: Here) ->
     assert here.run() == 3
     ((line, do),) = here.problems().items()
     assert line.startswith("WARNING  nothing is written: paused")
-    assert do == "plimsoll resume"
+    assert do == "plimsoll resume --reason TEXT"
     assert "rack 2 is moved (by ann, 2026-11-20 14:02 UTC)" in here.row("pause")
 
 

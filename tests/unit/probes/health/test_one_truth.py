@@ -440,7 +440,7 @@ NOUNS = {
 PROBLEMS = {
     "unlimited": r"(\d+) disks? unlimited",
     "failed": r"change failed on (\d+) disks?",
-    "behind": r"(\d+) disks? out of sync",
+    "behind": r"(\d+) disks? (?:out of sync|deferred(?! by))",
     "unknown": r"(\d+) disks? unknown",
     "unreachable_guests": r"(\d+) guests? unreachable",
     "braked": r"(\d+) disks? deferred by the brake",

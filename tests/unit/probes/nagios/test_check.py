@@ -120,11 +120,11 @@ def test_critical_says_which_guest_and_what_to_do_and_the_rest_below(state: Stat
     assert ran.status == 2
     assert ran.text == (
         "PLIMSOLL LIMITS CRITICAL - change failed on 2 disks: instance-00000001 vdb and 1 more: rejected: QEMU is"
-        " busy; plimsoll disk explain instance-00000001 vdb (also behind 1)"
+        " busy; plimsoll record --guest instance-00000001 (also behind 1)"
     )
     assert ran.more[:4] == [
         "CRITICAL failed 2 (warning 0, critical 0): disks whose change failed",
-        "  next: plimsoll disk explain instance-00000001 vdb",
+        "  next: plimsoll record --guest instance-00000001",
         "  instance-00000001 vdb  rejected: QEMU is busy",
         "  instance-00000002 vdb  rejected: QEMU is busy",
     ]
@@ -407,7 +407,10 @@ def test_hostile_names_stay_where_they_are_shown(state: State, run: Run) -> None
     disks = [a_failed_disk(number, guest_name=EVIL * 3, target=EVIL) for number in (1, 2)]
     pass_summary_file.save(state, recent(*disks, trouble=EVIL, last_good=None))
     keep(state, a_run(1, EVIL, finding=Finding(Verdict.FAILED, Why.FIO_FAILED, {"detail": EVIL})))
-    for subject, status, do in (("limits", 1, f"; plimsoll disk explain {uuid_of(1)}"), ("agent", 1, "; plimsoll e")):
+    for subject, status, do in (
+        ("limits", 1, f"; plimsoll record --guest {uuid_of(1)}"),
+        ("agent", 1, "; plimsoll p"),
+    ):
         ran = run(subject)
         assert_it_can_be_taken(ran)
         assert ran.status == status

@@ -1,0 +1,69 @@
+"""The command to run next: as it works on a node with these units, this catalogue and these settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.app.node_setup import node_setup
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, PROBE_UNIT, NodeSetup
+from tests.unit.lastpasses import a_name
+
+ROOT = NodeSetup()
+NAME = a_name(7, target="vda")
+GUEST = "instance-00000007"
+
+
+@pytest.mark.parametrize(
+    ("source", "do"),
+    [
+        ("openstack", "plimsoll enforce --refresh"),
+        ("region-file", "plimsoll catalogue age"),  # a node asks no Cinder
+        ("none", f"plimsoll disk explain {GUEST} vda"),
+    ],
+)
+def test_a_volume_that_was_not_fetched_is_fetched_as_this_node_can(source: str, do: str) -> None:
+    assert NodeSetup(catalogue=source).disk(because(Code.VOLUME_NOT_FETCHED), NAME) == do
+
+
+@pytest.mark.parametrize(
+    ("unit", "ask", "running", "without"),
+    [
+        (ENFORCE_UNIT, NodeSetup.no_recent_pass, f"systemctl status {ENFORCE_UNIT}.timer {ENFORCE_UNIT}.service",
+         "plimsoll enforce"),
+        (PROBE_UNIT, NodeSetup.no_recent_probe, f"systemctl status {PROBE_UNIT}.timer {PROBE_UNIT}.service",
+         "plimsoll probe timetable"),
+        (CATALOGUE_UNIT, NodeSetup.no_catalogue, f"journalctl -n 20 -u {CATALOGUE_UNIT}.service",
+         "plimsoll catalogue refresh --now"),
+    ],
+)  # fmt: skip
+def test_a_timer_is_looked_at_enabled_or_done_without(
+    unit: str, ask: object, running: str, without: str, tmp_path: Path
+) -> None:
+    def found() -> str:
+        units = [str(tmp_path / "etc"), str(tmp_path / "usr")]
+        setup = replace(node_setup(config.load([], []), (), units), sudo=False)
+        return str(ask(setup))  # type: ignore[operator]
+
+    for directory in ("etc/timers.target.wants", "usr"):
+        (tmp_path / directory).mkdir(parents=True)
+    assert found() == without
+    (tmp_path / f"usr/{unit}.timer").touch()
+    assert found() == f"systemctl enable --now {unit}.timer"
+    (tmp_path / f"etc/timers.target.wants/{unit}.timer").symlink_to(tmp_path / f"usr/{unit}.timer")
+    assert found() == running
+
+
+def test_a_node_is_resumed_where_it_was_paused() -> None:
+    assert ROOT.pause(because(Code.PAUSED, file="/etc/plimsoll/paused", why="x")) == "plimsoll resume --reason TEXT"
+    region = because(Code.PAUSED, region=True, why="x")
+    assert ROOT.pause(region) == "plimsoll region resume   (on the machine that makes the region file)"
+
+
+def test_who_is_not_root_is_told_sudo_and_other_settings_are_named() -> None:
+    setup = NodeSetup(sudo=True, options=("--config-file=/tmp/x y.conf",))
+    assert setup.no_good_pass() == "sudo plimsoll '--config-file=/tmp/x y.conf' plan"
