@@ -84,6 +84,18 @@ def test_every_command_and_option_is_known(page: Path, capsys: pytest.CaptureFix
                 pytest.fail(f"plimsoll {line}: {capsys.readouterr().err}")
 
 
+def test_every_command_of_the_first_page_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    app = Plimsoll()
+    lines = [line for line, _ in commands_in((DOCS / "index.rst").read_text())]
+    assert len(lines) > 15
+    for line in lines:
+        factory, name, rest = app.command_manager.find_command(shlex.split(line))
+        try:
+            factory(app, None).get_parser(f"plimsoll {name}").parse_args(rest)
+        except SystemExit:
+            pytest.fail(f"plimsoll {line}: {capsys.readouterr().err}")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_file_of_the_checkout_that_is_named_is_there(page: Path) -> None:
     named = re.findall(r"(?<![\w/.-])((?:script|tests|etc|docs|agent|probes)/[\w./-]*\w)", page.read_text())

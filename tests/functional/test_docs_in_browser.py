@@ -52,6 +52,14 @@ def test_no_page_is_wider_than_its_screen_and_no_sample_scrolls(tab: Tab, site: 
     assert wide == {}
 
 
+def test_a_sample_wraps_on_paper_too(tab: Tab, site: Path) -> None:
+    tab.ask("Emulation.setEmulatedMedia", media="print")
+    tab.open((site / "guide/when-things-go-wrong.html").as_uri(), DESK)
+    wraps = tab.value("getComputedStyle(document.querySelector('pre')).whiteSpace")
+    tab.ask("Emulation.setEmulatedMedia", media="")
+    assert wraps in ("pre-wrap", "preserve")
+
+
 def _luminance(colour: str) -> float:
     """By WCAG 2.1."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -22,7 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from plimsoll_agent.alerts import files
 from plimsoll_agent.alerts.site import Site, outside, read
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, alarms
+from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, alarms
+from plimsoll_agent.util import durations
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "etc/prometheus/plimsoll-rules.yaml"
@@ -228,14 +230,20 @@ def test_the_page_has_the_one_table() -> None:
         PAGE.read_text().partition("\nWhat a site changes\n")[0],
         re.MULTILINE,
     )
+
+    def shown(measure: Measure, bound: str) -> str:
+        if measure.unit == "s" and bound:
+            return f"{bound} ({durations.words(timedelta(seconds=int(bound)))})"
+        return bound or "never"
+
     names: dict[str, dict[str, None]] = {}
     for alert in files.alerts_of(SITE):
         names.setdefault(alert.measure, {})[f":ref:`alert-{alert.name}`"] = None
     assert rows == [
         (
             measure.name,
-            measure.warning or "never",
-            measure.critical or "never",
+            shown(measure, measure.warning),
+            shown(measure, measure.critical),
             ", ".join(names.get(measure.name, [f"none: {files.WITHOUT_ALERT.get(measure.name)}"])),
         )
         for measure in MEASURES
