@@ -1,6 +1,6 @@
 """Two regions of twenty nodes for thirty hours, with faults, in the metrics that plimsoll itself writes.
 
-A step is half an hour; a real promtool answers queries about the last one. What is wrong where:
+A step is half an hour; a real Prometheus answers queries. What is wrong where:
 
 ========  ==========================================================================================================
 node1     the brake holds the change of both disks
@@ -31,12 +31,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import requests
 import yaml
 
 from plimsoll_agent.model.hypervisor import GuestRef
@@ -76,6 +81,7 @@ OBJECTIVES = {
 }
 OLD_GOOD = 40
 """The step of the last good pass on nodes where each leaves something undone."""
+OF_THE_QUERY = ("__name__", "series")
 REFUSED = because(Code.REJECTED, detail="no")
 
 
@@ -260,13 +266,18 @@ def series() -> dict[str, list[Value]]:
 Answer = list[tuple[dict[str, str], float]]
 
 
-def asked(exprs: Sequence[str], rules: str, alerts: str, directory: Path) -> dict[str, Answer]:
-    """The answer to each query at the last step."""
+def recorded(rules: str, alerts: str, directory: Path) -> Iterator[tuple[int, dict[str, str], float]]:
+    """What the rules record and which alerts are raised: step, labels with the name as ``series``, value.
+
+    promtool evaluates them at each step; a Prometheus would at the real time only.
+    """
     groups = [*yaml.safe_load(rules)["groups"], *yaml.safe_load(alerts)["groups"]]
     for group in groups:
         for rule in group["rules"]:
             rule.pop("annotations", None)  # the simulated week has them
     (directory / "rules.yaml").write_text(json.dumps({"groups": groups}), encoding="utf-8")
+    made = '{{__name__=~".+:.+|ALERTS|ALERTS_FOR_STATE", step!="{}"}}'
+    exprs = [f'label_replace({made.format(step)}, "series", "$1", "__name__", "(.+)")' for step in range(LAST + 1)]
     test = {
         "rule_files": ["rules.yaml"],
         "evaluation_interval": f"{STEP}s",
@@ -276,8 +287,8 @@ def asked(exprs: Sequence[str], rules: str, alerts: str, directory: Path) -> dic
                 "interval": f"{STEP}s",
                 "input_series": [{"series": key, "values": encoded(values)} for key, values in series().items()],
                 "promql_expr_test": [
-                    {"expr": expr, "eval_time": f"{LAST * STEP}s", "exp_samples": [{"labels": "none", "value": 0}]}
-                    for expr in exprs
+                    {"expr": expr, "eval_time": f"{step * STEP}s", "exp_samples": [{"labels": "none", "value": 0}]}
+                    for step, expr in enumerate(exprs)
                 ],
             }
         ],
@@ -289,4 +300,78 @@ def asked(exprs: Sequence[str], rules: str, alerts: str, directory: Path) -> dic
     )  # fmt: skip
     told = done.stdout + done.stderr
     assert "err: " not in told, told[:4000]
-    return {expr: answer(told, expr) for expr in exprs}
+    for step, expr in enumerate(exprs):
+        yield from ((step, labels, value) for labels, value in answer(told, expr))
+
+
+@dataclass(frozen=True)
+class Served:
+    """A real Prometheus that has all series of the regions, and those that rules make of them."""
+
+    url: str
+
+    def at_the_end(self, expr: str) -> Answer:
+        return [(each["metric"], float(each["value"][1])) for each in self._ask("query", expr, time=LAST * STEP)]
+
+    def over_a_day(self, expr: str) -> Answer:
+        """As a graph asks for it; the values at its end."""
+        end = LAST * STEP
+        found = self._ask("query_range", expr, start=end - 86400, end=end, step=STEP)
+        return [(each["metric"], float(value)) for each in found for at, value in each["values"] if at == end]
+
+    def _ask(self, what: str, expr: str, **times: int) -> list[dict[str, Any]]:
+        answered = requests.post(f"{self.url}/api/v1/{what}", {"query": expr, **times}, timeout=30).json()
+        assert answered["status"] == "success", (expr, answered)
+        found: list[dict[str, Any]] = answered["data"]["result"]
+        return found
+
+
+@contextmanager
+def served(rules: str, alerts: str, directory: Path) -> Iterator[Served]:
+    lines: dict[str, list[str]] = {}
+    for key, values in series().items():
+        told = [f"{key} {value!r} {step * STEP}" for step, value in enumerate(values) if value is not None]
+        lines.setdefault(key.partition("{")[0], []).extend(told)
+    for step, labels, value in recorded(rules, alerts, directory):
+        name = labels["series"]
+        others = ",".join(f"{label}={json.dumps(of)}" for label, of in labels.items() if label not in OF_THE_QUERY)
+        lines.setdefault(name, []).append(f"{name}{{{others}}} {value!r} {step * STEP}")
+    text = "\n".join([*(line for name in sorted(lines) for line in lines[name]), "# EOF\n"])
+    (directory / "series.txt").write_text(text, encoding="utf-8")
+    blocks = [
+        "promtool",
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        "--max-block-duration=48h",
+        "series.txt",
+        "data",
+    ]
+    subprocess.run(blocks, cwd=directory, check=True, capture_output=True, timeout=120)
+    (directory / "prometheus.yaml").write_text("{}\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["prometheus", "--config.file=prometheus.yaml", "--storage.tsdb.path=data",
+             "--storage.tsdb.retention.time=200y", f"--web.listen-address={address}"],
+            cwd=directory, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        url = f"http://{address}"
+        until = time.monotonic() + 60
+        while not _ready(url):
+            assert time.monotonic() < until, (directory / "log").read_text()[-2000:]
+            time.sleep(0.1)
+        yield Served(url)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _ready(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/-/ready", timeout=5).ok
+    except requests.RequestException:
+        return False

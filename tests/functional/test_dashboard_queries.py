@@ -8,6 +8,7 @@ disk.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards.files import files
 from tests.grafana import asked as asked_of
 from tests.grafana import filled
-from tests.simulated_region import DIRECTORY, NODES, Answer, asked, guest, instance, region_of
+from tests.simulated_region import DIRECTORY, NODES, Answer, Served, guest, instance, region_of, served
 from tests.unit.node import FSID, uuid_of
 
 SITE = Site(compute_nodes='job="node"')
@@ -497,13 +498,9 @@ def choices(uid: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    every = [(view, target) for view in VIEWS for panel in panels(view[0]) for target in panel["targets"]]
-    exprs = [query(view, target["expr"]) for view, target in every]
-    exprs += map(marks, VIEWS)
-    exprs += [expr for uid in DASHBOARDS for expr in choices(uid).values()]
-    rules, alerts = rules_text(SITE), alerts_text(SITE)
-    return asked(list(dict.fromkeys(exprs)), rules, alerts, tmp_path_factory.mktemp("region"))
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(rules_text(SITE), alerts_text(SITE), tmp_path_factory.mktemp("region")) as there:
+        yield there
 
 
 @pytest.mark.parametrize("uid", DASHBOARDS)
@@ -517,14 +514,15 @@ CASES = [(view, panel["title"]) for view in VIEWS for panel in panels(view[0])]
 
 
 @pytest.mark.parametrize(("view", "title"), CASES, ids=[f"{view[0]}-{view[1]}-{title}" for view, title in CASES])
-def test_a_panel_shows_what_its_title_says(view: tuple[str, str], title: str, answers: dict[str, Answer]) -> None:
+def test_a_panel_shows_what_its_title_says(view: tuple[str, str], title: str, prometheus: Served) -> None:
     uid, which = view
     (panel,) = [each for each in panels(uid) if each["title"] == title]
     expected = EXPECTED[uid][title]
     for target in panel["targets"]:
         ref = target["refId"]
         wanted = expected.all[ref] if which == "all" else expected.of_one(ref, uid == "plimsoll-region")
-        matches(answers[query(view, target["expr"])], wanted, expected.part, f"{title}, {ref}")
+        ask = prometheus.over_a_day if target.get("range") else prometheus.at_the_end
+        matches(ask(query(view, target["expr"])), wanted, expected.part, f"{title}, {ref}")
 
 
 def matches(answer: Answer, wanted: list[Series], part: bool, where: str) -> None:
@@ -541,16 +539,16 @@ def matches(answer: Answer, wanted: list[Series], part: bool, where: str) -> Non
 
 
 @pytest.mark.parametrize("view", VIEWS, ids="-".join)
-def test_graphs_have_the_marks_of_their_alerts(view: tuple[str, str], answers: dict[str, Answer]) -> None:
-    found = answers[marks(view)]
+def test_graphs_have_the_marks_of_their_alerts(view: tuple[str, str], prometheus: Served) -> None:
+    found = prometheus.over_a_day(marks(view))
     assert len(found) == MARKS[view], found
     assert {labels["component"] for labels, _ in found} == {"plimsoll"}
 
 
 @pytest.mark.parametrize("uid", DASHBOARDS)
-def test_variables_offer_what_there_is(uid: str, answers: dict[str, Answer]) -> None:
+def test_variables_offer_what_there_is(uid: str, prometheus: Served) -> None:
     for name, expr in choices(uid).items():
-        offered = {value for labels, _ in answers[expr] for value in labels.values()}
+        offered = {value for labels, _ in prometheus.at_the_end(expr) for value in labels.values()}
         known = {"gold"} if (uid, name) == ("plimsoll-node", "volume_type") else CHOICES.get(name)
         assert offered == known if known else len(offered) >= 1, name
 
