@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _RESULTS = {
     None: "under way",
     Ending.DONE: "done",
-    Ending.REFUSED: "refused",
+    Ending.REFUSED: "rejected",
     Ending.TIMED_OUT: "timed out, result unknown",
     Ending.NOT_SENT: "not sent",
     Ending.TOOK: "took effect, as found later",

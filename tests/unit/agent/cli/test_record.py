@@ -116,7 +116,7 @@ def test_a_change_is_a_line(record: Record) -> None:
     assert entry_line(only(record_query.entries(record, Selection()))) == f'{line}   rule "gold"; under way   by root'
     record.conclude([Conclusion(1, Ending.REFUSED, "no\nsuch device")], LATER)
     refused = only(record_query.entries(record, Selection()))
-    assert entry_line(refused) == f'{line}   rule "gold"; refused (no?such device)   by root'
+    assert entry_line(refused) == f'{line}   rule "gold"; rejected (no?such device)   by root'
     exact = line.replace("500 → 3000 IOPS", "total_iops_sec 500 → 3000   ")
     assert entry_line(refused, exact=True).startswith(exact)
     assert entry_line(refused, concluded=True).startswith("2026-11-20 12:00:05  "), "when the result came"

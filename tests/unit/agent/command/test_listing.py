@@ -74,6 +74,34 @@ def test_yaml_and_json_say_the_same() -> None:
     assert yaml.safe_load(typed("-f", "yaml")) == json.loads(typed("-f", "json"))
 
 
+class NoDisks(Disks):
+    """None."""
+
+    empty = "No disks."
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        return super().take_action(parsed_args)[0], []
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (("-f", "csv"), "guest,size,actual,why\n"),
+        (("-f", "csv", "-c", "size"), "size\n"),
+        (("-f", "value"), ""),
+        (("-f", "json"), "[]"),
+        (("-f", "yaml"), "[]\n"),
+        ((), "No disks.\n"),
+    ],
+)
+def test_without_rows_programs_get_what_they_can_read_and_people_a_sentence(
+    words: Sequence[str], printed: str
+) -> None:
+    person = Person()
+    assert person.types(NoDisks, *words) == 0
+    assert person.out.rstrip("\n") == printed.rstrip("\n")
+
+
 @pytest.mark.parametrize("name", ["why", "reason", "WHY", "Reason"])
 def test_a_column_is_chosen_by_its_name_or_its_head(name: str) -> None:
     assert json.loads(typed("-f", "json", "-c", name))[1] == {"why": {"code": "hold"}}
