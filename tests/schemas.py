@@ -50,12 +50,21 @@ def hold(command: str, printed: str, form: str, *, chosen: bool = False) -> None
 
     ``chosen``: only some columns were asked for, so others may be absent.
     """
+    schema = schema_of(command) | {"$id": file_of(command).as_uri()}
     for data in _documents(printed, form):
-        fault = _fault(command, data, chosen=chosen)
+        rows = data if isinstance(data, list) else [data]
+        fault = _fault(extend(_Strict, {"required": _not_of(rows)}) if chosen else _Strict, schema, data)
         assert fault is None, (
             f"plimsoll {command} -f {form}: {fault.json_path}: {fault.message}\n"
             f"({file_of(command).relative_to(FOLDER.parents[2])} has all keys; a new one is described there)"
         )
+
+
+def hold_part(place: str, data: object) -> None:
+    """Raises ``AssertionError`` where a part of an output is not as ``FILE#/$defs/NAME`` says."""
+    schema = {"$id": (FOLDER / "part.json").as_uri(), "$ref": place}
+    fault = _fault(_Strict, schema, json.loads(json.dumps(data)))
+    assert fault is None, f"{fault.json_path}: {fault.message}\n(docs/html/schemas/{place} has all keys: {data!r})"
 
 
 def _documents(printed: str, form: str) -> Sequence[object]:
@@ -72,12 +81,8 @@ def _documents(printed: str, form: str) -> Sequence[object]:
         return [json.loads(line) for line in printed.splitlines()]
 
 
-def _fault(command: str, data: object, *, chosen: bool) -> ValidationError | None:
-    schema = schema_of(command)
-    rows = data if isinstance(data, list) else [data]
-    kind = extend(_Strict, {"required": _not_of(rows)}) if chosen else _Strict
-    validator = kind(schema | {"$id": file_of(command).as_uri()}, registry=_registry(), format_checker=_TIMES)
-    return best_match(validator.iter_errors(data))
+def _fault(kind: Any, schema: dict[str, Any], data: object) -> ValidationError | None:
+    return best_match(kind(schema, registry=_registry(), format_checker=_TIMES).iter_errors(data))
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Unit tests touch no network and start no program, and what they make the program say has words."""
+"""Unit tests touch no network and start no program, and what they make the program say has words and a schema."""
 
 import functools
 import gc
@@ -11,10 +11,14 @@ import pytest
 
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.reason import Reason, because
+from plimsoll_probes.model.finding import Finding
+from plimsoll_probes.output.serialize import finding_data
+from tests import schemas
 
 _spoken: set[tuple[str, frozenset[str]]] = set()
-_wordless: list[str] = []
+_faulty: list[str] = []
 _made = Reason.__init__
+_found = Finding.__init__
 
 
 @functools.wraps(_made)
@@ -25,8 +29,21 @@ def _making(self: Reason, code: str, facts: Mapping[str, object] | None = None) 
         _spoken.add(known)
         try:
             sentences.words(self)
-        except (KeyError, TypeError, ValueError) as error:
-            _wordless.append(f"{code} with {', '.join(self.facts) or 'no fact'}: {error!r}")
+            schemas.hold_part("common.json#/$defs/reason", self.as_record())
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            _faulty.append(f"{code} with {', '.join(self.facts) or 'no fact'}: {error!r}")
+
+
+@functools.wraps(_found)
+def _finding(self: Finding, *given: object, **others: object) -> None:
+    _found(self, *given, **others)  # type: ignore[arg-type]
+    known = self.why, frozenset(self.facts)
+    if known not in _spoken and _by_the_program():
+        _spoken.add(known)
+        try:
+            schemas.hold_part("probe-run.json#/$defs/facts", finding_data(self)["facts"])
+        except AssertionError as error:
+            _faulty.append(f"{self.why}: {error}")
 
 
 def _by_the_program() -> bool:
@@ -34,19 +51,23 @@ def _by_the_program() -> bool:
     frame = sys._getframe(2)
     if frame.f_code is because.__code__ and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_globals["__name__"].startswith("plimsoll_") and frame.f_code.co_name != "from_record"
+    name: str = frame.f_globals["__name__"]
+    # A history may be of a test that writes anything into it.
+    made = name.startswith("plimsoll_") and not name.startswith("plimsoll_probes.store.")
+    return made and frame.f_code.co_name != "from_record"
 
 
 Reason.__init__ = _making  # type: ignore[method-assign]
+Finding.__init__ = _finding  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
-def _every_reason_has_words() -> Iterator[None]:
+def _every_reason_has_words_and_a_schema() -> Iterator[None]:
     """A code that is given without a fact that its sentence has would end in a traceback before the operator."""
     yield
-    wordless = _wordless.copy()
-    _wordless.clear()
-    assert wordless == []
+    faulty = _faulty.copy()
+    _faulty.clear()
+    assert faulty == []
 
 
 @pytest.fixture(autouse=True, scope="session")

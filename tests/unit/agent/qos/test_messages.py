@@ -17,6 +17,7 @@ from plimsoll_agent.qos.effects import Change, Effect
 from plimsoll_agent.qos.file import Declared, Spec, Type, parse
 from plimsoll_agent.qos.plan import DeleteSpec, DeleteType, Step
 from plimsoll_agent.qos.review import review
+from tests import schemas
 
 LIVE = Live(
     specs={
@@ -67,6 +68,8 @@ def test_each_step_is_a_line() -> None:
 def test_each_step_is_data_with_its_own_name() -> None:
     told = [serialize.step_data(step) for step in STEPS]
     assert len({str(one["do"]) for one in told}) == 9
+    for one in [*told, *(serialize.taken_data(Taken(step, How.REFUSED, "in use")) for step in STEPS)]:
+        schemas.hold_part("qos-plan.json#/$defs/step", one)
     assert told[1] == {
         "do": "change-spec",
         "name": "silver",

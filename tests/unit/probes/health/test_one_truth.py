@@ -23,6 +23,7 @@ from plimsoll_agent.fleet import status as fleet_status
 from plimsoll_agent.fleet.problems import problems
 from plimsoll_agent.fleet.promql import Selection, Series
 from plimsoll_agent.fleet.serialize import status_data as region_data
+from plimsoll_agent.messages.serialize import report_data, state_reason_data
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Survey
 from plimsoll_agent.model.limits import Limits
@@ -38,6 +39,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_probes.health import status as node_status
 from plimsoll_probes.nagios import check
 from plimsoll_probes.nagios.measure import Only, measure
+from tests import schemas
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit import told as told_by
 from tests.unit.clouds import a_catalogue, a_server, a_spec, a_type
@@ -365,6 +367,20 @@ COUNTS = {
 def test_whoever_is_asked_about_a_node_tells_the_same(whole: Whole) -> None:
     with tempfile.TemporaryDirectory() as directory:
         agree(Seen(whole, Path(directory)))
+
+
+@given(nodes)
+@examples_of(60)
+def test_the_json_of_a_node_is_as_its_schemas_say(whole: Whole) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        seen = Seen(whole, Path(directory))
+        for report in (seen.planned, seen.report):
+            schemas.hold_part("plan.json", report_data(report))
+            for outcome in report.outcomes:
+                schemas.hold_part("common.json#/$defs/reason", state_reason_data(outcome))
+        schemas.hold_part("status.json", node_status.data(seen.status))
+        region = seen.region
+        schemas.hold_part("region-status.json", region_data(region, problems(region)))
 
 
 def agree(seen: Seen) -> None:
