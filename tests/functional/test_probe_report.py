@@ -117,18 +117,23 @@ def test_fifty_guests_are_a_short_page_on_a_telephone(tab: Tab, fifty: str) -> N
     assert tab.value("document.documentElement.scrollWidth") <= PHONE
 
 
+def greys(tab: Tab) -> tuple[int, int]:
+    """The usual grey of the first figure, and the darkest."""
+    place = tab.value("document.images[0].getBoundingClientRect().toJSON()")
+    clip = {name: place[name] for name in ("x", "y", "width", "height")} | {"scale": 1}
+    seen = tab.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+    grey = Image.open(io.BytesIO(base64.b64decode(seen))).convert("L")
+    return max(grey.getcolors(maxcolors=256), key=lambda each: each[0])[1], grey.getextrema()[0]
+
+
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_a_figure_is_as_dark_as_the_page(tab: Tab, fifty: str, scheme: str) -> None:
     tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     try:
         tab.open(fifty, DESK)
-        place = tab.value("document.images[0].getBoundingClientRect().toJSON()")
-        clip = {name: place[name] for name in ("x", "y", "width", "height")} | {"scale": 1}
-        seen = tab.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+        usual, _ = greys(tab)
     finally:
         tab.ask("Emulation.setEmulatedMedia", features=[])
-    grey = Image.open(io.BytesIO(base64.b64decode(seen))).convert("L")
-    usual = max(grey.getcolors(maxcolors=256), key=lambda each: each[0])[1]
     assert usual < 40 if scheme == "dark" else usual > 250
 
 
@@ -182,6 +187,21 @@ def test_it_can_be_printed(tab: Tab, page: str) -> None:
     pdf = base64.b64decode(tab.ask("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"])
     assert pdf.startswith(b"%PDF-")
     assert 2 <= pdf.count(b"/Type /Page\n") <= 15
+
+
+def test_on_paper_everything_is_open_and_nothing_is_cut_or_pale(tab: Tab, fifty: str) -> None:
+    """A4 without its margins is 688 px wide; also where the reader's screen is dark."""
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    tab.ask("Emulation.setEmulatedMedia", media="print", features=dark)
+    try:
+        tab.open(fifty, 688)
+        assert tab.value("document.documentElement.scrollWidth") <= 688
+        assert tab.value("[...document.images].every(each => each.clientHeight > 100)")
+        usual, darkest = greys(tab)
+    finally:
+        tab.ask("Emulation.setEmulatedMedia", media="", features=[])
+    assert usual > 250
+    assert darkest < 45
 
 
 def test_a_node_on_which_nothing_was_probed_has_a_page_that_says_so(tab: Tab, tmp_path: Path) -> None:
