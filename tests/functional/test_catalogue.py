@@ -118,6 +118,15 @@ def test_a_refresh_says_what_it_cost_and_a_second_one_costs_nothing(node: Node) 
     assert node.cloud.asked == []
 
 
+def test_before_the_first_pass_a_refresh_says_that_no_volume_was_asked_about(node: Node) -> None:
+    ran = node.refresh()
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "2 calls: 2 QoS specs, 2 volume types; generation 1.",
+        "No volume was asked about: no pass has listed the attached ones yet. plimsoll enforce --refresh does both.",
+    ]
+
+
 def test_a_new_volume_costs_one_call_and_forty_cost_one_too(node: Node) -> None:
     node.sees(1)
     node.refresh()

@@ -152,6 +152,8 @@ class CatalogueRefresh(_CatalogueCommand):
                 raise
             directory.save_notes(_noted(notes, fetched, now))
         self.say(fetched.said)
+        if met is None and complaint is None and settings.catalogue.source == "openstack":
+            self.say(catalogue_messages.NOTHING_ATTACHED)
         remarks = [*fetched.remarks, *filter(None, [complaint, fetched.trouble and str(fetched.trouble)])]
         for remark in remarks:
             LOG.error("%s", remark)

@@ -16,6 +16,10 @@ from plimsoll_agent.util.text import minute, plural, printable
 
 Entry = TypeVar("Entry")
 _MOST_NAMED = 3
+NOTHING_ATTACHED = (
+    "No volume was asked about: no pass has listed the attached ones yet. plimsoll enforce --refresh does both."
+)
+"""After a refresh before the first pass."""
 SHOWN = 16
 """Hex digits of a digest that are shown, and the fewest that are accepted."""
 
