@@ -122,6 +122,10 @@ def _origin(url: str) -> object:
         return None
 
 
+_TYPE_DROPS = {"reverted": 1, "p99.9": 2, "p50": 3, "runs": 4, "at_limit": 5}
+"""Where the terminal is narrow, columns of volume types are left out in this order."""
+
+
 class RegionStatus(RegionCommand, Page):
     """Show the region: what is wrong first, by node, with the command to run next, then nodes, disks and probes.
 
@@ -141,7 +145,10 @@ class RegionStatus(RegionCommand, Page):
         self.warned(prometheus)
         several = len(found.regions) > 1
         if found.types:
-            columns = messages.type_columns(regions=several)
+            columns = [
+                Column(name, right=name not in ("region", "type"), drop=_TYPE_DROPS.get(name, 0))
+                for name in messages.type_columns(regions=several)
+            ]
             self.table = columns, [*messages.type_rows(found, regions=several)]
         given = ("--prometheus", parsed_args.prometheus) if parsed_args.prometheus else ()
         problems = [*fleet_problems.problems(found, self.app.settings_options, given)]

@@ -55,6 +55,9 @@ def _people(value: object) -> tuple[str, Tone | None]:
 class Table(base.ListFormatter, base.SingleFormatter):
     """``-f table``: for people."""
 
+    remedy = ""
+    """What shows hidden columns, beside a wider terminal; by default options of lists."""
+
     def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group("table formatter")
         group.add_argument(
@@ -78,7 +81,7 @@ class Table(base.ListFormatter, base.SingleFormatter):
         ]
         long = getattr(parsed_args, "long", None)
         asked = bool(getattr(parsed_args, "columns", ()) or long)
-        remedy = " or -c" if long is None else ", --long or -c"
+        remedy = self.remedy or (" or -c" if long is None else ", --long or -c")
         for line in table.lines(traits, rows, terminal_for(stdout, parsed_args), asked=asked, remedy=remedy):
             stdout.write(f"{line}\n")
 

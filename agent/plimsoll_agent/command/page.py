@@ -42,7 +42,9 @@ class Page(Showing):
         if for_people:
             if self.table is not None:
                 self.app.stdout.write("\n")
-                Table().emit_list(*self.table, self.app.stdout, parsed_args)
+                below = Table()
+                below.remedy = " or -f json"
+                below.emit_list(*self.table, self.app.stdout, parsed_args)
             write_lines(self.app.stdout, self.closing)
         return 0
 

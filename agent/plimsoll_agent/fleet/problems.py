@@ -110,10 +110,14 @@ def _name(node: Node, status: Status) -> str:
 
 def _words(columns: Sequence[Sequence[Finding]], nodes: Sequence[Node]) -> Iterator[str]:
     """A column is the same finding of all these nodes: numbers add up, and of durations the longest is told."""
-    without_pass = ""
+    without_pass, braked = "", list[float]()
     for findings in columns:
         measure, about = findings[0].measure, printable(findings[0].figure.about)
         values = [finding.figure.value for finding in findings if finding.figure.value is not None]
+        if measure.name == "braked":
+            braked = values
+        if measure.name == "behind" and values == braked:
+            continue  # they are the same disks
         if not values:
             yield _UNKNOWN.get(measure.name, f"{measure.name} unknown")
         elif measure.unit == "s":

@@ -85,6 +85,8 @@ def _head(shown: Shown, every: Sequence[Row], view: View, width: int) -> Iterato
     at_limit = sum((usage.share or 0) >= AT_LIMIT_RATIO for usage in sample.usages)
     parts = [(f"{steady(shown.node)} {shown.at:%H:%M:%S}", "", 0)]
     parts += [(f"{n} {wrong.words}", rich_style(wrong.code), 0) for wrong in _WRONGS if (n := wrongs.count(wrong))]
+    if unknown := sum(row.unknown for row in every):
+        parts.append((f"{unknown} unknown", rich_style("unknown"), 0))
     parts.append((f"{at_limit} at limit", "", 1))
     parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
     parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {shown.interval:g} s", "", 3))

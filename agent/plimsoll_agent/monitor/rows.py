@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import IntEnum
@@ -99,6 +100,11 @@ class Row:
     @property
     def desired_unknown(self) -> bool:
         return self.desired is None and (self.outcome is None or isinstance(self.outcome.decision.desired, Unknown))
+
+    @property
+    def unknown(self) -> bool:
+        """Its use, its limits or the desired ones are unknown; before the first decision they are not yet."""
+        return self.reason is not None or self.limit_unknown or (self.outcome is not None and self.desired_unknown)
 
     @property
     def wrong(self) -> Wrong:
@@ -211,13 +217,17 @@ def _no_share(row: Row) -> int:
     return 2 if row.usage is None or row.rates is None else int(row.usage.share is None)
 
 
+_STEPS = 10
+"""Steps of a share; with powers of two of requests, so coarse that noise does not move rows."""
+
+
 def _by_share(row: Row) -> tuple[object, ...]:
     usage, rates = row.usage, row.rates
     at_limit = usage.at_limit if usage else None
     return (
-        -((usage.share if usage else None) or 0.0),
-        -(at_limit.share if at_limit else 0.0),
-        -(rates.of("total_iops_sec") if rates else 0.0),
+        -round(((usage.share if usage else None) or 0.0) * _STEPS),
+        -round((at_limit.share if at_limit else 0.0) * _STEPS),
+        -round(math.log2(1 + (rates.of("total_iops_sec") if rates else 0.0))),
     )
 
 

@@ -88,6 +88,15 @@ def test_what_follows_from_another_problem_stands_behind_it() -> None:
     assert problem.do == "plimsoll plan   (on n1)"
 
 
+def test_disks_that_the_brake_defers_are_told_once() -> None:
+    braked = {"braked": [series(3, revision="aa")]}
+    (problem,) = told(("n1",), **braked, disks=[series(3, volume_type="", state="deferred")])
+    assert problem.text == "n1: 3 disks deferred by the brake: revision aa needs approval"
+    assert problem.figures == ("braked", "behind")
+    (problem,) = told(("n1",), **braked, disks=[series(4, volume_type="", state="deferred")])
+    assert problem.text.endswith("needs approval; 4 disks deferred")
+
+
 def test_without_a_pass_it_is_not_said_thrice() -> None:
     old = [series(NOW - 2 * HOUR)]
     (problem,) = told(("n1",), last_pass=old, good_pass=old, observed=old)

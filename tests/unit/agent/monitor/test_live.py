@@ -309,6 +309,14 @@ def test_trouble_with_all_of_it_is_not_an_empty_node() -> None:
     assert "no RBD disk" not in text
 
 
+def test_what_is_unknown_is_counted_and_not_nothing_at_limit() -> None:
+    dark = unreachable((), [disk_named("dark", 5), disk_named("dark", 5, target="vdb")], SILENCE)
+    blind = using(disk_named("x", 9, Unknown(SILENCE)))
+    head = drawn(shown(*dark, blind, using(disk_named("a"))), View(), 80, 10)[0]
+    assert "3 unknown" in head
+    assert "unknown" not in drawn(shown(using(disk_named("a"))), View(), 80, 10)[0]
+
+
 def test_why_the_desired_limits_are_unknown_is_said() -> None:
     text = drawn(shown(planned=Planned(complaint="/etc/plimsoll/rules.yaml:3: no\nsuch key")), View(), 80, 10)[1]
     assert "/etc/plimsoll/rules.yaml:3: no such key" in text

@@ -40,6 +40,29 @@ def test_the_order(sort: str, order: str, reverse: str) -> None:
         assert " ".join(row.guest_name for row in found) == expected
 
 
+def test_noise_does_not_move_rows_in_the_default_order() -> None:
+    limits = (NODE_LIMITS, NODE_LIMITS, Limits(), Limits())
+
+    def order(noise: float) -> str:
+        disks = [disk_named(name, at, limits[at]) for at, name in enumerate("abcd")]
+        usages = [using(disk, iops=249 + noise * (-1) ** at) for at, disk in enumerate(disks)]
+        found = rows(Sample(tuple(usages), (), 4), desiring(NODE_LIMITS, *disks))
+        return "".join(row.guest_name for row in found)
+
+    assert order(0.5) == order(-0.5) == "cdab"
+
+
+def test_a_disk_at_its_limit_is_before_one_that_is_near_and_a_busy_one_before_a_quiet_one() -> None:
+    shares = {"quiet": 2.0, "near": 220.0, "full": 250.0, "beyond": 600.0, "half": 125.0}
+    usages = [using(disk_named(name, at), iops=iops) for at, (name, iops) in enumerate(shares.items())]
+    found = rows(Sample(tuple(usages), (), 5), Planned())
+    assert [row.guest_name for row in found] == ["beyond", "full", "near", "half", "quiet"]
+    free = [using(disk_named(name, at, Limits()), iops=iops) for at, (name, iops) in enumerate(shares.items())]
+    found = rows(Sample(tuple(free), (), 5), Planned())
+    names = [row.guest_name for row in found]
+    assert (names[0], names[-1]) == ("beyond", "quiet")
+
+
 @pytest.mark.parametrize("sort", SORTS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_what_is_wrong_is_first_in_every_order(sort: str, reverse: bool) -> None:
