@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 import yaml
 
-from tests.command import NO_BRAKE
+from tests.command import NO_BRAKE, Forked
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -277,6 +279,28 @@ def test_rules_that_disappear_are_a_fault_and_the_last_good_ones_hold(
     assert "Done: nothing changed" in ran.out
     rules.write_text("{}\n")
     assert plimsoll("plan", "--uri", test_node).status == 0, "a file with {} in it means no rules"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["disk", "list"], ["plan"], ["disk", "explain", "instance-00000001", "vdb"], ["top", "--once"], ["status"]],
+    ids=lambda words: words[0] if len(words) == 1 else " ".join(words[:2]),
+)
+@pytest.mark.parametrize("rules", ["default", "missing"])
+def test_who_looks_needs_neither_settings_nor_rules(
+    test_node: str, tmp_path: Path, rules: str, words: list[str]
+) -> None:
+    environment = os.environ | {"OS_DEFAULT__STATE_DIR": f"{tmp_path}/state", "OS_LIBVIRT__URI": test_node}
+    if rules == "missing":
+        environment["OS_DEFAULT__RULES_FILE"] = f"{tmp_path}/missing.yaml"
+    (tmp_path / "empty").mkdir()
+    with Forked("--config-dir", tmp_path / "empty", *words, stdout=PIPE, stderr=PIPE, env=environment) as process:
+        out, err = process.communicate()
+    shows = {"status": "no pass over this node yet", "plan": "disks left alone: attach-time limits"}
+    assert shows.get(words[0], "instance-00000001") in out
+    complains = rules == "missing" and words != ["status"]
+    assert (f"{tmp_path}/missing.yaml: no such file" in err) is complains
+    assert process.returncode == int(complains or words == ["status"]), err
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201])
