@@ -286,6 +286,10 @@ def test_rules_are_read_as_soon_as_the_site_lets_prometheus_do_so(place: Place) 
 def test_prometheus_scrapes_the_nodes_of_all_regions_and_grafana_finds_the_dashboards(place: Place) -> None:
     place.on_server(f"{PROMETHEUS}rm -rf /etc/prometheus/plimsoll; sed -i /plimsoll/d /etc/prometheus/prometheus.yml")
     pids = {unit: place.pid(SERVER, unit) for unit in ("prometheus", "grafana-server")}
+    recorded = place.inventory.parent / "rules.yaml"
+    recorded.write_text(
+        (RULES / "plimsoll-rules.yaml").read_text().replace("topk by (region) (10,", "topk by (region) (9,")
+    )
     alerts = place.inventory.parent / "alerts.yaml"
     alerts.write_text((RULES / "plimsoll-alerts.yaml").read_text().replace("> 900", "> 1234"))
     changes = place.changes(playbook="prometheus/much.yml")
@@ -296,6 +300,7 @@ def test_prometheus_scrapes_the_nodes_of_all_regions_and_grafana_finds_the_dashb
         rule for group in rules["groups"] for rule in group["rules"] if rule["name"] == "PlimsollPassOverdue"
     )
     assert "> 1234" in overdue["query"]
+    assert "topk by (region) (9," in str(rules)
     said = overdue["annotations"]
     assert said["runbook_url"].startswith("https://docs.example.com/plimsoll/reference/alerts.html#")
     assert said["dashboard"].startswith("https://grafana.example.com/d/plimsoll-node?")

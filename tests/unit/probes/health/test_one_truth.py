@@ -495,7 +495,20 @@ def in_words(seen: Seen, values: Mapping[str, float | None]) -> None:
         if name in ("unlimited", "unreachable_guests", "braked"):  # told first, or of nothing else
             assert counted == values[name], (name, texts)
 
-    # check_plimsoll: the state, and the figures.
+    checked_alike(seen, values)
+
+    # The region tells of this node all that is wrong, with the same numbers.
+    told = list(problems(seen.region))
+    wrong = judge(figures_of_pass(seen.last, seen.node.now), SHIPPED).wrong
+    assert {name for each in told for name in each.figures} == {finding.measure.name for finding in wrong}
+    for name, pattern in PROBLEMS.items():
+        counted = sum(int(found[1]) for each in told if (found := re.search(pattern, each.text)))
+        once = name == "behind" and values[name] == values["braked"]  # told with the brake
+        assert counted == (0 if once else values[name] or 0), (name, told)
+
+
+def checked_alike(seen: Seen, values: Mapping[str, float | None]) -> None:
+    """The state and the figures of check_plimsoll."""
     settings = seen.node.state.directory / "none.conf"
     settings.touch()
     levels = []
@@ -507,16 +520,7 @@ def in_words(seen: Seen, values: Mapping[str, float | None]) -> None:
         for name, number in re.findall(r"(\w+)=([0-9.]+)", checked.text.partition("\n")[0].partition(" | ")[2]):
             assert float(number) == pytest.approx(values[name], abs=0.001), name
         levels.append({0: Level.OK, 1: Level.WARNING, 2: Level.CRITICAL, 3: Level.UNKNOWN}[checked.status])
-    assert max(levels) is status.level
-
-    # The region tells of this node all that is wrong, with the same numbers.
-    told = list(problems(seen.region))
-    wrong = judge(figures_of_pass(seen.last, seen.node.now), SHIPPED).wrong
-    assert {name for each in told for name in each.figures} == {finding.measure.name for finding in wrong}
-    for name, pattern in PROBLEMS.items():
-        counted = sum(int(found[1]) for each in told if (found := re.search(pattern, each.text)))
-        once = name == "behind" and values[name] == values["braked"]  # told with the brake
-        assert counted == (0 if once else values[name] or 0), (name, told)
+    assert max(levels) is seen.status.level
 
 
 def _sum(lines: Sequence[str], begins: str) -> dict[str, int]:
@@ -589,5 +593,6 @@ def test_after_a_pass_that_failed_they_tell_the_same_too(whole: Whole, first: bo
         told = seen.told()
         health = told["health"]
         assert all({name: each for name, each in its.items() if name in health} == health for its in told.values())
+        checked_alike(seen, {name: value for name, (value, _) in health.items()})
         assert health["sources_down"] == (1, Level.WARNING)
         assert seen.status.exit_status == 3
