@@ -42,6 +42,10 @@ def schema_of(command: str) -> dict[str, Any]:
         f"plimsoll {command} has -f json, and no schema: write {file.relative_to(FOLDER.parents[2])}"
     )
     schema: dict[str, Any] = json.loads(file.read_text())
+    if schema.get("$ref", "").endswith(
+        ".json"
+    ):  # with its own $schema, it would be validated without what is extended here
+        schema = json.loads((FOLDER / schema["$ref"]).read_text())
     return schema
 
 

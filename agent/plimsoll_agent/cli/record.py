@@ -7,19 +7,24 @@ import json
 import os
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.command import table
 from plimsoll_agent.command.base import LocalCommand, add_verbose, text_of
+from plimsoll_agent.command.columns import GUEST, NOTHING, Column
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing, chosen_of, ordered
 from plimsoll_agent.command.moments import moment_of
 from plimsoll_agent.command.table import Cell
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import (
     actual_data,
     actual_lines,
+    entry_cells,
     entry_data,
     entry_line,
     time_words,
@@ -37,11 +42,12 @@ _BEFORE_FOLLOWING = 10
 _RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 
 
-class RecordList(LocalCommand):
+class RecordList(LocalCommand, Listing):
     """List the changes that plimsoll made on this node, and the decisions of operators.
 
     Oldest first; the last 50 entries by default. Times are in UTC. MOMENT is a time (2026-11-20T14:00, in UTC unless
-    it has a time zone), a date (its midnight), today, yesterday, or a duration ago (90s, 30m, 2h, 3d, 1d12h).
+    it has a time zone), a date (its midnight), today, yesterday, or a duration ago (90s, 30m, 2h, 3d, 1d12h). With
+    --follow, -f json prints one object per line.
 
     Exit status: 0; 1 error, or a fault found by --verify; 64 usage.
     """
@@ -66,13 +72,6 @@ class RecordList(LocalCommand):
         parser.add_argument(
             "--limit", metavar="N", type=int, help="the last N entries, 0 for all; default: 50, with --follow 10"
         )
-        parser.add_argument(
-            "-f",
-            "--format",
-            choices=("text", "json", "yaml"),
-            default="text",
-            help="default: text; with --follow, JSON is one object per line",
-        )
         add_verbose(parser)
         parser.add_argument(
             "named",
@@ -88,29 +87,57 @@ class RecordList(LocalCommand):
         what.add_argument("--verify", action="store_true", help="check the record for damage instead")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         state = state_of(self.settings(parsed_args))
         now, record = now_of(state), Record(state.record)
-        self._exact = self.wants_exact(parsed_args)
+        self._exact, self._left_out = self.wants_exact(parsed_args), False
         selection = selected(parsed_args, now)
         if parsed_args.named and parsed_args.at is None:
             raise UsageError("NAME needs --at; to filter the list use --guest, --disk")
+        self._is_list = not (parsed_args.at or parsed_args.verify or parsed_args.follow)
+        if self._is_list:
+            self.empty = "no such entries" if record.exists() else "nothing is recorded yet"
+            return COLUMNS, self._entries(record, selection, parsed_args.limit)
+        if parsed_args.formatter in ("csv", "value"):
+            raise UsageError(f"-f {parsed_args.formatter} is for lists; with --at, --follow and --verify use -f json")
+        parsed_args.format = "text" if parsed_args.formatter == "table" else parsed_args.formatter
         try:
             if parsed_args.at is not None:
                 self._at(record, parsed_args, now)
-                return 0
-            if parsed_args.verify:
-                return self._verify(record, parsed_args)
-            if parsed_args.follow:
-                self._follow(record, selection, parsed_args)
+            elif parsed_args.verify:
+                self.status = self._verify(record, parsed_args)
             else:
-                self._list(record, selection, parsed_args)
+                self._follow(record, selection, parsed_args)
             self.app.stdout.flush()
         except KeyboardInterrupt:
             pass
-        except BrokenPipeError:  # as with | head
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.app.stdout.fileno())
+        except BrokenPipeError:
+            self._reader_gone()
+        return (), ()
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Any]
+    ) -> int:
+        if not self._is_list:
+            return 0
+        try:
+            if parsed_args.formatter in ("json", "yaml"):
+                say = self._list_json if parsed_args.formatter == "json" else self._list_yaml
+                say(_data(data, self._exact, parsed_args))
+            else:
+                super().produce_output(parsed_args, column_names, [_cells(entry, self._exact) for entry in data])
+            self.app.stdout.flush()
+        except KeyboardInterrupt:
+            pass
+        except BrokenPipeError:
+            self._reader_gone()
+        if self._left_out:
+            self.app.stderr.write(f"only the last {_LISTED} entries; --limit 0 lists all\n")
         return 0
+
+    def _reader_gone(self) -> None:
+        """As with ``| head``."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.app.stdout.fileno())
 
     def _verify(self, record: Record, parsed_args: argparse.Namespace) -> int:
         if not record.exists():
@@ -144,44 +171,25 @@ class RecordList(LocalCommand):
         for line in (line for one in found for line in actual_lines(one, exact=self._exact)):
             self._say(line)
 
-    def _list(self, record: Record, selection: Selection, parsed_args: argparse.Namespace) -> None:
-        limit = parsed_args.limit
-        left_out = False
-        entries: Iterator[Entry]
+    def _entries(self, record: Record, selection: Selection, limit: int | None) -> Iterator[Entry]:
         if limit == 0:
-            entries = record_query.entries(record, selection)
-        else:
-            found = record_query.newest(record, selection, (limit or _LISTED) + 1)
-            left_out = limit is None and len(found) > _LISTED
-            entries = iter(found[-(limit or _LISTED) :])
-        if parsed_args.format == "json":
-            self._list_json(entries)
-        elif parsed_args.format == "yaml":
-            self._list_yaml(entries)
-        elif not record.exists():
-            self._say("nothing is recorded yet")
-        else:
-            number = 0
-            for entry in entries:
-                self._say_entry(entry_line(entry, exact=self._exact))
-                number += 1
-            if not number:
-                self._say("no such entries")
-        if left_out:
-            self.app.stderr.write(f"only the last {_LISTED} entries; --limit 0 lists all\n")
+            return record_query.entries(record, selection)
+        found = record_query.newest(record, selection, (limit or _LISTED) + 1)
+        self._left_out = limit is None and len(found) > _LISTED
+        return iter(found[-(limit or _LISTED) :])
 
-    def _list_json(self, entries: Iterator[Entry]) -> None:
+    def _list_json(self, entries: Iterable[dict[str, object]]) -> None:
         """Write the array entry by entry: a record may be larger than memory."""
         between = "["
         for entry in entries:
-            self.app.stdout.write(f"{between}\n{json.dumps(entry_data(entry))}")
+            self.app.stdout.write(f"{between}\n{json.dumps(entry)}")
             between = ","
         self.app.stdout.write("[]\n" if between == "[" else "\n]\n")
 
-    def _list_yaml(self, entries: Iterator[Entry]) -> None:
+    def _list_yaml(self, entries: Iterable[dict[str, object]]) -> None:
         empty = True
         for entry in entries:
-            self._say(text_of([entry_data(entry)], "yaml"))
+            self._say(text_of([entry], "yaml"))
             empty = False
         if empty:
             self._say("[]")
@@ -229,6 +237,46 @@ class RecordList(LocalCommand):
 
     def _say(self, line: str) -> None:
         print(self.app.for_journal(line), file=self.app.stdout)
+
+
+_PEOPLE = ("at", "guest", "after", "result", "reason")
+COLUMNS = (
+    Column("at"),
+    GUEST,
+    Column("disk", most=12),
+    Column("after", head="CHANGE", wraps=True),
+    Column("result", wraps=True),
+    Column("reason", wraps=True, note=True),
+    Column("by", drop=1, most=24),
+    *(
+        Column(name, long=True)
+        for name in (
+            *("kind", "id", "what", "before", "direction", "cause", "detail", "result_at", "times", "last_at"),
+            *("retried_at", "retried_result", "guest_uuid", "project", "volume", "pool", "image", "key"),
+            *("attachment", "revision"),
+        )
+    ),
+)
+
+
+def _cells(entry: Entry, exact: bool) -> Sequence[object]:
+    """In the order of ``COLUMNS``; ``at`` is when a change was intended."""
+    data, people = entry_data(entry), entry_cells(entry, exact=exact)
+    data["at"] = data.get("intended_at", data.get("at"))
+    return [
+        Shown(data.get(name), people.get(name) or NOTHING) if name in _PEOPLE else data.get(name) for name in COLUMNS
+    ]
+
+
+def _data(entries: Iterable[Entry], exact: bool, parsed_args: argparse.Namespace) -> Iterator[dict[str, object]]:
+    """Entries with the keys of their kind, of which the columns that were chosen."""
+    chosen = {str(COLUMNS[number]) for number in chosen_of(COLUMNS, parsed_args)}
+    chosen |= {"intended_at"} if "at" in chosen else set()
+    if parsed_args.sort_columns:
+        rows = ordered([(*_cells(entry, exact), entry) for entry in entries], COLUMNS, parsed_args)
+        entries = (row[-1] for row in rows)
+    for entry in entries:
+        yield {name: value for name, value in entry_data(entry).items() if not chosen or name in chosen}
 
 
 def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:

@@ -37,15 +37,12 @@ class Listing(Formatted, lister.Lister):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
-        rows = list(data)
-        for name in reversed(parsed_args.sort_columns):
-            number = number_of(name, column_names, "--sort-column")
-            rows = _sorted(rows, number, descending=parsed_args.sort_direction == "desc")
+        rows = ordered(list(data), column_names, parsed_args)
         people = parsed_args.formatter == "table"
         if people and not rows and self.empty is not None and not parsed_args.columns:
             write_lines(self.app.stdout, filter(None, [self.empty]))
             return 0
-        chosen = {number_of(name, column_names, "--column") for name in parsed_args.columns}
+        chosen = chosen_of(column_names, parsed_args)
         long = bool(chosen) or parsed_args.long or not people
         kept = [
             number in chosen if chosen else long or not _is_long(column) for number, column in enumerate(column_names)
@@ -58,6 +55,21 @@ class Listing(Formatted, lister.Lister):
             for line in self.closing:
                 write_lines(self.app.stdout, paragraph(line, terminal_for(self.app.stdout, parsed_args)))
         return 0
+
+
+def ordered(
+    rows: Sequence[Sequence[Any]], column_names: Sequence[str], parsed_args: argparse.Namespace
+) -> Sequence[Sequence[Any]]:
+    """As ``--sort-column`` says. Raises ``UsageError``."""
+    for name in reversed(parsed_args.sort_columns):
+        number = number_of(name, column_names, "--sort-column")
+        rows = _sorted(rows, number, descending=parsed_args.sort_direction == "desc")
+    return rows
+
+
+def chosen_of(column_names: Sequence[str], parsed_args: argparse.Namespace) -> set[int]:
+    """The numbers of the columns that ``-c`` names. Raises ``UsageError``."""
+    return {number_of(name, column_names, "--column") for name in parsed_args.columns}
 
 
 def _is_long(column: str) -> bool:

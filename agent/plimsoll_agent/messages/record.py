@@ -55,28 +55,49 @@ def entry_line(entry: Entry, *, concluded: bool = False, exact: bool = False) ->
 
 def entry_words(entry: Entry, *, exact: bool = False) -> str:
     """The line without its time."""
+    by = f"by {printable(entry.by)}"
     if isinstance(entry, RecordedEvent):
-        return f"{_subject(entry.disk)}  {_event_words(entry)}   by {printable(entry.by)}"
-    limits = (exact_change if exact else short_change)(entry.before, entry.after)
-    how = f"{_why(entry)}; {_result_words(entry)}"
-    return f"{_subject(entry.disk)}  {limits}   {how}   by {printable(entry.by)}"
+        why = event_reason_words(entry)
+        return f"{_subject(entry.disk)}  {event_words(entry)}{why and ': '}{why}   {by}"
+    return f"{_subject(entry.disk)}  {limits_words(entry, exact=exact)}   {_how(entry)}   {by}"
+
+
+def entry_cells(entry: Entry, *, exact: bool = False) -> dict[str, str]:
+    """The same by the columns of a list."""
+    disk = entry.disk
+    cells = {"at": time_words(entry.at), "guest": "this node" if disk is None else printable(disk.guest_name)}
+    if isinstance(entry, RecordedEvent):
+        return cells | {"after": event_words(entry), "reason": event_reason_words(entry)}
+    why = f"{_why(entry)}{_more_words(entry)}"
+    return cells | {"after": limits_words(entry, exact=exact), "result": _RESULTS[entry.result], "reason": why}
+
+
+def limits_words(change: RecordedChange, *, exact: bool) -> str:
+    return (exact_change if exact else short_change)(change.before, change.after)
+
+
+def _how(change: RecordedChange) -> str:
+    return f"{_why(change)}; {_RESULTS[change.result]}{_more_words(change)}"
 
 
 def _subject(disk: DiskName | None) -> str:
     return "this node" if disk is None else f"{printable(disk.guest_name)} {printable(disk.target)}"
 
 
-def _event_words(event: RecordedEvent) -> str:
-    if event.what is Happening.RECORD_STARTED:
-        aside = None if event.reason is None else event.reason.facts.get("instead_of")
-        return f"record started, instead of the damaged {printable(str(aside))}" if aside else "record started"
-    what = event.what.value.replace("-", " ")
+def event_words(event: RecordedEvent) -> str:
+    return event.what.value.replace("-", " ")
+
+
+def event_reason_words(event: RecordedEvent) -> str:
+    """Why it happened, and how it went on; empty if nothing is known of that."""
     if event.reason is None:
-        return what
-    early = event.reason.facts.get("ended")
-    told = f"; ended early: {printable(str(early))}" if early else ""
-    told += _MOVES.get(str(event.reason.facts.get("moved")), "")
-    return f"{what}: {reason_words(event.reason)}{told}"
+        return ""
+    facts = event.reason.facts
+    if event.what is Happening.RECORD_STARTED:
+        aside = facts.get("instead_of")
+        return f"instead of the damaged {printable(str(aside))}" if aside else ""
+    early = f"; ended early: {printable(str(facts['ended']))}" if facts.get("ended") else ""
+    return f"{reason_words(event.reason)}{early}{_MOVES.get(str(facts.get('moved')), '')}"
 
 
 def _why(change: RecordedChange) -> str:
@@ -92,11 +113,12 @@ def reason_words(reason: Reason) -> str:
         return reason.code.value
 
 
-def _result_words(change: RecordedChange) -> str:
+def _more_words(change: RecordedChange) -> str:
+    """Details of its result, and of later attempts."""
     detail = f" ({printable(change.detail)})" if change.detail else ""
     counted = "" if change.last_at is None else f", {change.times} times until {time_words(change.last_at)}"
     again = "" if change.retried_at is None else f"; retried at {time_words(change.retried_at)}: "
-    return _RESULTS[change.result] + detail + counted + (again and again + _RESULTS[change.retried_result])
+    return detail + counted + (again and again + _RESULTS[change.retried_result])
 
 
 def entry_data(entry: Entry) -> dict[str, object]:

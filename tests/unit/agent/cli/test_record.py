@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -41,6 +43,7 @@ from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import State
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
+from tests.unit.widths import WIDTHS, misfits, plain
 
 LATER = NOON + timedelta(seconds=5)
 DISK = a_disk()
@@ -318,16 +321,57 @@ def test_what_the_record_cannot_answer_is_64(
     assert said in caplog.text
 
 
-def test_a_line_wraps_between_words_on_a_terminal_and_never_in_a_pipe(
-    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def refused(record: Record, number: int) -> None:
+    """So many changes that libvirt refuses for the same reason."""
+    detail = "invalid argument: total_bytes_sec cannot be set higher than total_bytes_sec_max"
+    for each in range(number):
+        guest = a_guest(name=f"instance-{each:08x}", uuid=f"{each:08x}-0000-4000-8000-000000000000")
+        (id_,) = record.intend([a_change(a_disk(guest))], NOON, "plimsoll-enforce.service")
+        record.conclude([Conclusion(id_, Ending.REFUSED, detail)], LATER)
+
+
+def listed(directory: Path, *words: str, stdout: io.StringIO | None = None) -> str:
+    person = Person()
+    settings = replace(config.load([], []), state_dir=directory)
+    person.types(RecordList, *words, settings=settings, stdout=stdout)
+    return person.out
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_on_a_terminal_each_entry_is_a_row_and_a_reason_of_many_is_told_once(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    settings, person = replace(config.load([], []), state_dir=tmp_path), Person()
-    person.types(RecordList, settings=settings)
-    piped = person.out
-    person.types(RecordList, settings=settings, stdout=Terminal())
-    lines = person.out.splitlines()
-    assert len(lines) > len(piped.splitlines()) == 2
-    assert max(map(len, lines)) <= 60
-    assert person.out.split() == piped.split(), "no word is broken"
-    assert all(line.startswith(("2026-", " " * 21)) for line in lines)
+    refused(record, 40)
+    monkeypatch.setenv("COLUMNS", str(width))
+    page, pipe = listed(tmp_path, stdout=Terminal()), listed(tmp_path)
+    assert misfits(page, pipe, width) == []
+    assert len(pipe.splitlines()) == 1 + 42, "the head, the start of the record and 41 changes"
+    assert len(page.splitlines()) <= 42 + 10
+    assert "\n".join(plain(page)).count("total_bytes_sec_max") == 1
+    assert all(f"instance-{number:08x}" in page for number in range(40))
+
+
+def test_the_list_has_the_formats_and_columns_of_every_list(record: Record, tmp_path: Path) -> None:
+    refused(record, 2)
+    (start, gold, *others) = json.loads(listed(tmp_path, "-f", "json"))
+    assert (start["what"], gold["kind"], [each["result"] for each in others]) == (
+        "record-started",
+        "change",
+        ["refused", "refused"],
+    )
+    assert yaml.safe_load(listed(tmp_path, "-f", "yaml")) == [start, gold, *others]
+    rows = list(csv.DictReader(io.StringIO(listed(tmp_path, "-f", "csv"))))
+    assert [(row["at"], row["before"], row["after"], row["result"]) for row in rows[1:3]] == [
+        (NOON.isoformat(), "total_iops_sec=500", "total_iops_sec=3000", ""),
+        (NOON.isoformat(), "total_iops_sec=500", "total_iops_sec=3000", "refused"),
+    ]
+    assert listed(tmp_path, "-f", "value", "-c", "guest", "-c", "disk").splitlines()[-1] == "instance-00000001 vdb"
+    chosen = json.loads(listed(tmp_path, "-f", "json", "-c", "result", "--sort-column", "result"))
+    assert chosen == [{"result": "refused"}, {"result": "refused"}, {}, {"result": None}], "unknown is last"
+    assert listed(tmp_path, "-c", "guest", "-c", "change").splitlines()[-1] == "instance-00000001  500 → 3000 IOPS"
+
+
+@pytest.mark.parametrize("mode", [["--verify"], ["--follow"], ["--at", "2026-11-20T12:30", VOLUME]], ids=" ".join)
+def test_what_is_no_list_has_no_csv(record: Record, tmp_path: Path, mode: list[str]) -> None:
+    settings = replace(config.load([], []), state_dir=tmp_path)
+    assert Person().types(RecordList, *mode, "-f", "csv", settings=settings) == 64

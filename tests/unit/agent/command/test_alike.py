@@ -15,7 +15,7 @@ from plimsoll_agent.command.formats import Showing
 from plimsoll_agent.command.listing import Listing
 from tests.unit.agent.command.test_table import LISTS
 
-COMMANDS = [each for each in entry_points(group="plimsoll.commands") if not each.name.startswith("record")]
+COMMANDS = entry_points(group="plimsoll.commands")
 
 
 def options(command: EntryPoint) -> dict[str, argparse.Action]:
