@@ -31,15 +31,16 @@ OF_STATE = {
     "unknown": WARNING,
     "failed": "dark-orange",
 }
-# As on the dark page of the report of probes; its near-white would be lost in a light theme.
+# Near those of the report of probes, but the same in both themes. Any two differ by 25 (CIEDE2000), also for people who
+# see no red, no green or no blue: a test computes it. Inconclusive and failed share one: neither is a verdict.
 OF_VERDICT = {
-    "kept": "#50867d",
-    "no-limit": "#6edaff",
-    "short": "#d22c01",
-    "slow": "#ffbf00",
-    "over-limit": "#9a2aff",
-    "inconclusive": "#8a8a8a",
-    "failed": "#8a8a8a",
+    "kept": "#45887a",
+    "no-limit": "#48dfe7",
+    "short": "#b12304",
+    "slow": "#eca700",
+    "over-limit": "#a44ff9",
+    "inconclusive": "#44386a",
+    "failed": "#44386a",
 }
 VERDICT_WORDS = {str(number): (verdict, OF_VERDICT[verdict]) for number, verdict in enumerate(VERDICTS)}
 SEVERITY_WORDS = {"3": ("critical", BAD), "2": ("warning", WARNING), "1": ("info", INFO)}
