@@ -370,9 +370,8 @@ class QosLint(_CloudCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         file = _read(parsed_args.file) if parsed_args.file else None
         declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args)).declared()
-        findings = [
-            (None if file is None else file.line_of(finding.path), finding) for finding in review.review(declared)
-        ]
+        found = [*review.review(declared), *(() if file is None else review.numbers(file))]
+        findings = [(None if file is None else file.line_of(finding.path), finding) for finding in found]
         findings.sort(key=lambda found: found[0] or 0)
         origin = None if file is None else file.origin
         if parsed_args.format != "text":

@@ -26,7 +26,7 @@ from plimsoll_agent.qos.plan import (
     Step,
     Texts,
 )
-from plimsoll_agent.qos.review import Finding, LooseEnd
+from plimsoll_agent.qos.review import Exact, Finding, LooseEnd
 from plimsoll_agent.util.text import plural, printable
 
 
@@ -235,6 +235,8 @@ def finding_words(finding: Finding) -> str:
             return f'volume type "{name}": has no QoS spec, so Cinder limits none of its volumes'
         case LooseEnd.SPEC_WITHOUT_TYPE:
             return f'QoS spec "{name}": no volume type has it, so it limits nothing'
+        case Exact(written, number):
+            return f'QoS spec "{name}", {printable(finding.path[-1])}: {printable(written)} is {number}'
         case fault:
             return fault_words(fault)
 
@@ -242,7 +244,8 @@ def finding_words(finding: Finding) -> str:
 def review_sum(declared: Declared, findings: Sequence[Finding]) -> str:
     """``3 QoS specs and 4 volume types, no error, 1 warning``."""
     errors = sum(finding.severity == "error" for finding in findings)
-    faults = f"{plural(errors or 'no', 'error')}, {plural(len(findings) - errors or 'no', 'warning')}"
+    warnings = sum(finding.severity == "warning" for finding in findings)
+    faults = f"{plural(errors or 'no', 'error')}, {plural(warnings or 'no', 'warning')}"
     return f"{holdings(declared)}, {faults}"
 
 

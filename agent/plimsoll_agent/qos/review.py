@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Literal
 
-from plimsoll_agent.qos.file import Declared
+from plimsoll_agent.qos.file import Declared, QosFile
 from plimsoll_agent.qos.lint import Fault, Severity, lint
 from plimsoll_agent.util.frozen import frozen
 
@@ -15,16 +16,40 @@ class LooseEnd(StrEnum):
     SPEC_WITHOUT_TYPE = "spec-without-type"
 
 
+class NoteCode(StrEnum):
+    EXACT_NUMBER = "exact-number"
+
+
+@frozen
+class Exact:
+    """A number with a unit, and what it is read as."""
+
+    written: str
+    number: str
+    code: NoteCode = NoteCode.EXACT_NUMBER
+
+
 @frozen
 class Finding:
-    """One error or warning; ``path`` is its place in the file."""
+    """One error, warning or note; ``path`` is its place in the file."""
 
     path: tuple[str, ...]
-    what: Fault | LooseEnd
+    what: Fault | LooseEnd | Exact
 
     @property
-    def severity(self) -> Severity:
+    def severity(self) -> Severity | Literal["note"]:
+        if isinstance(self.what, Exact):
+            return "note"
         return self.what.severity if isinstance(self.what, Fault) else "warning"
+
+
+def numbers(file: QosFile) -> Iterator[Finding]:
+    """What each number with a unit is read as."""
+    for name, spec in file.declared.specs.items():
+        written = file.document.value["qos_specs"][name].get("keys") or {}
+        for key, number in spec.keys.items():
+            if number is not None and isinstance(written[key], str) and written[key] != number:
+                yield Finding(("qos_specs", name, "keys", key), Exact(written[key], number))
 
 
 def review(declared: Declared) -> Iterator[Finding]:

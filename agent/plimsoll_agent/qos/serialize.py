@@ -22,7 +22,7 @@ from plimsoll_agent.qos.plan import (
     Disassociate,
     Step,
 )
-from plimsoll_agent.qos.review import Finding
+from plimsoll_agent.qos.review import Exact, Finding, LooseEnd
 
 FORMAT_VERSION = 1
 
@@ -72,14 +72,15 @@ def taken_data(taken: Taken) -> dict[str, object]:
 
 def finding_data(finding: Finding, origin: str | None, line: int | None) -> dict[str, object]:
     """``file`` and ``line`` are None for specs read from Cinder."""
-    fault = finding.what if isinstance(finding.what, Fault) else None
+    what = finding.what
+    of_spec = finding.path[0] == "qos_specs"
     return {
         "file": origin,
         "line": line,
-        "qos_spec": finding.path[1] if finding.path[0] == "qos_specs" else None,
+        "qos_spec": finding.path[1] if of_spec else None,
         "volume_type": finding.path[1] if finding.path[0] == "volume_types" else None,
-        "key": None if fault is None else fault.key,
-        "code": (finding.what if fault is None else fault.code),
+        "key": what.key if isinstance(what, Fault) else finding.path[-1] if isinstance(what, Exact) else None,
+        "code": what if isinstance(what, LooseEnd) else what.code,
         "text": finding_words(finding),
         "severity": finding.severity,
     }

@@ -20,7 +20,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor.thresholds import MEASURES, Level
 from plimsoll_agent.qos.apply import How
 from plimsoll_agent.qos.lint import LintCode
-from plimsoll_agent.qos.review import LooseEnd
+from plimsoll_agent.qos.review import LooseEnd, NoteCode
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.entries import Ending, Happening
@@ -95,7 +95,7 @@ ENUMS: list[tuple[str, type[StrEnum] | list[type[StrEnum]]]] = [
     ("common.json $defs verdict", Verdict),
     ("common.json $defs probe_why", Why),
     ("rules-check.json items properties code", RemarkCode),
-    ("qos-lint.json items properties code", [LintCode, LooseEnd]),
+    ("qos-lint.json items properties code", [LintCode, LooseEnd, NoteCode]),
     ("qos-plan.json $defs step anyOf 0 properties how", How),
     ("record.json $defs change properties result", Ending),
     ("record.json $defs event properties what", Happening),

@@ -258,6 +258,29 @@ def test_what_cinder_refuses_is_told_and_the_rest_is_done(site: Site) -> None:
     assert site.run("apply", "--yes", str(site.file)).status == 1, "nothing of what is left could be done"
 
 
+def test_lint_notes_what_each_number_with_a_unit_is_read_as(site: Site) -> None:
+    site.file.write_text(
+        "qos_specs:\n  gold:\n    consumer: front-end\n    keys:\n      total_iops_sec: 2k\n"
+        "      total_bytes_sec: '104857600'\nvolume_types:\n  gold: {qos_spec: gold}\n"
+    )
+    ran = site.run("lint", str(site.file))
+    assert (ran.status, ran.out.splitlines()) == (
+        0,
+        [
+            f'{site.file}:5: QoS spec "gold", total_iops_sec: 2k is 2000',
+            f"{site.file}: 1 QoS spec and 1 volume type, no errors, no warnings",
+        ],
+    )
+    (told,) = json.loads(site.run("lint", str(site.file), "-f", "json").out)
+    assert {name: told[name] for name in ("key", "code", "severity", "line", "qos_spec")} == {
+        "key": "total_iops_sec",
+        "code": "exact-number",
+        "severity": "note",
+        "line": 5,
+        "qos_spec": "gold",
+    }
+
+
 def test_json_tells_steps_effects_and_what_is_left(site: Site) -> None:
     planned = json.loads(site.run("plan", str(site.file), "-f", "json").out)
     assert [step["do"] for step in planned["steps"]] == ["change-spec"]
