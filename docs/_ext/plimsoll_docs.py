@@ -70,6 +70,18 @@ def label_cells(app: Sphinx, doctree: nodes.document, _page: str) -> None:
                     cell[0].insert(0, nodes.inline("", f"{title}: ", classes=["column"]))
 
 
+_UNBROKEN = 28
+"""Characters of a literal that any phone has room for in one line."""
+
+
+def keep_short_literals_whole(app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """A browser may end a line behind each hyphen, so between the two of an option."""
+    if app.builder.format == "html":
+        for literal in doctree.findall(nodes.literal):
+            if len(literal.astext()) <= _UNBROKEN:
+                literal["classes"].append("short")
+
+
 _SAMPLE = re.compile(r'(<div class="highlight">\s*<pre>)(.*?)\n*(</pre>)', re.DOTALL)
 
 
@@ -77,7 +89,8 @@ def _rows(sample: re.Match[str]) -> str:
     lines = sample[2].split("\n")
     if any(line.count("<span") != line.count("</span>") for line in lines):
         return sample[0]  # colour that goes on over the end of a line
-    return sample[1] + "".join(f'<span class="row">{line}\n</span>' for line in lines) + sample[3]
+    rows = (re.sub("^( {4})( {12,})", r'\1<span class="far">\2</span>', line) for line in lines)
+    return sample[1] + "".join(f'<span class="row">{row}\n</span>' for row in rows) + sample[3]
 
 
 def mark_rows_of_samples(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
@@ -92,5 +105,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-read", drop_plugin_epilogs)
     app.connect("doctree-resolved", drop_links_of_manual_pages)
     app.connect("doctree-resolved", label_cells)
+    app.connect("doctree-resolved", keep_short_literals_whole)
     app.connect("html-page-context", mark_rows_of_samples)
     return {"parallel_read_safe": True}
