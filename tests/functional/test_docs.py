@@ -407,7 +407,7 @@ def _table() -> set[tuple[str, int]]:
     return {
         (command, int(number))
         for command, told in commands
-        for number in re.findall(r"^    \| \*\*(\d+)\*\* ", told, re.MULTILINE)
+        for number in re.findall(r"^    - \*\*(\d+)\*\* ", told, re.MULTILINE)
     }
 
 
