@@ -156,7 +156,14 @@ def figures_of_pass(
 
 
 def _no_good_pass(last: LastPass, setup: NodeSetup) -> str:
-    return setup.no_pass() if last.grade is Grade.FAILED else setup.no_good_pass()
+    otherwise = setup.no_pass() if last.grade is Grade.FAILED else setup.no_good_pass()
+    return _source_down(last, setup) or otherwise
+
+
+def _source_down(last: LastPass, setup: NodeSetup) -> str:
+    """For the first source that is down, if any."""
+    down = sorted(name for name, up in last.sources.items() if not up)
+    return setup.source_down(down[0]) if down else ""
 
 
 def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> tuple[Figure, ...]:
@@ -230,7 +237,7 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
     setup = setup or NodeSetup()
     if last.looked is None:
         names = ("unlimited", "failed", "behind", "unknown", "unreachable_guests", "at_limit")
-        age = _age("observed_age", now, None, "", setup.virsh("list"))
+        age = _age("observed_age", now, None, "", _source_down(last, setup) or setup.virsh("list"))
         return (age, *(Figure(name, None, _NEVER["observed_age"]) for name in names))
     unreachable = sorted(last.running_unreachable, key=lambda unreachable: unreachable.guest.name)
     at_limit = [disk for disk in last.disks if disk.at_limit]
@@ -242,7 +249,7 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
         )
 
     return (
-        _age("observed_age", now, last.looked, "", setup.virsh("list")),
+        _age("observed_age", now, last.looked, "", _source_down(last, setup) or setup.virsh("list")),
         *(of_disks(name, [disk for disk in last.disks if is_wrong(disk)]) for name, is_wrong in OF_DISKS.items()),
         Figure(
             "unreachable_guests",

@@ -151,7 +151,7 @@ class Status:
                 if problem.text not in texts:
                     found.append(Told(finding.level, finding.measure.name, problem))
                 texts.add(problem.text)
-        yield from sorted(found, key=lambda told: -told.level)
+        yield from sorted((told for told in found if not _follows(told, found)), key=lambda told: -told.level)
 
     def _problems_of(self, finding: Finding, told: set[str]) -> Sequence[Problem]:
         """``told``: the keys of disks that were told before; others are added."""
@@ -163,6 +163,14 @@ class Status:
         if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
             disks = [disk for disk in disks if disk.reason.code is not Code.BRAKED]  # told with the brake
         return problems_of_disks(name, disks, self.now, self.setup)
+
+
+def _follows(told: Told, found: Sequence[Told]) -> bool:
+    """Whether it is that there was no good pass, and a problem that is as bad has the same next command."""
+    others = [other for other in found if other.figure != "good_pass_age"]
+    return told.figure == "good_pass_age" and any(
+        told.problem.do == other.problem.do and told.level <= other.level for other in others
+    )
 
 
 def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:

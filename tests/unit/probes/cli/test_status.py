@@ -247,6 +247,15 @@ def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> 
     assert sorted(jobs.split(", ")) == ["mixed", "read", "write"]
 
 
+def test_where_a_source_is_down_a_missing_good_pass_leads_to_it(here: Here) -> None:
+    sources = {"libvirt": True, "rules": False, "record": True}
+    here.passed(replace(good(), grade=Grade.PARTIAL, last_good=None, sources=sources, trouble="rules.yaml:3: no"))
+    here.run()
+    ((line, do),) = here.problems().items()  # one fault is one problem
+    assert line.startswith("WARNING  source down")
+    assert do == "plimsoll rules check"
+
+
 @pytest.mark.parametrize(
     ("grade", "do"), [(Grade.PARTIAL, "plimsoll plan"), (Grade.FAILED, "plimsoll enforce --mode observe")]
 )
