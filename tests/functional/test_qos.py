@@ -110,7 +110,8 @@ def test_without_credentials_it_is_a_line_that_says_where_they_go(site: Site, tm
     (tmp_path / "openstack.conf").unlink()
     ran = site.run("plan", str(site.file))
     assert (ran.status, len(ran.err.splitlines())) == (1, 1)
-    assert "openstack.conf: no such file" in ran.err
+    assert "openstack.conf: no such file; write the credentials there, or name a cloud of clouds.yaml" in ran.err
+    assert "plimsoll qos --cloud NAME or OS_CLOUD" in ran.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

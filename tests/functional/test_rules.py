@@ -127,6 +127,19 @@ def test_a_dash_is_standard_input(written: bytes, status: int, told: str) -> Non
     assert b"Traceback" not in err
 
 
+def test_a_test_of_rules_ends_with_how_many_disks_get_other_limits_and_what_is_written(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path, file: Path
+) -> None:
+    disks = json.loads(plimsoll("disk", "list", "--uri", test_node, "-f", "json").out)
+    of_guest = [disk for disk in disks if disk["guest_uuid"] == disks[-1]["guest_uuid"]]
+    match = f"{{guest: {disks[-1]['guest_uuid']}}}"
+    (tmp_path / "rules.yaml").write_text("{}\n")
+    file.write_text(f"rules: [{{name: one, match: {match}, override: true, limits: {{total_iops_sec: 3000}}}}]\n")
+    ran = plimsoll("rules", "test", str(file), "--uri", test_node)
+    assert f"{len(of_guest)} of {len(disks)} disks would get other limits" in ran.out
+    assert f"; the next pass would write {len(of_guest)}" in ran.out
+
+
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_what_the_brake_would_stop_is_told_in_every_format(
     plimsoll: Plimsoll, test_node: str, tmp_path: Path, file: Path, form: str

@@ -31,8 +31,8 @@ OF_STATE = {
     "unknown": WARNING,
     "failed": "dark-orange",
 }
-# Near those of the report of probes, but the same in both themes. Any two differ by 25 (CIEDE2000), also for people who
-# see no red, no green or no blue: a test computes it. Inconclusive and failed share one: neither is a verdict.
+# Near those of the report of probes, but the same in both themes. Any two differ by 25 (CIEDE2000), also for people
+# who see no red, no green or no blue: a test computes it. Inconclusive and failed share one: neither is a verdict.
 OF_VERDICT = {
     "kept": "#45887a",
     "no-limit": "#48dfe7",

@@ -133,6 +133,28 @@ def test_a_disk_that_a_guest_does_not_have_is_answered_with_those_that_it_has(
     assert caplog.messages == [f"guest {name} has no disk 'vdz', but vda, vdb"]
 
 
+@pytest.mark.parametrize(
+    ("qemu", "status", "words"),
+    [
+        (Limits(total_iops_sec=500), 0, "500 IOPS (asked QEMU; libvirt agrees)"),
+        (Limits(), 1, "unlimited (asked QEMU; libvirt DISAGREES)"),
+    ],
+)
+def test_verify_says_who_was_asked_and_whether_libvirt_agrees(
+    tmp_path: Path, qemu: Limits, status: int, words: str
+) -> None:
+    limits = Limits(total_iops_sec=500)
+    disk = a_disk(actual=limits, defined=limits)
+    decision = decide(disk, a_situation(), SOURCES)
+    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, (outcome,), ())
+    person = Person()
+    settings = replace(config.load([], []), state_dir=tmp_path)
+    fakes = {"look": lambda *_, **__: passed, "_qemu_says": lambda *_: qemu}
+    assert person.types(DiskShow, disk.guest.name, "--verify", settings=settings, **fakes) == status
+    assert f"qemu {words}" in [" ".join(line.split()) for line in person.out.splitlines()]
+
+
 BY_UNDO = because(Code.UNDONE, since=NOON.isoformat())
 
 
