@@ -306,6 +306,11 @@ def _statuses_of_insight(run: Run, directory: Path) -> Iterator[tuple[str, int]]
     yield "hist", run("hist", str(Path(__file__).parents[1] / "unit/data/fio-hist")).status
     (directory / "a_clat_hist.1.log").write_text("")
     yield "hist", run("hist", str(directory)).status
+    yield "slow", run("slow", str(directory / "a_clat_hist.1.log")).status
+    yield (
+        "slow",
+        run("slow", str(directory / "a_clat_hist.1.log"), "--tree", str(directory / "a_clat_hist.1.log")).status,
+    )
 
 
 def _of_a_damaged_memory(run: Run, memory: Path) -> int:
@@ -393,7 +398,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "undo; state check; settings": (_statuses_of_undo, ("tmp_path", "test_node")),
-    "hist": (_statuses_of_insight, ("tmp_path",)),
+    "hist; slow": (_statuses_of_insight, ("tmp_path",)),
     "probe run; probe list, probe history, probe show, probe compare; probe timetable; probe report": (
         _statuses_of_probes,
         ("tmp_path", "test_node"),

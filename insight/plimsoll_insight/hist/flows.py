@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, Reader, Records, Unread
 from plimsoll_insight.hist.scale import SCALES, Floats, Scale
-from plimsoll_insight.hist.sources import Source, UnreadableLog, opened
+from plimsoll_insight.hist.sources import Source
 from plimsoll_probes.model.histogram import Histogram
 
 _LATE = 1.5

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO, cast
 
-from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 
 _LOG = re.compile(r"(?P<guest>.*?)_?(?:clat|slat|lat)_hist(?:\.\d+)?\.log(?:\.gz|\.zst)?", re.DOTALL)
 _JSON = re.compile(r"(?P<guest>.*)\.json(?:\.gz|\.zst)?", re.DOTALL)
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-
-
-class UnreadableLog(PlimsollError):
-    """A file has no histograms, or cannot be read."""
 
 
 @frozen
@@ -64,36 +56,6 @@ def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
         else:
             raise UsageError(f"{path}: no such file")
     return found
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed where they begin as gzip or zstd do. Raises ``UnreadableLog``."""
-    try:
-        with path.open("rb") as file:
-            begin = file.read(4)
-            file.seek(0)
-            if begin.startswith(_GZIP):
-                with gzip.open(file) as inside:
-                    yield cast(BinaryIO, inside)
-            elif begin == _ZSTD:
-                yield _zstd(path, file)
-            else:
-                yield file
-    except (OSError, EOFError) as error:
-        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UnreadableLog(f"{path}: {words}") from error
-
-
-def _zstd(path: Path, file: BinaryIO) -> BinaryIO:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise UnreadableLog(
-            f"{path}: to read zstd: pip install 'plimsoll-agent[insight]', or unpack it with zstd -d"
-        ) from error
-
-    return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
 
 
 def _matching(form: re.Pattern[str], files: Iterable[Path]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Slow requests of Ceph: lines of its logs, the CRUSH tree, sums, and which host stands out.
+"""Slow requests of Ceph: lines of its logs, the CRUSH tree, counts, and which host stands out.
 
-Imports ``plimsoll_agent.errors`` and ``plimsoll_agent.util`` alone.
+Imports ``plimsoll_agent.errors``, ``plimsoll_agent.util`` and ``files``.
 """

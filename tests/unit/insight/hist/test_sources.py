@@ -10,8 +10,9 @@ import pytest
 import zstandard
 
 from plimsoll_agent.errors import UsageError
+from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.hist.flows import flows, survey
-from plimsoll_insight.hist.sources import Chosen, Source, UnreadableLog, sources
+from plimsoll_insight.hist.sources import Chosen, Source, sources
 from tests.unit.insight.hist.fiolog import Request, fio_log
 
 MS = 10**6

@@ -1,0 +1,201 @@
+"""Counts by OSD, pool, image, state and time, in memory that does not grow with the log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+
+from plimsoll_insight.slow.events import Blamed, Changed, Event, Oldest, SlowCount, SlowRequest
+
+_REMEMBERED = 100_000
+"""Requests by which a later line about the same one is known."""
+_PAUSE = 10.0
+"""Seconds after which an OSD's count of slow requests begins again from 0; Ceph logs it every second or five."""
+_MOST_BINS = 600
+_MOST_NAMES = 10_000
+_LOCKS = "waiting for rw locks"
+_REPLICAS = "waiting for sub ops"
+
+
+@dataclass
+class OsdCount:
+    """Of one OSD. ``primary`` are its own slow requests, ``replica`` those of others that wait for it."""
+
+    primary: int = 0
+    replica: int = 0
+    locks: int = 0
+    """Its own that wait for a lock: a hot object, rather than a slow disk."""
+    waits: int = 0
+    """Its own that wait for replicas on OSDs that no line names: it is not to blame."""
+    failed: int = 0
+    boot: int = 0
+    wrongly_down: int = 0
+    worst_age: float = 0.0
+    states: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return self.primary + self.replica + self.locks + self.waits
+
+    @property
+    def blamed(self) -> int:
+        """Requests that this OSD itself may be the cause of."""
+        return self.primary + self.replica
+
+
+class Once:
+    """Whether something is met for the first time; forgets what it met long ago."""
+
+    def __init__(self) -> None:
+        self._new: set[int] = set()
+        self._old: set[int] = set()
+
+    def __call__(self, *key: Hashable) -> bool:
+        digest = hash(key)
+        if digest in self._new or digest in self._old:
+            return False
+        if len(self._new) >= _REMEMBERED:
+            self._old, self._new = self._new, set()
+        self._new.add(digest)
+        return True
+
+
+class Bins:
+    """Counts over time: at most 600, which get twice as wide when there are more."""
+
+    def __init__(self) -> None:
+        self.width = 60
+        self.counts: Counter[int] = Counter()
+
+    def add(self, time: float, number: int) -> None:
+        self.counts[int(time // self.width)] += number
+        while len(self.counts) > _MOST_BINS:
+            self.width *= 2
+            wider: Counter[int] = Counter()
+            for bin, count in self.counts.items():
+                wider[bin // 2] += count
+            self.counts = wider
+
+
+class Counts:
+    """What the logs of one kind say: those of the cluster, or those of OSDs."""
+
+    def __init__(self) -> None:
+        self.osds: dict[int, OsdCount] = {}
+        self.pools: Counter[str] = Counter()
+        self.images: Counter[str] = Counter()
+        self.states: Counter[str] = Counter()
+        self.bins = Bins()
+        self.first: float | None = None
+        self.last: float | None = None
+        self._once = Once()
+        self._latest: dict[int, SlowCount] = {}
+
+    @property
+    def requests(self) -> int:
+        return sum(self.states.values())
+
+    def osd(self, number: int) -> OsdCount:
+        return self.osds.setdefault(number, OsdCount())
+
+    def add(self, event: Event) -> None:
+        match event:
+            case SlowRequest():
+                self._request(event)
+            case SlowCount():
+                self._count(event)
+            case Oldest():
+                self._oldest(event)
+            case Blamed():
+                for osd in event.osds:
+                    self._age(osd, event.age)
+            case Changed():
+                self._changed(event)
+            case _:
+                return
+        time = event.time
+        self.first = time if self.first is None else min(self.first, time)
+        self.last = time if self.last is None else max(self.last, time)
+
+    def _request(self, event: SlowRequest) -> None:
+        self._age(event.osd, event.age)
+        for peer in event.peers:
+            if self._once(event.operation.id, peer):
+                self.osd(peer).replica += 1
+        if not self._once(event.operation.id, "request"):
+            return
+        self._named(self.images, event.operation.image)
+        self._named(self.pools, event.operation.pool)
+        self._tally(
+            event.osd, event.state, 1, event.time, is_replica=event.operation.is_replica, known=bool(event.peers)
+        )
+
+    def _tally(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
+        """``known``: the peers that are waited for are counted, so the primary is not to blame."""
+        count = self.osd(osd)
+        if is_replica:
+            count.replica += number
+        elif state == _LOCKS:
+            count.locks += number
+        elif state == _REPLICAS:
+            count.waits += 0 if known else number
+        else:
+            count.primary += number
+        count.states[state] += number
+        self.states[state] += number
+        self.bins.add(time, number)
+
+    def _count(self, event: SlowCount) -> None:
+        """The number rises by those that became slow since the last line; what stays slow is counted once."""
+        before = self._latest.get(event.osd)
+        self._latest[event.osd] = event
+        old = before.states if before is not None and event.time - before.time <= _PAUSE else {}
+        for state, number in event.states.items():
+            new = number - old.get(state, 0)
+            if new > 0:
+                self._tally(event.osd, state, new, event.time, is_replica=False, known=False)
+        grown = event.number - (sum(old.values()) if old else 0)
+        if grown > 0:
+            for pool in event.pools:
+                self._named(self.pools, pool, grown)
+
+    def _oldest(self, event: Oldest) -> None:
+        if self._once(event.operation.id, "oldest"):
+            self._named(self.images, event.operation.image)
+
+    def _changed(self, event: Changed) -> None:
+        count = self.osd(event.osd)
+        name = event.what.replace(" ", "_")
+        setattr(count, name, getattr(count, name) + 1)
+
+    def _age(self, osd: int, age: float) -> None:
+        count = self.osd(osd)
+        count.worst_age = max(count.worst_age, age)
+
+    @staticmethod
+    def _named(counter: Counter[str], name: object, number: int = 1) -> None:
+        if name is not None and (str(name) in counter or len(counter) < _MOST_NAMES):
+            counter[str(name)] += number
+
+
+def together(cluster: Counts, own: Counts) -> Counts:
+    """Both kinds as one: a request that both tell of is in each, so of each OSD the larger count of it."""
+    found = Counts()
+    for osd in sorted({*cluster.osds, *own.osds}):
+        one, other = cluster.osds.get(osd, OsdCount()), own.osds.get(osd, OsdCount())
+        more = one if one.total >= other.total else other
+        found.osds[osd] = replace(
+            more,
+            failed=max(one.failed, other.failed),
+            boot=max(one.boot, other.boot),
+            wrongly_down=max(one.wrongly_down, other.wrongly_down),
+            worst_age=max(one.worst_age, other.worst_age),
+        )
+    larger = cluster if cluster.requests >= own.requests else own
+    found.pools, found.states, found.bins = larger.pools or cluster.pools or own.pools, larger.states, larger.bins
+    found.images = cluster.images | own.images
+    times = [each for each in (cluster.first, own.first) if each is not None]
+    ends = [each for each in (cluster.last, own.last) if each is not None]
+    found.first, found.last = min(times, default=None), max(ends, default=None)
+    return found

@@ -1,0 +1,75 @@
+"""Logs in the order of time, in one pass each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from plimsoll_agent.util.text import printable
+from plimsoll_insight.files.packed import opened
+from plimsoll_insight.slow.counts import Counts
+from plimsoll_insight.slow.events import event, lines
+
+_BLOCK = 4 << 20
+_LONGEST = 1 << 20
+_OF_OSD = re.compile(r"osd\.(\d+)\.log")
+_SHOWN = 5
+
+
+@dataclass
+class Read:
+    """What was read: of the cluster's logs, and of OSDs' own."""
+
+    cluster: Counts = field(default_factory=Counts)
+    own: Counts = field(default_factory=Counts)
+    bytes: int = 0
+    missed: int = 0
+    """Lines about slow requests that are not understood,"""
+    examples: list[str] = field(default_factory=list)
+    """and the first few of them."""
+
+
+def read(paths: Sequence[Path], progress: Callable[[int], None]) -> Read:
+    """All files, the oldest first, as counts need the order of time. Raises ``UnreadableLog``."""
+    found = Read()
+    for path in sorted(paths, key=_first_time):
+        _file(path, found, progress)
+    return found
+
+
+def _first_time(path: Path) -> bytes:
+    """Times of all dialects sort as text."""
+    with opened(path) as stream:
+        begin = stream.read(65536)
+    times = (line[:19].replace(b"T", b" ") for line in begin.split(b"\n") if re.match(rb"\d{4}-\d\d-\d\d[T ]", line))
+    return next(times, b"")
+
+
+def _file(path: Path, found: Read, progress: Callable[[int], None]) -> None:
+    named = _OF_OSD.search(path.name)
+    osd = int(named[1]) if named else None
+    counts = found.cluster if osd is None else found.own
+    rest = b""
+    with opened(path) as stream:
+        while block := stream.read(_BLOCK):
+            found.bytes += len(block)
+            whole, newline, rest = (rest + block).rpartition(b"\n")
+            if len(rest) > _LONGEST:
+                rest = b""
+            _lines(whole + newline, osd, counts, found)
+            progress(found.bytes)
+    if rest:
+        _lines(rest + b"\n", osd, counts, found)
+
+
+def _lines(block: bytes, osd: int | None, counts: Counts, found: Read) -> None:
+    for line in lines(block):
+        said = event(line[:_LONGEST], osd)
+        if said is None:
+            found.missed += 1
+            if len(found.examples) < _SHOWN:
+                found.examples.append(printable(line[:200].decode("utf-8", "replace")))
+        else:
+            counts.add(said)

@@ -1,0 +1,105 @@
+"""The CRUSH tree, out of ``ceph osd tree`` as text, with and without CLASS, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.frozen import frozen
+
+_ROW = re.compile(
+    r"\s*-?\d+\s+(?:[a-z]\S*\s+)?-?[\d.]+(?P<gap>\s+)(?:osd\.(?P<osd>\d+)\b|(?P<type>[\w-]+) (?P<name>\S+))"
+)
+
+
+class UnreadableTree(PlimsollError):
+    """A file is no CRUSH tree."""
+
+
+@frozen
+class Bucket:
+    """A root, rack, host or what else a map has, with the way to it from the root: ``(root, default), (host, a)``."""
+
+    path: tuple[tuple[str, str], ...]
+
+    @property
+    def type(self) -> str:
+        return self.path[-1][0]
+
+    @property
+    def name(self) -> str:
+        return self.path[-1][1]
+
+
+@frozen
+class Tree:
+    """The bucket of each OSD, in the order of the map."""
+
+    bucket_of: Mapping[int, Bucket]
+
+    @property
+    def osds(self) -> Sequence[int]:
+        return list(self.bucket_of)
+
+    def types(self) -> list[str]:
+        """From root to host."""
+        found: dict[str, None] = {}
+        for bucket in self.bucket_of.values():
+            found.update(dict.fromkeys(type for type, _ in bucket.path))
+        return list(found)
+
+    def buckets(self) -> dict[Bucket, list[int]]:
+        """All OSDs below each bucket; a bucket comes before those in it."""
+        found: dict[Bucket, list[int]] = {}
+        for osd, bucket in self.bucket_of.items():
+            for depth in range(1, len(bucket.path) + 1):
+                found.setdefault(Bucket(bucket.path[:depth]), []).append(osd)
+        return found
+
+
+def parsed(text: str, where: str) -> Tree:
+    """Raises ``UnreadableTree``."""
+    try:
+        pairs = _of_json(json.loads(text)) if text.lstrip().startswith("{") else _of_text(text)
+        tree = Tree(dict(pairs))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError):
+        tree = Tree({})
+    if not tree.bucket_of:
+        raise UnreadableTree(f"{where}: not the output of ceph osd tree (text, or -f json)")
+    return tree
+
+
+def _of_text(text: str) -> Iterator[tuple[int, Bucket]]:
+    above: list[tuple[int, tuple[str, str]]] = []
+    for line in text.splitlines():
+        row = _ROW.match(line)
+        if not row:
+            continue
+        indent = row.end("gap")
+        while above and above[-1][0] >= indent:
+            above.pop()
+        if row["osd"]:
+            yield int(row["osd"]), Bucket(tuple(each for _, each in above))
+        else:
+            above.append((indent, (row["type"], row["name"])))
+
+
+def _of_json(told: Mapping[str, Any]) -> Iterator[tuple[int, Bucket]]:
+    nodes = {node["id"]: node for node in told["nodes"]}
+    inside = {child for node in nodes.values() for child in node.get("children", ())}
+
+    def below(id: int, path: tuple[tuple[str, str], ...]) -> Iterator[tuple[int, Bucket]]:
+        node = nodes[id]
+        if node["type"] == "osd":
+            yield id, Bucket(path)
+            return
+        here = (*path, (str(node["type"]), str(node["name"])))
+        for child in sorted(node.get("children", ()), key=abs):
+            yield from below(child, here)
+
+    for id in nodes:
+        if id not in inside and nodes[id]["type"] != "osd":
+            yield from below(id, ())

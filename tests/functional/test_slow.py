@@ -1,0 +1,100 @@
+"""``plimsoll slow`` on the logs of a real cluster, as a person sees it and as a program reads it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.functional.conftest import Ran
+
+SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "ceph-pacific"
+LOGS = [str(each) for each in sorted(SAMPLES.glob("*.log.gz"))]
+TREE = str(SAMPLES / "osd-tree.json")
+
+
+def test_the_tree_has_sums_and_its_osds(plimsoll: Callable[..., Ran]) -> None:
+    ran = plimsoll("slow", *LOGS, "--tree", TREE)
+    assert (ran.status, ran.err) == (0, "")
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert rows[0] == "NAME PRIMARY REPLICA LOCKS WAITS TOTAL FAILED BOOT WRONGLY DOWN WORST AGE VERDICT".split()  # noqa: SIM905
+    assert rows[1][:6] == ["default", "24", "-", "-", "1", "25"]
+    assert rows[5] == ["·", "·", "osd.2", "14", "-", "-", "-", "14", "1", "2", "-", "4", "s", "-"]
+    assert "No host, rack or OSD stands out." in ran.out
+
+
+def test_csv_has_a_column_for_each_level_of_the_tree(plimsoll: Callable[..., Ran]) -> None:
+    rows = list(csv.DictReader(io.StringIO(plimsoll("slow", *LOGS, "--tree", TREE, "-f", "csv").out)))
+    assert [(row["root"], row["host"], row["osd"]) for row in rows] == [
+        ("default", "", ""),
+        *(("default", "vm", osd) for osd in ("", "0", "1", "2")),
+    ]
+    assert [row["slow_primary"] for row in rows] == ["24", "24", "3", "7", "14"]
+
+
+@pytest.mark.parametrize(
+    ("by", "first"),
+    [
+        ("pool", {"pool": "volumes", "requests": 25}),
+        ("image", {"image": "102afe660f2", "requests": 3}),
+        ("state", {"state": "delayed", "requests": 24}),
+        ("time", {"begin": "2026-11-21T09:35:00+00:00", "end": "2026-11-21T09:36:00+00:00", "requests": 22}),
+    ],
+)
+def test_other_views_of_the_same_requests(plimsoll: Callable[..., Ran], by: str, first: dict[str, object]) -> None:
+    assert json.loads(plimsoll("slow", *LOGS, "--by", by, "-f", "json").out)[0] == first
+
+
+def test_a_dump_of_an_osd_names_whom_it_waited_for(plimsoll: Callable[..., Ran]) -> None:
+    rows = json.loads(plimsoll("slow", str(SAMPLES / "osd.1-dump_historic_slow_ops.json"), "-f", "json").out)
+    assert {row["name"]: row["slow_subop"] for row in rows} == {"osd.1": 0, "osd.2": 1}
+
+
+def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    lines = [
+        f"2021-09-19T13:05:31.3+0000 osd.{osd} (osd.{osd}) 4 : cluster [WRN] {count} slow requests"
+        f" (by type [ 'delayed' : {count} ] most affected pool [ 'volumes' : {count} ])\n"
+        for osd, count in ((0, 2), (1, 40), (2, 1))
+    ]
+    (tmp_path / "ceph.log").write_text("".join(lines))
+    ran = plimsoll("slow", str(tmp_path / "ceph.log"), "--tree", TREE)
+    assert (
+        "osd.1 stands out: of 43 requests that an OSD may be the cause of 40 are its own; the next one has 2."
+        in ran.out
+    )
+    assert [line.split()[2] for line in ran.out.splitlines() if line.endswith("stands out")] == ["osd.1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "give logs, or --live, and not both"),
+        (("nowhere",), "nowhere: no such file"),
+        ((TREE.replace("osd-tree", "no"), "--tree", "x"), "--tree: x: no such file"),
+        ((TREE,), "whose is it? its name must have osd.N"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_status_64(
+    plimsoll: Callable[..., Ran], words: tuple[str, ...], sentence: str
+) -> None:
+    ran = plimsoll("slow", *words)
+    assert (ran.status, ran.out) == (64, "")
+    assert sentence in ran.err
+
+
+def test_a_file_that_is_no_tree_and_a_cluster_that_is_not_there(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = plimsoll("slow", LOGS[0], "--tree", LOGS[0])
+    assert ran.status == 1
+    assert "not the output of ceph osd tree" in ran.err
+    ran = plimsoll("slow", "--live", "--ceph-conf", str(tmp_path / "none.conf"))
+    assert ran.status == 1
+    assert "Traceback" not in ran.err
+
+
+def test_a_log_without_slow_requests_says_so(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "ceph.log").write_text("2021-09-19T13:05:31.3+0000 mon.a (mon.0) 4 : cluster [DBG] pgmap v1\n")
+    assert plimsoll("slow", str(tmp_path / "ceph.log")).out.splitlines()[0] == "No slow requests."

@@ -1,0 +1,129 @@
+"""Counts of a real log beside those made by hand, of a Jewel log whose counts are stated, and their bounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.slow import counts, reading
+from plimsoll_insight.slow.counts import Bins, Counts, OsdCount, together
+from plimsoll_insight.slow.events import SlowCount
+from plimsoll_insight.slow.reading import Read, read
+
+SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
+"""A real cluster of three OSDs; osd.2 was stopped for 15 s at 09:35:15, and killed at 09:35:40."""
+BY_HAND = {
+    0: OsdCount(primary=3, boot=1),
+    1: OsdCount(primary=7, waits=1, boot=1, worst_age=14),
+    2: OsdCount(primary=14, failed=1, boot=2, worst_age=4),
+}
+"""osd.0: 3 delayed. osd.1: 1 waits for sub ops; 6 delayed at 09:35:41; 1 at 09:36:09. osd.2: 11 delayed, which become
+12, then 1 at 09:36:13 and 1 at 09:36:25. Two complaints in less than ten seconds are about the same requests."""
+
+
+def found(*names: str) -> Read:
+    return read([SAMPLES / name for name in names], lambda _: None)
+
+
+def plain(osds: dict[int, OsdCount]) -> dict[int, tuple[float, ...]]:
+    names = ("primary", "replica", "locks", "waits", "failed", "boot", "wrongly_down", "worst_age")
+    return {osd: tuple(getattr(count, name) for name in names) for osd, count in osds.items()}
+
+
+def test_the_cluster_s_log_has_the_counts_made_by_hand() -> None:
+    read_ = found("ceph.log.gz")
+    assert plain(read_.cluster.osds) == plain(BY_HAND)
+    assert (read_.cluster.requests, read_.missed) == (25, 0)
+    assert read_.cluster.pools == {"volumes": 25}
+    assert read_.cluster.states == {"delayed": 24, "waiting for sub ops": 1}
+
+
+def test_osds_own_logs_have_the_same_requests_which_count_once_together() -> None:
+    read_ = found("ceph-osd.0.log.gz", "ceph.log.gz", "ceph-osd.2.log.gz", "ceph-osd.1.log.gz")
+    assert [read_.own.osds[osd].total for osd in (0, 1, 2)] == [3, 8, 14]
+    whole = together(read_.cluster, read_.own)
+    assert plain(whole.osds) == plain(BY_HAND)
+    assert whole.images == {"102afe660f2": 3}
+    assert read_.missed == 0
+
+
+def test_a_rotated_set_is_read_in_the_order_of_time(tmp_path: Path) -> None:
+    """The complaints about one request lie in two files; read the other way round they would be two requests."""
+    line = "2021-09-19T13:05:{:02}.0+0000 osd.1 (osd.1) 1 : cluster [WRN] {} slow requests (by type [ '{}' : {} ])\n"
+    (tmp_path / "a.log").write_text("".join(line.format(second, 5, "delayed", 5) for second in range(30, 40)))
+    (tmp_path / "b.log").write_text("".join(line.format(second, 2, "delayed", 2) for second in range(20, 30)))
+    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None)
+    assert read_.cluster.osds[1].primary == 5
+
+
+def jewel(osd: int, request: int, state: str, age: float = 30.1) -> str:
+    return (
+        f"2016-09-19 13:05:31.343245 osd.{osd} 10.0.0.1:6800/123 456 : cluster [WRN] slow request {age} seconds old,"
+        f" received at 2016-09-19 13:05:01.343245: osd_op(client.41.0:{request} rbd_data.102afe660f2.0000000000000094"
+        f" [write 0~4096] 1.ce1654c3 ack+ondisk e20) currently {state}\n"
+    )
+
+
+def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Path) -> None:
+    """443 requests slow as primary and 509 as replica on one OSD, tens on its neighbours, 1479 on the host."""
+    wanted = {382: (443, 509), 383: (60, 50), 384: (80, 90), 385: (120, 127)}
+    lines, number = [], 0
+    for osd, (primary, replica) in wanted.items():
+        for _ in range(primary):
+            number += 1
+            # Ceph complains of the same request again at twice its age.
+            lines += [jewel(osd, number, "reached_pg"), jewel(osd, number, "reached_pg", 60.2)]
+        for _ in range(replica):
+            number += 1
+            lines += [
+                jewel(9, number, f"waiting for subops from {osd}"),
+                jewel(9, number, f"waiting for subops from {osd}", 60.4),
+            ]
+    for _ in range(7):
+        number += 1
+        lines.append(jewel(382, number, "waiting for rw locks"))
+    (tmp_path / "ceph.log").write_text("".join(lines))
+    osds = read([tmp_path / "ceph.log"], lambda _: None).cluster.osds
+    assert {osd: (osds[osd].primary, osds[osd].replica) for osd in wanted} == wanted
+    assert osds[382].locks == 7
+    assert sum(osds[osd].primary + osds[osd].replica for osd in wanted) == 1479
+    assert (osds[9].primary, osds[9].waits) == (0, 0), "who waits for others is not to blame"
+    assert osds[382].worst_age == 60.2
+
+
+def test_what_is_not_understood_is_counted_and_shown_harmless(tmp_path: Path) -> None:
+    (tmp_path / "ceph.log").write_text("a slow request \x1b[31m\nmore slow ops\n" * 10)
+    read_ = read([tmp_path / "ceph.log"], lambda _: None)
+    assert read_.missed == 20
+    assert read_.examples[0] == "a slow request ?[31m"
+    assert len(read_.examples) == 5
+
+
+def test_a_last_line_without_an_end_counts_and_a_line_without_end_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK", 1000)
+    monkeypatch.setattr(reading, "_LONGEST", 5000)
+    (tmp_path / "ceph.log").write_text("x" * 20_000 + "\n" + jewel(1, 1, "delayed") + jewel(1, 2, "delayed").rstrip())
+    assert read([tmp_path / "ceph.log"], lambda _: None).cluster.osds[1].primary == 2
+
+
+def test_a_pause_ends_a_count_and_a_growing_one_counts_what_it_grew_by() -> None:
+    some = Counts()
+    for time, number in ((0, 3), (5, 4), (10, 2), (15, 6), (60, 6)):
+        some.add(SlowCount(time, 1, number, {"delayed": number}, {"volumes": number}))
+    assert some.osds[1].primary == 3 + 1 + 4 + 6
+    assert some.pools["volumes"] == 14
+
+
+def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "_REMEMBERED", 100)
+    once = counts.Once()
+    assert sum(once(number) for number in range(10_000)) == 10_000
+    assert len(once._new) + len(once._old) <= 200
+    bins = Bins()
+    for number in range(5000):
+        bins.add(number * 60.0, 1)
+    assert len(bins.counts) <= 600
+    assert (sum(bins.counts.values()), bins.width) == (5000, 960)

@@ -1,0 +1,70 @@
+"""What an OSD remembers of its slow requests, and whom it waited for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.files.packed import UnreadableLog
+from plimsoll_insight.slow.counts import Counts
+from plimsoll_insight.slow.dumps import requests
+
+SAMPLE = Path(__file__).parents[2] / "data/ceph-pacific/osd.1-dump_historic_slow_ops.json"
+DESCRIPTION = (
+    "osd_op(client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head [write 0~4096] e20)"
+)
+
+
+def dump(*events: tuple[float, str], duration: float = 15.0) -> bytes:
+    told = [{"event": text, "time": f"2026-11-21T09:35:{15 + seconds:09.6f}+0000"} for seconds, text in events]
+    one = {
+        "description": DESCRIPTION, "initiated_at": "2026-11-21T09:35:15.000000+0000", "age": 175.9,
+        "duration": duration, "type_data": {"flag_point": "commit sent; apply or cleanup", "events": told},
+    }  # fmt: skip
+    return json.dumps({"Ops": [one]}).encode()
+
+
+def test_a_real_write_that_waited_for_a_stopped_replica_blames_that_one() -> None:
+    """osd.2 was stopped: osd.1 committed after 13 ms, osd.2 after 15 s. A duration of 4,294,967,296 s is a wrap."""
+    [found] = requests(SAMPLE.read_bytes(), 1, "sample")
+    assert (found.osd, found.peers, found.state) == (1, (2,), "waiting for sub ops")
+    assert found.age == pytest.approx(14.98, abs=0.01)
+    counts = Counts()
+    counts.add(found)
+    assert (counts.osds[1].blamed, counts.osds[2].blamed) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "peers"),
+    [
+        ([(0, "waiting for subops from 2"), (14, "op_commit"), (14.1, "sub_op_commit_rec"), (15, "done")], ()),
+        ([(0, "waiting for subops from 2,3"), (0.1, "op_commit"), (0.2, "sub_op_commit_rec from 2"),
+          (14, "sub_op_commit_rec from 3")], (3,)),
+        ([(0, "waiting for subops from 2,3"), (0.1, "op_commit"), (0.2, "sub_op_commit_rec"),
+          (14, "sub_op_commit_rec")], ()),
+        ([(0, "waiting for subops from 2"), (0.1, "op_commit")], (2,)),
+        ([(0, "waiting for subops from 2,3"), (0.1, "op_commit"), (0.2, "sub_op_commit_rec from 2")], (3,)),
+        ([(0, "queued_for_pg"), (14, "reached_pg"), (15, "done")], ()),
+    ],
+    ids=["its own disk", "one of two, named", "unnamed", "no answer yet", "one did not answer", "a queue"],
+)  # fmt: skip
+def test_who_is_blamed(events: list[tuple[float, str]], peers: tuple[int, ...]) -> None:
+    [found] = requests(dump(*events), 1, "dump")
+    assert found.peers == peers
+
+
+def test_the_state_is_where_most_time_went() -> None:
+    [found] = requests(dump((0, "queued_for_pg"), (14, "reached_pg"), (15, "done")), 1, "dump")
+    assert found.state == "queued_for_pg"
+    [found] = requests(dump((0, "waiting for rw locks"), (14, "reached_pg")), 1, "dump")
+    assert found.state == "waiting for rw locks"
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{}", b'{"Ops": 5}', b'{"Ops": [{}]}', b"[" * 10_000, b'{"ops": [{"description": 5}]}']
+)
+def test_what_is_no_dump_is_one_line(text: bytes) -> None:
+    with pytest.raises(UnreadableLog, match=r"^here: not the output of ceph daemon osd\.N dump_historic_slow_ops$"):
+        requests(text, 1, "here")

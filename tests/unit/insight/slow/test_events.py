@@ -1,0 +1,153 @@
+"""Each dialect of a line about slow requests, by what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll_insight.slow.events import (
+    Blamed,
+    Changed,
+    Event,
+    Known,
+    Oldest,
+    SlowCount,
+    SlowRequest,
+    event,
+    lines,
+)
+
+OLD_OP = (
+    "osd_op(client.4140.0:39903 rbd_data.102afe660f2.0000000000000094"
+    " [write 2424832~16384] 1.ce1654c3 ack+ondisk e20)"
+)
+OP = (
+    "osd_op(client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head"
+    " [write 2424832~16384 in=16384b] snapc 0=[] ondisk+write+known_if_redirected e20)"
+)
+REPLICA = "osd_repop(client.4140.0:39903 1.3 e20/18 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head v 20'9)"
+RECEIVED = "slow request 30.112233 seconds old, received at 2016-09-19 13:05:01.343245:"
+JEWEL = "2016-09-19 13:05:31.343245 osd.382 10.0.0.1:6800/123 456 : cluster [WRN] "
+MIMIC = "2018-09-19 13:05:31.343245 osd.382 osd.382 10.0.0.1:6800/123 456 : cluster [WRN] "
+OCTOPUS = "2021-09-19T13:05:31.343245+0000 osd.382 (osd.382) 456 : cluster [WRN] "
+SQUID = "2025-09-19T15:05:31.343+0200 7f0ad8ff96c0  0 log_channel(cluster) log [WRN] : "
+MON = "2021-09-19T13:05:31.343245+0000 mon.a (mon.0) 87 : cluster [WRN] "
+
+
+def said(line: str, osd: int | None = None) -> Event | None:
+    return event(line.encode(), osd)
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "age", "peers"),
+    [
+        (f"{JEWEL}{RECEIVED} {OLD_OP} currently waiting for subops from 1,22",
+         "waiting for sub ops", 30.112233, (1, 22)),
+        (f"{JEWEL}{RECEIVED} {OLD_OP} currently waiting for subops from 7", "waiting for sub ops", 30.112233, (7,)),
+        (f"{MIMIC}{RECEIVED} {OP} currently waiting for rw locks", "waiting for rw locks", 30.112233, ()),
+        (f"{MIMIC}{RECEIVED} {OP} currently reached_pg", "reached_pg", 30.112233, ()),
+        (f"{MIMIC}slow request {OP} initiated 2018-09-19 13:04:31.343245 currently started", "started", 60.0, ()),
+        (f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed",
+         "delayed", 60.0, ()),
+    ],
+)  # fmt: skip
+def test_one_request_in_each_dialect(line: str, state: str, age: float, peers: tuple[int, ...]) -> None:
+    found = said(line)
+    assert isinstance(found, SlowRequest)
+    assert (found.osd, found.state, found.peers) == (382, state, peers)
+    assert found.age == pytest.approx(age)
+    assert (found.operation.id, found.operation.image) == (b"client.4140.0:39903", "102afe660f2")
+    assert not found.operation.is_replica
+
+
+def test_the_pool_is_that_of_the_placement_group() -> None:
+    found = said(f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed")
+    assert isinstance(found, SlowRequest)
+    assert found.operation.pool == 1
+
+
+def test_a_part_of_another_one_s_write_is_that_of_a_replica() -> None:
+    found = said(f"{OCTOPUS}slow request {REPLICA} initiated 2021-09-19T13:04:31.343245+0000 currently started")
+    assert isinstance(found, SlowRequest)
+    assert found.operation.is_replica
+
+
+@pytest.mark.parametrize(("head", "osd"), [(OCTOPUS, None), (SQUID, 382), (JEWEL, None)])
+def test_a_sum_by_state_and_pool_in_both_logs(head: str, osd: int | None) -> None:
+    types = "'delayed' : 4 'waiting for sub ops' : 2"
+    found = said(f"{head}6 slow requests (by type [ {types} ] most affected pool [ 'volumes' : 5 ])", osd)
+    assert isinstance(found, SlowCount)
+    assert (found.osd, found.number, found.pools) == (382, 6, {"volumes": 5})
+    assert found.states == {"delayed": 4, "waiting for sub ops": 2}
+
+
+def test_times_have_their_zone_and_without_one_are_utc() -> None:
+    moments = [said(f"{head}1 slow requests (by type [ 'delayed' : 1 ])", 1) for head in (OCTOPUS, SQUID)]
+    assert [each.time for each in moments if isinstance(each, SlowCount)] == pytest.approx([1632056731.343245, 1758287131.343])  # fmt: skip
+    assert isinstance(said(f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs"), Blamed)
+
+
+def test_an_osd_s_own_log_has_the_oldest_request() -> None:
+    found = said(
+        f"2021-09-19T13:05:31.343+0000 7f0ad8ff96c0 -1 osd.5 20 get_health_metrics reporting 3 slow ops, oldest is {OP}",
+        5,
+    )
+    assert isinstance(found, Oldest)
+    assert (found.osd, found.number, found.operation.image) == (5, 3, "102afe660f2")
+
+
+@pytest.mark.parametrize(
+    ("words", "osds", "age"),
+    [
+        ("Health check failed: 3 slow ops, oldest one blocked for 34 sec, daemons [osd.1,osd.22] have slow ops. (SLOW_OPS)", (1, 22), 34),
+        ("Health check update: 1 slow ops, oldest one blocked for 4 sec, osd.1 has slow ops (SLOW_OPS)", (1,), 4),
+        ("Health check update: 9 slow requests are blocked > 32 sec. Implicated osds 4,17 (REQUEST_SLOW)", (4, 17), 32),
+        ("Health check failed: 9 slow requests are blocked > 32 sec (REQUEST_SLOW)", (), 32),
+    ],
+)  # fmt: skip
+def test_the_monitor_names_osds(words: str, osds: tuple[int, ...], age: int) -> None:
+    found = said(f"{MON}{words}")
+    assert isinstance(found, Blamed)
+    assert (found.osds, found.age) == (osds, age)
+
+
+@pytest.mark.parametrize(
+    ("line", "osd", "what"),
+    [
+        ("2016-09-19 13:05:31.3 mon.0 10.0.0.9:6789/0 1 : cluster [INF] osd.5 10.0.0.1:6800/1 failed (3 reporters)", 5, "failed"),
+        (f"{MON}osd.2 failed (root=default,host=vm) (connection refused reported by osd.0)", 2, "failed"),
+        (f"{MON}osd.2 [v2:127.0.0.1:6816/7026,v1:127.0.0.1:6817/7026] boot", 2, "boot"),
+        (f"{JEWEL}map e123 wrongly marked me down", 382, "wrongly down"),
+        (f"{OCTOPUS}Map e123 wrongly marked me down at e122", 382, "wrongly down"),
+        (f"{MON}Monitor daemon marked osd.7 down, but it is still running", 7, "wrongly down"),
+    ],
+)  # fmt: skip
+def test_osds_fail_boot_and_are_marked_down_wrongly(line: str, osd: int, what: str) -> None:
+    found = said(line)
+    assert isinstance(found, Changed)
+    assert (found.osd, found.what) == (osd, what)
+
+
+@pytest.mark.parametrize("words", [
+    "Health check cleared: SLOW_OPS (was: 1 slow ops, oldest one blocked for 4 sec, osd.1 has slow ops)",
+    "Health check cleared: REQUEST_SLOW (was: 9 slow requests are blocked > 32 sec)",
+    "overall HEALTH_WARN 9 slow requests are blocked > 32 sec",
+])  # fmt: skip
+def test_what_says_nothing_new_is_understood(words: str) -> None:
+    assert isinstance(said(f"{MON}{words}"), Known)
+
+
+@pytest.mark.parametrize("line", [
+    f"{OCTOPUS}slow request of a kind that no release has had",
+    "slow request 30 seconds old",
+    "9999-99-99T99:99:99.0+0000 osd.1 (osd.1) 1 : cluster [WRN] 1 slow requests (by type [ 'delayed' : 1 ])",
+    f"{SQUID}1 slow requests (by type [ 'delayed' : 1 ])",
+])  # fmt: skip
+def test_what_is_not_understood_is_none_and_not_zero(line: str) -> None:
+    assert said(line) is None
+
+
+def test_only_lines_of_interest_are_looked_at_each_once() -> None:
+    text = f"first slow request\npgmap v1\n{MON}osd.2 [v2:x] boot\nbooted\nslow ops slow ops\n"
+    assert [each.decode() for each in lines(text.encode())] == [
+        "first slow request", f"{MON}osd.2 [v2:x] boot", "slow ops slow ops",
+    ]  # fmt: skip

@@ -1,0 +1,71 @@
+"""The CRUSH tree in each form that Ceph prints it in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.slow.tree import UnreadableTree, parsed
+
+JEWEL = """\
+ID WEIGHT   TYPE NAME               UP/DOWN REWEIGHT PRIMARY-AFFINITY
+-1 60.00000 root default
+-7 30.00000     rack r1
+-2 20.00000         host ceph1-021
+ 0 10.00000             osd.0            up  1.00000          1.00000
+12 10.00000             osd.12         down        0          1.00000
+-3 10.00000         host ceph1-022
+ 1 10.00000             osd.1            up  1.00000          1.00000
+-8 30.00000     rack r2
+-4 30.00000         host ceph1-023
+ 2 30.00000             osd.2            up  1.00000          1.00000
+"""
+LUMINOUS = """\
+ID  CLASS WEIGHT   TYPE NAME               STATUS REWEIGHT PRI-AFF
+ -1       60.00000 root default
+ -7       30.00000     rack r1
+ -2       20.00000         host ceph1-021
+  0   hdd 10.00000             osd.0           up  1.00000 1.00000
+ 12  nvme 10.00000             osd.12        down        0 1.00000
+ -3       10.00000         host ceph1-022
+  1   ssd 10.00000             osd.1           up  1.00000 1.00000
+ -8       30.00000     rack r2
+ -4       30.00000         host ceph1-023
+  2   hdd 30.00000             osd.2           up  1.00000 1.00000
+"""
+PATHS = {
+    0: (("root", "default"), ("rack", "r1"), ("host", "ceph1-021")),
+    12: (("root", "default"), ("rack", "r1"), ("host", "ceph1-021")),
+    1: (("root", "default"), ("rack", "r1"), ("host", "ceph1-022")),
+    2: (("root", "default"), ("rack", "r2"), ("host", "ceph1-023")),
+}
+
+
+@pytest.mark.parametrize("text", [JEWEL, LUMINOUS], ids=["without CLASS", "with CLASS"])
+def test_text_with_and_without_classes(text: str) -> None:
+    tree = parsed(text, "tree.txt")
+    assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == PATHS
+    assert tree.types() == ["root", "rack", "host"]
+
+
+def test_json_of_a_real_cluster() -> None:
+    text = (Path(__file__).parents[2] / "data/ceph-pacific/osd-tree.json").read_text()
+    tree = parsed(text, "osd-tree.json")
+    assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == {
+        osd: (("root", "default"), ("host", "vm")) for osd in (0, 1, 2)
+    }
+
+
+def test_buckets_have_all_osds_below_them_and_come_before_what_is_in_them() -> None:
+    found = {bucket.name: osds for bucket, osds in parsed(JEWEL, "").buckets().items()}
+    assert found == {"default": [0, 12, 1, 2], "r1": [0, 12, 1], "ceph1-021": [0, 12], "ceph1-022": [1], "r2": [2],
+                     "ceph1-023": [2]}  # fmt: skip
+    assert list(found) == ["default", "r1", "ceph1-021", "ceph1-022", "r2", "ceph1-023"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"nodes": 1}', '{"nodes": [{"id": -1, "type": "root", "name": "a", "children": [-1]}]}',
+                                  "ID WEIGHT\n", "[" * 10_000, "{" * 10_000])  # fmt: skip
+def test_what_is_no_tree_is_one_line_that_names_the_file(text: str) -> None:
+    with pytest.raises(UnreadableTree, match=r"^file: not the output of ceph osd tree"):
+        parsed(text, "file")

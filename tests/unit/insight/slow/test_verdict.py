@@ -1,0 +1,104 @@
+"""Who is named, how often chance alone names one, and the arithmetic of both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import combinations
+from math import exp, factorial
+
+import pytest
+
+from plimsoll_insight.slow.tree import Bucket, Tree
+from plimsoll_insight.slow.verdict import OfBucket, OfOsd, at_least, tail, verdict
+from tests import depth
+
+CLUSTERS = depth.count(quick=100, landing=400, soak=10_000)
+SIZES = [(3, 1), (9, 3), (30, 10), (240, 10)]
+
+
+def tree_of(osds: int, each: int) -> Tree:
+    return Tree({
+        osd: Bucket((("root", "default"), ("rack", f"r{osd // (4 * each)}"), ("host", f"h{osd // each}")))
+        for osd in range(osds)
+    })  # fmt: skip
+
+
+def drawn(chance: random.Random, rate: float) -> int:
+    """From a Poisson distribution, by the times between requests."""
+    number, time = 0, chance.expovariate(1)
+    while time < rate:
+        number, time = number + 1, time + chance.expovariate(1)
+    return number
+
+
+def named(osds: int, each: int, rate: Callable[[random.Random, int], float], seed: str) -> list[object]:
+    chance, tree = random.Random(seed), tree_of(osds, each)
+    return [verdict({osd: drawn(chance, rate(chance, osd)) for osd in range(osds)}, tree) for _ in range(CLUSTERS)]
+
+
+@pytest.mark.parametrize(("osds", "each"), SIZES)
+@pytest.mark.parametrize("rate", [0.5, 5, 20])
+def test_where_all_are_alike_none_is_named(osds: int, each: int, rate: float) -> None:
+    found = named(osds, each, lambda *_: rate, f"alike {osds} {rate}")
+    assert sum(each is not None for each in found) <= CLUSTERS // 100
+
+
+def test_where_osds_differ_as_they_do_in_a_large_cluster_hardly_any_is_named() -> None:
+    """Rates that follow an exponential distribution: the slowest of 240 has six times the mean."""
+    found = named(240, 10, lambda chance, _: 20 * chance.expovariate(1), "exponential")
+    assert sum(each is not None for each in found) <= max(CLUSTERS // 50, 1)
+
+
+@pytest.mark.parametrize(("osds", "each"), SIZES)
+def test_an_osd_with_many_times_the_others_is_named_each_time(osds: int, each: int) -> None:
+    found = named(osds, each, lambda _, osd: 60 if osd == 1 else 2, f"osd {osds}")
+    assert all(isinstance(one, OfOsd) and one.osd == 1 for one in found)
+
+
+def test_a_host_whose_osds_are_slow_is_named_rather_than_its_worst_osd() -> None:
+    found = named(240, 10, lambda _, osd: (90 if osd == 25 else 40) if osd // 10 == 2 else 4, "host")
+    assert all(isinstance(one, OfBucket) and one.bucket.path[-1] == ("host", "h2") for one in found)
+    assert {one.worst for one in found if isinstance(one, OfBucket)} == {25}
+
+
+def test_a_rack_whose_hosts_are_slow_is_named_rather_than_one_of_them() -> None:
+    found = named(240, 10, lambda _, osd: 40 if osd // 40 == 1 else 4, "rack")
+    assert all(isinstance(one, OfBucket) and one.bucket.path[-1] == ("rack", "r1") for one in found)
+
+
+def test_nine_of_ten_osds_of_a_host_among_the_slowest_twelve_of_240() -> None:
+    blamed = (
+        {osd: 100 + osd for osd in range(20, 29)} | {100: 90, 150: 80, 200: 70} | {osd: 3 for osd in range(60, 90)}
+    )
+    found = verdict(blamed, tree_of(240, 10))
+    assert isinstance(found, OfBucket)
+    assert (found.bucket.name, found.inside, found.osds, found.slowest, found.all) == ("h2", 9, 10, 12, 240)
+    assert found.chance < 1e-9
+
+
+def test_few_requests_name_none() -> None:
+    assert verdict({1: 9}, None) is None
+    assert isinstance(verdict({1: 10}, None), OfOsd)
+
+
+def test_even_counts_name_none() -> None:
+    assert verdict(dict.fromkeys(range(10), 50), tree_of(240, 10)) is not None, "a whole host"
+    assert verdict(dict.fromkeys(range(0, 240, 10), 50), tree_of(240, 10)) is None, "one of each host"
+
+
+def test_the_tail_is_that_of_all_draws() -> None:
+    draws = list(combinations(range(8), 3))
+    for hit in range(4):
+        assert tail(8, 4, 3, hit) == pytest.approx(
+            sum(len({0, 1, 2, 3} & {*one}) >= hit for one in draws) / len(draws)
+        )
+
+
+@pytest.mark.parametrize(("number", "mean"), [(12, 4.0), (5, 0.5), (90, 40.0)])
+def test_the_chance_of_so_many_is_bounded_from_above_and_closely(number: int, mean: float) -> None:
+    exact = sum(exp(-mean) * mean**k / factorial(k) for k in range(number, 160))
+    assert exact <= at_least(number, mean) * (1 + 1e-9)
+    assert at_least(number, mean) <= 1.2 * exact
+    assert at_least(3, 4.0) == 1
+    assert at_least(3, 0) == 0
