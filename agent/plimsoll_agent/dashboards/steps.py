@@ -21,18 +21,18 @@ CRITICAL_FROM_ONE: Steps = ((None, GOOD), (1, BAD))
 BURN: Steps = ((None, GOOD), (1, WARNING), (6, BAD))
 """As PlimsollLatencyBudgetBurning has it: over three days, over six hours."""
 
-# Deferred, planned, unknown and failed are warnings in the table of measures.
+# Any two states, and any two verdicts, differ by 25 (CIEDE2000), also for people who see no red, no green or no blue,
+# and can be seen in both themes: a test computes it.
 OF_STATE = {
-    "in-sync": GOOD,
-    "changed": "blue",
-    "planned": "light-yellow",
-    "deferred": "light-orange",
-    "left-alone": "gray",
-    "unknown": WARNING,
-    "failed": "dark-orange",
+    "in-sync": "#6d8483",
+    "changed": "#4adbff",
+    "planned": "#e2d9c2",
+    "deferred": "#e06104",
+    "left-alone": "#33374a",
+    "unknown": "#900afd",
+    "failed": "#76160d",
 }
-# Near those of the report of probes, but the same in both themes. Any two differ by 25 (CIEDE2000), also for people
-# who see no red, no green or no blue: a test computes it. Inconclusive and failed share one: neither is a verdict.
+# Near those of the report of probes. Inconclusive and failed share one: neither is a verdict.
 OF_VERDICT = {
     "kept": "#45887a",
     "no-limit": "#48dfe7",
