@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from rich.cells import cell_len
+
 from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.command.wrap import wrapped
 from plimsoll_agent.messages.tones import TONES
@@ -37,7 +39,17 @@ def problem_lines(lines: Iterable[Line], terminal: Terminal) -> Iterator[str]:
         yield f"{terminal.toned(line.word, TONES.get(line.word))}{' ' * (indent - len(line.word))}{head}"
         yield from (" " * indent + text for text in rest)
         if line.do:
-            yield f"{' ' * indent}next: {line.do}"
+            yield from _command(line.do, terminal.width, indent)
+
+
+def _command(text: str, width: int | None, indent: int) -> Iterator[str]:
+    """On one line that can be copied; without the indent where only that fits."""
+    begin = f"{' ' * indent}next: "
+    if width is None or len(begin) + cell_len(text) <= width or cell_len(text) > width:
+        yield begin + text
+    else:
+        yield begin.rstrip()
+        yield text
 
 
 def fact_lines(facts: Mapping[str, str], terminal: Terminal) -> dict[str, str]:

@@ -151,7 +151,8 @@ class Status:
                 if problem.text not in texts:
                     found.append(Told(finding.level, finding.measure.name, problem))
                 texts.add(problem.text)
-        yield from sorted((told for told in found if not _follows(told, found)), key=lambda told: -told.level)
+        alone = (told for told in found if not _follows(told, found))
+        yield from sorted(alone, key=lambda told: (-told.level, told.figure == "good_pass_age"))
 
     def _problems_of(self, finding: Finding, told: set[str]) -> Sequence[Problem]:
         """``told``: the keys of disks that were told before; others are added."""

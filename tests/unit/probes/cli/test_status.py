@@ -247,6 +247,13 @@ def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> 
     assert sorted(jobs.split(", ")) == ["mixed", "read", "write"]
 
 
+def test_that_there_was_no_good_pass_is_told_after_what_prevents_it(here: Here) -> None:
+    failing = a_last_disk(kind=Kind.FAILED, reason=because(Code.REJECTED, detail="no"))
+    here.passed(a_last_pass(failing, grade=Grade.PARTIAL, last_good=None))
+    here.run()
+    assert [line.split()[1:4] for line in here.problems()] == [["change", "failed", "on"], ["no", "good", "pass"]]
+
+
 def test_where_a_source_is_down_a_missing_good_pass_leads_to_it(here: Here) -> None:
     sources = {"libvirt": True, "rules": False, "record": True}
     here.passed(replace(good(), grade=Grade.PARTIAL, last_good=None, sources=sources, trouble="rules.yaml:3: no"))
