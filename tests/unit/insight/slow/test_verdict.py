@@ -68,9 +68,7 @@ def test_a_rack_whose_hosts_are_slow_is_named_rather_than_one_of_them() -> None:
 
 
 def test_nine_of_ten_osds_of_a_host_among_the_slowest_twelve_of_240() -> None:
-    blamed = (
-        {osd: 100 + osd for osd in range(20, 29)} | {100: 90, 150: 80, 200: 70} | {osd: 3 for osd in range(60, 90)}
-    )
+    blamed = {osd: 100 + osd for osd in range(20, 29)} | {100: 90, 150: 80, 200: 70} | dict.fromkeys(range(60, 90), 3)
     found = verdict(blamed, tree_of(240, 10))
     assert isinstance(found, OfBucket)
     assert (found.bucket.name, found.inside, found.osds, found.slowest, found.all) == ("h2", 9, 10, 12, 240)
