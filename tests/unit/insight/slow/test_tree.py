@@ -64,8 +64,12 @@ def test_buckets_have_all_osds_below_them_and_come_before_what_is_in_them() -> N
     assert list(found) == ["default", "r1", "ceph1-021", "ceph1-022", "r2", "ceph1-023"]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"nodes": 1}', '{"nodes": [{"id": -1, "type": "root", "name": "a", "children": [-1]}]}',
-                                  "ID WEIGHT\n", "[" * 10_000, "{" * 10_000])  # fmt: skip
+CIRCLE = '{"nodes": [{"id": -1, "type": "root", "name": "a", "children": [-1]}]}'
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"nodes": 1}', CIRCLE, "ID WEIGHT\n", "[" * 10_000, "{" * 10_000], ids=range(7)
+)
 def test_what_is_no_tree_is_one_line_that_names_the_file(text: str) -> None:
     with pytest.raises(UnreadableTree, match=r"^file: not the output of ceph osd tree"):
         parsed(text, "file")
