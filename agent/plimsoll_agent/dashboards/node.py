@@ -181,9 +181,9 @@ class Node:
             "good: nothing was left undone. partial: a disk was, or a source was down. failed: no pass. lock busy: "
             "another pass was running."
         )
-        colours = {"good": steps.GOOD, "partial": "light-orange", "failed": "dark-orange", "lock busy": "purple"}
+        alike = {"good": "in-sync", "partial": "deferred", "failed": "failed", "lock busy": "unknown"}
         panel = graph("Passes in 1 h, by result", about, queries, size=THIRD, stacked=True)
-        return coloured(panel, colours)
+        return coloured(panel, {result: steps.OF_STATE[state] for result, state in alike.items()})
 
     def catalogue(self) -> timeseries.Panel:
         queries = [

@@ -275,7 +275,7 @@ class Region:
             Query(f"sum({its.targets_of_type(overdue_targets(its))})", "overdue"),
             Query(f"count({late}) or 0 * count({its('plimsoll_probe_interval_seconds')})", "postponed"),
         ]
-        colours = (steps.GOOD, steps.WARNING, "gray", "light-orange", "purple")
+        colours = (steps.OF_STATE[each] for each in ("in-sync", "failed", "left-alone", "deferred", "planned"))
         panel = graph("Probes by state", about, queries, size=BESIDE_IT)
         return coloured(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
 
