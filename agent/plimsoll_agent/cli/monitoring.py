@@ -14,6 +14,8 @@ from plimsoll_agent.errors import PlimsollError, UsageError
 class _OfSite(OneLineErrors):
     """A command that makes files of a site's values, and needs nothing of this node."""
 
+    prints_files = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(

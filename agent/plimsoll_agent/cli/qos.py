@@ -333,6 +333,8 @@ class QosExport(_CloudCommand):
     Exit status: 0 written, 1 error, 64 usage.
     """
 
+    prints_files = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(

@@ -47,6 +47,8 @@ class Top(NodeCommand, Listing):
     Without a terminal, or with --once or -f: a list.
     """
 
+    prints_files = True
+
     columns = once.COLUMNS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

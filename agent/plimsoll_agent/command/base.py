@@ -7,13 +7,14 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from cliff import command
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.command.main import Plimsoll
+from plimsoll_agent.command.folding import folding
+from plimsoll_agent.command.main import Plimsoll, plain_parser
 from plimsoll_agent.command.terminal import Terminal, terminal_of
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
@@ -31,12 +32,14 @@ class OneLineErrors(command.Command):
 
     app: Plimsoll
     status = 0
+    prints_files = False
+    """Its output is text that is kept as it is, such as a file; or it fills the screen."""
 
     def __init__(self, app: Plimsoll, app_args: argparse.Namespace | None, cmd_name: str | None = None) -> None:
         super().__init__(app, app_args)  # without a name: else cliff searches every package's metadata for hooks
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+        parser = plain_parser(super().get_parser(prog_name))
         # argparse takes -2h for an option unless it looks like a negative number, so --for -2h would end with
         # "expected one argument".
         parser._negative_number_matcher = re.compile(r"-\d\w*$", re.ASCII)
@@ -63,11 +66,25 @@ class OneLineErrors(command.Command):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         parsed_args.colour = self.colour  # formatters are given no more than these
+        stdout = self.app.stdout
+        if self._speaks(parsed_args):
+            self.app.stdout = folding(stdout)
         try:
             return super().run(parsed_args) or self.status
         except PlimsollError as error:
             LOG.error("%s", error)
             return error.exit_status
+        finally:
+            if self.app.stdout is not stdout:
+                with suppress(OSError):  # the program's end says so
+                    self.app.stdout.flush()
+            self.app.stdout = stdout
+
+    def _speaks(self, parsed_args: argparse.Namespace) -> bool:
+        """Whether it prints sentences for people, which may be folded."""
+        format = getattr(parsed_args, "formatter", None) or getattr(parsed_args, "format", None)
+        wide = getattr(parsed_args, "max_width", None) is not None
+        return format in (None, "text", "table") and not wide and not self.prints_files
 
 
 class LocalCommand(OneLineErrors):

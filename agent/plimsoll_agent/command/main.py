@@ -13,10 +13,12 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+from cliff._argparse import SmartHelpFormatter
 from cliff.app import App
 from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
 
+from plimsoll_agent.command.folding import folding
 from plimsoll_agent.command.overview import in_order, overview, unknown
 from plimsoll_agent.command.terminal import COLOUR_CHOICES, USUAL_WIDTH, terminal_of
 from plimsoll_agent.errors import UsageError
@@ -64,6 +66,30 @@ class Help(HelpCommand):
         return 0
 
 
+class _HelpText(SmartHelpFormatter):
+    """argparse breaks an option at its hyphens."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        from plimsoll_agent.command.wrap import folded  # here, since only help needs it
+
+        return [piece for line in text.splitlines() for piece in folded(" ".join(line.split()), width)]
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = self._split_lines(" ".join(text.split()), width - len(indent))
+        return "\n".join(indent + line for line in lines)
+
+
+def plain_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """An error in the arguments is one line, and one that names the help, instead of the whole usage."""
+
+    def error(message: str) -> NoReturn:
+        parser.exit(UsageError.exit_status, f"{parser.prog}: {message}\nsee: {parser.prog} --help\n")
+
+    parser.error = error  # type: ignore[method-assign]
+    parser.formatter_class = _HelpText
+    return parser
+
+
 class Plimsoll(App):
     NAME = "plimsoll"
 
@@ -88,7 +114,7 @@ class Plimsoll(App):
     def build_option_parser(
         self, description: str | None, version: str | None, argparse_kwargs: dict[str, object] | None = None
     ) -> argparse.ArgumentParser:
-        parser = super().build_option_parser(description, version, argparse_kwargs)
+        parser = plain_parser(super().build_option_parser(description, version, argparse_kwargs))
         parser.add_argument(
             "--config-file",
             metavar="FILE",
@@ -123,7 +149,6 @@ class Plimsoll(App):
 
     def interact(self) -> None:
         """Refuses options without a command, for which cliff would open a prompt."""
-        self.parser.print_usage(self.stderr)
         self.stderr.write("plimsoll: no command given; see: plimsoll --help\n")
         raise SystemExit(UsageError.exit_status)
 
@@ -162,10 +187,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without arrows must not end a pass
             stream.reconfigure(errors="replace")
+    if sys.stderr is not None:
+        sys.stderr = folding(sys.stderr)
     app = Plimsoll()
     try:
         status = app.run(arguments or ["help"])
-    except SystemExit as stop:  # argparse: 0 for --help and --version, 2 for usage errors
+    except SystemExit as stop:  # 0 for --help and --version; 2 is argparse's, of cliff's own commands
         status = UsageError.exit_status if stop.code == 2 else int(stop.code or 0)
     if not _flushed():
         status = status or 1

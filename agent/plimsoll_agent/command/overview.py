@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
+from plimsoll_agent.command.wrap import folded
 from plimsoll_agent.util.text import printable
 
 _INDENT = 2
@@ -15,8 +15,9 @@ def overview(commands: Mapping[str, str], width: int) -> Iterator[str]:
     """A line for each command with what it does, wrapped below itself."""
     column = _INDENT + max(map(len, commands)) + 2
     for name, what in sorted(commands.items()):
-        head = f"{' ' * _INDENT}{name}".ljust(column)
-        yield from textwrap.wrap(what, width, initial_indent=head, subsequent_indent=" " * column)
+        first, *rest = folded(what, width - column)
+        yield f"{' ' * _INDENT}{name}".ljust(column) + first
+        yield from (" " * column + line for line in rest)
 
 
 def in_order(argv: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -43,7 +43,7 @@ COLUMNS = (
     Column("verdict"),
     Column("why", wraps=True, note=True),
 )
-LIST_COLUMNS = tuple(Column("when", head="age", right=True) if name == "when" else name for name in COLUMNS)
+LIST_COLUMNS = tuple(Column("when", head="AGE", right=True) if name == "when" else name for name in COLUMNS)
 _WORST = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED, POSTPONED, Verdict.INCONCLUSIVE)
 """The order of the list: a guest has the place of its worst job."""
 

@@ -45,6 +45,8 @@ class ProbeReport(HistoryCommand):
     Exit status: 0, 1 error, 64 usage.
     """
 
+    prints_files = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--since", metavar="MOMENT", default="7d", help="from this moment on; default: 7d")

@@ -143,6 +143,7 @@ def test_on_80_columns_a_reason_is_told_once_a_guest_and_the_age_always(
     by_name(shell, "instance-00000002", *[Verdict.SHORT] * 3, ago=timedelta(hours=13, minutes=5))
     by_name(shell, "instance-00000002", *[Verdict.SHORT] * 3, ago=timedelta(minutes=5))
     shell.run(ProbeList, stdout=Terminal())
+    assert "   AGE  VERDICT" in shell.out.replace("\x1b[0m", "").replace("\x1b[1m", "")
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shell.out.splitlines()]
     assert max(map(len, lines)) <= 80
     rows = [line for line in lines if "instance-" in line]
