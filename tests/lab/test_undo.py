@@ -167,7 +167,7 @@ def test_one_that_hangs_is_said_to_be_unknown_and_keeps_nobody_else(
     with stopped(hangs):
         done = node.run("undo", "--since", moment, "--yes", *only(hangs, well))
     assert done.status == 3, done.out + done.err
-    assert f"? {hangs.name} lab vda  no answer from QEMU within 5 s" in done.out
+    assert f"? {hangs.name} lab vda  unknown: no answer from QEMU within 5 s" in done.out
     assert all_actual(hypervisor, hangs, well) == [NEW, OLD]
     assert node.run("undo", "--since", moment, "--yes", *only(hangs, well)).status == 0
     assert all_actual(hypervisor, hangs, well) == [OLD, OLD]
