@@ -14,7 +14,7 @@ from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import Page
-from plimsoll_agent.command.problems import Line, fact_lines
+from plimsoll_agent.command.problems import Line
 from plimsoll_agent.config.settings import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.fleet import disks as fleet_disks
@@ -155,7 +155,7 @@ class RegionStatus(RegionCommand, Page):
         told = [Line(problem.level, problem.text, problem.do) for problem in problems]
         told = told or [Line(Level.OK, messages.good_words(found))]
         self.opening = [*told, *(Line(None, remark) for remark in messages.remarks(found))]
-        people = fact_lines(messages.status_facts(found), self.terminal)
+        people = messages.status_facts(found)
         return self.page(parsed_args, people, serialize.status_data(found, problems))
 
 

@@ -1,8 +1,8 @@
-"""What is wrong as lines, the worst first, each with the command to run next below it; and facts under them."""
+"""What is wrong as lines, the worst first, each with the command to run next below it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
@@ -50,12 +50,6 @@ def _command(text: str, width: int | None, indent: int) -> Iterator[str]:
     else:
         yield begin.rstrip()
         yield text
-
-
-def fact_lines(facts: Mapping[str, str], terminal: Terminal) -> dict[str, str]:
-    """The facts with their text wrapped beside the names."""
-    indent = max(map(len, facts)) + 2
-    return {name: f"\n{' ' * indent}".join(_beside(text, terminal.width, indent)) for name, text in facts.items()}
 
 
 def _beside(text: str, width: int | None, indent: int) -> list[str]:

@@ -12,7 +12,7 @@ from plimsoll_agent.app.context import pause_actual, state_of
 from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.command.page import Page
-from plimsoll_agent.command.problems import Line, fact_lines
+from plimsoll_agent.command.problems import Line
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor import pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass
@@ -50,7 +50,7 @@ class Status(HistoryCommand, Page):
         if long and last is not None and last.disks:
             self.table = status.type_table(last)
         self.opening = tuple(_lines(found))
-        people = fact_lines(status.facts(found, long=long), self.terminal)
+        people = status.facts(found, long=long)
         return self.page(parsed_args, people, status.data(found))
 
 

@@ -502,6 +502,16 @@ def test_rows_are_broken_between_words_to_fit_the_terminal(
     assert len(wide.splitlines()) <= 24, "a screen"
 
 
+def test_a_width_that_is_asked_for_is_that_of_facts_too(here: Here) -> None:
+    here.passed(a_node_of(500))
+    here.run()
+    pipe = here.out
+    here.run("--max-width", "60")
+    facts = here.out.split("\n\n")[1]
+    assert misfits(facts, pipe, 60) == []
+    assert len(facts.splitlines()) > len(pipe.split("\n\n")[1].splitlines())
+
+
 def test_in_a_pipe_a_problem_is_one_line(here: Here) -> None:
     here.passed(replace(a_varied_pass(), trouble="word " * 60))
     here.run()
