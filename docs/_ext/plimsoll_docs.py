@@ -104,7 +104,8 @@ def _rows(sample: re.Match[str]) -> str:
     lines = sample[2].split("\n")
     if any(line.count("<span") != line.count("</span>") for line in lines):
         return sample[0]  # colour that goes on over the end of a line
-    rows = (re.sub("^( {4})( {12,})", r'\1<span class="far">\2</span>', line) for line in lines)
+    rows = [re.sub("^((?:<span[^>]*>)? {4})( {12,})", r'\1<span class="far">\2</span>', line) for line in lines]
+    rows = [re.sub(r"(?<!\S)(--[\w-]+)", r'<span class="short">\1</span>', row) for row in rows]
     return sample[1] + "".join(f'<span class="row">{row}\n</span>' for row in rows) + sample[3]
 
 
