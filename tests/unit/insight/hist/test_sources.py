@@ -69,7 +69,7 @@ def test_compressed_files_are_known_by_their_first_bytes_not_their_names(tmp_pat
 
 
 @pytest.mark.parametrize("content", [
-    b"", b"\n\n", b"hello\n", gzip.compress(LOG.encode())[:90], zstandard.compress(LOG.encode())[:60],
+    b"", b"\n\n", b"hello\n", gzip.compress(LOG.encode(), mtime=0)[:90], zstandard.compress(LOG.encode())[:60],
     b"{}", b'{"jobs": 5}', b'{"jobs": [{"read": {"runtime": 5, "clat_ns": {"bins": {"5000": -1}}}}]}',
     b"[" * 100_000, b'{"jobs": ' + b"[" * 100_000,
 ])  # fmt: skip
