@@ -9,10 +9,12 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from datetime import timedelta
 from functools import cache
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -212,6 +214,32 @@ def test_a_fault_in_the_values_is_told_with_its_line(written: str, wrong: str, t
     with pytest.raises(ConfigError) as raised:
         read(values, files.EVERY_ALERT)
     assert wrong in str(raised.value)
+
+
+def test_the_values_that_the_page_shows_are_good_and_it_names_every_key(tmp_path: Path) -> None:
+    text = PAGE.read_text()
+    (tmp_path / "values.yaml").write_text(_yaml_after(text, ":caption: values.yaml"))
+    site = read(tmp_path / "values.yaml", files.EVERY_ALERT)
+    assert site != Site()
+    assert "PlimsollVersionSkew" not in {alert.name for alert in files.alerts_of(site)}
+    missing = {key.name for key in fields(Site) if f"``{key.name}``" not in text.partition("One message")[0]}
+    assert not missing
+
+
+def test_alertmanager_takes_what_the_page_shows(tmp_path: Path) -> None:
+    text = PAGE.read_text().partition(".. _alerts-alertmanager:")[2]
+    config = yaml.safe_load(_yaml_after(text, ".. code-block:: yaml"))
+    config["receivers"] = [{"name": "on-call"}]
+    config["route"]["receiver"] = "on-call"
+    (tmp_path / "alertmanager.yml").write_text(json.dumps(config))
+    done = subprocess.run(["/usr/bin/amtool", "check-config", tmp_path / "alertmanager.yml"], capture_output=True)
+    assert done.returncode == 0, done
+
+
+def _yaml_after(text: str, mark: str) -> str:
+    """The indented block of YAML after the mark."""
+    lines = text.partition(mark)[2].strip("\n").splitlines()
+    return dedent("\n".join(takewhile(lambda line: not line or line.startswith("   "), lines)))
 
 
 def test_the_page_has_a_section_for_each_alert_and_no_other() -> None:

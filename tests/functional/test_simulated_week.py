@@ -395,6 +395,33 @@ def node_rebooted(there: Nodes, begin: int, end: int) -> None:
     node.is_("node_boot_time_seconds", end * STEP, end)
 
 
+@fault(hours=9)
+def prometheus_down(there: Nodes, begin: int, end: int) -> None:
+    """Nodes and probes went on; the counters rose without it."""
+    for number, node in enumerate(there):
+        probed(node, number, sums=True)
+        node.gone(begin, end, "^$")
+
+
+@fault(hours=1, nodes=3)
+def state_directory_lost(there: Nodes, begin: int, end: int) -> None:
+    """Counters begin at zero, and the time of the last good pass is unknown until there is one."""
+    node = probed(there[1], sums=True)
+    for (metric, _), values in node.series.items():
+        if metric.endswith("_total") or "_latency_seconds_" in metric:
+            values[begin:] = [(value or 0.0) - (values[begin] or 0.0) for value in values[begin:]]
+    node.is_("plimsoll_pass_last_good_timestamp_seconds", lambda step: None, begin, end)
+
+
+@fault(hours=48, nodes=3)
+def drained_node(there: Nodes, begin: int, end: int) -> None:
+    """Without guests there are no volume types, and no clusters."""
+    node = there[1]
+    for (_, labels), values in node.series.items():
+        if {"volume_type", "cluster"} & {name for name, _ in labels}:
+            values[begin:end] = [None] * (end - begin)
+
+
 def a_healthy_region() -> Nodes:
     """Fifty nodes, some with a probed guest; and what happens in a week that is no fault."""
     there = [healthy("healthy", number, *([""] if number % 5 else [])) for number in range(50)]
