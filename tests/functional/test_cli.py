@@ -303,6 +303,28 @@ def test_who_looks_needs_neither_settings_nor_rules(
     assert process.returncode == int(complains or words == ["status"]), err
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["record"], [("record", "keep_days"), ("record", "keep_mib")]),
+        (["uri", "keep_mib"], [("record", "keep_mib"), ("probe", "keep_mib"), ("libvirt", "uri")]),
+    ],
+)
+def test_settings_can_be_asked_for_by_section_and_name(
+    plimsoll: Plimsoll, words: list[str], found: list[tuple[str, str]]
+) -> None:
+    listed = json.loads(plimsoll("settings", *words, "-f", "json").out)
+    assert [(each["section"], each["setting"]) for each in listed] == found
+
+
+def test_a_setting_that_there_is_not_is_answered_with_the_nearest(plimsoll: Plimsoll) -> None:
+    ran = plimsoll("settings", "conf_file")
+    assert (ran.status, ran.err) == (
+        64,
+        "no section and no setting is named 'conf_file'; did you mean conf_files?\n",
+    )
+
+
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201])
 def test_a_reason_that_says_nothing_or_fills_the_screen_is_refused(
     plimsoll: Plimsoll, tmp_path: Path, reason: str

@@ -11,7 +11,8 @@ from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.util.text import printable
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util.text import nearest, printable
 
 
 class SettingsList(OneLineErrors, Listing):
@@ -26,12 +27,19 @@ class SettingsList(OneLineErrors, Listing):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "name", metavar="NAME", nargs="*", help="only these sections or settings (ceph, conf_files); default: all"
+        )
         parser.add_argument("--changed", action="store_true", help="only settings that differ from their default")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         options = self.app.options
         settings = config.listed(options.config_file, options.config_dir)
+        names = set(parsed_args.name)
+        known = dict.fromkeys(word for setting in settings for word in (setting.section, setting.name))
+        for name in sorted(names - known.keys()):
+            raise UsageError(f"no section and no setting is named {name!r}; {_meant(name, known)}")
         return _COLUMNS, [
             (
                 setting.section,
@@ -41,8 +49,13 @@ class SettingsList(OneLineErrors, Listing):
                 Shown(setting.default, _text(setting.default) if setting.changed else "same"),
             )
             for setting in settings
-            if setting.changed or not parsed_args.changed
+            if (setting.changed or not parsed_args.changed) and (not names or names & {setting.section, setting.name})
         ]
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    return "plimsoll settings lists all" if near is None else f"did you mean {near}?"
 
 
 _COLUMNS = (

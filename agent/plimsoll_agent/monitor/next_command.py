@@ -110,7 +110,7 @@ class NodeSetup:
         if code in _UNHEALTHY:
             return self.ceph_health()
         if code is Code.CLUSTER_UNKNOWN:
-            return self.plimsoll("settings")
+            return self.plimsoll("settings", "ceph")
         if code in _UNANSWERED:
             return self.guest(name.guest_name, name.guest_uuid)
         if code in _UNRECORDED:

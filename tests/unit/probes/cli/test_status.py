@@ -401,7 +401,7 @@ def test_a_disk_on_an_unknown_cluster_is_told_what_is_missing_and_where_to_look(
     assert (
         "Ceph's health unknown: no ceph.conf with mon_host 10.0.0.1:6789; add its path to [ceph] conf_files" in said
     )
-    assert "next: plimsoll settings" in said
+    assert "next: plimsoll settings ceph" in said
 
 
 def test_disks_that_wait_for_a_healthy_cluster_are_told_by_cluster(here: Here) -> None:
