@@ -1,14 +1,19 @@
-"""``script/bench [enforce|nodes|region|probe|metrics|rollout]``: what plimsoll costs. See ``--help``."""
+"""``script/bench [enforce|nodes|region|probe|metrics|rollout|hist|slow]``: what plimsoll costs. See ``--help``."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 
+from bench import logs
+
 MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout")
+OF_LOGS = ("hist", "slow")
 
 
 def main(words: list[str]) -> int:
+    if words and words[0] in OF_LOGS:
+        return logs.main(words[0], words[1:])
     chosen, *rest = words if words and words[0] in MEASUREMENTS else [MEASUREMENTS[0], *words]
     status: int = import_module(f"bench.{chosen}").main(rest)
     return status

@@ -87,7 +87,7 @@ class Known:
 
 Event = SlowRequest | SlowCount | Oldest | Blamed | Changed | Known
 _KNOWN = Known()
-OF_INTEREST = re.compile(rb"slow (?:request|ops)| failed \(| boot\n|wrongly marked|but it is still running")
+_OF_INTEREST = (b"slow request", b"slow ops", b" failed (", b" boot\n", b"wrongly marked", b"but it is still running")
 """Whatever is counted has one of these."""
 _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?\[\w+\] (.*)", re.DOTALL)
 _OF_OSD = re.compile(rb"log_channel\(cluster\) log \[\w+\] : (.*)", re.DOTALL)
@@ -145,7 +145,7 @@ def _said(time: float, osd: OSD | None, words: bytes) -> Event | None:
         changed = pattern.search(words)
         if changed:
             return Changed(time, int(changed[1]), what)
-    return _KNOWN if _CLEARED.search(words) or not OF_INTEREST.search(words + b"\n") else None
+    return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_INTEREST) else None
 
 
 def _of_one(time: float, osd: OSD, words: bytes) -> Event | None:
@@ -208,9 +208,13 @@ def _minute(text: bytes) -> float:
 
 
 def lines(block: bytes) -> Iterator[bytes]:
-    """The lines of interest in a block that ends with a newline."""
-    begin = 0
-    while found := OF_INTEREST.search(block, begin):
-        start = block.rfind(b"\n", begin, found.start()) + 1 or begin
-        begin = block.find(b"\n", found.end() - 1) + 1
-        yield block[start : begin - 1]
+    """The lines of interest in a block that ends with a newline. One search each is faster than one for all."""
+    starts: dict[int, int] = {}
+    for words in _OF_INTEREST:
+        found = block.find(words)
+        while found >= 0:
+            end = block.find(b"\n", found)
+            starts[block.rfind(b"\n", 0, found) + 1] = end
+            found = block.find(words, end)
+    for start in sorted(starts):
+        yield block[start : starts[start]]

@@ -1,0 +1,115 @@
+"""What ``hist`` and ``slow`` cost beside the tools of today, on logs made here: ``script/bench hist`` and ``slow``.
+
+The logs are copies of real ones, kept for the tests. The other tool is given with ``--peer``, as neither is in a
+distribution: fio's ``tools/hist/fiologparser_hist.py`` with ``--python`` of an environment that has pandas, and
+``ceph_log_parser.awk`` (github.com/linuxkidd/ceph-log-parsers), which needs gawk. Slow as they are, they get
+``--part`` of the work, and the ratio is per byte. Times are of the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.lab import say
+from bench.measure import Cost, Spread, once
+from bench.ways import PLIMSOLL
+
+DATA = Path(__file__).parents[1] / "tests" / "unit" / "data"
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Work:
+    """Files, and how the command that reads them is written."""
+
+    whole: list[Path]
+    part: list[Path]
+    ours: Callable[[Sequence[Path]], list[str]]
+    theirs: Callable[[Sequence[Path]], list[str]]
+
+
+def main(kind: str, words: Sequence[str]) -> int:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog=f"script/bench {kind}", description=__doc__, formatter_class=layout)
+    parser.add_argument(
+        "--peer", metavar="FILE", type=Path, help="the tool of today; without it only ours is measured"
+    )
+    parser.add_argument("--python", default=sys.executable, help="with pandas, for fiologparser_hist.py")
+    parser.add_argument(
+        "--part", type=float, default=0.05, help="of the work, for the other tool; default: %(default)s"
+    )
+    parser.add_argument("--runs", type=int, default=5, metavar="N", help="of ours; default: %(default)s")
+    parser.add_argument("--mib", type=int, default=512, help="size of the log of slow; default: %(default)s")
+    arguments = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as home:
+        work = {"hist": _hist, "slow": _slow}[kind](Path(home), arguments)
+        _measure(work, arguments)
+    return 0
+
+
+def _hist(home: Path, arguments: argparse.Namespace) -> Work:
+    """512 guests, 60 rows each, as a probe of five minutes leaves them: 167 MB."""
+    rows = [
+        line.split(", ")
+        for path in sorted((DATA / "fio-hist").glob("*.log.gz"))
+        for line in gzip.decompress(path.read_bytes()).decode().splitlines()
+    ]
+    logs = []
+    for guest in range(512):
+        mine = rows[guest % len(rows) :] + rows
+        lines = [
+            ", ".join([str(5000 * (number // 2 + 1)), str(number % 2), *row[2:]])
+            for number, row in enumerate(mine[:60])
+        ]
+        logs.append(home / f"g{guest}_clat_hist.1.log")
+        logs[-1].write_text("\n".join(lines) + "\n")
+    part = logs[: max(int(len(logs) * arguments.part), 1)]
+    return Work(
+        logs,
+        part,
+        lambda paths: [PLIMSOLL, "hist", "--interval", "5s", *map(str, paths)],
+        lambda paths: [arguments.python, str(arguments.peer), "--interval", "5000", *map(str, paths)],
+    )
+
+
+def _slow(home: Path, arguments: argparse.Namespace) -> Work:
+    text = gzip.decompress((DATA / "ceph-pacific" / "ceph.log.gz").read_bytes())
+    logs = []
+    for name, size in (("ceph.log", arguments.mib * _MIB), ("part.log", int(arguments.part * arguments.mib * _MIB))):
+        logs.append(home / name)
+        with logs[-1].open("wb") as file:
+            while file.tell() < size:
+                file.write(text)
+    return Work(
+        logs[:1],
+        logs[1:],
+        lambda paths: [PLIMSOLL, "slow", *map(str, paths)],
+        lambda paths: ["gawk", "-f", str(arguments.peer), *map(str, paths)],
+    )
+
+
+def _measure(work: Work, arguments: argparse.Namespace) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    size = sum(path.stat().st_size for path in work.whole)
+    ours = [once(work.ours(work.whole), environment) for _ in range(arguments.runs)]
+    spread = Spread.of(each.cpu for each in ours)
+    say(f"plimsoll: {size / 1e6:.0f} MB, {len(work.whole)} logs: {spread.middle:.2f} s of CPU ({spread.least:.2f} to"
+        f" {spread.greatest:.2f}), {size / 1e6 / spread.middle:.0f} MB/s, {_memory(ours)} MiB")  # fmt: skip
+    if arguments.peer is None:
+        return
+    less = sum(path.stat().st_size for path in work.part)
+    theirs = once(work.theirs(work.part), environment)
+    say(f"{arguments.peer.name}: {less / 1e6:.0f} MB: {theirs.cpu:.2f} s, {less / 1e6 / theirs.cpu:.2f} MB/s,"
+        f" {_memory([theirs])} MiB")  # fmt: skip
+    say(f"plimsoll is {theirs.cpu / less / (spread.middle / size):.0f} times as fast.")
+
+
+def _memory(costs: Sequence[Cost]) -> int:
+    return max(each.memory for each in costs) // 1024
