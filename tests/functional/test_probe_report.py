@@ -117,6 +117,24 @@ def test_fifty_guests_are_a_short_page_on_a_telephone(tab: Tab, fifty: str) -> N
     assert tab.value("document.documentElement.scrollWidth") <= PHONE
 
 
+def test_fifty_guests_in_trouble_are_no_longer_page(tab: Tab, tmp_path: Path) -> None:
+    history = History(tmp_path / "probes.sqlite")
+    for number in range(50):
+        name = f"server-{number}-of-a-tenant.example"
+        subject = a_subject(
+            guest_uuid=f"u{number}",
+            guest_name=f"instance-{number:08x}",
+            display_name=name,
+            volume_type=f"type{number % 7}",
+        )
+        finding = (SHORT, SLOW, OVER, FAILED)[number % 4]
+        history.add(run(1, KEPT, subject=subject, started=AT - timedelta(hours=90, minutes=number)))
+        history.add(run(1, finding, subject=subject, started=AT - timedelta(hours=3, minutes=number)))
+    tab.open(report(tmp_path, "30d"), PHONE)
+    assert tab.value("document.querySelector('h1').innerText").startswith("26 of 50 guests do not get")
+    assert tab.value("document.documentElement.scrollHeight") < 6000
+
+
 def greys(tab: Tab) -> tuple[int, int]:
     """The usual grey of the first figure, and the darkest."""
     place = tab.value("document.images[0].getBoundingClientRect().toJSON()")
