@@ -63,7 +63,7 @@ def test_libvirt_that_goes_in_the_middle_is_told_and_its_return_too(watched: Wat
     assert "2 unknown" in text
     assert "2 disks on 2 guests" in text  # none is forgotten
     gone = False
-    text = watched.see(lambda text: "the connection was lost" not in text and "unknown" not in text)
+    text = watched.see(lambda text: "the connection was lost" not in text and "2 unknown" not in text)
     assert "1 wrongly unlimited" in text
 
 
