@@ -299,7 +299,7 @@ def test_every_query_of_the_dashboards_has_data_of_a_node_with_probes_and_drift(
     assert {where: empty for where, its in panels.items() if (empty := without & {*its})} == {}
     # A sum of nothing but zeros is data too.
     (reverted,) = panels["plimsoll-disk", "External changes reverted, last day"]
-    (kept,) = panels["plimsoll-node", "Promise kept"]
+    (kept,) = panels["plimsoll-node", "Promise kept, by volume type"]
     metrics.wait_for(reverted, lambda found: found[0][1] > 0, SOON)
     metrics.wait_for(kept, lambda found: found[0][1] == 0.5, SOON)
 
