@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.columns import GUEST, Column
+from plimsoll_agent.command.columns import GUEST, NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import Page
@@ -258,7 +258,8 @@ def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
 
 _DISK_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "node": {"most": 24},
-    "guest": {"most": 32, "least": GUEST.least},
+    "server": {"most": 20, "drop": 4},
+    "guest": {"most": GUEST.most, "least": GUEST.least},
     "disk": {},
     "volume": {"drop": 1},
     "project": {"drop": 2, "most": 36},
@@ -279,6 +280,7 @@ def _disk_cells(disk: RegionDisk, now: float, settings: Settings) -> list[object
     people = {
         "region": messages.name_or_none(disk.node[0]),
         "volume": disk.facts["volume"] or "(own disk)",
+        "project": disk.facts["project_name"] or disk.facts["project"] or NOTHING,
         "operations_per_second": messages.rate_words(disk.operations),
         "limit_ratio": messages.share_words(disk),
         "states": messages.disk_state(disk, now, settings.health),
@@ -344,7 +346,7 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
     traits: dict[str, Mapping[str, Any]] = {
         "region": {"drop": 5, "long": not several},
         "volume_type": {"head": "type", "most": 24},
-        "guest": {"most": 32, "least": GUEST.least},
+        "guest": {"most": GUEST.most, "least": GUEST.least},
         "node": {"most": 24},
         "guest_uuid": {"long": True},
         "project": {"most": 36},

@@ -21,6 +21,7 @@ _DISK = ("domain", "target_device", "uuid")
 _BY = f"region, instance, {', '.join(_DISK)}"
 _INFO = "plimsoll_disk_info"
 FACTS = ("volume", "project", "flavor", "volume_type", "pool", "cluster")
+NAMES = ("server", "project_name")
 _NAMED = 500
 """Up to this many disks are queried by their names; for more, all are read."""
 
@@ -37,7 +38,7 @@ class RegionDisk:
     target: str
     uuid: str
     facts: Mapping[str, str] = field(hash=False)
-    """Volume, project, flavor, volume type, pool, cluster; empty where the disk has none."""
+    """``FACTS`` of the disk and ``NAMES`` of its guest; empty where it has none, or the node is older."""
     state: str | None
     unlimited: bool
     """It is unlimited although a limit is desired."""
@@ -129,6 +130,7 @@ def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, 
     nodes = selection.matchers(*([any_of("uuid", uuids)] if len(uuids) <= _NAMED else []))
     return {
         "info": each(_INFO, nodes, *_DISK, *FACTS),
+        "names": each("plimsoll_guest_info", nodes, "uuid", *NAMES),
         "state": each("plimsoll_disk_state", nodes, *_DISK, "state") + " == 1",
         "unlimited": _unlimited(nodes),
         "shares": each("plimsoll_disk_average_limit_ratio", nodes, *_DISK, "parameter"),
@@ -163,6 +165,7 @@ def worst_first(disks: Iterable[RegionDisk], states: Sequence[str]) -> list[Regi
 def disks(answers: Answers, keys: Sequence[DiskKey]) -> list[RegionDisk]:
     """These disks in their order, from the answers to ``fact_questions``."""
     facts = {_key(series): series.labels for series in answers["info"]}
+    names = {(key_of(series), label(series, "uuid")): series.labels for series in answers["names"]}
     state = {_key(series): label(series, "state") for series in answers["state"]}
     unlimited = {_key(series) for series in answers["unlimited"]}
     shares: dict[DiskKey, list[tuple[float, str]]] = defaultdict(list)
@@ -174,10 +177,11 @@ def disks(answers: Answers, keys: Sequence[DiskKey]) -> list[RegionDisk]:
     listed = []
     for key in keys:
         share, limit = max(shares.get(key, ()), default=(None, None))
+        told = {**facts.get(key, {}), **names.get((key[0], key[3]), {})}
         listed.append(
             RegionDisk(
                 *key,
-                facts={name: facts.get(key, {}).get(name, "") for name in FACTS},
+                facts={name: told.get(name, "") for name in (*FACTS, *NAMES)},
                 state=state.get(key),
                 unlimited=key in unlimited,
                 limit=limit,

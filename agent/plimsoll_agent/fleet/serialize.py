@@ -103,8 +103,9 @@ def _node_data(node: Node) -> dict[str, object]:
 
 
 DISK_COLUMNS = (
-    *("region", "node", "guest", "guest_uuid", "disk"),
+    *("region", "node", "server", "guest", "guest_uuid", "disk"),
     *FACTS,
+    "project_name",
     *("states", "operations_per_second", "bytes_per_second", "limit", "limit_ratio", "pass_ended"),
 )
 
@@ -112,8 +113,8 @@ DISK_COLUMNS = (
 def disk_cells(disk: RegionDisk) -> tuple[object, ...]:
     """A disk under ``DISK_COLUMNS``."""
     return (
-        *(*disk.node, disk.domain, disk.uuid, disk.target),
-        *(disk.facts[name] or None for name in FACTS),
+        *(*disk.node, disk.facts["server"] or None, disk.domain, disk.uuid, disk.target),
+        *(disk.facts[name] or None for name in (*FACTS, "project_name")),
         *(list(disk.states), disk.operations, disk.bytes, disk.limit, disk.share, moment(disk.pass_ended)),
     )
 

@@ -138,7 +138,7 @@ def test_what_cannot_be_meant_is_a_usage_error_and_nobody_is_asked(
 
 
 @pytest.mark.parametrize(
-    ("command", "first"), [(RegionDisks, "region,node,guest"), (RegionProbes, "region,volume_type")]
+    ("command", "first"), [(RegionDisks, "region,node,server,guest"), (RegionProbes, "region,volume_type")]
 )
 def test_an_empty_list_keeps_its_columns_for_programs(command: type[RegionCommand], first: str) -> None:
     assert ran(command, FakePrometheus(passed(60)), "-f", "csv")[1].startswith(first)

@@ -109,6 +109,16 @@ def test_the_wall_is_the_limit_of_which_it_used_the_most() -> None:
     assert (disk.facts["volume"], disk.facts["project"], disk.facts["pool"]) == ("v1", "p1", "")
 
 
+def test_a_disk_has_the_names_of_its_own_guest_and_none_on_a_node_that_does_not_tell_them() -> None:
+    told = facts(
+        info=[series(1, project="p1"), series(1, instance="n2", project="p1")],
+        names=[series(1, server="web-1", project_name="shop"), series(1, uuid="u2", server="db")],
+    )
+    here, older = disks(told, [key("u1"), (("r1", "n2"), "i1", "vda", "u1")])
+    assert (here.facts["server"], here.facts["project_name"], here.facts["project"]) == ("web-1", "shop", "p1")
+    assert (older.facts["server"], older.facts["project_name"]) == ("", "")
+
+
 def test_guests_of_one_name_on_two_nodes_are_not_mixed_up() -> None:
     there = {"instance": "n2", "state": "failed"}
     told = facts(state=[series(1, state="in-sync"), series(1, **there)])
