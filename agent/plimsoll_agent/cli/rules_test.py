@@ -11,21 +11,38 @@ from typing import Any
 
 from plimsoll_agent.app.context import PassContext, pass_context, run
 from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.command.changes import laid_out
 from plimsoll_agent.command.columns import GUEST, Column
-from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.formats import Shown, terminal_for
 from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.page import write_lines
 from plimsoll_agent.messages import sentences, serialize
-from plimsoll_agent.messages.plan import approve_words, brake_words, turn_words
+from plimsoll_agent.messages.limits import short_change
+from plimsoll_agent.messages.plan import (
+    DiskLine,
+    Line,
+    Severity,
+    TextLine,
+    alike,
+    approve_words,
+    brake_words,
+    severity_of,
+    sign_of,
+    turn_words,
+    turns_words,
+)
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, NoOpinion, Unmanaged
+from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import braked, large_changes
 from plimsoll_agent.reconcile.outcome import Braked, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import consider
 from plimsoll_agent.rules import loader
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import plural
+from plimsoll_agent.util.text import plural, printable
 
 
 @frozen
@@ -51,6 +68,7 @@ class _Trial:
         return "" if self.turn is None else turn_words(*self.turn)
 
 
+_REMEDY = "--long"
 _COLUMNS = (
     Column("server", most=20),
     GUEST,
@@ -68,7 +86,8 @@ _COLUMNS = (
 class RulesTest(NodeCommand, Listing):
     """Show which disks of this node would get other limits from the rules in FILE.
 
-    Nothing is changed. Disks for which FILE gives the same limits are listed only with --all.
+    Nothing is changed. On a terminal, disks that change alike are one line; --long lists each. Disks for which FILE
+    gives the same limits are listed only with --all.
 
     Exit status: 0 no differences, 2 differences, 1 error, 64 usage.
     """
@@ -107,8 +126,8 @@ class RulesTest(NodeCommand, Listing):
                 f"{parsed_args.file} has the same rules as the present rules file; see plimsoll plan\n"
             )
         self._complaint(context, passed, differing)
-        shown = [trial for trial in trials if trial.differs or parsed_args.all]
-        return _COLUMNS, [_row(trial) for trial in shown]
+        self._shown = [trial for trial in trials if trial.differs or parsed_args.all]
+        return _COLUMNS, [_row(trial) for trial in self._shown]
 
     def _complaint(self, context: PassContext, passed: PassReport, differing: int) -> None:
         for unreachable in passed.unreachable:
@@ -121,7 +140,13 @@ class RulesTest(NodeCommand, Listing):
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
         self.empty, self.closing = "", (_sum(self._trials),)
-        super().produce_output(parsed_args, column_names, data)
+        here = terminal_for(self.app.stdout, parsed_args)
+        asked = parsed_args.columns or parsed_args.long or parsed_args.sort_columns
+        if parsed_args.formatter == "table" and here.width is not None and not asked:
+            lines: list[Line] = [*alike(list(map(_line, self._shown))), *map(TextLine, self.closing)]
+            write_lines(self.app.stdout, laid_out(lines, here, remedy=_REMEDY))
+        else:
+            super().produce_output(parsed_args, column_names, data)
         if self._braked is not None:
             people = self.app.stdout if parsed_args.formatter == "table" else self.app.stderr
             people.write(f"{_brake_words(self._braked, some=bool(parsed_args.guest))}\n")
@@ -161,6 +186,26 @@ def _row(trial: _Trial) -> tuple[object, ...]:
     )
 
 
+def _line(trial: _Trial) -> DiskLine:
+    """As ``plan`` tells a change, but between what is desired now and then."""
+    disk, now, then = trial.now.disk, trial.now.decision.desired, trial.then.decision.desired
+    names = (printable(disk.guest.name), printable(disk.guest.display_name or ""), printable(disk.target))
+    why = sentences.words(then.reason)
+    if trial.turn is not None:
+        before, after = trial.turn
+        change = Change(disk, before, after, direction(before, after), then.reason, Code.DESIRED_CHANGED)
+        told = f"{turns_words(before, after)}: {why}"
+        return DiskLine(sign_of(change), names, short_change(before, after), told, severity_of(before, after))
+    what = f"{_state(now)} → {_state(then)}" if trial.differs else ""
+    if isinstance(then, Unknown):
+        return DiskLine("?", names, what, why, Severity.UNKNOWN)
+    return DiskLine("=", names, what, why, Severity.FAINT)
+
+
+def _state(desired: Desired | Unmanaged | Unknown) -> str:
+    return "left alone" if isinstance(desired, Unmanaged) else sentences.desired_words(desired)
+
+
 def _decided_by(outcome: Outcome) -> str:
     """The source that decided; none if no source has an opinion."""
     spoke = [step.asked for step in outcome.decision.trail if not isinstance(step.answer, NoOpinion)]
@@ -173,7 +218,9 @@ def _sum(trials: Sequence[_Trial]) -> str:
     turns = Counter(words.partition(" (")[0] for trial in trials if (words := trial.words))
     kinds = f" ({', '.join(f'{number} to {turn}' for turn, number in turns.most_common())})" if turns else ""
     disks = plural(len(trials), "disk")
-    return f"{differing} of {disks} would get other limits{kinds}; the next pass would write {changes}"
+    still = sentences.states_words(Counter(t.then.result.kind for t in trials if t.differs and t.then.change is None))
+    others = f" ({still})" if still else ""
+    return f"{differing} of {disks} would get other limits{kinds}; the next pass would write {changes}{others}"
 
 
 def _brake_words(stop: Braked, *, some: bool) -> str:

@@ -27,7 +27,7 @@ from plimsoll_agent.messages.sentences import (
 from plimsoll_agent.model.direction import Direction, direction, share_left
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.holds import Hold
-from plimsoll_agent.model.limits import BASES, Limits
+from plimsoll_agent.model.limits import BASES, Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.diff import EXTERNAL, Change
 from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Outcome, PassReport, Result
@@ -150,6 +150,16 @@ def turn_words(before: Limits, after: Limits) -> str:
     if left < 1 and how == Direction.RAISE:
         how = "raise and lower"
     return f"{how} (to {_percent(left)} %)" if left < 0.5 else how
+
+
+def turns_words(before: Limits, after: Limits) -> str:
+    """``IOPS lower (to 40 %), bytes remove``: by unit, where both change and not alike."""
+    units: tuple[tuple[Unit, str], ...] = (("iops", "IOPS"), ("bytes", "bytes"))
+    pairs = [(name, of_unit(before, unit), of_unit(after, unit)) for unit, name in units]
+    turns = {name: turn_words(old, new) for name, old, new in pairs if old != new}
+    if len(set(turns.values())) < 2:
+        return turn_words(before, after)
+    return ", ".join(f"{name} {turn}" for name, turn in turns.items())
 
 
 def _percent(share: float) -> str:

@@ -251,3 +251,8 @@ def _bad_burst(limits: Limits, base: str) -> Iterator[Problem]:
         yield Problem((length, burst), f"{length} needs {burst}: it is how long that burst may last")
     elif peak * seconds > VALUE_MAX:
         yield Problem((length, burst), f"{length} × {burst} must not exceed 10^15, and is {peak * seconds}")
+
+
+def of_unit(limits: Limits, unit: Unit) -> Limits:
+    """Those of requests, or those of bytes, alone."""
+    return Limits.from_mapping({name: value for name, value in limits.in_effect().items() if f"_{unit}_" in name})

@@ -11,7 +11,7 @@ from functools import lru_cache
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.direction import share_left
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit
+from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.model.usage import Rates, Usage
 from plimsoll_agent.monitor.sampler import Sample
@@ -133,7 +133,7 @@ class Row:
         if not isinstance(actual, Limits) or desired is None:
             return self.limits_words
         units: tuple[Unit, ...] = ("iops", "bytes")
-        pairs = ((_only(actual, unit), _only(desired, unit)) for unit in units)
+        pairs = ((of_unit(actual, unit), of_unit(desired, unit)) for unit in units)
         old, new = next((pair for pair in pairs if pair[0] != pair[1]), (actual, desired))
         return f"{sentences.short_limits(old)}, desired {sentences.short_limits(new)}…"
 
@@ -168,10 +168,6 @@ def _wrong(actual: Limits, desired: Limits) -> Wrong:
 
 def _limits(limits: Limits, unit: Unit) -> bool:
     return any(getattr(limits, base) for base in BASES if f"_{unit}_" in base)
-
-
-def _only(limits: Limits, unit: Unit) -> Limits:
-    return Limits.from_mapping({name: value for name, value in limits.in_effect().items() if f"_{unit}_" in name})
 
 
 def why(reason: Reason) -> str:

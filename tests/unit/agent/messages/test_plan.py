@@ -15,6 +15,7 @@ from plimsoll_agent.messages.plan import (
     incomplete_words,
     plan_lines,
     turn_words,
+    turns_words,
 )
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
@@ -45,6 +46,24 @@ UNKNOWN = Outcome(a_disk(actual=IOPS), Decision(Unknown(MISSING), ()), None, Res
 )
 def test_a_change_has_one_word_and_what_is_left(before: Limits, after: Limits, words: str) -> None:
     assert turn_words(before, after) == words
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (Limits(total_iops_sec=200, total_bytes_sec=50 * MIB), "lower"),
+        (Limits(total_iops_sec=100), "IOPS lower (to 40 %), bytes remove"),
+        (Limits(total_iops_sec=500, total_bytes_sec=MIB), "IOPS raise, bytes lower (to 1 %)"),
+        (Limits(total_iops_sec=500, total_bytes_sec=100 * MIB), "raise"),
+        (Limits(), "remove"),
+    ],
+)
+def test_what_is_raised_and_what_is_removed_is_said_by_unit(after: Limits, words: str) -> None:
+    before = Limits(total_iops_sec=250, total_bytes_sec=100 * MIB)
+    assert turns_words(before, after) == words
 
 
 def test_edits_of_a_spec_with_limits_per_gib_are_one_line_with_the_range_over_all_sizes() -> None:
