@@ -96,13 +96,23 @@ class DiskList(_DiskCommand, Listing):
         passed = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest)))
         for unreachable in passed.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
-        self.closing = (_list_sum(passed),)
         pasts = self.pasts(parsed_args, passed.outcomes)
-        return LIST_COLUMNS, [_row(o, passed.state(o), pasts.get(o.disk.key)) for o in passed.outcomes]
+        states = [_state(passed, outcome, pasts.get(outcome.disk.key)) for outcome in passed.outcomes]
+        self.closing = (_list_sum(passed, states),)
+        return LIST_COLUMNS, [
+            _row(outcome, state, pasts.get(outcome.disk.key))
+            for outcome, state in zip(passed.outcomes, states, strict=True)
+        ]
+
+
+def _state(passed: PassReport, outcome: Outcome, past: RecordedChange | None) -> str:
+    """As ``status`` counts it."""
+    now = sentences.state_now(outcome, past)
+    return passed.state(outcome) if now is outcome.result.kind else now.value
 
 
 def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[object, ...]:
-    disk, desired, result = outcome.disk, outcome.decision.desired, outcome.result
+    disk, desired = outcome.disk, outcome.decision.desired
     return (
         disk.guest.display_name,
         disk.guest.name,
@@ -113,7 +123,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
         Shown(disk.size, sentences.short_size(disk.size)),
         Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), _actual_tone(outcome)),
         Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
-        Shown(result.kind.value, sentences.state_word(outcome), TONES.get(state)),
+        Shown(sentences.state_now(outcome, past).value, sentences.state_word(outcome, past), TONES.get(state)),
         Shown(serialize.state_reason_data(outcome, past), sentences.state_reason(outcome, past)),
         disk.guest.project,
         disk.guest.project_name,
@@ -128,10 +138,10 @@ def _actual_tone(outcome: Outcome) -> Tone | None:
     return TONES["unlimited"] if limited and outcome.disk.actual == Limits() else None
 
 
-def _list_sum(passed: PassReport) -> str:
+def _list_sum(passed: PassReport, states: Iterable[str]) -> str:
     """``4 disks, 3 guests: 1 in sync, 2 out of sync, 1 unknown``."""
     disks, guests = len(passed.outcomes), len({outcome.disk.guest.uuid for outcome in passed.outcomes})
-    parts = sentences.states_words(Counter(map(passed.state, passed.outcomes)))
+    parts = sentences.states_words(Counter(states))
     return f"{plural(disks, 'disk')}, {plural(guests, 'guest')}" + (f": {parts}" if parts else "")
 
 
@@ -196,9 +206,9 @@ class DiskShow(OneDisk, Showing):
             serialize.limits_data(outcome.decision.desired),
             sentences.desired_words(outcome.decision.desired, exact=exact),
         )
-        state = sentences.state_word(outcome)
-        shown["state"] = Shown(outcome.result.kind.value, state, TONES.get(self.passed.state(outcome)))
         past = self.pasts(parsed_args, [outcome]).get(disk.key)
+        state, tone = sentences.state_now(outcome, past), TONES.get(_state(self.passed, outcome, past))
+        shown["state"] = Shown(state.value, sentences.state_word(outcome, past), tone)
         why = sentences.state_reason(outcome, past) or NOTHING
         shown["reason"] = Shown(serialize.state_reason_data(outcome, past), why)
         if parsed_args.verify:

@@ -44,8 +44,9 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     if outcome.result.kind is Kind.DEFERRED:
         told.append(("state", sentences.state_words(outcome)))
     if outcome.result.kind is Kind.PLANNED:
-        why = sentences.state_reason(outcome, _past(outcome, record))
-        told.append(("state", f"{sentences.state_word(outcome)}: {why}"))
+        past = _past(outcome, record)
+        state, why = sentences.state_word(outcome, past), sentences.state_reason(outcome, past)
+        told.append(("state", f"{state} {why}" if why.startswith("since ") else f"{state}: {why}"))
     if outcome.result.reason.code is Code.ORPHANED:
         told.append(("to remove", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
     return told
@@ -65,7 +66,7 @@ def data(outcome: Outcome, record: Record) -> dict[str, object]:
         "actual": serialize.limits_data(disk.actual),
         "defined": serialize.limits_data(disk.defined),
         "last_change": None if last is None else entry_data(last),
-        "state": outcome.result.kind.value,
+        "state": sentences.state_now(outcome, past).value,
         "reason": serialize.state_reason_data(outcome, past),
     }
 

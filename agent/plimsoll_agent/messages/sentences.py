@@ -292,9 +292,14 @@ def states_words(number: Mapping[str, int]) -> str:
     return ", ".join(f"{words[word]} {word}" for word in words if words[word])
 
 
-def state_word(outcome: Outcome) -> str:
+def state_now(outcome: Outcome, past: RecordedChange | None) -> Kind:
+    """The kind of its result; ``FAILED`` for a change that is planned again after it failed."""
+    return Kind.FAILED if past is not None and past.result in FAILED else outcome.result.kind
+
+
+def state_word(outcome: Outcome, past: RecordedChange | None = None) -> str:
     """``STATE_WORDS``, but for a held disk, and for one without limits that no source limits."""
-    kind, code = outcome.result.kind, outcome.result.reason.code
+    kind, code = state_now(outcome, past), outcome.result.reason.code
     if kind is Kind.IN_SYNC and code is Code.HOLD:
         return "held"
     if kind is Kind.LEFT_ALONE and code is Code.NO_LIMIT and outcome.after.actual == Limits():
@@ -324,7 +329,7 @@ def _past_words(past: RecordedChange) -> str:
         return f"undone {minute(past.at)} by {printable(past.by)}"
     times = f", {_times(past.times)}" if past.times > 1 else ""
     detail = f": {printable(past.detail)}" if past.detail else ""
-    return f"failed since {minute(past.at)}{times}: {FAILED[past.result]}{detail}"
+    return f"since {minute(past.at)}{times}: {FAILED[past.result]}{detail}"
 
 
 def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:

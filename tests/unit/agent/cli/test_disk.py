@@ -198,9 +198,9 @@ def test_a_disk_out_of_sync_after_an_undo_is_listed_with_who_undid_it(
 @pytest.mark.parametrize(
     ("result", "other", "told"),
     [
-        (Ending.REFUSED, False, "failed since 2026-11-20 12:00 UTC, 3 times: rejected: too high"),
-        (Ending.NOT_SENT, False, "failed since 2026-11-20 12:00 UTC, 3 times: not sent: too high"),
-        (Ending.DID_NOT_TAKE, False, "failed since 2026-11-20 12:00 UTC, 3 times: without effect: too high"),
+        (Ending.REFUSED, False, "since 2026-11-20 12:00 UTC, 3 times: rejected: too high"),
+        (Ending.NOT_SENT, False, "since 2026-11-20 12:00 UTC, 3 times: not sent: too high"),
+        (Ending.DID_NOT_TAKE, False, "since 2026-11-20 12:00 UTC, 3 times: without effect: too high"),
         (Ending.REFUSED, True, "limits not set yet"),
     ],
 )
@@ -219,15 +219,20 @@ def test_a_disk_whose_change_failed_before_is_shown_with_that_and_since_when(
         record.conclude([Conclusion(id_, result, "too high")], at)
     outcome = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
     passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
-    assert any(
-        line.endswith(f"out of sync  {told}") for line in printed(DiskList, passed, tmp_path, "--max-width", "0")
-    )
+    state = "out of sync" if other else "failed"
+    lines = printed(DiskList, passed, tmp_path, "--max-width", "0")
+    assert any(line.endswith(f"{state}  {told}") for line in lines)
+    assert f"1 disk, 1 guest: 1 {state}" in lines, "as status has it"
     explained = printed(DiskExplain, passed, tmp_path, disk.guest.name, "--max-width", "0")
-    assert f"state out of sync: {told}" in [" ".join(line.split()) for line in explained]
+    between = ":" if other else ""
+    assert f"state {state}{between} {told}" in [" ".join(line.split()) for line in explained]
+    assert f"state {state}" in [
+        " ".join(line.split()) for line in printed(DiskShow, passed, tmp_path, disk.guest.name, "--max-width", "0")
+    ]
     (row,) = json.loads("\n".join(printed(DiskList, passed, tmp_path, "-f", "json")))
     failed = {"last_result": result.value, "failed_since": NOON.isoformat(), "failed_times": 3, "detail": "too high"}
     expected = {"code": "node-default", "cause": "never-limited", **({} if other else failed)}
-    assert row["reason"] == expected
+    assert (row["state"], row["reason"]) == ("planned" if other else "failed", expected)
     data = json.loads("\n".join(printed(DiskExplain, passed, tmp_path, disk.guest.name, "-f", "json")))
     assert data["reason"] == expected
 
