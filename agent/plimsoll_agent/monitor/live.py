@@ -292,6 +292,11 @@ class _Layout:
     guest: int = 17
     """Where there is no room for whole names, this much of them is shown."""
 
+    @property
+    def least(self) -> int:
+        """No terminal below this width has room for it, whatever the rows."""
+        return sum(max(cell_len(column.title), column.least) + len(_GAP) for column in self.columns) - len(_GAP)
+
 
 _LAYOUTS = (
     _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE, _VOLUME, _PROJECT)),
@@ -312,6 +317,8 @@ def _fitted(found: Sequence[Row], width: int) -> list[Fitted]:
     natural: dict[Column, int] = {}
     said = max((cell_len(row.limits_brief) for row in found if row.wrong), default=0)
     for layout in _LAYOUTS:
+        if layout is not _LAYOUTS[-1] and layout.least > width:
+            continue
         for column in layout.columns:
             if column not in natural:
                 natural[column] = _natural(column, found)

@@ -132,10 +132,7 @@ class Row:
         actual, desired = self.actual, self.desired
         if not isinstance(actual, Limits) or desired is None:
             return self.limits_words
-        units: tuple[Unit, ...] = ("iops", "bytes")
-        pairs = ((of_unit(actual, unit), of_unit(desired, unit)) for unit in units)
-        old, new = next((pair for pair in pairs if pair[0] != pair[1]), (actual, desired))
-        return f"{sentences.short_limits(old)}, desired {sentences.short_limits(new)}…"
+        return _brief(actual, desired)
 
     @property
     def limit_unknown(self) -> bool:
@@ -164,6 +161,14 @@ def _wrong(actual: Limits, desired: Limits) -> Wrong:
         return Wrong.UNLIMITED
     far = min(share_left(actual, desired), share_left(desired, actual)) * FAR <= 1
     return Wrong.FAR if far else Wrong.NOT
+
+
+@lru_cache(maxsize=4096)
+def _brief(actual: Limits, desired: Limits) -> str:
+    units: tuple[Unit, ...] = ("iops", "bytes")
+    pairs = ((of_unit(actual, unit), of_unit(desired, unit)) for unit in units)
+    old, new = next((pair for pair in pairs if pair[0] != pair[1]), (actual, desired))
+    return f"{sentences.short_limits(old)}, desired {sentences.short_limits(new)}…"
 
 
 def _limits(limits: Limits, unit: Unit) -> bool:
