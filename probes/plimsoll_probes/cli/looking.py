@@ -30,6 +30,7 @@ _Key = tuple[str, str]
 """Of a guest and a directory."""
 COLUMNS = (
     Column("id", right=True),
+    Column("server", drop=6, most=20),
     GUEST,
     Column("disk"),
     Column("directory", drop=4, most=24),
@@ -153,7 +154,8 @@ def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tu
     subject, measured, limits = result.subject, result.measured, result.circumstances.before
     return (
         result.id,
-        Shown(subject.guest_name, messages.guest_cell(subject.guest_name, subject.display_name)),
+        subject.display_name,
+        subject.guest_name,
         subject.target or None,
         subject.directory,
         result.job.name.value,
@@ -196,7 +198,8 @@ def _postponed_cells(postponed: Postponed, at: datetime) -> tuple[object, ...]:
     nothing = Shown(None, messages.UNKNOWN)
     return (
         nothing,
-        Shown(postponed.guest_name, messages.guest_cell(postponed.guest_name)),
+        nothing,
+        postponed.guest_name,
         nothing,
         postponed.directory,
         *(nothing,) * 6,

@@ -29,6 +29,7 @@ from plimsoll_probes.schedule.targets import Planned
 
 COLUMNS = (
     Column("at"),
+    Column("server", drop=5, most=20),
     GUEST,
     Column("directory", drop=4, most=24),
     Column("jobs", wraps=True),
@@ -148,7 +149,8 @@ def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
     target = entry.target
     return (
         Shown(serialize.time_data(entry.at), time_words(entry.at)),
-        Shown(target.guest.name, messages.guest_cell(target.guest.name, target.guest.display_name)),
+        target.guest.display_name,
+        target.guest.name,
         target.directory,
         Shown([job.value for job in target.jobs], ", ".join(target.jobs)),
         Shown(target.probing.every.total_seconds(), durations.words(target.probing.every)),
