@@ -5,24 +5,33 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from plimsoll_agent.command.base import OneLineErrors
 from tests import schemas
 from tests.depth import DEPTH, TAKEN
 
-_run = OneLineErrors.run
+_COMMANDS = "plimsoll_agent.command.base"
 
 
-@functools.wraps(_run)
-def _held(self: OneLineErrors, parsed_args: argparse.Namespace) -> int:
-    """Each command that a test runs in its own process; ``tests/command.py`` has the others."""
-    with schemas.watched(self, parsed_args):
-        return _run(self, parsed_args)
+def pytest_runtest_setup() -> None:
+    """Each command that a test runs in its own process is held to its schema; ``tests/command.py`` has the others.
 
+    Nothing is imported for it: every test would depend on commands then, in time and for ``tests.changed``.
+    """
+    commands = sys.modules.get(_COMMANDS)
+    if commands is None or hasattr(commands.OneLineErrors.run, "__wrapped__"):
+        return
+    run: Callable[[Any, argparse.Namespace], int] = commands.OneLineErrors.run
 
-OneLineErrors.run = _held  # type: ignore[method-assign]
+    @functools.wraps(run)
+    def held(self: Any, parsed_args: argparse.Namespace) -> int:
+        with schemas.watched(self, parsed_args):
+            return run(self, parsed_args)
+
+    commands.OneLineErrors.run = held
 
 
 def pytest_sessionfinish() -> None:

@@ -11,14 +11,12 @@ import pytest
 
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.reason import Reason, because
-from plimsoll_probes.model.finding import Finding
-from plimsoll_probes.output.serialize import finding_data
 from tests import schemas
 
 _spoken: set[tuple[str, frozenset[str]]] = set()
-_faulty: list[str] = []
+faulty: list[str] = []
+"""What the program said wrongly in the present test."""
 _made = Reason.__init__
-_found = Finding.__init__
 
 
 @functools.wraps(_made)
@@ -31,19 +29,7 @@ def _making(self: Reason, code: str, facts: Mapping[str, object] | None = None) 
             sentences.words(self)
             schemas.hold_part("common.json#/$defs/reason", self.as_record())
         except (AssertionError, KeyError, TypeError, ValueError) as error:
-            _faulty.append(f"{code} with {', '.join(self.facts) or 'no fact'}: {error!r}")
-
-
-@functools.wraps(_found)
-def _finding(self: Finding, *given: object, **others: object) -> None:
-    _found(self, *given, **others)  # type: ignore[arg-type]
-    known = self.why, frozenset(self.facts)
-    if known not in _spoken and _by_the_program():
-        _spoken.add(known)
-        try:
-            schemas.hold_part("probe-run.json#/$defs/facts", finding_data(self)["facts"])
-        except AssertionError as error:
-            _faulty.append(f"{self.why}: {error}")
+            faulty.append(f"{code} with {', '.join(self.facts) or 'no fact'}: {error!r}")
 
 
 def _by_the_program() -> bool:
@@ -51,23 +37,19 @@ def _by_the_program() -> bool:
     frame = sys._getframe(2)
     if frame.f_code is because.__code__ and frame.f_back is not None:
         frame = frame.f_back
-    name: str = frame.f_globals["__name__"]
-    # A history may be of a test that writes anything into it.
-    made = name.startswith("plimsoll_") and not name.startswith("plimsoll_probes.store.")
-    return made and frame.f_code.co_name != "from_record"
+    return frame.f_globals["__name__"].startswith("plimsoll_") and frame.f_code.co_name != "from_record"
 
 
 Reason.__init__ = _making  # type: ignore[method-assign]
-Finding.__init__ = _finding  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
 def _every_reason_has_words_and_a_schema() -> Iterator[None]:
     """A code that is given without a fact that its sentence has would end in a traceback before the operator."""
     yield
-    faulty = _faulty.copy()
-    _faulty.clear()
-    assert faulty == []
+    found = faulty.copy()
+    faulty.clear()
+    assert found == []
 
 
 @pytest.fixture(autouse=True, scope="session")
