@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.browser import CHROMIUM, browser
 from tests.functional.conftest import Ran
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "fio-hist"
@@ -87,3 +88,42 @@ def test_what_was_left_out_is_told(plimsoll: Callable[..., Ran], tmp_path: Path)
     assert any(
         line.endswith("a_clat_hist.1.log: 1 line not understood and left out, the first is line 1.") for line in lines
     )
+
+
+@pytest.mark.parametrize(("kind", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".html", b"<!DOCTYPE html>")])
+def test_percentiles_and_a_heat_map_are_drawn(
+    plimsoll: Callable[..., Ran], tmp_path: Path, kind: str, begin: bytes
+) -> None:
+    path = tmp_path / f"hist{kind}"
+    ran = plimsoll("hist", str(SAMPLES), "--plot", str(path))
+    assert ran.status == 0, ran.err
+    assert ran.out.splitlines()[-1] == f"Drawn: {path}"
+    assert path.read_bytes().startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "sentence"),
+    [
+        ("hist.gif", (), "the name must end with .png, .svg, .html"),
+        ("", (), "the name must end with .png, .svg, .html"),
+        ("hist.png", ("--interval", "1s", "--offset", "*.1.log.gz=1h"), "are more than a screen can show"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(
+    plimsoll: Callable[..., Ran], tmp_path: Path, name: str, more: tuple[str, ...], sentence: str
+) -> None:
+    ran = plimsoll("hist", str(SAMPLES), "--plot", str(tmp_path / name), *more)
+    assert ran.status == 64
+    assert sentence in ran.err
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
+def test_the_page_needs_nothing_else_and_fits_a_phone(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "hist.html"
+    plimsoll("hist", str(SAMPLES), "--plot", str(path))
+    with browser(tmp_path) as tab:
+        tab.open(path.as_uri(), 320)
+        assert tab.value("document.documentElement.scrollWidth") <= 320
+        assert tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)") == [True, True]
+        assert [each for each in tab.requests if not each.startswith(("file:", "data:"))] == []
+        assert tab.complaints == []

@@ -47,7 +47,7 @@ def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
         os.close(known)
 
 
-def write_whole(path: Path, text: str, mode: int = 0o640, *, durable: bool = True) -> None:
+def write_whole(path: Path, content: str | bytes, mode: int = 0o640, *, durable: bool = True) -> None:
     """Replace the file. Raises ``OSError``, and keeps the old one then.
 
     Without ``durable`` it does not wait for the disk, and the file may be empty after a power failure.
@@ -55,8 +55,8 @@ def write_whole(path: Path, text: str, mode: int = 0o640, *, durable: bool = Tru
     temporary: str | None = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fchmod(file.fileno(), mode)
             give_to_owner(file.fileno(), path.parent)
@@ -72,10 +72,10 @@ def write_whole(path: Path, text: str, mode: int = 0o640, *, durable: bool = Tru
                 Path(temporary).unlink()
 
 
-def save(path: Path, text: str, error: type[PlimsollError], mode: int = 0o640) -> None:
+def save(path: Path, content: str | bytes, error: type[PlimsollError], mode: int = 0o640) -> None:
     """``write_whole``. Raises ``error``, which names the file."""
     try:
-        write_whole(path, text, mode)
+        write_whole(path, content, mode)
     except OSError as trouble:
         raise error(f"{path}: cannot be written: {trouble.strerror}") from trouble
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -18,6 +19,7 @@ from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import moment_of, seconds_of
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.tones import Tone
+from plimsoll_agent.util import files
 from plimsoll_agent.util.text import plural, second
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words
@@ -71,6 +73,9 @@ class Hist(LocalCommand, Listing):
             "--offset", metavar="PATTERN=DURATION", action="append", default=[],
             help="these guests or files began so much later than the others; repeatable",
         )  # fmt: skip
+        parser.add_argument(
+            "--plot", metavar="FILE", type=Path, help="draw percentiles and a heat map too: NAME.png, .svg or .html"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
@@ -89,8 +94,12 @@ class Hist(LocalCommand, Listing):
             raise UsageError("--probes: no probe completed a request since then; see: plimsoll probe history")
         asked = studies.study(parts, width, fractions, self._progress)
         by = "group" if parsed_args.group else parsed_args.by
-        rows = asked.rows(_key(by))
-        self.closing = tuple(_closing(asked, rows))
+        if parsed_args.plot is None:
+            rows = asked.rows(_key(by))
+            self.closing = tuple(_closing(asked, rows))
+        else:
+            rows = _plotted(parsed_args.plot, asked, _key(by))
+            self.closing = (*_closing(asked, rows), f"Drawn: {parsed_args.plot}")
         return _columns(fractions, by), [_cells(row, asked, by) for row in rows]
 
     def _progress(self, done: int, whole: int) -> None:
@@ -106,6 +115,24 @@ class Hist(LocalCommand, Listing):
         with history_of(self.settings(parsed_args)) as history:
             found = [part_of(result) for result in history.runs(since=since)]
         return [part for part in found if part is not None]
+
+
+def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None) -> list[Row]:
+    # Its import logs that it looks for fonts.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        from plimsoll_insight.hist import plots
+        from plimsoll_insight.hist.heat import Heat
+    except ImportError as error:
+        raise NoNumbers("--plot needs matplotlib and Jinja2: pip install 'plimsoll-agent[insight]'") from error
+    if path.suffix not in plots.KINDS:
+        raise UsageError(f"--plot {path}: the name must end with {', '.join(plots.KINDS)}")
+    if path.is_dir():
+        raise UsageError(f"--plot {path} is a directory; name the file in it")
+    heat = Heat(asked.scale)
+    rows = asked.rows(key, heat.add)
+    files.save(path, plots.drawn(path.suffix, asked, rows, heat, list(_closing(asked, rows))), PlimsollError)
+    return rows
 
 
 def _logged(parsed_args: argparse.Namespace) -> list[Part]:

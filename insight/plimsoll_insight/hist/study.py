@@ -67,8 +67,13 @@ class Study:
     def is_of_epoch(self) -> bool:
         return self.parts[0].extent.is_of_epoch
 
-    def rows(self, key: Callable[[Part], str] | None) -> list[Row]:
-        """Of each that ``key`` names and of all, in the order of time; without a key only of all."""
+    def rows(
+        self, key: Callable[[Part], str] | None, seen: Callable[[Timeline, int], None] | None = None
+    ) -> list[Row]:
+        """Of each that ``key`` names and of all, in the order of time; without a key only of all.
+
+        ``seen`` is given the completions of all, part after part of the time, and how many intervals of each count.
+        """
         named = sorted(self.parts, key=key) if key else list(self.parts)
         found: dict[str, list[Row]] = {}
         clocks = list(self.clock.parts(self.scale))
@@ -86,6 +91,8 @@ class Study:
                     found.setdefault(whose, []).extend(self._rows(whose, timeline, wanted))
                     whole.done += timeline.done
             found.setdefault(ALL, []).extend(self._rows(ALL, whole, wanted))
+            if seen is not None:
+                seen(whole, wanted)
         last = found.pop(ALL)
         return [row for rows in found.values() for row in rows] + last
 

@@ -6,56 +6,39 @@ differs in shape.
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.colors import LinearSegmentedColormap, LogNorm
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter
 
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_probes.model.histogram import LAST, edges
+from plimsoll_probes.model.histogram import LAST
 from plimsoll_probes.output.messages import latency_words, quantile_name
-from plimsoll_probes.output.report import palette
+from plimsoll_probes.output.report.drawing import (
+    BEYOND,
+    COLOURS,
+    HEAT,
+    SECOND,
+    edge_of,
+    heat_bar,
+    instead,
+    latency_axis,
+    row_of,
+    themed_svg,
+)
 from plimsoll_probes.output.report.gathered import FRACTIONS, Curve, Point
 from plimsoll_probes.output.report.messages import scale
 from plimsoll_probes.output.report.span import Span
 
 Axes = Any
-_SECOND = 10**9
-_BEYOND = edges(LAST)[0] / _SECOND
-"""Seconds at which fio's last bucket begins."""
-_WIDTH = 4.8
 _MARGINS = {"left": 0.12, "right": 0.93, "bottom": 0.06, "hspace": 0.3}
 """Shares of the width and height."""
-_COLOURS = {name: light for name, (light, _) in palette.LINES.items()}
 _LINES = (("p50", "-"), ("p99", "--"), ("p999", "-."), ("slowest", ":"))
 _MOST_SHARE = 2.0
-_HEAT = LinearSegmentedColormap.from_list("heat", [(palette.HEAT, 0.04), (palette.HEAT, 1.0)])
-_STYLE: Any = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _COLOURS["faint"],
-    "axes.labelcolor": _COLOURS["ink"],
-    "text.color": _COLOURS["ink"],
-    "text.parse_math": False,
-    "text.usetex": False,
-    "xtick.color": _COLOURS["ink"],
-    "ytick.color": _COLOURS["ink"],
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "plimsoll",
-    "figure.dpi": 72,
-    "savefig.dpi": 150,
-}
 
 
 @frozen
@@ -70,14 +53,14 @@ class Ranges:
     def of(cls, curves: Sequence[Curve]) -> Ranges:
         points = [point for each in curves for point in each.points]
         most = max((point.shares[2] for point in points if point.shares), default=1.0)
-        rows = [_row(index) for point in points for index, _ in point.latency.buckets] or [_row(1)]
-        slowest = max((point.slowest for point in points), default=0) / _SECOND
-        beyond = 3 * _BEYOND if max(rows) == _row(LAST) else 0.0
+        rows = [row_of(index) for point in points for index, _ in point.latency.buckets] or [row_of(1)]
+        slowest = max((point.slowest for point in points), default=0) / SECOND
+        beyond = 3 * BEYOND if max(rows) == row_of(LAST) else 0.0
         objectives = [each.objective for each in curves if each.objective is not None]
         promised = [seconds for each in objectives for _, seconds in each.quantiles]
         promised += [each.slowest for each in objectives if each.slowest is not None]
-        top = max(1.3 * slowest, beyond, _edge(max(rows) + 1) / _SECOND, *(1.3 * each for each in promised))
-        low = min(_edge(min(rows)) / _SECOND, *(each / 1.3 for each in promised), top / 20)
+        top = max(1.3 * slowest, beyond, edge_of(max(rows) + 1) / SECOND, *(1.3 * each for each in promised))
+        low = min(edge_of(min(rows)) / SECOND, *(each / 1.3 for each in promised), top / 20)
         return cls(min(_MOST_SHARE, max(1.3, 1.1 * most)), (low, top))
 
 
@@ -93,7 +76,7 @@ def type_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
         _heat(heat, colours, curve.points, span, ranges)
         _time((shares, latency, heat), span)
 
-    return _svg(draw, height=6.0)
+    return themed_svg(draw, height=6.0)
 
 
 def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
@@ -105,22 +88,7 @@ def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
         _percentiles(latency, curve, span, ranges)
         _time((shares, latency), span)
 
-    return _svg(draw, height=3.6)
-
-
-def _svg(draw: Callable[[Figure], None], height: float) -> bytes:
-    """On no paper, and with the colours of the reader's theme."""
-    with mpl.rc_context():
-        mpl.rcdefaults()  # ignores a matplotlibrc of this machine
-        mpl.rcParams.update(_STYLE)
-        figure = Figure(figsize=(_WIDTH, height))
-        draw(figure)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = out.getvalue()
-    for name, light in _COLOURS.items():
-        svg = svg.replace(light, f"var(--{name})")
-    return svg.replace('<style type="text/css">', f'<style type="text/css">{palette.css()}', 1).encode()
+    return themed_svg(draw, height=3.6)
 
 
 # --- panels
@@ -130,14 +98,14 @@ def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> 
     axes.set_title("IOPS, of what the limits allow")
     told = [(span.middle(point.column), *point.shares) for point in points if point.shares is not None]
     if not told:
-        _instead(axes, "no limit, or limits unknown")
+        instead(axes, "no limit, or limits unknown")
         return
     times, least, middle, most = zip(*told, strict=True)
-    axes.axhline(1, color=_COLOURS["limit"], linestyle="--", linewidth=1)
-    axes.vlines(times, least, [min(each, ranges.shares) for each in most], color=_COLOURS["p50"], linewidth=2.5)
-    axes.plot(times, middle, "o", color=_COLOURS["ink"], markersize=3, clip_on=False)
+    axes.axhline(1, color=COLOURS["limit"], linestyle="--", linewidth=1)
+    axes.vlines(times, least, [min(each, ranges.shares) for each in most], color=COLOURS["p50"], linewidth=2.5)
+    axes.plot(times, middle, "o", color=COLOURS["ink"], markersize=3, clip_on=False)
     beyond = [time for time, each in zip(times, most, strict=True) if each > ranges.shares]
-    axes.plot(beyond, [ranges.shares] * len(beyond), "^", color=_COLOURS["limit"], markersize=5, clip_on=False)
+    axes.plot(beyond, [ranges.shares] * len(beyond), "^", color=COLOURS["limit"], markersize=5, clip_on=False)
     axes.set_ylim(0, ranges.shares)
     axes.set_yticks([0, 0.5, 1, 1.5, 2][: 1 + int(2 * ranges.shares)])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: "limit" if share == 1 else f"{100 * share:.0f} %"))
@@ -147,7 +115,7 @@ def _percentiles(axes: Axes, curve: Curve, span: Span, ranges: Ranges) -> None:
     axes.set_title("Latency")
     points = curve.points
     if not any(point.slowest or point.latency.count for point in points):
-        _instead(axes, "no request was completed")
+        instead(axes, "no request was completed")
         return
     axes.set_yscale("log")
     for number, (name, style) in reversed(list(enumerate(_LINES))):
@@ -155,16 +123,16 @@ def _percentiles(axes: Axes, curve: Curve, span: Span, ranges: Ranges) -> None:
         for point in points:
             seconds[point.column] = _seconds(point, number)
         label = quantile_name(FRACTIONS[number]) if number < len(FRACTIONS) else name
-        axes.stairs(seconds, range(span.columns + 1), baseline=None, color=_COLOURS[name], linestyle=style,
+        axes.stairs(seconds, range(span.columns + 1), baseline=None, color=COLOURS[name], linestyle=style,
                     linewidth=1.4, label=label)  # fmt: skip
     if any(quantile and quantile.saturated for point in points for quantile in point.quantiles):
-        axes.axhspan(_BEYOND, ranges.latencies[1], color=_COLOURS["beyond"], zorder=0)
+        axes.axhspan(BEYOND, ranges.latencies[1], color=COLOURS["beyond"], zorder=0)
         axes.annotate(
-            f"percentiles here: > {latency_words(_BEYOND * _SECOND)}", (0.005, _BEYOND),
+            f"percentiles here: > {latency_words(BEYOND * SECOND)}", (0.005, BEYOND),
             xycoords=("axes fraction", "data"), xytext=(0, 3), textcoords="offset points", fontsize=8,
-            bbox={"facecolor": _COLOURS["paper"], "edgecolor": "none", "pad": 1},
+            bbox={"facecolor": COLOURS["paper"], "edgecolor": "none", "pad": 1},
         )  # fmt: skip
-    _latency_axis(axes, ranges)
+    latency_axis(axes, *ranges.latencies)
     if curve.objective is not None:
         _objectives(axes, curve.objective)
     handles, labels = axes.get_legend_handles_labels()
@@ -179,7 +147,7 @@ def _objectives(axes: Axes, objective: Objective) -> None:
     ]
     bounds += [] if objective.slowest is None else [(len(FRACTIONS), objective.slowest)]
     for number, seconds in bounds:
-        colour = _COLOURS[_LINES[number][0]]
+        colour = COLOURS[_LINES[number][0]]
         label = "all" if number == len(FRACTIONS) else quantile_name(FRACTIONS[number])
         axes.axhline(seconds, color=colour, linewidth=0.7)
         axes.annotate(f"≤ {label}", (1, seconds), xycoords=("axes fraction", "data"), xytext=(2, 0),
@@ -189,11 +157,11 @@ def _objectives(axes: Axes, objective: Objective) -> None:
 def _seconds(point: Point, line: int) -> float:
     """A percentile that is saturated is at the edge of the last bucket; the slowest is exact."""
     if line == len(FRACTIONS):
-        return point.slowest / _SECOND if point.slowest else math.nan
+        return point.slowest / SECOND if point.slowest else math.nan
     quantile = point.quantiles[line]
     if quantile is None:
         return math.nan
-    return _BEYOND if quantile.saturated else quantile.value / _SECOND
+    return BEYOND if quantile.saturated else quantile.value / SECOND
 
 
 def _heat(axes: Axes, colours: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> None:
@@ -202,9 +170,9 @@ def _heat(axes: Axes, colours: Axes, points: Sequence[Point], span: Span, ranges
     fio's last bucket, which has no upper edge, is a row of its own at the top.
     """
     axes.set_title("Latencies: the share of each column's requests")
-    rows = [_row(index) for point in points for index, _ in point.latency.buckets]
+    rows = [row_of(index) for point in points for index, _ in point.latency.buckets]
     if not rows:
-        _instead(axes, "no request was completed")
+        instead(axes, "no request was completed")
         colours.set_axis_off()
         return
     lowest, highest = min(rows), max(rows)
@@ -212,38 +180,20 @@ def _heat(axes: Axes, colours: Axes, points: Sequence[Point], span: Span, ranges
     for point in points:
         whole = point.latency.count
         for index, count in point.latency.buckets:
-            row = shares[_row(index) - lowest]
+            row = shares[row_of(index) - lowest]
             part = 0.0 if math.isnan(row[point.column]) else row[point.column]
             row[point.column] = part + count / whole
-    latencies = [_edge(row) / _SECOND for row in range(lowest, highest + 2)]
+    latencies = [edge_of(row) / SECOND for row in range(lowest, highest + 2)]
     mesh = axes.pcolormesh(
-        range(span.columns + 1), latencies, shares, cmap=_HEAT, norm=LogNorm(1e-4, 1), rasterized=True
+        range(span.columns + 1), latencies, shares, cmap=HEAT, norm=LogNorm(1e-4, 1), rasterized=True
     )
     axes.set_yscale("log")
-    _latency_axis(axes, ranges)
-    if highest == _row(LAST):
-        axes.annotate(f"> {latency_words(_BEYOND * _SECOND)}", (0, _edge(highest) / _SECOND),
+    latency_axis(axes, *ranges.latencies)
+    if highest == row_of(LAST):
+        axes.annotate(f"> {latency_words(BEYOND * SECOND)}", (0, edge_of(highest) / SECOND),
                       xycoords=("axes fraction", "data"), xytext=(-7, 0), textcoords="offset points", ha="right",
                       va="bottom", fontsize=8)  # fmt: skip
-    bar = axes.figure.colorbar(mesh, cax=colours, orientation="horizontal")
-    bar.set_ticks([1e-4, 1e-3, 1e-2, 0.1, 1], labels=["0.01 %", "0.1 %", "1 %", "10 %", "100 %"])
-    bar.ax.tick_params(labelsize=8)
-    bar.ax.xaxis.set_minor_locator(NullLocator())
-    bar.outline.set_visible(False)
-
-
-def _row(index: int) -> int:
-    if index == LAST:
-        return _row(LAST - 1) + 1
-    lower = max(edges(index)[0], 1)
-    octave = lower.bit_length() - 1
-    return 2 * octave + (2 * lower >= 3 << octave)
-
-
-def _edge(row: int) -> float:
-    """A row's lower edge, in nanoseconds."""
-    octave, half = divmod(row, 2)
-    return 2.0**octave * (1.5 if half else 1)
+    heat_bar(axes.figure, mesh, colours)
 
 
 # --- axes
@@ -255,18 +205,3 @@ def _time(panels: Sequence[Axes], span: Span) -> None:
     for axes in panels:
         axes.set_xlim(span.begin, span.end)
         axes.set_xticks(places, labels=texts if axes is panels[-1] else [""] * len(texts))
-
-
-def _latency_axis(axes: Axes, ranges: Ranges) -> None:
-    axes.set_ylim(ranges.latencies)
-    low, high = ranges.latencies
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,), numticks=12))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: latency_words(seconds * _SECOND)))
-    axes.grid(axis="y", color=_COLOURS["line"], linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
-def _instead(axes: Axes, sentence: str) -> None:
-    axes.text(0.5, 0.5, sentence, transform=axes.transAxes, ha="center", va="center", color=_COLOURS["faint"])
-    axes.yaxis.set_major_locator(NullLocator())

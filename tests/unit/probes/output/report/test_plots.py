@@ -13,7 +13,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_probes.model.histogram import BUCKETS, LAST, edges
 from plimsoll_probes.model.result import Circumstances, ProbeResult
-from plimsoll_probes.output.report import plots
+from plimsoll_probes.output.report import drawing, plots
 from plimsoll_probes.output.report.gathered import curve
 from tests.unit.probes.output.report.test_gathered import DAY, SHORT, run
 from tests.unit.probes.output.report.test_page import made
@@ -112,21 +112,21 @@ def test_a_figure_fetches_nothing() -> None:
 
 
 def test_whoever_draws_leaves_matplotlib_as_it_was() -> None:
-    before = plots.mpl.rcParams["font.size"], plots.mpl.rcParams["svg.fonttype"]
+    before = drawing.mpl.rcParams["font.size"], drawing.mpl.rcParams["svg.fonttype"]
     of_type(run(3))
-    assert (plots.mpl.rcParams["font.size"], plots.mpl.rcParams["svg.fonttype"]) == before
+    assert (drawing.mpl.rcParams["font.size"], drawing.mpl.rcParams["svg.fonttype"]) == before
 
 
 def test_no_bucket_of_fio_lies_in_two_rows_of_the_heat_map() -> None:
     for index in range(1, BUCKETS):
         lower, upper = edges(index)
-        row = plots._row(index)
+        row = drawing.row_of(index)
         if index == LAST:
-            assert row == plots._row(LAST - 1) + 1, "what is beyond has a row of its own"
+            assert row == drawing.row_of(LAST - 1) + 1, "what is beyond has a row of its own"
             continue
         assert upper is not None
-        assert plots._edge(row) <= lower, index
-        assert upper <= max(plots._edge(row + 1), 2), index
+        assert drawing.edge_of(row) <= lower, index
+        assert upper <= max(drawing.edge_of(row + 1), 2), index
 
 
 def test_figures_of_a_page_have_the_same_axes() -> None:

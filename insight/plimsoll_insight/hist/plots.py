@@ -1,0 +1,191 @@
+"""Percentiles over time and a heat map of latencies, as PNG, SVG, or a page that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import plural
+from plimsoll_insight.hist.heat import Heat
+from plimsoll_insight.hist.percentiles import ALL, Interval, Latency
+from plimsoll_insight.hist.records import DIRECTIONS
+from plimsoll_insight.hist.study import Row, Study, stalls
+from plimsoll_probes.output.report import palette
+from plimsoll_probes.output.report.drawing import (
+    BEYOND,
+    COLOURS,
+    HEAT,
+    SECOND,
+    Axes,
+    edge_of,
+    heat_bar,
+    instead,
+    latency_axis,
+    png,
+    themed_svg,
+)
+
+KINDS = (".png", ".svg", ".html")
+MOST_INTERVALS = 2000
+_STYLES = (("p50", "-"), ("p99", "--"), ("p999", "-."), ("slowest", ":"))
+_HEIGHT, _WIDTH = 3.6, 4.8
+_MARGINS = {"left": 0.13, "right": 0.95, "bottom": 0.09, "hspace": 0.35}
+
+
+@frozen
+class Chart:
+    """What is drawn of one direction."""
+
+    direction: str
+    intervals: Sequence[Interval]
+    counts: Sequence[Sequence[float]]
+    """Of each interval, the requests of each row of the heat map."""
+
+
+def drawn(kind: str, asked: Study, rows: Iterable[Row], heat: Heat, sentences: Sequence[str]) -> bytes:
+    """The file. Raises ``UsageError`` for more intervals than a screen has columns."""
+    if asked.clock.number > MOST_INTERVALS:
+        raise UsageError(
+            f"--plot: {asked.clock.number} intervals are more than a screen can show, at most {MOST_INTERVALS};"
+            " give a longer --interval"
+        )
+    charts = list(_charts(rows, heat))
+    latencies = _range(charts)
+    if kind == ".html":
+        return _page(asked, charts, latencies, sentences).encode()
+
+    def draw(figure: Figure) -> None:
+        margins = _MARGINS | {"top": 1 - 0.06 / len(charts), "bottom": 0.09 / len(charts)}
+        panels = list(
+            figure.subplots(3 * len(charts), 1, height_ratios=[14, 14, 0.7] * len(charts), gridspec_kw=margins)
+        )
+        for number, chart in enumerate(charts):
+            _draw(panels[3 * number : 3 * number + 3], chart, asked, latencies)
+
+    height = 1.5 * _HEIGHT * len(charts)
+    return png(draw, height, 1.6 * _WIDTH) if kind == ".png" else themed_svg(draw, height, 1.6 * _WIDTH)
+
+
+def _charts(rows: Iterable[Row], heat: Heat) -> Iterable[Chart]:
+    merged = [row.interval for row in rows if row.whose == ALL]
+    counts = heat.counts
+    for number, direction in enumerate(DIRECTIONS):
+        mine = [interval for interval in merged if interval.direction == direction]
+        if mine:
+            yield Chart(direction, mine, counts[number].tolist())
+
+
+def _page(asked: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> str:
+    def svg(chart: Chart) -> str:
+        def draw(figure: Figure) -> None:
+            panels = figure.subplots(3, 1, height_ratios=(14, 14, 0.7), gridspec_kw=_MARGINS | {"top": 0.94})
+            _draw(panels, chart, asked, latencies)
+
+        return base64.b64encode(themed_svg(draw, 1.4 * _HEIGHT, _WIDTH)).decode()
+
+    environment = Environment(
+        loader=PackageLoader("plimsoll_insight.hist", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("page.html.j2").render(
+        colours=Markup(palette.css()),  # noqa: S704  # ours
+        title=f"Latency over time, {plural(len(asked.parts), 'log')}",
+        sentences=sentences,
+        figures=[(chart.direction, svg(chart)) for chart in charts],
+    )
+
+
+def _draw(panels: Sequence[Axes], chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:
+    percentiles, heat, colours = panels
+    _percentiles(percentiles, chart, asked, latencies)
+    _heat(heat, colours, chart, latencies)
+    _time((percentiles, heat), asked)
+
+
+def _percentiles(axes: Axes, chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:
+    axes.set_title(f"{chart.direction}: percentiles")
+    edges = range(len(chart.intervals) + 1)
+    axes.set_yscale("log")
+    for number, fraction in reversed(list(enumerate(asked.fractions[: len(_STYLES)]))):
+        colour, style = _STYLES[number]
+        seconds = [_seconds(interval.percentiles[number]) for interval in chart.intervals]
+        axes.stairs(seconds, edges, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.3,
+                    label=_name(fraction))  # fmt: skip
+    for run in stalls([Row(ALL, interval) for interval in chart.intervals]):
+        first = chart.intervals.index(run[0])
+        axes.axvspan(first, first + len(run), color=COLOURS["beyond"], zorder=0)
+    latency_axis(axes, *latencies)
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4,
+                columnspacing=0.9, handletextpad=0.4, handlelength=2.2, borderaxespad=0)  # fmt: skip
+
+
+def _heat(axes: Axes, colours: Axes, chart: Chart, latencies: tuple[float, float]) -> None:
+    axes.set_title("share of each interval's requests")
+    rows = _filled(chart)
+    if not rows:
+        instead(axes, "no request was completed")
+        colours.set_axis_off()
+        return
+    lowest, highest = rows[0], rows[-1]
+    shares = [
+        [each[row] / sum(each) if each[row] else math.nan for each in chart.counts]
+        for row in range(lowest, highest + 1)
+    ]
+    edges = [edge_of(row) / SECOND for row in range(lowest, highest + 2)]
+    mesh = axes.pcolormesh(
+        range(len(chart.counts) + 1), edges, shares, cmap=HEAT, norm=LogNorm(1e-4, 1), rasterized=True
+    )
+    axes.set_yscale("log")
+    latency_axis(axes, *latencies)
+    heat_bar(axes.figure, mesh, colours)
+
+
+def _filled(chart: Chart) -> list[int]:
+    """The rows of the heat map in which there is anything."""
+    return [number for number in range(len(chart.counts[0])) if any(each[number] for each in chart.counts)]
+
+
+def _range(charts: Sequence[Chart]) -> tuple[float, float]:
+    """In seconds; one for all charts, so that they can be compared."""
+    rows = [row for chart in charts for row in _filled(chart)] or [1]
+    low, high = edge_of(min(rows)) / SECOND, edge_of(max(rows) + 1) / SECOND
+    return low, max(high, 20 * low)
+
+
+def _seconds(latency: Latency | None) -> float:
+    if latency is None:
+        return math.nan
+    return BEYOND if latency.upper is None else latency.middle / SECOND
+
+
+def _name(fraction: Fraction) -> str:
+    return f"p{float(100 * fraction):.6g}"
+
+
+def _time(panels: Sequence[Axes], asked: Study) -> None:
+    for axes in panels:
+        axes.set_xlim(0, asked.clock.number)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(_label(asked) if axes is panels[-1] else lambda *_: ""))
+
+
+def _label(asked: Study) -> Callable[[float, object], str]:
+    def label(place: float, _: object) -> str:
+        milliseconds = asked.clock.begin_ms + place * asked.clock.width_ms
+        if asked.is_of_epoch:
+            return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M:%S}"
+        return f"{milliseconds / 1000:g} s"
+
+    return label
