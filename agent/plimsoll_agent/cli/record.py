@@ -31,6 +31,7 @@ from plimsoll_agent.messages.record import (
     verified_data,
     verified_lines,
 )
+from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
 from plimsoll_agent.store.entries import Ending, Entry
@@ -263,8 +264,10 @@ def _cells(entry: Entry, exact: bool) -> Sequence[object]:
     """In the order of ``COLUMNS``; ``at`` is when a change was intended."""
     data, people = entry_data(entry), entry_cells(entry, exact=exact)
     data["at"] = data.get("intended_at", data.get("at"))
+    tones = {"result": TONES.get(str(data.get("result")))}
     return [
-        Shown(data.get(name), people.get(name) or NOTHING) if name in _PEOPLE else data.get(name) for name in COLUMNS
+        Shown(data.get(name), people.get(name) or NOTHING, tones.get(name)) if name in _PEOPLE else data.get(name)
+        for name in COLUMNS
     ]
 
 

@@ -49,6 +49,13 @@ TONES: Mapping[str, Tone] = {
     # of a change that is not made yet: to a tenth or less, to less than half
     "cut": Tone.CRITICAL,
     "lowered": Tone.WARNING,
+    # of a change in the record
+    "refused": Tone.CRITICAL,
+    "did-not-take": Tone.CRITICAL,
+    "not-sent": Tone.WARNING,
+    "timed-out": Tone.UNKNOWN,
+    "under-way": Tone.UNKNOWN,
+    "gone": Tone.FAINT,
     # of a probe; a broken promise is short, over-limit or slow
     "short": Tone.CRITICAL,
     "over-limit": Tone.CRITICAL,

@@ -343,7 +343,10 @@ def test_on_a_terminal_each_entry_is_a_row_and_a_reason_of_many_is_told_once(
 ) -> None:
     refused(record, 40)
     monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     page, pipe = listed(tmp_path, stdout=Terminal()), listed(tmp_path)
+    assert page.count("\x1b[1;31mrejected") == 40
     assert misfits(page, pipe, width) == []
     assert len(pipe.splitlines()) == 1 + 42, "the head, the start of the record and 41 changes"
     assert len(page.splitlines()) <= 42 + 10

@@ -16,17 +16,29 @@ from plimsoll_agent.messages.tones import TONES, Tone, rich_style, worst
 from plimsoll_agent.monitor.rows import Wrong
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
+from plimsoll_agent.store.entries import Ending
+from plimsoll_agent.store.record_query import UNDER_WAY
 from plimsoll_probes.cli.looking import POSTPONED
 from plimsoll_probes.model.finding import Verdict
 
 AS_IT_SHOULD_BE = {
-    *(Kind.IN_SYNC, Kind.CHANGED, Wrong.NOT.code, Severity.SET, Severity.PLAIN, Verdict.KEPT),
+    *(
+        Kind.IN_SYNC,
+        Kind.CHANGED,
+        Wrong.NOT.code,
+        Severity.SET,
+        Severity.PLAIN,
+        Verdict.KEPT,
+        Ending.DONE,
+        Ending.TOOK,
+    ),
 }
 STATES = {
     *(level.name for level in Level),
     *(*Kind, ACKNOWLEDGED, NEW, UNLIMITED, AT_LIMIT),
     *(wrong.code for wrong in Wrong),
     *Severity,
+    *(*Ending, UNDER_WAY),
     *(*Verdict, POSTPONED, "broken", "late"),
 }
 
