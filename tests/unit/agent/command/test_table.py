@@ -28,6 +28,7 @@ from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.fleet.probes import By
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.text import printable
+from plimsoll_insight.cli import slow
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS
 
@@ -81,6 +82,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "region approvals": orders._APPROVAL_COLUMNS,
     "region hold list": orders._HOLD_COLUMNS,
     "region disks": region._disk_columns(several=True),
+    "slow": slow._FIGURES,
     **{f"region probes --by {by}": region._probe_columns(by, several=True) for by in By},
 }
 
