@@ -37,14 +37,16 @@ COLUMNS = (
     Column("job"),
     Column("iops", right=True),
     Column("p50", right=True, drop=1),
-    Column("p99", right=True),
+    Column("p99", right=True, drop=5),
     Column("max", right=True, drop=2),
     Column("limit", wraps=True, drop=3),
-    Column("when", drop=5),
+    Column("when"),
     Column("verdict"),
     Column("why", wraps=True, note=True),
 )
-LIST_COLUMNS = tuple(Column("when", head="AGE", right=True) if name == "when" else name for name in COLUMNS)
+_OF_LIST = {"when": Column("when", head="AGE", right=True), "p99": Column("p99", right=True)}
+LIST_COLUMNS = tuple(_OF_LIST.get(column, column) for column in COLUMNS)
+"""An age is shorter than a time, so there is room for one more figure."""
 _WORST = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED, POSTPONED, Verdict.INCONCLUSIVE)
 """The order of the list: a guest has the place of its worst job."""
 

@@ -231,6 +231,15 @@ def test_no_name_reaches_the_terminal_as_it_is(shell: Shell, command: type, word
 # --- history
 
 
+def test_on_80_columns_each_result_has_its_time(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    by_name(shell, "instance-00000001", *[Verdict.SHORT] * 3)
+    shell.run(ProbeHistory, stdout=Terminal())
+    rows = [line for line in shell.out.splitlines() if "instance-00000001" in line]
+    assert len(rows) == 3
+    assert all(re.search(r" \d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d  \S*short ", row) for row in rows)
+
+
 def test_results_are_listed_oldest_first_and_by_what_is_asked_for(shell: Shell) -> None:
     old = shell.add(timedelta(days=9))
     middle = shell.add(timedelta(hours=3), job=JobName.WRITE)
