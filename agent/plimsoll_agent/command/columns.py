@@ -107,7 +107,8 @@ def fitted(
         fit, lines = Fitted(kept, list(given.values())), _one_line(columns, given, sizes)
         if lines == 1 or (lines >= _ENOUGH and dropped >= len(silent)):
             return fit
-        fits.append((lines, fit))
+        if dropped >= len(silent):
+            fits.append((lines, fit))
     if fits:
         return max(fits, key=lambda pair: pair[0])[1]
     kept = [n for n in everything if n not in drops]

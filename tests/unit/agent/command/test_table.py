@@ -62,6 +62,7 @@ USUAL = {
     **dict.fromkeys(("digest", "left", "every", "oldest", "newest", "percent", "remove"), ("7f3a91c2b04d88e1",)),
     "file": ["/var/lib/plimsoll/catalogue/attachments.json"],
     "part": ["QoS specs", "guests"],
+    "name": ["default/internal-rack2/ceph1-021", "  osd.382"],
     "jobs": ["read, write, mixed"],
 }  # fmt: skip
 LISTS: dict[str, Sequence[Column]] = {
@@ -74,6 +75,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "probe timetable": timetable.COLUMNS,
     "record": record.COLUMNS,
     "settings": settings._COLUMNS,
+    "slow": (Column("name"), *slow._FIGURES),
     "top --once": top_once.COLUMNS,
     "rules test": rules_test._COLUMNS,
     "state check": state._COLUMNS,
@@ -181,6 +183,16 @@ def test_what_is_dropped_first_is_declared_and_told() -> None:
         "or -c shows them.",
     ]
     assert drawn(columns, row, width=24)[0].split() == ["GUEST", "STATE"]
+
+
+def test_no_cell_wraps_beside_a_column_that_says_nothing() -> None:
+    columns = (Column("guest"), Column("type", drop=1), Column("limits", wraps=True))
+    row = ("instance-1", "-", "read 500 IOPS write 400 IOPS 20 MiB/s")
+    assert drawn(columns, row, width=42)[:3] == [
+        "GUEST       LIMITS",
+        "instance-1  read 500 IOPS write 400 IOPS",
+        "            20 MiB/s",
+    ]
 
 
 def test_what_was_asked_for_is_never_dropped() -> None:
