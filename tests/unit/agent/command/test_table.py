@@ -85,7 +85,6 @@ LISTS: dict[str, Sequence[Column]] = {
     "region approvals": orders._APPROVAL_COLUMNS,
     "region hold list": orders._HOLD_COLUMNS,
     "region disks": region._disk_columns(several=True),
-    "slow": slow._FIGURES,
     **{f"region probes --by {by}": region._probe_columns(by, several=True) for by in By},
 }
 
