@@ -104,6 +104,8 @@ def fitted(
         given = {n: least[n] for n in kept}
         _widen(given, {n: sizes[n] for n in kept if columns[n].wraps}, room)
         _widen(given, {n: sizes[n] for n in kept if columns[n].most}, width - _sum(given.values()))
+        for n in sorted(kept, key=lambda n: (not columns[n].wraps, -n)):  # fewer lines for the longest cells
+            given[n] += min(width - _sum(given.values()), whole[n] - given[n])
         fit, lines = Fitted(kept, list(given.values())), _one_line(columns, given, sizes)
         if lines == 1 or (lines >= _ENOUGH and dropped >= len(silent)):
             return fit
@@ -140,9 +142,6 @@ def _widen(widths: dict[int, int], sizes: Mapping[int, Sequence[int]], room: int
         room -= to - widths[n]
         widths[n] = to
         wider[n] = Counter({size: number for size, number in wider[n].items() if size > to})
-    lacking = [n for n, each in wider.items() if each]
-    if lacking:  # fewer lines for the longest cells
-        widths[lacking[-1]] += room
 
 
 def _cropped(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:

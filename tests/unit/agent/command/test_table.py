@@ -194,6 +194,17 @@ def test_no_cell_wraps_beside_a_column_that_says_nothing() -> None:
     ]
 
 
+def test_a_name_is_whole_before_the_longest_cells_get_more_room() -> None:
+    columns = (Column("server", most=8), Column("limits", wraps=True))
+    rows = [(f"shop-production-{number}", "250 IOPS") for number in range(4)]
+    assert drawn(columns, *rows, ("db", "read 500 IOPS (burst 1000 IOPS) write 400 IOPS"), width=50) == [
+        "SERVER             LIMITS",
+        *(f"shop-production-{number}  250 IOPS" for number in range(4)),
+        "db                 read 500 IOPS (burst 1000 IOPS)",
+        "                   write 400 IOPS",
+    ]
+
+
 def test_what_was_asked_for_is_never_dropped() -> None:
     columns = (Column("guest"), Column("pool", drop=1))
     assert drawn(columns, ("instance-00000001", "volumes"), ("b", "c"), width=20, asked=True) == [
