@@ -176,7 +176,7 @@ def test_what_is_not_installed_is_named_with_the_way_to_get_it(
     shell: Shell, output: Path, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    for ours in ("page", "plots"):
+    for ours in ("page", "plots", "drawing"):
         monkeypatch.delitem(sys.modules, f"plimsoll_probes.output.report.{ours}", raising=False)
     monkeypatch.delattr("plimsoll_probes.output.report.page")
     assert shell.run(ProbeReport, "-o", str(output)) == 1
