@@ -268,5 +268,8 @@ class DiskExplain(OneDisk, Showing):
         head = paragraph(explain.head(self._outcome.disk), terminal_for(self.app.stdout, parsed_args))
         write_lines(self.app.stdout, head)
         rows = explain.rows(self._outcome, self.passed.situation, self._record, exact=self.wants_exact(parsed_args))
-        Table().emit_list(_EXPLAINED, rows, self.app.stdout, parsed_args)
+        state = str(dict(zip(column_names, data, strict=True)).get("state"))
+        tones = {"actual": _actual_tone(self._outcome), "state": TONES.get(state)}
+        toned = [(source, Shown(answer, answer, tones.get(source))) for source, answer in rows]
+        Table().emit_list(_EXPLAINED, toned, self.app.stdout, parsed_args)
         return 0

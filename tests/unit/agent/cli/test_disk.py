@@ -287,3 +287,21 @@ def test_the_same_state_has_the_same_colour_in_every_row(monkeypatch: pytest.Mon
     assert set(re.findall(r"\x1b\[([\d;]+)munknown", page)) == {"1;35"}
     assert len(re.findall(r"\x1b\[1;31munlimited\x1b\[0m", page)) == 20
     assert not re.search(r"\x1b\[[\d;]+min sync", page)
+
+
+def test_explain_shows_what_does_not_hold_in_the_same_colours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    person, passed = Person(), a_pass_over(1)
+    (outcome,) = passed.outcomes
+    unwell = because(Code.CLUSTER_UNHEALTHY, cluster="fsid", checks="OSD_DOWN")
+    deferred = replace(passed, outcomes=(replace(outcome, result=Result(Kind.DEFERRED, unwell)),))
+    settings = replace(config.load([], []), state_dir=tmp_path)
+    disk = outcome.disk
+    words = (disk.guest.name, disk.target)
+    person.types(DiskExplain, *words, settings=settings, stdout=Terminal(), look=lambda *_, **__: deferred)
+    assert "\x1b[1;31munlimited" in person.out
+    assert "\x1b[1;33mdeferred" in person.out
