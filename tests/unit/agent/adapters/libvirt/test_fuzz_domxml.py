@@ -73,12 +73,18 @@ def meant(disk: minidom.Element) -> dict[str, str] | None:
     return said
 
 
+LONGEST_NUMBER = 100
+"""Digits of one that may be a limit; Python reads no number of thousands of them."""
+
+
 def is_what_was_meant(disk: Disk, element: minidom.Element) -> bool:
     """The disk was read off this element, and nothing of it is looser or somebody else's."""
     said = meant(element)
     serial = "".join(map(_texts, _elements(element, "serial")))
     if isinstance(disk.defined, Limits):
         if said is None or ("group_name" in said) < bool(disk.defined.group_name):
+            return False
+        if any(len(said.get(name, "0")) > LONGEST_NUMBER for name in NINETEEN):
             return False
         for name in NINETEEN:
             value = int(said.get(name, "0"))
