@@ -491,6 +491,7 @@ def test_rows_are_broken_between_words_to_fit_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("plimsoll_probes.cli.status.now", lambda: here.now)  # both runs tell the same ages
     here.passed(replace(a_node_of(number), trouble="word " * 60))
     here.stdout = Terminal
     here.run()
