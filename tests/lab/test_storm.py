@@ -161,7 +161,7 @@ def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_raised(
     node.set_ceph_conf(tmp_path / "none.conf")
     enforced = node.run("enforce", *scope)
     assert enforced.status == 3, enforced.out + enforced.err
-    assert "has the disk's monitors" in enforced.out
+    assert "deferred: Ceph's health unknown: no ceph.conf with mon_host" in enforced.out
     assert actual(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
 
 
