@@ -244,17 +244,19 @@ def fired(nodes: Sequence[Node], rules: str, alerts: str, directory: Path) -> tu
     return _series(told), _said(told)
 
 
-def firing_after(hours: int, nodes: Sequence[Node], rules: str, alerts: str, directory: Path) -> list[Labels]:
-    """The alerts that fire at that hour."""
+def firing_after(
+    hours: int, nodes: Sequence[Node], rules: str, alerts: str, directory: Path, *, step: int = STEP
+) -> list[Labels]:
+    """The alerts that fire at that hour; the values of the nodes are ``step`` seconds apart."""
     groups = _groups(rules, alerts, directory)
     test = {
-        "interval": f"{STEP}s",
+        "interval": f"{step}s",
         "input_series": [line for node in nodes for line in node.lines()],
         "promql_expr_test": [{"expr": _FIRING, "eval_time": f"{hours}h"}],
     }
     hour = {
         "rule_files": ["rules.yaml"],
-        "evaluation_interval": f"{STEP}s",
+        "evaluation_interval": f"{step}s",
         "group_eval_order": [group["name"] for group in groups],
         "tests": [test],
     }

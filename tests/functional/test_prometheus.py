@@ -23,7 +23,7 @@ from docutils import nodes
 from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.alerts import files
-from plimsoll_agent.alerts.site import Site, outside, read
+from plimsoll_agent.alerts.site import Override, Site, outside, read
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, alarms
 from plimsoll_agent.util import durations
@@ -190,6 +190,14 @@ alerts:
             assert grouped.startswith("datacenter, cluster"), rule
         for selector in re.findall(r"(?<![:\w])plimsoll_\w+(?![:\w])(\{[^}]*\})?", rule["expr"]):
             assert selector.startswith('{job="node"'), rule
+
+
+def test_without_the_alert_on_overdue_passes_the_others_leave_out_no_node() -> None:
+    site = Site(alerts={"PlimsollPassOverdue": Override(enabled=False)})
+    shipped, without = files.alerts_text(Site()), files.alerts_text(site)
+    left_out = re.compile(r"unless.*time\(\) - plimsoll_pass_last_timestamp_seconds")
+    assert left_out.search(shipped)
+    assert not left_out.search(without)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,23 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.alerts import files
-from plimsoll_agent.alerts.site import Site
-from tests.week import DAY, END, GUEST, HOUR, STEP, Fired, Node, ago, fired, healthy, probed, stopped, verdict_is
+from plimsoll_agent.alerts.site import Override, Site
+from tests.week import (
+    DAY,
+    END,
+    GUEST,
+    HOUR,
+    STEP,
+    Fired,
+    Node,
+    ago,
+    fired,
+    firing_after,
+    healthy,
+    probed,
+    stopped,
+    verdict_is,
+)
 
 GOLDEN = Path(__file__).parents[1] / "unit/data/alerts.txt"
 BEGIN = 2 * DAY
@@ -480,3 +495,36 @@ def test_every_alert_is_seen_firing(week: tuple[list[Fired], dict[str, str]]) ->
 def test_what_is_said_of_them_is_the_golden_text(week: tuple[list[Fired], dict[str, str]]) -> None:
     said = "".join(f"{name}\n{text}\n\n" for name, text in sorted(week[1].items()))
     assert said == GOLDEN.read_text(), "look at each line that differs, then copy it there"
+
+
+LATE = ("PlimsollDisksUnlimited", "PlimsollGuestsUnreachable", "PlimsollPassSlow")
+BETWEEN = {
+    "5": LATE,
+    "12": LATE,
+    "17": LATE,
+    "20": LATE,
+    "24": LATE,
+    "26": LATE,
+    "45": ("PlimsollPassOverdue",),
+    "1000": ("PlimsollPassOverdue", "PlimsollPassOverdue"),
+}
+"""Minutes between the ends of passes that find always the same, and what fires at the fifth hour."""
+
+
+@pytest.mark.parametrize("hold", ["", "30m"], ids=["as shipped", "held for longer"])
+def test_a_node_whose_passes_are_late_is_never_without_an_alert(tmp_path: Path, hold: str) -> None:
+    minute, nodes = 60, []
+    for minutes in BETWEEN:
+        node = Node(minutes, "node1:9100")
+        last = lambda step, between=int(minutes): step // between * between * minute  # noqa: E731
+        node.is_("plimsoll_pass_last_timestamp_seconds", last)
+        node.is_("plimsoll_pass_enforcing", 1)
+        node.is_("plimsoll_pass_paused", 0)
+        node.is_("plimsoll_pass_duration_seconds", 290, phase="observe")
+        node.is_("plimsoll_disks_unlimited", 3, volume_type="gold")
+        node.is_("plimsoll_guests", 2, state="unreachable")
+        nodes.append(node)
+    site = Site(alerts={"PlimsollPassOverdue": Override(hold=hold or None)})
+    found = firing_after(5, nodes, files.rules_text(site), files.alerts_text(site), tmp_path, step=minute)
+    names = {each: tuple(sorted(its["alertname"] for its in found if its["region"] == each)) for each in BETWEEN}
+    assert names == (BETWEEN if not hold else BETWEEN | {"45": LATE})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll_agent.alerts.definition import Alert, by_measure, number
-from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.alerts.site import OVERDUE, OVERDUE_HOLD, Site
 
 SCRAPE_ERROR = "node_textfile_scrape_error"
 ROUND_OVERDUE = 7200
@@ -20,8 +20,8 @@ def of_passes(site: Site) -> Iterator[Alert]:
         site,
         "pass_age",
         age,
-        name="PlimsollPassOverdue",
-        hold="10m",
+        name=OVERDUE,
+        hold=OVERDUE_HOLD,
         why="With another interval of passes than five minutes: three times that. After a reboot the old file is"
         " served until the first pass.",
         summary=f"No plimsoll pass on {node}{site.in_words} for {{{{ $value | humanizeDuration }}}}",

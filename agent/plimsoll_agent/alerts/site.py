@@ -23,6 +23,8 @@ _TEXT = r'"(?:[^"\\\n]|\\.)*"'
 _MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]* ?(?:=|!=|=~|!~) ?{_TEXT}"
 _MATCHERS = re.compile(rf"{_MATCHER}(?:, ?{_MATCHER})*", re.ASCII)
 _DURATION = re.compile(r"(?:[0-9]{1,4}[wdhms])+", re.ASCII)
+OVERDUE, OVERDUE_HOLD = "PlimsollPassOverdue", "10m"
+"""The alert that stands in for others, and its ``for``."""
 _SECONDS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
@@ -91,10 +93,19 @@ class Site:
 
     @property
     def overdue(self) -> str:
-        """``unless`` for nodes whose passes are overdue: what their last pass found is old."""
+        """``unless`` for nodes whose passes are overdue: what their last pass found is old.
+
+        Only once PlimsollPassOverdue fires for them: between two late passes nothing would. Two evaluations later, so
+        that it is first.
+        """
+        its = self.alerts.get(OVERDUE, Override())
         text = self.range_of("pass_age", "warning") or self.range_of("pass_age", "critical")
+        if not its.enabled or not text:
+            return ""
+        minutes = -(-seconds(its.hold or OVERDUE_HOLD) // 60) + 2
         age = f"max by {self.node()} (time() - {self('plimsoll_pass_last_timestamp_seconds')})"
-        return f"\nunless on {self.node()} {outside(text, age)}" if text else ""
+        age = f"min_over_time(({age})[{minutes}m:1m])"
+        return f"\nunless on {self.node()} {outside(text, age)}"
 
     def seconds_of(self, duration: str) -> int:
         """Of the value with this name."""
