@@ -10,7 +10,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import PATIENCE, now_of, state_of, who
 from plimsoll_agent.cli.disk import OneDisk
-from plimsoll_agent.cli.hold import duration, save, tell_notes
+from plimsoll_agent.cli.hold import add_choice, chosen, duration, name_of, save, tell_notes
 from plimsoll_agent.command.base import LocalCommand, given_reason
 from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
@@ -23,7 +23,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.entries import Happening
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
 from plimsoll_agent.util import durations
-from plimsoll_agent.util.text import minute, printable
+from plimsoll_agent.util.text import minute
 
 _NEXT = "the next pass tells status, metrics and checks"
 
@@ -91,10 +91,7 @@ class AcknowledgeEnd(LocalCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
-        parser.add_argument(
-            "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if only one is acknowledged"
-        )
+        add_choice(parser, "acknowledged")
         parser.add_argument("--dry-run", action="store_true", help="show which one would end; change nothing")
         return parser
 
@@ -103,7 +100,9 @@ class AcknowledgeEnd(LocalCommand):
         if parsed_args.dry_run:
             now, node_store = now_of(state), NodeStore(state, who())
             ended = self._meant(parsed_args, node_store.recall(now, read_only=True).acknowledged, now)
-            self.app.stdout.write(f"{_name(ended)}  would no longer be acknowledged\nDry run: nothing is written.\n")
+            self.app.stdout.write(
+                f"{name_of(ended)}  would no longer be acknowledged\nDry run: nothing is written.\n"
+            )
             return 0
         state.prepare()
         with state.locked(patience=PATIENCE):
@@ -114,21 +113,14 @@ class AcknowledgeEnd(LocalCommand):
             others = {key: each for key, each in memory.acknowledged.items() if key != ended.disk.key}
             event = acknowledgement_event(ended, Happening.ACKNOWLEDGEMENT_ENDED, now, who())
             save(state, replace(memory, acknowledged=others), [event])
-            self.app.stdout.write(f"{_name(ended)}  no longer acknowledged; {_NEXT}\n")
+            self.app.stdout.write(f"{name_of(ended)}  no longer acknowledged; {_NEXT}\n")
         return 0
 
     def _meant(
         self, parsed_args: argparse.Namespace, known: Mapping[str, Acknowledgement], now: datetime
     ) -> Acknowledgement:
-        active = [each for each in known.values() if not each.ended(now)]
-        meant = [each for each in active if each.disk.means(parsed_args.guest, parsed_args.disk)]
-        asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
-        if not meant:
-            raise UsageError(f"no acknowledgement of {asked!r}; see: plimsoll disk acknowledge list")
-        if len(meant) > 1:
-            names = ", ".join(map(_name, meant))
-            raise UsageError(f"{asked!r} matches several disks: {names}; give the guest and the disk")
-        return meant[0]
+        none = "no acknowledgement of {}; see: plimsoll disk acknowledge list"
+        return chosen(parsed_args, known.values(), now, none)
 
 
 _COLUMNS = (
@@ -173,8 +165,4 @@ class AcknowledgeList(LocalCommand, Listing):
 
 
 def _line(given: Acknowledgement) -> str:
-    return f"{_name(given)}  unknown, {sentences.words(given.reason)}"
-
-
-def _name(given: Acknowledgement) -> str:
-    return f"{printable(given.disk.guest_name)} {printable(given.disk.target)}"
+    return f"{name_of(given)}  unknown, {sentences.words(given.reason)}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, TextIO
+from datetime import datetime, timedelta
+from typing import Any, TextIO, TypeVar
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
@@ -20,6 +20,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.plan import Manner, closing_lines, held_line, outcome_line, told_at_once
+from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import LONGEST, Hold, active_holds
 from plimsoll_agent.model.limits import Limits
@@ -33,6 +34,7 @@ from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import minute, printable
 
+Given = TypeVar("Given", Hold, Acknowledgement)
 _IGNORES = " (ignores the health gate)"
 
 
@@ -93,7 +95,7 @@ class HoldAdd(OneDisk):
             if disk.key in memory.holds:
                 events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
             save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            self.app.stdout.write(f"{_name(hold)}  held until {minute(hold.until)}: {_exactly(limits)}\n")
+            self.app.stdout.write(f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}\n")
             return self._apply(settings, disk, hold)
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
@@ -151,10 +153,7 @@ class HoldEnd(LocalCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
-        parser.add_argument(
-            "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if only one is held"
-        )
+        add_choice(parser, "held")
         parser.add_argument("--reason", metavar="TEXT", help="why; kept in the record")
         return parser
 
@@ -166,22 +165,14 @@ class HoldEnd(LocalCommand):
             now, node_store = now_of(state), NodeStore(state, who())
             memory = node_store.recall(now, read_only=False)
             tell_notes(node_store, self.app.stderr)
-            holds = active_holds(memory.holds, now)
-            meant = [key for key, hold in holds.items() if hold.disk.means(parsed_args.guest, parsed_args.disk)]
-            asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
-            if not meant:
-                raise UsageError(f"no hold on {asked!r}; see: plimsoll disk hold list")
-            if len(meant) > 1:
-                names = ", ".join(_name(holds[key]) for key in meant)
-                raise UsageError(f"{asked!r} matches several disks: {names}; give the guest and the disk")
-            ended = holds[meant[0]]
+            ended = chosen(parsed_args, memory.holds.values(), now, "no hold on {}; see: plimsoll disk hold list")
             event = hold_event(ended, Happening.HOLD_ENDED, now, who())
             if parsed_args.reason:
                 early = printable(parsed_args.reason)
                 event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
-            others = {key: hold for key, hold in memory.holds.items() if key != meant[0]}
+            others = {key: hold for key, hold in memory.holds.items() if key != ended.disk.key}
             save(state, replace(memory, holds=others), [event])
-            self.app.stdout.write(f"{_name(ended)}  no longer held; {_next(settings)}\n")
+            self.app.stdout.write(f"{name_of(ended)}  no longer held; {_next(settings)}\n")
         return 0
 
 
@@ -239,8 +230,31 @@ def tell_notes(node_store: NodeStore, stderr: TextIO) -> None:
         stderr.write(f"{sentences.note_words(note)}\n")
 
 
-def _name(hold: Hold) -> str:
-    return f"{printable(hold.disk.guest_name)} {printable(hold.disk.target)}"
+def add_choice(parser: argparse.ArgumentParser, what: str) -> None:
+    """The arguments that choose one disk of those that are held, or whatever ``what`` says."""
+    parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
+    parser.add_argument(
+        "disk", nargs="?", help=f"the disk, by its target (vda) or volume ID; optional if only one is {what}"
+    )
+
+
+def chosen(parsed_args: argparse.Namespace, known: Iterable[Given], now: datetime, none: str) -> Given:
+    """The active one that the arguments mean; ``none`` is the error with ``{}`` for what was asked for.
+
+    Raises ``UsageError``.
+    """
+    meant = [each for each in known if not each.ended(now) and each.disk.means(parsed_args.guest, parsed_args.disk)]
+    asked = repr(" ".join(filter(None, (parsed_args.guest, parsed_args.disk))))
+    if not meant:
+        raise UsageError(none.format(asked))
+    if len(meant) > 1:
+        names = ", ".join(map(name_of, meant))
+        raise UsageError(f"{asked} matches several disks: {names}; give the guest and the disk")
+    return meant[0]
+
+
+def name_of(given: Hold | Acknowledgement) -> str:
+    return f"{printable(given.disk.guest_name)} {printable(given.disk.target)}"
 
 
 def _next(settings: Settings) -> str:
