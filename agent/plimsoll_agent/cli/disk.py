@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
-from plimsoll_agent.command.base import NodeCommand, add_verbose
+from plimsoll_agent.command.base import NodeCommand, add_guests, add_verbose
 from plimsoll_agent.command.columns import GUEST, NOTHING, Column
 from plimsoll_agent.command.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.command.listing import Listing
@@ -83,13 +83,7 @@ class DiskList(_DiskCommand, Listing):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its libvirt name or UUID",
-        )
+        add_guests(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:

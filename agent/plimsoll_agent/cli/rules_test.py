@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.context import PassContext, pass_context, run
-from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.changes import laid_out
 from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown, terminal_for
@@ -95,13 +95,7 @@ class RulesTest(NodeCommand, Listing):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("file", metavar="FILE", type=Path, help="the rules file to test")
-        parser.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its libvirt name or UUID",
-        )
+        add_guests(parser)
         parser.add_argument("--disk", metavar="DISK", help="only this disk, by its target (vda) or volume ID")
         parser.add_argument("--all", action="store_true", help="also list disks whose limits would stay the same")
         return parser

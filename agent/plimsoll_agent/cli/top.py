@@ -18,7 +18,7 @@ from typing import Any
 
 from plimsoll_agent.app.live_plan import LivePlan
 from plimsoll_agent.cli import top_once as once
-from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import time_of
 from plimsoll_agent.command.screen import Screen
@@ -53,13 +53,7 @@ class Top(NodeCommand, Listing):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its libvirt name or UUID",
-        )
+        add_guests(parser)
         parser.add_argument(
             "--interval", metavar="SECONDS", default="2", help="time between two readings; default: 2"
         )

@@ -137,6 +137,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
 
 
+def add_guests(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--guest", metavar="GUEST", action="append", default=[], help="only this guest, by its libvirt name or UUID"
+    )
+
+
 def add_verbose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="show libvirt's parameters, and exact bytes and requests"
