@@ -18,9 +18,10 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading
 from plimsoll_agent.monitor import pass_metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Setting, failed
+from plimsoll_agent.monitor.pool_metrics import PER_POOL
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
-from tests.unit.lastpasses import BRONZE, GOLD, a_last_disk, a_last_pass, a_name, a_varied_pass
+from tests.unit.lastpasses import BRONZE, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.values import NOON, examples
 
 GOLDEN = Path(__file__).parents[2] / "data" / "pass_metrics.prom"
@@ -243,8 +244,9 @@ def test_a_disk_takes_the_series_that_the_budget_says(limits: dict[str, int], mo
 def test_a_node_and_a_type_take_no_more_series_than_the_budget_allows() -> None:
     node = len(samples(replace(a_varied_pass(), disks=(), totals=replace(a_varied_pass().totals, corrected={}))))
     of_type = len(samples(a_last_pass(used()), "aggregate")) - len(samples(a_last_pass(), "aggregate"))
-    assert (node, of_type) == (pass_metrics.PER_NODE, pass_metrics.PER_TYPE + pass_metrics.PER_CLUSTER)
-    assert str(GOLD.total_iops_sec) not in text(a_last_pass(used()), "aggregate"), "of no disk"
+    budget = pass_metrics.PER_TYPE + PER_POOL + pass_metrics.PER_CLUSTER
+    assert (node, of_type) == (pass_metrics.PER_NODE, budget)
+    assert "plimsoll_disk_limit" not in text(a_last_pass(used()), "aggregate")
 
 
 def test_every_way_that_a_pass_ends_is_counted_from_the_first_one_on() -> None:

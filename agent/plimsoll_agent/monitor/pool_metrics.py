@@ -1,0 +1,78 @@
+"""What disks are promised, and what they take, by pool and volume type: ``PER_POOL`` series of each pair on a node.
+
+The promise of a disk is its actual limit on requests, or on bytes, of reads and writes together, without its burst.
+A disk without one has no promise: it is counted as unlimited, and adds nothing to the sum.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from plimsoll_agent.model.limits import Limits, Unit
+from plimsoll_agent.monitor.pass_summary import LastDisk
+from plimsoll_agent.monitor.prometheus_text import Family, gauge, label
+
+PER_POOL = 8
+POOL = ("cluster", "pool", "volume_type")
+_NAMES: Mapping[Unit, tuple[str, str]] = {"iops": ("operations", "requests"), "bytes": ("bytes", "bytes")}
+_Key = tuple[str, str, str]
+
+
+def promise(limits: Limits, unit: Unit) -> int | None:
+    """The limit on reads and writes together; None where reads, or writes, have none."""
+    total, read, write = (getattr(limits, f"{scope}_{unit}_sec") for scope in ("total", "read", "write"))
+    return total or (read + write if read and write else None)
+
+
+def of_pools(disks: Sequence[LastDisk]) -> Iterator[Family]:
+    pools: dict[_Key, list[LastDisk]] = defaultdict(list)
+    for disk in disks:
+        pools[label(disk.cluster), label(disk.named.pool), label(disk.volume_type)].append(disk)
+    ordered = sorted(pools.items())
+    yield gauge("plimsoll_pool_disks", "RBD disks by their pool", POOL, [(key, len(of)) for key, of in ordered])
+    yield gauge(
+        "plimsoll_pool_disks_unknown",
+        "Disks whose actual limits are unknown, so that their promise is not in the sums",
+        POOL,
+        [(key, sum(disk.actual is None for disk in of)) for key, of in ordered],
+    )
+    yield gauge(
+        "plimsoll_pool_disks_unlimited",
+        "Disks without a limit on requests, or on bytes, so that the sum of promises is no bound",
+        (*POOL, "unit"),
+        [((*key, name), _unlimited(of, unit)) for key, of in ordered for unit, (name, _) in _NAMES.items()],
+    )
+    for unit, (name, words) in _NAMES.items():
+        yield gauge(
+            f"plimsoll_pool_promised_{name}_per_second",
+            f"Sum of the actual limits, in {words} per second, without bursts; disks without a limit add nothing",
+            POOL,
+            [(key, _promised(of, unit)) for key, of in ordered],
+        )
+    for unit, (name, words) in _NAMES.items():
+        yield gauge(
+            f"plimsoll_pool_average_{name}_per_second",
+            f"{words.capitalize()} per second between the last two readings, of all disks together",
+            POOL,
+            [(key, _taken(of, unit)) for key, of in ordered if any(disk.rates for disk in of)],
+        )
+
+
+def _unlimited(disks: Sequence[LastDisk], unit: Unit) -> int:
+    return sum(disk.actual is not None and promise(disk.actual, unit) is None for disk in disks)
+
+
+def _promised(disks: Sequence[LastDisk], unit: Unit) -> int:
+    """Disks of a guest that share a limit have one promise."""
+    promises: dict[object, int] = {}
+    for disk in disks:
+        if disk.actual is not None:
+            group = disk.actual.group_name
+            shared = disk.named.key if group is None else (disk.named.guest_uuid, group)
+            promises[shared] = promise(disk.actual, unit) or 0
+    return sum(promises.values())
+
+
+def _taken(disks: Sequence[LastDisk], unit: Unit) -> float:
+    return sum(disk.rates.of(f"total_{unit}_sec") for disk in disks if disk.rates is not None)
