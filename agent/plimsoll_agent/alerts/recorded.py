@@ -32,6 +32,32 @@ def of_disks(site: Site) -> Iterator[Record]:
     )
 
 
+def of_load(site: Site) -> Iterator[Record]:
+    """What ``plimsoll region explain`` holds a disk against: the latency of its type, the load on its pool."""
+    disk = ("domain", "target_device", "uuid")
+    on = site.node(*disk)
+
+    def of_each(values: str, *labels: str) -> str:
+        """The values of disks with labels of ``plimsoll_disk_info``."""
+        info = f"topk by {on} (1, max by {site.node(*disk, *labels)} ({site('plimsoll_disk_info')}))"
+        return f"{values}\n  * on {on} group_left ({', '.join(labels)})\n  {info}"
+
+    name, of_type = "plimsoll_disk_average_latency_seconds", site.in_region("volume_type")
+    latency = of_each(f"max by {on} ({site(name)})", "volume_type")
+    why = "The disks of each volume type that had requests, and their median. None of these with detail = aggregate."
+    yield Record(f"volume_type:{name}:count", f"count by {of_type} (\n  {latency}\n)", why)
+    yield Record(f"volume_type:{name}:median", f"quantile by {of_type} (0.5,\n  {latency}\n)")
+    why = "The load on each pool, and its three busiest guests: one of them may slow the others."
+    for unit in ("operations", "bytes"):
+        name = f"plimsoll_disk_average_{unit}_per_second"
+        rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(name)}))"
+        each = of_each(rate, "cluster", "pool")
+        yield Record(f"pool:{name}:sum", f"sum by {site.in_region('cluster', 'pool')} (\n  {each}\n)", why)
+        of_guest = f"sum by {site.in_region('uuid', 'cluster', 'pool')} (\n  {each}\n)"
+        yield Record(f"uuid_pool:{name}:top3", f"topk by {site.in_region('cluster', 'pool')} (3, {of_guest})")
+        why = ""
+
+
 def of_probes(site: Site) -> Iterator[Record]:
     of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
     for name in ("targets", "targets_broken_again"):

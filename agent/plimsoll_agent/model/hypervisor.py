@@ -59,11 +59,18 @@ class BlockStats:
     read_bytes: int
     write_requests: int
     write_bytes: int
+    nanoseconds: int | None = None
+    """What these requests took, all added; a request waits at its limit too. None where the driver does not tell."""
 
     def since(self, before: BlockStats) -> BlockStats | None:
         """What was done since then; None if one counter is lower: the guest was restarted."""
-        done = [now - then for now, then in zip(astuple(self), astuple(before), strict=True)]
-        return None if min(done) < 0 else BlockStats(*done)
+        known = self.nanoseconds is not None and before.nanoseconds is not None
+        done = [(now or 0) - (then or 0) for now, then in zip(astuple(self), astuple(before), strict=True)]
+        *counted, took = done
+        if min(counted) < 0 or (known and took < 0):
+            return None
+        reads, read, writes, written = counted
+        return BlockStats(reads, read, writes, written, took if known else None)
 
 
 class Hypervisor(Protocol):

@@ -43,6 +43,8 @@ class Rates:
     write_bytes: float
     seconds: float
     """The time between the readings."""
+    latency: float | None = None
+    """Seconds that a request took on average; None without requests, or where QEMU's times are unknown."""
 
     def of(self, base: str) -> float:
         """The rate that a limit, given by its name, is for."""
@@ -159,7 +161,9 @@ def _rates(before: Reading, after: Reading) -> Rates | None:
         return None
     each = (did.read_requests, did.write_requests, did.read_bytes, did.write_bytes)
     reads, writes, read, written = (count / seconds for count in each)
-    return Rates(reads, writes, read, written, seconds)
+    requests = did.read_requests + did.write_requests
+    latency = None if did.nanoseconds is None or not requests else did.nanoseconds / requests / 1e9
+    return Rates(reads, writes, read, written, seconds, latency)
 
 
 def _sharers(usage: Usage, of_guest: Sequence[Usage]) -> Sequence[Usage]:

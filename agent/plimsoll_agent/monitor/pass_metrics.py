@@ -4,8 +4,8 @@ Budget: at most ``PER_NODE`` series of the node, ``PER_TYPE`` of each volume typ
 pair of pool and volume type, and ``PER_CLUSTER`` of each cluster; with ``disk`` also ``PER_GUEST`` of each guest,
 ``PER_DISK`` of each disk, ``PER_PARAMETER`` more of each parameter that is set, ``PER_LIMIT`` more of each of them
 that is a rate, and one more of a disk that is held.
-That makes 20 of a disk with one limit of requests and one of bytes, 28 where both have a burst and its length,
-and 46 of one for which everything is set that can be set together. The machine that makes the region's file has
+That makes 21 of a disk with one limit of requests and one of bytes, 29 where both have a burst and its length,
+and 47 of one for which everything is set that can be set together. The machine that makes the region's file has
 three of its own.
 
 Unknown values have no series, never a zero. After a failed pass, limits and states are from the last observation,
@@ -29,7 +29,7 @@ PER_NODE = 31
 PER_TYPE = 17
 PER_CLUSTER = 1
 PER_GUEST = 1
-PER_DISK = 12
+PER_DISK = 13
 PER_PARAMETER = 2
 PER_LIMIT = 2
 
@@ -413,6 +413,12 @@ def _of_averages(rated: Sequence[_Named]) -> Iterator[Family]:
         "Bytes per second between the last two readings",
         (*_DISK, "direction"),
         _directions(rated, _bytes),
+    )
+    yield gauge(
+        "plimsoll_disk_average_latency_seconds",
+        "Seconds that a request took between the last two readings, with what it waited at a limit",
+        _DISK,
+        [(name, disk.rates.latency) for name, disk in rated if disk.rates and disk.rates.latency is not None],
     )
     for unit in ("operations", "bytes"):
         yield gauge(

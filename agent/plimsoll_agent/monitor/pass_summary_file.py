@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, astuple, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def load(state: State) -> LastPass | None:
         if version > known:
             raise StateError(f"{path}: written by a newer version; the next pass here replaces it")
         if version == known - 1:
-            return _last_pass(_from_2(value))
+            return _last_pass(_from_3(value))
         if version < known:
             raise StateError(f"{path}: written by an older version; the next pass replaces it")
         return _last_pass(value)
@@ -43,16 +43,14 @@ def load(state: State) -> LastPass | None:
     return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState)
 
 
-def _from_2(value: Mapping[str, Any]) -> dict[str, Any]:
-    """It did not tell these, and the next pass does."""
-    new = dict.fromkeys(("server", "project_name", "acknowledged", "held_until", "since")) | {"is_new": False}
-    return {
-        **value,
-        "revision": "",
-        "wrong_since": {},
-        "servers": {},
-        "disks": [disk | new for disk in value["disks"]],
-    }
+def _from_3(value: Mapping[str, Any]) -> dict[str, Any]:
+    """It did not tell the times of requests, and the next pass does."""
+
+    def longer(numbers: list[object] | None) -> list[object] | None:
+        return None if numbers is None else [*numbers, None]
+
+    new = [disk | {"reading": longer(disk["reading"]), "rates": longer(disk["rates"])} for disk in value["disks"]]
+    return {**value, "disks": new}
 
 
 def save(state: State, last: LastPass) -> None:
@@ -211,12 +209,13 @@ def _disk(value: Mapping[str, Any]) -> LastDisk:
 
 
 def _reading(value: Any) -> Reading:
-    at, *counters = value
-    return Reading(number(at), BlockStats(*map(count, counters)))
+    at, reads, read, writes, written, nanoseconds = value
+    done = map(count, (reads, read, writes, written))
+    return Reading(number(at), replace(BlockStats(*done), nanoseconds=maybe(count, nanoseconds)))
 
 
 def _rates(value: Any) -> Rates:
-    rates = [number(each) for each in value]
-    if len(rates) != len(fields(Rates)):
+    if len(value) != len(fields(Rates)):
         raise ValueError("no rates")
-    return Rates(*rates)
+    *rates, latency = value
+    return replace(Rates(*map(number, rates)), latency=maybe(number, latency))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import libvirt
 
 from plimsoll_agent.adapters.deadline import Deadlines
-from plimsoll_agent.adapters.libvirt import domxml, qmp
+from plimsoll_agent.adapters.libvirt import blockstats, domxml, qmp
 from plimsoll_agent.errors import (
     AgentAway,
     AgentGarbled,
@@ -339,12 +339,9 @@ def _hangs(domain: Any) -> bool:
 def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockStats]]:
     for target in targets:
         try:
-            # Not blockStatsFlags: the bindings call that twice, each time with a call to QEMU.
-            *done, _ = _asked(domain, lambda domain: domain.blockStats(target))  # noqa: B023 - called at once
-        except Rejected:  # the disk was unplugged since
+            yield target, _asked(domain, partial(blockstats.read, target=target))
+        except Rejected:  # the disk was unplugged since, or the driver does not count
             continue
-        if min(done) >= 0:  # -1 stands for what a driver does not count
-            yield target, BlockStats(*done)
 
 
 def _movement(domain: Any) -> Movement:

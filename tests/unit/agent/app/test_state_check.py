@@ -214,7 +214,7 @@ INSIDE = {
     "memory.json": '{"version": 3, "disks": {}}',
     "approval.json": '{"version": 1}',
     "attachments.json": '{"version": 1, "volumes": []}',
-    "pass.json": '{"version": 3}',
+    "pass.json": '{"version": 4}',
     "clock.json": '{"version": 1, "at": "soon"}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
 }

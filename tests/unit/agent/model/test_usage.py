@@ -36,6 +36,24 @@ def busy(disk: Disk, *iops: float, seconds: float = 10) -> tuple[Usage, ...]:
     return usages
 
 
+def test_latency_is_the_time_of_all_requests_by_their_number() -> None:
+    def reading(at: float, reads: int, writes: int, nanoseconds: int | None) -> Reading:
+        return Reading(at, BlockStats(reads, 0, writes, 0, nanoseconds))
+
+    def latency(*readings: Reading) -> float | None:
+        disk, usages = a_disk(actual=Limits()), tuple[Usage, ...]()
+        for each in readings:
+            usages = follow(usages, [disk], {"vdb": each})
+        assert usages[0].rates is not None
+        return usages[0].rates.latency
+
+    before = reading(0, 10, 10, 10**9)
+    assert latency(before, reading(5, 25, 15, 10**9 + 80_000_000)) == 0.004
+    assert latency(before, reading(5, 10, 10, 10**9)) is None, "no request: unknown, and not zero"
+    assert latency(before, reading(5, 25, 15, None)) is None
+    assert latency(reading(0, 10, 10, None), reading(5, 25, 15, 10**9)) is None
+
+
 def test_rates_are_what_was_done_in_the_seconds_between() -> None:
     rates = after(Limits(), reading(4, reads=400, read=4 * KIB, writes=40, written=8 * KIB)).rates
     assert rates is not None

@@ -25,8 +25,8 @@ from tests.unit.lastpasses import BRONZE, a_last_disk, a_last_pass, a_name, a_va
 from tests.unit.values import NOON, examples
 
 GOLDEN = Path(__file__).parents[2] / "data" / "pass_metrics.prom"
-READING = Reading(100.0, BlockStats(1, 2, 3, 4))
-RATES = Rates(1.0, 2.0, 3.0, 4.0, 300.0)
+READING = Reading(100.0, BlockStats(1, 2, 3, 4, 5))
+RATES = Rates(1.0, 2.0, 3.0, 4.0, 300.0, 0.005)
 PARTS = ("read_iops_sec", "write_iops_sec", "read_bytes_sec", "write_bytes_sec")
 HOSTILE = ['a"} 1\nb 2', "\\", 'x\\"', "\r\x00\x1b[2J", "\ud800", "\u2028", "ñ☃", "n" * 10_000, "# TYPE x", ""]
 
@@ -129,6 +129,12 @@ def test_a_disk_that_does_nothing_is_told_from_one_that_was_not_read() -> None:
     assert named(last, "disks_at_limit") == {("gold",): 0}
 
 
+def test_a_disk_without_requests_has_no_latency_and_not_a_latency_of_zero() -> None:
+    idle = used(named=a_name(2), rates=Rates(0, 0, 0, 0, 300.0))
+    latency = named(a_last_pass(used(), idle), "disk_average_latency_seconds")
+    assert {key[0]: value for key, value in latency.items()} == {"instance-00000001": 0.005}
+
+
 def test_without_a_catalogue_there_is_nothing_of_one() -> None:
     assert "catalogue" not in text(a_last_pass(used()))
 
@@ -222,15 +228,15 @@ def full(limits: Limits, *bases: str) -> LastDisk:
 @pytest.mark.parametrize(
     ("limits", "most"),
     [
-        ({"total_iops_sec": 500, "total_bytes_sec": 2**20}, 20),
+        ({"total_iops_sec": 500, "total_bytes_sec": 2**20}, 21),
         (
             {"total_iops_sec": 5, "total_iops_sec_max": 9, "total_iops_sec_max_length": 60}
             | {"total_bytes_sec": 5, "total_bytes_sec_max": 9, "total_bytes_sec_max_length": 60},
-            28,
+            29,
         ),
         (
             {f"{part}{ending}": 9 for part in PARTS for ending in ("", "_max", "_max_length")} | {"size_iops_sec": 9},
-            46,
+            47,
         ),
     ],
 )
