@@ -48,13 +48,14 @@ def of_load(site: Site) -> Iterator[Record]:
     yield Record(f"volume_type:{name}:count", f"count by {of_type} (\n  {latency}\n)", why)
     yield Record(f"volume_type:{name}:median", f"quantile by {of_type} (0.5,\n  {latency}\n)")
     why = "The load on each pool, and its three busiest guests: one of them may slow the others."
+    pool = [label for label in ("cluster", "pool") if label not in site.region]
     for unit in ("operations", "bytes"):
         name = f"plimsoll_disk_average_{unit}_per_second"
         rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(name)}))"
-        each = of_each(rate, "cluster", "pool")
-        yield Record(f"pool:{name}:sum", f"sum by {site.in_region('cluster', 'pool')} (\n  {each}\n)", why)
-        of_guest = f"sum by {site.in_region('uuid', 'cluster', 'pool')} (\n  {each}\n)"
-        yield Record(f"uuid_pool:{name}:top3", f"topk by {site.in_region('cluster', 'pool')} (3, {of_guest})")
+        each = of_each(rate, *pool)
+        yield Record(f"pool:{name}:sum", f"sum by {site.in_region(*pool)} (\n  {each}\n)", why)
+        of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {each}\n)"
+        yield Record(f"uuid_pool:{name}:top3", f"topk by {site.in_region(*pool)} (3, {of_guest})")
         why = ""
 
 
