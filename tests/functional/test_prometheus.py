@@ -315,7 +315,7 @@ def test_what_one_rule_reads_another_makes_or_plimsoll_exports(exported: dict[st
 def test_every_recorded_name_says_which_labels_are_left() -> None:
     for rule in rules_of(RULES):
         level = rule["record"].partition(":")[0]
-        # A binary operation, histogram_quantile and topk keep what they are given; the outermost of the others counts.
+        # A binary operation, histogram_quantile and topk keep what they are given: the outermost other counts.
         grouped = re.findall(r"(?!topk)\b[a-z]+ by \(([^)]*)\)", rule["expr"])
         if grouped:
             kept = {label.strip() for label in grouped[0].split(",")}

@@ -33,7 +33,7 @@ def of_disks(site: Site) -> Iterator[Record]:
 
 
 def of_load(site: Site) -> Iterator[Record]:
-    """What ``plimsoll region explain`` holds a disk against: the latency of its type, the load on its pool."""
+    """What ``plimsoll region explain`` compares a disk with: the latency of its type, the busiest guests."""
     disk = ("domain", "target_device", "uuid")
     on = site.node(*disk)
 
@@ -47,15 +47,13 @@ def of_load(site: Site) -> Iterator[Record]:
     why = "The disks of each volume type that had requests, and their median. None of these with detail = aggregate."
     yield Record(f"volume_type:{name}:count", f"count by {of_type} (\n  {latency}\n)", why)
     yield Record(f"volume_type:{name}:median", f"quantile by {of_type} (0.5,\n  {latency}\n)")
-    why = "The load on each pool, and its three busiest guests: one of them may slow the others."
+    why = "The three busiest guests of each pool: one of them may slow the others."
     pool = [label for label in ("cluster", "pool") if label not in site.region]
     for unit in ("operations", "bytes"):
         name = f"plimsoll_disk_average_{unit}_per_second"
         rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(name)}))"
-        each = of_each(rate, *pool)
-        yield Record(f"pool:{name}:sum", f"sum by {site.in_region(*pool)} (\n  {each}\n)", why)
-        of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {each}\n)"
-        yield Record(f"uuid_pool:{name}:top3", f"topk by {site.in_region(*pool)} (3, {of_guest})")
+        of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {of_each(rate, *pool)}\n)"
+        yield Record(f"uuid_pool:{name}:top3", f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
         why = ""
 
 
