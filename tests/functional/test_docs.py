@@ -302,7 +302,10 @@ def _statuses_of_probes(run: Run, directory: Path, test_node: str) -> Iterator[t
         (directory / "state/probes.sqlite").write_text("damaged")
 
 
-def _statuses_of_insight(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
+    short = ("--for", "500ms", "--interval", "500ms")
+    yield "load", run("load", "--uri", test_node, *short).status
+    yield "load", run("load", "--uri", "test:///nowhere.xml", *short).status
     yield "hist", run("hist", str(Path(__file__).parents[1] / "unit/data/fio-hist")).status
     (directory / "a_clat_hist.1.log").write_text("")
     yield "hist", run("hist", str(directory)).status
@@ -398,7 +401,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "undo; state check; settings": (_statuses_of_undo, ("tmp_path", "test_node")),
-    "hist; slow": (_statuses_of_insight, ("tmp_path",)),
+    "hist; slow; load": (_statuses_of_insight, ("tmp_path", "test_node")),
     "probe run; probe list, probe history, probe show, probe compare; probe timetable; probe report": (
         _statuses_of_probes,
         ("tmp_path", "test_node"),

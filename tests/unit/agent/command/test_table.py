@@ -28,7 +28,7 @@ from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.fleet.probes import By
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.cli import slow
+from plimsoll_insight.cli import load, slow
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS
 
@@ -75,6 +75,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "probe timetable": timetable.COLUMNS,
     "record": record.COLUMNS,
     "settings": settings._COLUMNS,
+    **{f"load --by {by}": load._columns(by) for by in load.BY},
     "slow": (Column("name"), *slow._FIGURES),
     "top --once": top_once.COLUMNS,
     "rules test": rules_test._COLUMNS,

@@ -1,0 +1,150 @@
+"""What disks did: requests and bytes by direction, by volume, guest, project or type, with the sizes of requests.
+
+Pure: readings of counters go in, sums come out. What is unknown is left out and counted, never taken for zero.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.usage import Rates, Usage
+from plimsoll_agent.util.frozen import frozen
+
+DIRECTIONS = ("read", "write")
+_LARGEST = 40
+"""Sizes are counted up to 2^40 bytes."""
+
+
+@dataclass
+class Did:
+    """Of one disk, or of several: ``requests`` and ``bytes`` by direction, and how often their mean size was what."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    sizes: dict[str, Counter[int]] = field(default_factory=lambda: {each: Counter() for each in DIRECTIONS})
+    """By direction: requests in intervals whose mean size rounds down to 2^key bytes."""
+
+    def add(self, rates: Rates) -> None:
+        """What was done between two readings of the counters."""
+        for direction in DIRECTIONS:
+            requests = round(getattr(rates, f"{direction}_iops") * rates.seconds)
+            done = round(getattr(rates, f"{direction}_bytes") * rates.seconds)
+            self.requests[direction] += requests
+            self.bytes[direction] += done
+            if requests:
+                power = max((done // requests).bit_length() - 1, 0)
+                self.sizes[direction][min(power, _LARGEST)] += requests
+
+    def merge(self, other: Did) -> None:
+        self.requests.update(other.requests)
+        self.bytes.update(other.bytes)
+        for direction in DIRECTIONS:
+            self.sizes[direction].update(other.sizes[direction])
+
+    def mean_size(self, direction: str) -> float | None:
+        requests = self.requests[direction]
+        return self.bytes[direction] / requests if requests else None
+
+    def usual_sizes(self, direction: str) -> list[tuple[int, float]]:
+        """``(4096, 0.74)``: 74 % of the requests were in intervals with such a mean; the most frequent first."""
+        whole = sum(self.sizes[direction].values())
+        return [(1 << power, count / whole) for power, count in self.sizes[direction].most_common()]
+
+
+@frozen
+class Share:
+    """One volume, guest, project or type, and what it did."""
+
+    name: str
+    disks: int
+    did: Did
+
+    def of(self, whole: Did, what: str, direction: str) -> float | None:
+        """Its share of all requests or bytes of a direction; None where there were none."""
+        total = getattr(whole, what)[direction]
+        return getattr(self.did, what)[direction] / total if total else None
+
+
+class Tally:
+    """Disks and what each did, over any number of readings."""
+
+    def __init__(self) -> None:
+        self.disks: dict[str, Disk] = {}
+        self.did: dict[str, Did] = {}
+        self.seconds = 0.0
+        """The longest time that a disk was watched."""
+        self.unknown: set[str] = set()
+        """Disks of which a reading failed: what they did then is missing."""
+        self._watched: dict[str, float] = {}
+        self._counted: dict[str, float] = {}
+
+    def add(self, usages: Iterable[Usage]) -> None:
+        for usage in usages:
+            key = usage.disk.key
+            self.disks[key] = usage.disk
+            if usage.rates is not None and usage.reading is not None:
+                # A guest that was not asked in a round still has the rates of the round before.
+                if self._counted.get(key) == usage.reading.at:
+                    continue
+                self._counted[key] = usage.reading.at
+                self.did.setdefault(key, Did()).add(usage.rates)
+                self._watched[key] = self._watched.get(key, 0.0) + usage.rates.seconds
+                self.seconds = max(self.seconds, self._watched[key])
+            elif usage.reason is not None:
+                self.unknown.add(key)
+
+    def by(self, key: Callable[[Disk], str]) -> list[Share]:
+        """The sums, those with most requests first."""
+        found: dict[str, Did] = {}
+        number: Counter[str] = Counter()
+        for disk_key, did in self.did.items():
+            name = key(self.disks[disk_key])
+            found.setdefault(name, Did()).merge(did)
+            number[name] += 1
+        shares = [Share(name, number[name], did) for name, did in found.items()]
+        return sorted(shares, key=lambda each: (-sum(each.did.requests.values()), each.name))
+
+    @property
+    def whole(self) -> Did:
+        whole = Did()
+        for did in self.did.values():
+            whole.merge(did)
+        return whole
+
+
+def key_of(what: str) -> Callable[[Disk], str]:
+    """How a disk is named by ``what``: volume, guest, project or type."""
+    keys: Mapping[str, Callable[[Disk], str]] = {
+        "volume": lambda disk: disk.volume_id or disk.path,
+        "guest": lambda disk: disk.guest.name,
+        "project": lambda disk: disk.guest.project or "unknown",
+        "type": lambda disk: disk.volume_type or "unknown",
+    }
+    return keys[what]
+
+
+def heaviest(
+    shares: Iterable[Share], whole: Did, what: str, direction: str, least: float = 0.25
+) -> tuple[int, float] | None:
+    """The fewest that make a quarter of it, and what they make: ``(4, 0.26)``. None where nothing was done."""
+    total = getattr(whole, what)[direction]
+    if not total:
+        return None
+    found = 0
+    for number, amount in enumerate(sorted((getattr(one.did, what)[direction] for one in shares), reverse=True), 1):
+        found += amount
+        if found >= least * total:
+            return number, found / total
+    return None
+
+
+def size_words(size: float) -> str:
+    """``4k``, ``1.5k``, ``512``: bytes as fio writes them, in powers of two."""
+    for unit, factor in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
+        if size >= factor:
+            value = size / factor
+            return f"{value:.0f}{unit}" if value >= 9.95 or value == int(value) else f"{value:.1f}{unit}"
+    return f"{size:.0f}"

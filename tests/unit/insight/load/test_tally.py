@@ -1,0 +1,122 @@
+"""Sums of what disks did, beside sums made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import BlockStats
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.model.usage import Rates, Reading, Usage, follow
+from plimsoll_insight.load.tally import Did, Share, Tally, heaviest, key_of, size_words
+from tests.unit.values import a_disk, a_guest
+
+KIB = 1024
+
+
+def watched(disk: Disk, *counters: tuple[int, int, int, int], every: float = 1.0) -> Tally:
+    """The disk's counters (read requests and bytes, write requests and bytes) at each second."""
+    tally, before = Tally(), ()
+    for number, each in enumerate(counters):
+        before = follow(before, [disk], {disk.target: Reading(number * every, BlockStats(*each))})
+        tally.add(before)
+    return tally
+
+
+def test_what_a_disk_did_is_the_difference_of_its_counters() -> None:
+    disk = a_disk()
+    tally = watched(disk, (100, 9 * KIB, 5, 7), (110, 49 * KIB, 5, 7), (110, 49 * KIB, 25, 7 + 20 * 64 * KIB))
+    [did] = tally.did.values()
+    assert did.requests == {"read": 10, "write": 20}
+    assert did.bytes == {"read": 40 * KIB, "write": 20 * 64 * KIB}
+    assert (did.mean_size("read"), did.mean_size("write")) == (4 * KIB, 64 * KIB)
+    assert tally.seconds == 2
+
+
+def test_sizes_are_those_of_each_interval_not_their_mean() -> None:
+    """300 writes of 4k, then 100 of 512k: their mean, 131k, is no request's size."""
+    tally = watched(a_disk(), (0, 0, 0, 0), (0, 0, 300, 300 * 4 * KIB), (0, 0, 400, 300 * 4 * KIB + 100 * 512 * KIB))
+    [did] = tally.did.values()
+    assert did.usual_sizes("write") == [(4 * KIB, 0.75), (512 * KIB, 0.25)]
+    assert did.usual_sizes("read") == []
+    assert did.mean_size("read") is None
+
+
+def test_a_reading_that_is_told_twice_counts_once() -> None:
+    disk, tally = a_disk(), Tally()
+    used = Usage(disk, Reading(1.0, BlockStats(0, 0, 0, 0)), Rates(0, 10, 0, 10 * KIB, 1.0))
+    tally.add([used])
+    tally.add([used])
+    assert tally.whole.requests["write"] == 10
+
+
+def test_a_disk_whose_counters_are_unknown_is_no_idle_one() -> None:
+    tally = Tally()
+    tally.add([Usage(a_disk(), reason=because(Code.NOT_SENT, detail="busy"))])
+    assert (len(tally.unknown), tally.did) == (1, {})
+
+
+def test_a_restart_takes_nothing_away() -> None:
+    tally = watched(a_disk(), (0, 0, 50, 50), (0, 0, 60, 60), (0, 0, 3, 3), (0, 0, 5, 5))
+    assert tally.whole.requests["write"] == 10 + 2
+
+
+def test_disks_are_summed_by_what_is_asked_for() -> None:
+    one, other = a_guest(project="p1", name="g1"), a_guest(uuid="0" * 36, project="p2", name="g2")
+    disks = [
+        a_disk(one, target="vda", volume_id=None, image="a"),
+        a_disk(one, target="vdb", volume_id=None, image="b", volume_type="gold"),
+        a_disk(other, target="vda", volume_id=None, image="c", volume_type="gold"),
+    ]
+    tally = Tally()
+    for number, disk in enumerate(disks, 1):
+        tally.add([Usage(disk, Reading(number, BlockStats(0, 0, 0, 0)), Rates(0, 10 * number, 0, 0, 1.0))])
+
+    def by(what: str) -> dict[str, tuple[int, int]]:
+        return {each.name: (each.disks, each.did.requests["write"]) for each in tally.by(key_of(what))}
+
+    assert by("guest") == {"g1": (2, 30), "g2": (1, 30)}
+    assert by("project") == {"p1": (2, 30), "p2": (1, 30)}
+    assert by("type") == {"gold": (2, 50), "unknown": (1, 10)}
+    assert [each.did.requests["write"] for each in tally.by(key_of("volume"))] == [30, 20, 10]
+
+
+def shares(*writes: int) -> tuple[list[Share], Did]:
+    found, whole = [], Did()
+    for number, count in enumerate(writes):
+        did = Did()
+        did.requests["write"] = count
+        whole.merge(did)
+        found.append(Share(str(number), 1, did))
+    return found, whole
+
+
+def test_a_quarter_of_all_writes_comes_from_the_fewest_volumes_that_make_it() -> None:
+    found, whole = shares(*[10] * 74, 7, 6, 90, 80, 60, 23)
+    assert whole.requests["write"] == 1006
+    assert heaviest(found, whole, "requests", "write") == (4, pytest.approx(253 / 1006))
+    assert heaviest(*shares(5), "requests", "write") == (1, 1.0)
+    assert heaviest(*shares(0, 0), "requests", "write") is None
+    assert heaviest(found, whole, "bytes", "read") is None
+
+
+def test_a_share_of_nothing_is_unknown() -> None:
+    [share], whole = shares(5)
+    assert share.of(whole, "requests", "write") == 1
+    assert share.of(whole, "requests", "read") is None
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (512, "512"),
+        (4096, "4k"),
+        (1536, "1.5k"),
+        (65536, "64k"),
+        (1 << 20, "1M"),
+        (3.25 * 2**20, "3.2M"),
+        (2**30, "1G"),
+    ],
+)
+def test_sizes_in_words(size: float, words: str) -> None:
+    assert size_words(size) == words
