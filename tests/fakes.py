@@ -54,6 +54,8 @@ class FakeGuest:
     movement: Movement = Movement.STAYS
     trouble: PlimsollError | None = None
     xml: str | None = None
+    consoles: tuple[str, ...] = ()
+    """The files that they are logged to."""
     marks: str | None = None
     """plimsoll's element in the metadata of the running guest; the persistent definition never has it."""
 
@@ -213,6 +215,9 @@ def domain_xml(guest: FakeGuest) -> str:
         else ""
     )
     disks = "".join(_disk_xml(target, disk) for target, disk in guest.disks.items())
+    disks += "".join(
+        f"<serial type='pty'><log file={quoteattr(path)} append='off'/></serial>" for path in guest.consoles
+    )
     return (
         f"<domain type='kvm' id='{guest.run}'><name>{escape(guest.name)}</name><uuid>{guest.uuid}</uuid>"
         f"<metadata>{nova}{_in_namespace(guest.marks)}</metadata><devices>{disks}</devices></domain>"

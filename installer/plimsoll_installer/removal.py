@@ -81,4 +81,6 @@ def _metrics(layout: Layout) -> list[Path]:
         with suppress(OSError, configparser.Error, UnicodeDecodeError):
             parser.read_string(file.read_text(encoding="utf-8"))
     directory = parser.get("metrics", "textfile_dir", fallback=None) or _TEXTFILE_DIR
-    return [layout.root / directory.lstrip("/") / f"plimsoll-{producer}.prom" for producer in ("pass", "probe")]
+    return [
+        layout.root / directory.lstrip("/") / f"plimsoll-{producer}.prom" for producer in ("pass", "console", "probe")
+    ]

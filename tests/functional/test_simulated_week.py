@@ -403,6 +403,31 @@ def cluster_unhealthy(there: Nodes, begin: int, end: int) -> None:
         node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
 
 
+def a_guest_stalls(node: Node, project: str, begin: int, end: int) -> None:
+    """Its console says so until the end; when it last did is served for ever."""
+    last = lambda step: min(step, end) * STEP - 200  # noqa: E731
+    node.is_("plimsoll_project_stalled_timestamp_seconds", last, begin, project=project)
+
+
+@fault(("PlimsollGuestsStalled", "warning", {}), nodes=3)
+def guests_of_several_projects_stall(there: Nodes, begin: int, end: int) -> None:
+    for number, node in enumerate(there):
+        a_guest_stalls(node, f"p{number}", begin, end)
+
+
+@fault(nodes=3)
+def guests_of_one_project_stall(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        a_guest_stalls(node, "p1", begin, end)
+    a_guest_stalls(there[0], "p2", begin, end)
+
+
+@fault(hours=24, nodes=3)
+def guests_of_several_projects_stall_one_after_another(there: Nodes, begin: int, end: int) -> None:
+    for number, node in enumerate(there):
+        a_guest_stalls(node, f"p{number}", begin + 7 * number * HOUR, begin + (7 * number + 6) * HOUR)
+
+
 @fault(hours=1)
 def node_rebooted(there: Nodes, begin: int, end: int) -> None:
     node = probed(there[1])

@@ -12,7 +12,7 @@ from plimsoll_agent.app.context import catalogue_actual, rules_actual
 from plimsoll_agent.catalogue.model import Catalogue, save
 from plimsoll_agent.cli.passes import Enforce
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import CatalogueSettings, MetricsSettings, Settings
+from plimsoll_agent.config.settings import CatalogueSettings, ConsoleSettings, MetricsSettings, Settings
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
@@ -45,6 +45,7 @@ class Shell(Person):
         self.hypervisor = FakeHypervisor(self.guest)
         self.source = "openstack"
         self.metrics = MetricsSettings(None, "disk")
+        self.reads_consoles = False
         self.at_a_terminal = True
         self.asks_ceph = True
 
@@ -61,6 +62,7 @@ class Shell(Person):
             pause_file=self.state.directory / "paused",
             catalogue=chosen,
             metrics=self.metrics,
+            consoles=ConsoleSettings(self.reads_consoles),
         )
 
     def run(self, command: type, *words: str) -> int:

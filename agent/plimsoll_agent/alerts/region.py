@@ -27,6 +27,7 @@ def of_nodes(site: Site) -> Iterator[Alert]:
     yield from _brake(site)
     yield from _unknown(site)
     yield from _gate(site)
+    yield _stalled(site)
     paused = site("plimsoll_pass_paused")
     among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_pass_paused{{%s}}) == 1)")
     yield from by_measure(
@@ -166,6 +167,28 @@ def _gate(site: Site) -> Iterator[Alert]:
         description=f"Ceph cluster {{{{ $labels.cluster }}}} is unhealthy or unreachable for {number('node')}"
         f"{site.in_words}, for example {among}: no limit there is raised or removed, and guests that were started"
         " since may have lower limits than desired. Run `ceph health detail`, and `plimsoll plan` on the node.",
+    )
+
+
+STALLED_WITHIN = 900
+"""Seconds within which guests stall at once: a pass and the hung-task timeout of Linux (120 s) are in it."""
+
+
+def _stalled(site: Site) -> Alert:
+    stalled = "plimsoll_project_stalled_timestamp_seconds"
+    age = f"min by {site.in_region('project')} (time() - {site(stalled)}) < {STALLED_WITHIN}"
+    among = example(site, f"topk(1, count by ({site.instance}) (time() - {stalled}{{%s}} < {STALLED_WITHIN}))")
+    return Alert(
+        name="PlimsollGuestsStalled",
+        severity="warning",
+        expr=f"count by {site.in_region()} (\n  {age}\n) >= {site.stalled_projects}",
+        hold="1m",
+        of_node=False,
+        why="Of several projects: a tenant writes to its consoles what it likes.",
+        summary=f"Guests of {number('project')}{site.in_words} stalled at once",
+        description=f"Within 15 min guests of {number('project')}{site.in_words} reported hung tasks, I/O errors or"
+        f" timeouts of disks on their consoles, most on {among}. Run `ceph health detail`; `plimsoll status` on the"
+        " node lists the guests.",
     )
 
 

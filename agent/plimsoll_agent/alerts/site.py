@@ -70,6 +70,8 @@ class Site:
     """It is critical if they are so much of the probed ones."""
     broken_many: int = 10
     """Or so many, however many are probed."""
+    stalled_projects: int = 3
+    """Guests of so many projects that stall at once are the cluster's fault, and no trick of a tenant."""
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     """Ranges as in ``[health]``, by measure, where they are not the shipped ones."""
     alerts: Mapping[str, Override] = field(default_factory=dict)
@@ -193,6 +195,7 @@ def _site(given: object, alerts: tuple[str, ...]) -> Site:
             "broken_guests": _count,
             "broken_percent": _count,
             "broken_many": _count,
+            "stalled_projects": _count,
             "thresholds": lambda given: Keys(given, {name: _thresholds(name) for name in MEASURE}).done(),
             "alerts": lambda given: Keys(given, dict.fromkeys(alerts, _override)).done(),
         },

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 
+from plimsoll_agent.app.consoles import read_consoles
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor import pass_metrics, pass_summary, pass_summary_file, textfile
+from plimsoll_agent.monitor import console_metrics, pass_metrics, pass_summary, pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.store.refresh_state import RefreshDir
@@ -36,8 +38,13 @@ class Publisher:
         self._started = datetime.now(UTC)
 
     def passed(self, report: PassReport) -> bool:
-        """False if something could not be written, which is logged."""
-        return _done(lambda: self._publish(lambda before: pass_summary.fold(before, report, self._setting())))
+        """False if something could not be written, which is logged.
+
+        Then consoles of guests are read, if the site wants it: in a bounded time, and no pass is worse for it.
+        """
+        done = _done(lambda: self._publish(lambda before: pass_summary.fold(before, report, self._setting())))
+        _done(lambda: self._read_consoles(report))
+        return done
 
     def failed(self, error: PlimsollError, source: str) -> None:
         """The pass failed because of ``source``."""
@@ -46,6 +53,20 @@ class Publisher:
             return pass_summary.failed(before, self._mode, str(error), source, self._started, self._setting())
 
         _done(lambda: self._publish(after))
+
+    def _read_consoles(self, report: PassReport) -> None:
+        settings = self._settings.metrics
+        if self._settings.consoles.read:
+            consoles = read_consoles(self._state, report, datetime.now(UTC))
+            if settings.textfile_dir is not None:
+                told = console_metrics.families(consoles, detail=settings.detail)
+                textfile.write(settings.textfile_dir, "console", told)
+            return
+        # Switched off: what is left would be served, and shown, for ever.
+        with suppress(OSError):
+            self._state.consoles.unlink(missing_ok=True)
+        if settings.textfile_dir is not None:
+            textfile.remove(settings.textfile_dir, "console")
 
     def _setting(self) -> Setting:
         return Setting(

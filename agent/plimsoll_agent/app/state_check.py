@@ -13,6 +13,7 @@ from pathlib import Path
 
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.rules import loader
@@ -110,6 +111,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.PROBES, _of_database(of_runs, state.PROBES))
     yield kind(state.PROBES_SHOWN, _of_database(of_runs, state.PROBES_SHOWN))
     yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(kept))
+    yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(kept))
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(kept.clock))
     for file in (state.BUSY, state.PASS_LOCK, state.APPROVAL_LOCK, state.PROBES_LOCK):
         yield _Kind(kept.directory / file.name, None, _of_count, oldest=None)

@@ -391,6 +391,15 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         for level in ("warning", "critical")
         if f"{measure.name}_{level}" != STALE
     ),
+    "consoles": (
+        cfg.BoolOpt(
+            "read",
+            default=False,
+            help="After each pass over the whole node, read what is new in the guests' console logs on this node, and"
+            " count the lines by which their kernels report hung tasks, I/O errors and timeouts of disks. The user"
+            " plimsoll must be allowed to read the logs.",
+        ),
+    ),
     "prometheus": (
         cfg.StrOpt(
             "url",

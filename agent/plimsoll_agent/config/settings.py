@@ -74,6 +74,13 @@ class MetricsSettings:
 
 
 @frozen
+class ConsoleSettings:
+    """``read``: a pass reads the consoles of guests."""
+
+    read: bool
+
+
+@frozen
 class PrometheusSettings:
     """``deadline`` in seconds; an empty text is not set."""
 
@@ -100,6 +107,7 @@ class Settings:
     region: RegionSettings
     probe: ProbeSettings
     metrics: MetricsSettings
+    consoles: ConsoleSettings
     health: Mapping[str, Thresholds]
     """By the name of the measure."""
     prometheus: PrometheusSettings
@@ -200,6 +208,7 @@ def _settings(conf: Any) -> Settings:
         metrics=MetricsSettings(
             Path(conf.metrics.textfile_dir) if conf.metrics.textfile_dir else None, conf.metrics.detail
         ),
+        consoles=ConsoleSettings(conf.consoles.read),
         health={
             measure.name: Thresholds(
                 _range(conf, f"{measure.name}_warning"), _range(conf, f"{measure.name}_critical")

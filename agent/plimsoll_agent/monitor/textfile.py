@@ -18,7 +18,7 @@ class TextfileError(PlimsollError):
 
 
 def path(directory: Path, producer: str) -> Path:
-    """The file of one producer of metrics (``pass``, ``probe``, ``region``)."""
+    """The file of one producer of metrics (``pass``, ``console``, ``probe``, ``region``)."""
     return directory / f"plimsoll-{producer}.prom"
 
 
@@ -37,3 +37,12 @@ def write(directory: Path, producer: str, families: Iterable[Family]) -> None:
         raise TextfileError(
             f"{file}: the metrics cannot be written: {error.strerror}; see textfile_dir in [metrics]"
         ) from error
+
+
+def remove(directory: Path, producer: str) -> None:
+    """Remove the producer's file, if there is one. Raises ``TextfileError``."""
+    file = path(directory, producer)
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise TextfileError(f"{file}: cannot be removed: {error.strerror}; remove it by hand") from error

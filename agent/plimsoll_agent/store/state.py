@@ -135,6 +135,15 @@ LAST_PASS = StateFile(
     corrupt="the next pass writes a new one, with sums of zero; limits do not depend on it",
     missing="the same",
 )
+CONSOLES = StateFile(
+    "consoles.json",
+    owner="passes over the whole node, if ``read`` in ``[consoles]`` is on",
+    version=1,
+    what="how far each guest's console log was read, and the lines about stalls that were counted: none of the text"
+    " of a guest",
+    corrupt="the next pass writes a new one, with counts of zero, and reads each log from its end on",
+    missing="the same",
+)
 BUSY = StateFile(
     "busy.count",
     owner="passes that find another pass running",
@@ -187,6 +196,7 @@ FILES = (
     PROBES,
     PROBES_SHOWN,
     LAST_PASS,
+    CONSOLES,
     BUSY,
     CLOCK,
     PASS_LOCK,
@@ -235,6 +245,10 @@ class State:
     @property
     def last_pass(self) -> Path:
         return self.directory / LAST_PASS.name
+
+    @property
+    def consoles(self) -> Path:
+        return self.directory / CONSOLES.name
 
     @property
     def clock(self) -> Path:

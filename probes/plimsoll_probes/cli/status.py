@@ -14,6 +14,8 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.command.page import Page
 from plimsoll_agent.command.problems import Line
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.consoles import file as consoles_file
+from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.monitor import pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
@@ -86,6 +88,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         thresholds=settings.health,
         setup=setup,
         complaints=complaints,
+        consoles=_consoles(state) if settings.consoles.read else None,
     )
 
 
@@ -95,6 +98,13 @@ def _last_pass(state: State) -> LastPass | None:
         return pass_summary_file.load(state)
     except CorruptState as error:
         raise StateError(f"{error}; the next pass writes it again") from error
+
+
+def _consoles(state: State) -> Consoles | None:
+    try:
+        return consoles_file.load(state)
+    except StateError:  # then the next pass begins again
+        return None
 
 
 def _approvals(state: State) -> Sequence[Given]:

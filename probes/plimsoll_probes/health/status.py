@@ -10,6 +10,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.messages.sentences import note_words, short_size, states_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.reason import Code, Reason, because
@@ -36,6 +37,7 @@ from plimsoll_agent.store.state import Given
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, plural, printable
+from plimsoll_probes.health import consoles
 from plimsoll_probes.health.figures import counts, figures_of_probes
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.result import Postponed, ProbeResult
@@ -108,6 +110,8 @@ class Status:
     thresholds: Mapping[str, Thresholds]
     setup: NodeSetup = field(default_factory=NodeSetup)
     complaints: Mapping[str, str] = field(default_factory=dict)
+    consoles: Consoles | None = None
+    """None where they are not read."""
 
     @property
     def judgement(self) -> Judgement:
@@ -194,6 +198,8 @@ def good_words(status: Status) -> str:
 
 def remarks(status: Status) -> Iterator[str]:
     """What to know beside the problems."""
+    if status.consoles is not None:
+        yield from consoles.remarks(status.consoles)
     last = status.last
     if last is None:
         return
@@ -215,6 +221,8 @@ def facts(status: Status, *, long: bool = False) -> dict[str, str]:
         told |= _facts_of_disks(last, status)
     if last is not None and last.catalogue is not None:
         told["catalogue"] = _catalogue(last, status.now, long=long)
+    if status.consoles is not None:
+        told["consoles"] = consoles.fact(status.consoles, status.now)
     told["probes"] = "unknown" if status.probes is None else _probes(status.probes, status.now)
     if long and last is not None:
         counted = ", ".join(f"{last.totals.passes.get(grade, 0)} {grade.value}" for grade in Grade)
@@ -385,6 +393,7 @@ def data(status: Status) -> dict[str, object]:
         if last is None or last.braked is None
         else {"revision": last.braked, "disks": last.braked_disks},
         "holds": None if last is None or last.looked is None else last.holds,
+        "consoles": None if status.consoles is None else consoles.data(status.consoles),
         "probes": None if status.probes is None else _probes_data(status.probes),
         "files": {str(path): time_data(at) for path, at in status.written.items()},
     }

@@ -21,6 +21,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
 
 # Characters of a namespace, and of an error, which may quote a tenant's text.
 _MOST = 200
+_MOST_CONSOLES, _LONGEST_PATH = 4, 1024
 
 
 class _Plain(ET.TreeBuilder):
@@ -46,7 +47,7 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     except (ET.ParseError, ValueError) as error:
         raise UnreadableXML(str(error)) from error
     guest = _guest(domain)
-    guest = replace(guest, other_groups=_other_groups(domain, guest))
+    guest = replace(guest, other_groups=_other_groups(domain, guest), consoles=_consoles(domain))
     # The device is "disk" by default (libvirt's formatdomain).
     elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
     found = (_disk(guest, element, root=number == 0) for number, element in enumerate(elements))
@@ -62,6 +63,17 @@ def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
         if name and (element.get("device", "disk") != "disk" or _disk(guest, element, root=False) is None)
     )
     return frozenset(filter(None, names))
+
+
+def _consoles(domain: ET.Element) -> tuple[str, ...]:
+    """The files that its serial ports and consoles are logged to, each once."""
+    found: list[str | None] = []
+    for device in (*domain.iterfind("./devices/serial"), *domain.iterfind("./devices/console")):
+        if device.get("type") == "file":
+            found += [source.get("path") for source in device.iterfind("source")]
+        found += [log.get("file") for log in device.iterfind("log")]
+    paths = dict.fromkeys(path for path in found if path and path.startswith("/") and len(path) <= _LONGEST_PATH)
+    return tuple(paths)[:_MOST_CONSOLES]
 
 
 def _guest(domain: ET.Element) -> Guest:

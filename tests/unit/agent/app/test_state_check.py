@@ -16,6 +16,7 @@ import pytest
 
 from plimsoll_agent.app.state_check import CheckedFile, Condition, check
 from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
@@ -39,6 +40,7 @@ from plimsoll_agent.store.state import (
 from plimsoll_agent.util import files, locks
 from plimsoll_probes.store.history import History
 from tests.unit.clouds import a_catalogue
+from tests.unit.consolevalues import some_consoles
 from tests.unit.lastpasses import a_varied_pass
 from tests.unit.node import Node, a_volume, guest, own_disk
 from tests.unit.results import a_probe
@@ -46,7 +48,7 @@ from tests.unit.values import NOON, OF_0_1_0
 
 DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
-PASSING = ("attachments.json", "pass.json", "clock.json", "probes-latest.sqlite", "refresh.json")
+PASSING = ("attachments.json", "pass.json", "consoles.json", "clock.json", "probes-latest.sqlite", "refresh.json")
 """Files that are written anew, whatever stands in them."""
 LASTING = (*(name for name in WITH_VERSION if name not in PASSING), "catalogue.json")
 
@@ -72,6 +74,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.note_busy()
     clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
     pass_summary_file.save(state, a_varied_pass())
+    consoles_file.save(state, some_consoles())
     history = History(state.probes)
     history.add(a_probe())
     history.show(NOON)

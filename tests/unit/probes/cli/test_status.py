@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import MetricsSettings
+from plimsoll_agent.config.settings import ConsoleSettings, MetricsSettings
+from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.model.hypervisor import GuestRef
@@ -32,6 +33,7 @@ from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
+from tests.unit.consolevalues import some_consoles
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import FSID, uuid_of
 from tests.unit.person import Person, Terminal
@@ -55,6 +57,7 @@ class Here(Person):
         self.stdout: Callable[[], io.StringIO] = io.StringIO
         self.mode = "enforce"
         self.source = "none"
+        self.reads_consoles = False
 
     def passed(self, last: LastPass, ago: timedelta = timedelta(minutes=2)) -> LastPass:
         """That pass, so long ago; all its times are moved with it."""
@@ -71,6 +74,7 @@ class Here(Person):
         settings = replace(config.load([], []), mode=self.mode, state_dir=directory, pause_file=directory / "paused")
         catalogue = replace(settings.catalogue, source=self.source)
         settings = replace(settings, metrics=MetricsSettings(directory, "disk"), catalogue=catalogue)
+        settings = replace(settings, consoles=ConsoleSettings(self.reads_consoles))
         status = self.types(Status, *words, settings=settings, stdout=self.stdout())
         assert self.err == ""
         return status
@@ -592,3 +596,34 @@ def test_the_other_forms_have_all_of_it_too(here: Here, form: str) -> None:
     assert "change failed" not in here.out
     for name in ("problems", "findings", "by_type", "lock_busy", "newest_runs"):
         assert name in here.out
+
+
+# --- consoles
+
+
+def test_consoles_are_shown_where_they_are_read(here: Here) -> None:
+    here.passed(good())
+    consoles_file.save(here.state, some_consoles())
+    here.run()
+    assert "consoles" not in here.out
+    assert here.told()["consoles"] is None
+    here.reads_consoles = True
+    here.run()
+    assert here.row("consoles").startswith("3 read, 1 unreadable, 1 none; ")
+    assert "it is unknown whether they stalled" in " ".join(here.out.split())
+    assert here.told()["consoles"]["states"]["unreadable"] == 1
+
+
+def test_a_console_that_cannot_be_read_is_no_problem_of_the_node(here: Here) -> None:
+    here.passed(good())
+    consoles_file.save(here.state, some_consoles())
+    here.reads_consoles = True
+    assert here.run() == 0
+
+
+def test_damaged_counts_of_consoles_are_left_to_the_next_pass(here: Here) -> None:
+    here.passed(good())
+    here.reads_consoles = True
+    here.state.consoles.write_text("{")
+    assert here.run() == 0
+    assert here.told()["consoles"] is None

@@ -509,3 +509,32 @@ def test_garbage_is_unreadable_and_never_another_error(text: str) -> None:
     except UnreadableXML:
         return
     assert guest.uuid
+
+
+# --- consoles
+
+
+def test_the_log_of_a_console_is_read_once_from_what_nova_writes() -> None:
+    guest, _ = parse(sample(BASELINE))
+    assert guest.consoles == (f"/var/tmp/oslab/var/nova/instances/{GUEST}/console.log",)
+
+
+@pytest.mark.parametrize(
+    ("devices", "paths"),
+    [
+        (
+            "<serial type='file'><source path='/a'/></serial><console type='file'><source path='/a'/></console>",
+            ["/a"],
+        ),
+        ("<serial type='file'><source path='/a'/><log file='/b'/></serial>", ["/a", "/b"]),
+        ("<serial type='pty'><source path='/dev/pts/3'/><log file='/b' append='on'/></serial>", ["/b"]),
+        ("<serial type='dev'><source path='/dev/watchdog'/></serial>", []),
+        ("<console type='pty'/><serial type='unix'><source mode='bind' path='/run/x'/></serial>", []),
+        ("<serial type='file'><source path='a/b'/></serial><serial type='file'/>", []),
+        (f"<serial type='file'><source path='/{'x' * 2000}'/></serial>", []),
+        ("".join(f"<serial type='file'><source path='/{n}'/></serial>" for n in range(9)), ["/0", "/1", "/2", "/3"]),
+    ],
+)
+def test_only_logs_in_files_are_taken_and_a_bounded_number(devices: str, paths: list[str]) -> None:
+    guest, _ = parse(f"<domain><name>a</name><uuid>{GUEST}</uuid><devices>{devices}</devices></domain>")
+    assert guest.consoles == tuple(paths)

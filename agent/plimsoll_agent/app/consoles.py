@@ -1,0 +1,117 @@
+"""Reads what is new in the console logs of a node's guests, after a pass; an error here is no error of the pass."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from plimsoll_agent.adapters import console_log
+from plimsoll_agent.adapters.console_log import NewText
+from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.consoles import file
+from plimsoll_agent.consoles.model import TIMED_OUT, Consoles, GuestConsole, Reading
+from plimsoll_agent.consoles.patterns import StallKind, count
+from plimsoll_agent.consoles.position import MOST_BYTES, Position
+from plimsoll_agent.errors import DeadlineExceeded
+from plimsoll_agent.reconcile.outcome import PassReport
+from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import frozen
+
+LOG = logging.getLogger(__name__)
+
+SECONDS = 5.0
+"""For all logs together: they may be on a file system that hangs."""
+MOST_OF_ALL = 16 * 2**20
+"""Bytes of all guests in a pass; the others have their turn first in the next one."""
+
+Read = Callable[[str, Position | None, int], NewText]
+
+
+@frozen
+class _Turn:
+    """A guest whose logs are to be read."""
+
+    uuid: str
+    paths: tuple[str, ...]
+    known: GuestConsole
+
+
+def read_consoles(
+    state: State,
+    report: PassReport,
+    now: datetime,
+    *,
+    read: Read = console_log.read,
+    seconds: float = SECONDS,
+    most: int = MOST_OF_ALL,
+) -> Consoles:
+    """What all consoles have told so far, which is also stored; the caller must hold the node's lock.
+
+    Raises ``StateError`` if it cannot be stored.
+    """
+    try:
+        before = file.load(state) or Consoles(now)
+    except StateError as error:
+        LOG.warning("%s; starting a new one", error)
+        before = Consoles(now)
+    turns = sorted(_turns(before, report), key=lambda turn: (turn.known.tried, turn.uuid))
+    found: dict[str, GuestConsole] = {turn.uuid: turn.known for turn in turns}
+    under_way: list[_Turn] = []
+
+    def all_of_them() -> None:
+        left = most
+        for turn in turns:
+            under_way[:] = [turn]
+            reading, used = _read(turn, now, read, min(MOST_BYTES, left))
+            found[turn.uuid] = turn.known.after(reading, now)
+            left -= used
+            if left <= 0:
+                break
+
+    try:
+        Deadlines(seconds, 1).call("the console logs", all_of_them)
+    except DeadlineExceeded:
+        (turn,) = under_way  # its thread may go on, with values that are not used any more
+        found = found | {turn.uuid: replace(turn.known, tried=now, trouble=TIMED_OUT)}
+    consoles = Consoles(now, dict(found))
+    file.save(state, consoles)
+    return consoles
+
+
+def _turns(before: Consoles, report: PassReport) -> Iterator[_Turn]:
+    """Guests with an RBD disk that the pass found, and those it knows from before that are unreachable now."""
+    never = datetime.min.replace(tzinfo=UTC)
+    guests = {outcome.disk.guest.uuid: outcome.disk.guest for outcome in report.outcomes}
+    for uuid, guest in guests.items():
+        known = before.guests.get(uuid) or GuestConsole(name="", server=None, project=None, tried=never)
+        known = replace(known, name=guest.name, server=guest.display_name, project=guest.project)
+        yield _Turn(uuid, guest.consoles, known)
+    for each in report.unreachable:
+        known_before = before.guests.get(each.guest.uuid)
+        if known_before is not None and each.guest.uuid not in guests:
+            yield _Turn(each.guest.uuid, tuple(known_before.files), known_before)
+
+
+def _read(turn: _Turn, now: datetime, read: Read, most: int) -> tuple[Reading, int]:
+    """What is new in its logs, and how many bytes that were."""
+    lines: dict[StallKind, int] = {}
+    files: dict[str, Position] = {}
+    at, used, skipped, trouble = now, 0, 0, None
+    for path in turn.paths:
+        known = turn.known.files.get(path)
+        try:
+            new = read(path, known, most - used)
+        except (OSError, ValueError, OverflowError) as error:  # ValueError: a path or a time that Python refuses
+            trouble = getattr(error, "strerror", None) or "unreadable"
+            if known is not None:
+                files[path] = known
+            continue
+        files[path] = new.position
+        used += len(new.text)
+        skipped += new.skipped
+        for kind, number in count(new.text).items():
+            lines[kind] = lines.get(kind, 0) + number
+            at = new.written if turn.known.tried <= new.written <= now else now
+    return Reading(at=at, lines=lines, files=files, skipped=skipped, trouble=trouble), used

@@ -1,0 +1,112 @@
+"""What was found in the consoles of a node's guests: values, and how a reading changes them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from plimsoll_agent.consoles.patterns import StallKind
+from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.util.frozen import frozen
+
+TIMED_OUT = "timed out"
+
+
+class ConsoleState(StrEnum):
+    """Whether it is known what a guest's console says."""
+
+    READ = "read"
+    UNREADABLE = "unreadable"
+    NONE = "none"
+    """Its definition has no console that is logged to a file."""
+
+
+@frozen
+class Stalls:
+    """Lines of one kind: how many since plimsoll reads this guest's console, and when the last was found."""
+
+    lines: int
+    last: datetime
+
+
+@frozen(kw_only=True)
+class Reading:
+    """What one pass read of a guest."""
+
+    at: datetime
+    """The log's mtime, or the time of the reading: never a time that the guest wrote."""
+    lines: Mapping[StallKind, int]
+    files: Mapping[str, Position]
+    skipped: int
+    """Bytes that were more than a pass reads."""
+    trouble: str | None = None
+    """Why a log cannot be read."""
+
+
+@frozen(kw_only=True)
+class GuestConsole:
+    """A guest; ``files`` is by path, how far each of its logs was read."""
+
+    name: str
+    server: str | None
+    """Its name in Nova."""
+    project: str | None
+    tried: datetime
+    stalls: Mapping[StallKind, Stalls] = field(default_factory=dict)
+    files: Mapping[str, Position] = field(default_factory=dict)
+    skipped: int = 0
+    trouble: str | None = None
+
+    @property
+    def state(self) -> ConsoleState:
+        if self.trouble is not None:
+            return ConsoleState.UNREADABLE
+        return ConsoleState.READ if self.files else ConsoleState.NONE
+
+    @property
+    def last(self) -> datetime | None:
+        """When it stalled last, by a line of any kind."""
+        return max((each.last for each in self.stalls.values()), default=None)
+
+    def after(self, reading: Reading, now: datetime) -> GuestConsole:
+        """With what was read at ``now``."""
+        stalls = dict(self.stalls)
+        for kind, lines in reading.lines.items():
+            before = stalls.get(kind)
+            stalls[kind] = Stalls(lines + (0 if before is None else before.lines), reading.at)
+        return replace(
+            self,
+            tried=now,
+            stalls=stalls,
+            files=reading.files,
+            skipped=self.skipped + reading.skipped,
+            trouble=reading.trouble,
+        )
+
+
+@frozen
+class Consoles:
+    """The guests by uuid, as of ``read``."""
+
+    read: datetime
+    guests: Mapping[str, GuestConsole] = field(default_factory=dict)
+
+    def in_state(self, state: ConsoleState) -> tuple[GuestConsole, ...]:
+        return tuple(guest for guest in self.guests.values() if guest.state is state)
+
+    @property
+    def stalled(self) -> Iterator[tuple[str, GuestConsole]]:
+        """Guests with a line, the newest first."""
+        found = ((guest.last, uuid, guest) for uuid, guest in self.guests.items() if guest.last is not None)
+        yield from ((uuid, guest) for _, uuid, guest in sorted(found, key=lambda each: each[:2], reverse=True))
+
+    @property
+    def projects(self) -> dict[str, datetime]:
+        """When a guest of each project stalled last."""
+        last: dict[str, datetime] = {}
+        for _, guest in self.stalled:
+            if guest.project is not None and guest.last is not None:
+                last.setdefault(guest.project, guest.last)
+        return last
