@@ -41,8 +41,8 @@ def remarks(consoles: Consoles) -> Iterator[str]:
         first = unreadable[0]
         yield (
             f"the consoles of {plural(len(unreadable), 'guest')} cannot be read, so it is unknown whether they"
-            f" stalled: {_name(first)}: {printable(first.trouble or '')}; let plimsoll's user read the logs (Guests that"
-            " stalled, in guide/monitoring)"
+            f" stalled: {_name(first)}: {printable(first.trouble or '')}; let plimsoll's user read the logs (Guests"
+            " that stalled, in guide/monitoring)"
         )
 
 
