@@ -1,4 +1,4 @@
-"""``script/bench [enforce|nodes|region|probe|metrics|rollout|hist|slow]``: what plimsoll costs. See ``--help``."""
+"""``script/bench [enforce|nodes|region|probe|metrics|rollout|consoles|hist|slow]``: what plimsoll costs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench import logs
 
-MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout")
+MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout", "consoles")
 OF_LOGS = ("hist", "slow")
 
 

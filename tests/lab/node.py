@@ -79,6 +79,10 @@ class Node:
         """Written there by every pass and probe, for a node_exporter."""
         self._set_section("metrics", {"textfile_dir": directory, "detail": detail})
 
+    def read_consoles(self) -> None:
+        """After every pass over the whole node."""
+        self._set_section("consoles", {"read": "true"})
+
     def _set_section(self, name: str, settings: dict[str, object]) -> None:
         lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
         text = re.sub(rf"^\[{name}\]\n(?:[^\[\n].*\n)*", "", self.settings.read_text(), flags=re.MULTILINE)
