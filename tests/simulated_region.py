@@ -336,6 +336,13 @@ def served(rules: str, alerts: str, directory: Path) -> Iterator[Served]:
         name = labels["series"]
         others = ",".join(f"{label}={json.dumps(of)}" for label, of in labels.items() if label not in OF_THE_QUERY)
         lines.setdefault(name, []).append(f"{name}{{{others}}} {value!r} {step * STEP}")
+    with prometheus_of(lines, directory) as there:
+        yield there
+
+
+@contextmanager
+def prometheus_of(lines: Mapping[str, list[str]], directory: Path) -> Iterator[Served]:
+    """With these lines of OpenMetrics, by the name of the metric."""
     text = "\n".join([*(line for name in sorted(lines) for line in lines[name]), "# EOF\n"])
     (directory / "series.txt").write_text(text, encoding="utf-8")
     blocks = [

@@ -15,7 +15,7 @@ import requests
 from plimsoll_agent.adapters.http import Http
 from plimsoll_agent.adapters.network import plain_url
 from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unreachable
-from plimsoll_agent.fleet.promql import Series
+from plimsoll_agent.fleet.promql import Line, Series
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
 
@@ -67,6 +67,16 @@ class Prometheus:
         told = self._asked(promql, time=f"{self.now():.3f}")
         try:
             return [_series(row) for row in told["result"]]
+        except (ValueError, TypeError, LookupError) as error:
+            raise self._garbled() from error
+
+    def over(self, promql: str, window: int, step: int) -> Sequence[Line]:
+        """The values of the last ``window`` seconds, one every ``step`` seconds, at multiples of it. Raises as
+        ``query``.
+        """
+        told = self._asked(f"(\n{promql}\n)[{window}s:{step}s]", time=f"{self.now():.3f}")
+        try:
+            return [_line(row) for row in told["result"]]
         except (ValueError, TypeError, LookupError) as error:
             raise self._garbled() from error
 
@@ -191,6 +201,14 @@ def _series(row: Any) -> Series:
     if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
         raise ValueError("no labels")
     return Series(labels, _number(value))
+
+
+def _line(row: Any) -> Line:
+    """Raises ``ValueError``, ``TypeError`` or ``LookupError``."""
+    labels, values = row["metric"], row["values"]
+    if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
+        raise ValueError("no labels")
+    return Line(labels, {float(at): _number(value) for at, value in values})
 
 
 def _number(value: object) -> float:

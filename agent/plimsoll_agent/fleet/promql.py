@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
@@ -22,6 +23,14 @@ class Series:
     def known(self) -> float | None:
         """The value, None where it is not a number, as a quantile of no requests."""
         return self.value if math.isfinite(self.value) else None
+
+
+@frozen
+class Line:
+    """One series over time: values by their times (seconds since 1970)."""
+
+    labels: Mapping[str, str]
+    values: Mapping[float, float] = field(hash=False)
 
 
 Answers = Mapping[str, Sequence[Series]]
@@ -52,11 +61,11 @@ class Selection:
         return "{" + ",".join([*each, *more]) + "}"
 
 
-def key_of(series: Series) -> NodeKey:
+def key_of(series: Series | Line) -> NodeKey:
     return label(series, "region"), label(series, "instance")
 
 
-def label(series: Series, name: str) -> str:
+def label(series: Series | Line, name: str) -> str:
     return series.labels.get(name, "")
 
 

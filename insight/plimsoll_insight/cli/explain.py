@@ -1,0 +1,102 @@
+"""``plimsoll region explain``: why a server or a volume is slow, from the region's Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from plimsoll_agent.cli.region import RegionCommand
+from plimsoll_agent.command.page import Page, write_lines
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import printable
+from plimsoll_insight.explain import cause, messages, questions, serialize
+from plimsoll_insight.explain.questions import FoundGuest, Span
+
+_LONGEST = 90 * 86400
+_LONGEST_NAME = 255
+
+
+class RegionExplain(RegionCommand, Page):
+    """Explain why a server or a volume was slow: its limit, a neighbour, the cluster, or not at all.
+
+    It compares each disk with others of its type and its node, by the averages of passes, and prints a sentence for
+    the tenant. What is unknown is not counted as fast. For intervals with all figures: -f json.
+
+    Exit status: 0; 1 error; 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "what", metavar="SERVER|VOLUME", help="a server, by its UUID or name, or a volume, by its UUID"
+        )
+        parser.add_argument("--since", metavar="DURATION", default="24h", help="how far back: 6h, 7d; default: 24h")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        asked, span = _asked(parsed_args.what), _span(parsed_args.since)
+        settings, selection = self.settings(parsed_args), self.selection(parsed_args)
+        prometheus = self.connected(parsed_args, settings)
+        found = questions.guests(prometheus.query, selection, asked, span.seconds)
+        guest = self._one(found, asked, parsed_args.since)
+        volume = asked if asked not in (guest.uuid, guest.server, guest.name) else None
+        disks, stays = questions.disks(
+            prometheus.query,
+            lambda promql: prometheus.over(promql, span.seconds, span.step),
+            selection,
+            guest,
+            volume,
+            prometheus.now(),
+            span,
+        )
+        if not disks:
+            raise self._nothing(asked, parsed_args.since)
+        probed = questions.probed(prometheus.query, stays, span.seconds)
+        explained = [(disk, cause.find(disk.evidence)) for disk in disks]
+        self.warned(prometheus)
+        self._lines = [messages.head(guest, stays)]
+        for disk, finding in explained:
+            self._lines += messages.disk_lines(disk, finding, probed)
+        return self.page(parsed_args, {}, serialize.data(guest, stays, explained, probed))
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
+    ) -> int:
+        if parsed_args.formatter != "table" or parsed_args.columns:
+            return super().produce_output(parsed_args, column_names, data)
+        write_lines(self.app.stdout, self._lines)
+        return 0
+
+    def _one(self, found: Sequence[FoundGuest], asked: str, since: str) -> FoundGuest:
+        if not found:
+            raise self._nothing(asked, since)
+        if len(found) > 1:
+            uuids = ", ".join(printable(guest.uuid) for guest in found)
+            raise UsageError(f"{printable(asked)} is the name of {len(found)} servers; give a UUID: {uuids}")
+        return found[0]
+
+    def _nothing(self, asked: str, since: str) -> UsageError:
+        return UsageError(
+            f"{self._name}: no metrics of a server or volume {printable(asked)} in the last {since}; see plimsoll"
+            " region disks, or give a longer --since (nodes with [metrics] detail = aggregate have none)"
+        )
+
+
+def _asked(text: str) -> str:
+    """Raises ``UsageError``."""
+    if not text.strip() or len(text) > _LONGEST_NAME:
+        raise UsageError("give a server's UUID or name, or a volume's UUID")
+    return text.strip()
+
+
+def _span(since: str) -> Span:
+    """Raises ``UsageError``."""
+    try:
+        seconds = int(durations.parse(since).total_seconds())
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+    if not 300 <= seconds <= _LONGEST:
+        raise UsageError("--since must be 5m or more, and 90d or less")
+    return Span.of(seconds)

@@ -1,0 +1,183 @@
+"""The cause of a disk's slowness, and its arithmetic. The set is closed; the docs repeat these rules.
+
+An interval is **slow** where the disk was at limit, or its requests took three times as long as those of the median
+disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
+where no request ended while a check was raised as in 2, although there were requests just before. Without a latency,
+or without what is usual, an interval is unknown, unless the disk was at limit. One without requests in a healthy
+cluster is not slow.
+
+Each slow interval has the first cause that applies:
+
+1. **limit**: it used 95 % of one of its limits or more. QEMU then delays its requests.
+2. **cluster**: a check was raised that was not raised in most intervals in which requests were not slow.
+3. **neighbour**: another guest did half or more of all requests, or of all bytes, of the disk's node or pool, and
+   more than the disk, and twice what the busiest other guest there does in the median interval in which the disk
+   is not slow.
+4. **cluster**: the median disk of its type, of five or more, was slow too.
+5. none. Where the median disk of other guests on its node, of three or more, was slow too, it is the node.
+
+The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
+fewer than two, where half of the time or more is known; **unknown** where less is known, where fewer than three
+intervals are, and where most slow intervals have no cause.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from statistics import median
+
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour
+
+FACTOR = 3.0
+FLOOR = 0.010
+"""Seconds."""
+DOMINANT = 0.5
+MORE = 2.0
+LEAST_OF_TYPE = 5
+LEAST_OF_NODE = 3
+LEAST_SLOW = 2
+LEAST_KNOWN = 3
+
+
+class Cause(StrEnum):
+    """Why a disk is slow."""
+
+    LIMIT = "limit"
+    CLUSTER = "cluster"
+    NEIGHBOUR = "neighbour"
+    NOT_SLOW = "not-slow"
+    UNKNOWN = "unknown"
+
+
+class Unexplained(StrEnum):
+    """Why the cause is unknown."""
+
+    TOO_LITTLE = "too-little-data"
+    NO_USUAL = "usual-latency-unknown"
+    NODE = "node"
+    """Slow, as others on its node are, and the rest of the region is not."""
+    ALONE = "alone"
+    """Slow, and nothing around it is."""
+
+
+@frozen
+class Finding:
+    """The cause, with the figures that it follows from."""
+
+    cause: Cause
+    unexplained: Unexplained | None
+    slow: tuple[Interval, ...]
+    """The intervals that have this cause."""
+    all_slow: int
+    known: int
+    total: int
+    neighbour: Neighbour | None = None
+    """The one that is named most often; for the operator."""
+    raised: tuple[str, ...] = ()
+
+
+def find(evidence: Evidence) -> Finding:
+    """The cause, by the rules above."""
+    intervals, usual = evidence.intervals, evidence.usual
+    around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
+    judged = list(around.judged(intervals))
+    slow = [each for each, is_slow in judged if is_slow]
+    known, total = sum(is_slow is not None for _, is_slow in judged), len(judged)
+    if len(slow) < LEAST_SLOW:
+        if known >= LEAST_KNOWN and known * 2 >= total:
+            return Finding(Cause.NOT_SLOW, None, (), len(slow), known, total)
+        no_usual = usual is None and any(each.latency is not None for each in intervals)
+        why = Unexplained.NO_USUAL if no_usual else Unexplained.TOO_LITTLE
+        return Finding(Cause.UNKNOWN, why, (), len(slow), known, total)
+    of_cause: dict[Cause | Unexplained, list[Interval]] = {}
+    for each in slow:
+        of_cause.setdefault(around.cause(each), []).append(each)
+    first: Sequence[Cause | Unexplained] = (*Cause, *Unexplained)
+    most = max(of_cause, key=lambda cause: (len(of_cause[cause]), -first.index(cause)))
+    theirs = tuple(of_cause[most])
+    if isinstance(most, Unexplained):
+        return Finding(Cause.UNKNOWN, most, theirs, len(slow), known, total)
+    named = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
+    checks = Counter(check for each in theirs for check in around.new(each)) if most is Cause.CLUSTER else Counter()
+    return Finding(most, None, theirs, len(slow), known, total, _usual_one(named), tuple(sorted(checks)))
+
+
+def _by_latency(interval: Interval, usual: float | None) -> bool | None:
+    """Whether it was slow; None is unknown."""
+    if interval.share is not None and interval.share >= AT_LIMIT_RATIO:
+        return True
+    return None if interval.latency is None or usual is None else _slow(interval.latency, usual)
+
+
+def _slow(latency: float | None, usual: float | None) -> bool:
+    return latency is not None and usual is not None and latency >= max(FACTOR * usual, FLOOR)
+
+
+class _Around:
+    """What is there while requests are not slow, to compare with."""
+
+    def __init__(self, calm: Sequence[Interval], usual: float | None) -> None:
+        self._usual = usual
+        raised = Counter(check for each in calm for check in each.raised or ())
+        self._always = {check for check, number in raised.items() if number * 2 > len(calm)}
+        rates: dict[tuple[str, str], list[float]] = {}
+        for each in calm:
+            most: dict[tuple[str, str], float] = {}
+            for one in each.neighbours:
+                key = (one.place.value, one.unit)
+                most[key] = max(one.rate, most.get(key, 0.0))
+            for key, rate in most.items():
+                rates.setdefault(key, []).append(rate)
+        self._rates = {key: median(values) for key, values in rates.items() if len(values) >= LEAST_KNOWN}
+
+    def judged(self, intervals: Sequence[Interval]) -> Iterator[tuple[Interval, bool | None]]:
+        """Each, and whether it was slow; None is unknown."""
+        busy: bool | None = None
+        """Whether there were requests before the checks were raised."""
+        for each in intervals:
+            if each.operations == 0 and self.new(each):
+                yield each, busy
+                continue
+            busy = None if each.operations is None else each.operations > 0
+            yield each, False if busy is False and each.raised is not None else _by_latency(each, self._usual)
+
+    def cause(self, slow: Interval) -> Cause | Unexplained:
+        if slow.share is not None and slow.share >= AT_LIMIT_RATIO:
+            return Cause.LIMIT
+        if self.new(slow):
+            return Cause.CLUSTER
+        if self.dominant(slow):
+            return Cause.NEIGHBOUR
+        if (slow.of_type_disks or 0) >= LEAST_OF_TYPE and _slow(slow.of_type, self._usual):
+            return Cause.CLUSTER
+        if (slow.of_node_disks or 0) >= LEAST_OF_NODE and _slow(slow.of_node, self._usual):
+            return Unexplained.NODE
+        return Unexplained.ALONE
+
+    def new(self, slow: Interval) -> set[str]:
+        """The checks that are not raised always."""
+        return set(slow.raised or ()) - self._always
+
+    def dominant(self, slow: Interval) -> Neighbour | None:
+        own = {"operations": slow.operations, "bytes": slow.bytes}
+        found = [
+            one
+            for one in slow.neighbours
+            if one.share >= DOMINANT
+            and one.rate > (own[one.unit] or 0.0)
+            and one.rate >= MORE * self._rates.get((one.place.value, one.unit), 0.0)
+        ]
+        return max(found, key=lambda one: one.share, default=None)
+
+
+def _usual_one(named: Sequence[Neighbour | None]) -> Neighbour | None:
+    """The guest that is named most often, where its share was largest."""
+    uuids = Counter(one.uuid for one in named if one)
+    if not uuids:
+        return None
+    ((uuid, _),) = uuids.most_common(1)
+    return max((one for one in named if one and one.uuid == uuid), key=lambda one: one.share)

@@ -1,0 +1,78 @@
+"""What was measured of a disk and around it, in intervals of equal length. None is unknown, and never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+
+from plimsoll_agent.util.frozen import frozen
+
+
+class Place(StrEnum):
+    """Where two guests share something."""
+
+    NODE = "node"
+    POOL = "pool"
+
+
+@frozen
+class Neighbour:
+    """The busiest other guest at a place."""
+
+    uuid: str
+    place: Place
+    unit: str
+    """``operations`` or ``bytes``, per second."""
+    rate: float
+    share: float
+    """Of all that the node's guests, or the pool's, did."""
+
+
+@frozen
+class Interval:
+    """The averages of a pass, as they were known at a time (seconds since 1970)."""
+
+    at: float
+    node: str | None = None
+    operations: float | None = None
+    bytes: float | None = None
+    share: float | None = None
+    """Of the limit that was used most."""
+    limit: str | None = None
+    """That limit, under libvirt's name."""
+    allowed: float | None = None
+    """Its value."""
+    latency: float | None = None
+    """Seconds that a request took on average; None also without requests."""
+    of_type: float | None = None
+    """The median of that among the disks of its volume type in the region, and how many these are."""
+    of_type_disks: int | None = None
+    of_node: float | None = None
+    """The median among the disks of other guests on its node, and how many these are."""
+    of_node_disks: int | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    raised: tuple[str, ...] | None = None
+    """Checks of its cluster that tell of stopped or slow requests."""
+
+
+@frozen
+class LimitChange:
+    """Its actual limits from this time on; ``reason`` is the code of its state then."""
+
+    at: float
+    before: Mapping[str, int] = field(hash=False)
+    after: Mapping[str, int] = field(hash=False)
+    reason: str | None = None
+
+
+@frozen
+class Evidence:
+    """One disk over the whole time."""
+
+    seconds: float
+    """The length of an interval."""
+    intervals: tuple[Interval, ...]
+    """From its first to its last sign of life, without gaps: what is missing is an interval of nothing known."""
+    usual: float | None = None
+    """What a request of a disk of its volume type usually takes, in seconds."""

@@ -1,0 +1,187 @@
+"""A finding in words: for the operator, and in one sentence for the tenant, without anything of other tenants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from statistics import median
+
+from plimsoll_agent.fleet.messages import percent, seconds_words
+from plimsoll_agent.messages.limits import short_change, short_limits
+from plimsoll_agent.model.limits import Limits, LimitsError
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.util.text import minute, printable
+from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
+from plimsoll_insight.explain.evidence import Interval, Place
+from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay
+
+CAUSES: Mapping[Cause, str] = {
+    Cause.LIMIT: "its own limit",
+    Cause.CLUSTER: "the cluster",
+    Cause.NEIGHBOUR: "a neighbour",
+    Cause.NOT_SLOW: "none, it is not slow",
+    Cause.UNKNOWN: "unknown",
+}
+_UNEXPLAINED: Mapping[Unexplained, str] = {
+    Unexplained.TOO_LITTLE: "too little is known",
+    Unexplained.NO_USUAL: "what is usual for its type is unknown: load plimsoll-rules.yaml into Prometheus",
+    Unexplained.NODE: "the disks of other guests on its node are slow too, and the region is not: look at the node",
+    Unexplained.ALONE: "it is slow, and nothing around it is",
+}
+
+
+def head(guest: FoundGuest, stays: Sequence[Stay]) -> str:
+    """``server web-1 (project shop) on compute-117 since …, before on compute-104``."""
+    project = guest.project_name or guest.project
+    now, before = stays[-1], list(dict.fromkeys(stay.node[1] for stay in reversed(stays[:-1])))
+    words = f"server {guest.server or guest.name}" + (f" (project {project})" if project else "")
+    words += f" on {now.node[1]}" + (f" since {_minute(now.since)}" if before else "")
+    return printable(words + (f", before on {', '.join(before)}" if before else ""))
+
+
+def disk_lines(disk: ExplainedDisk, finding: Finding, probed: Mapping[str, int]) -> Iterator[str]:
+    """The first names the disk, the last is the tenant's sentence."""
+    intervals = disk.evidence.intervals
+    what = f"volume {disk.volume}" if disk.volume else "own disk"
+    limits = "unknown" if disk.limits is None else short_limits(Limits.from_mapping(disk.limits))
+    yield printable(f"{disk.disk}  {what}, type {disk.volume_type or 'none'}, limit {limits}")
+    for change in disk.changes:
+        why = f" ({printable(change.reason)})" if change.reason else ""
+        yield f"  {_minute(change.at)}: limit {_change(change.before, change.after)}{why}"
+    for at in disk.reverted:
+        yield f"  {_minute(at)}: an external change was reverted"
+    if disk.held:
+        yield f"  held by an operator: {_between(*disk.held)}"
+    yield f"  {_load_words(intervals)}"
+    yield f"  {_latency_words(disk, finding)}"
+    yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probed)}"
+    yield f"  Cause: {cause_words(disk, finding)}"
+    yield f'  To the tenant: "{tenant_words(disk, finding)}"'
+
+
+def cause_words(disk: ExplainedDisk, finding: Finding) -> str:
+    """``its own limit, 61 % of 14:00–15:20 (12 of 15 slow intervals)``."""
+    words = CAUSES[finding.cause]
+    if finding.unexplained:
+        words += f": {_UNEXPLAINED[finding.unexplained]}"
+    if finding.raised:
+        words += f": {printable(', '.join(finding.raised))}"
+    if finding.neighbour:
+        one = finding.neighbour
+        unit = "requests" if one.unit == "operations" else "bytes"
+        words += f": guest {printable(one.uuid)} did {percent(one.share)} of all {unit} of the {one.place.value}"
+    if finding.slow:
+        words += f"; {_between(*_span(disk, finding))}, {len(finding.slow)} of {finding.all_slow} slow intervals"
+    known = percent(finding.known / finding.total) if finding.total else "0 %"
+    return f"{words}; known {known} of the time"
+
+
+def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
+    """One sentence to paste."""
+    whose = printable(f"volume {disk.volume}" if disk.volume else f"disk {disk.disk}")
+    if finding.cause is Cause.UNKNOWN or (finding.cause is not Cause.NOT_SLOW and not finding.slow):
+        return f"Our measurements do not show what your {whose} waited for."
+    if finding.cause is Cause.NOT_SLOW:
+        took = _median([each.latency for each in disk.evidence.intervals])
+        words = f"In our measurements requests of your {whose} took no longer than usual"
+        return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
+    between = f"{_between(*_span(disk, finding))}"
+    if finding.cause is Cause.LIMIT:
+        return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
+    took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
+    words = "no requests were completed" if took is None else f"requests took {seconds_words(took)} on average"
+    instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
+    if finding.cause is Cause.CLUSTER:
+        why = "our storage cluster was impaired"
+    elif finding.neighbour and finding.neighbour.place is Place.NODE:
+        why = "other load on the same host was unusually high"
+    else:
+        why = "other load on the same storage was unusually high"
+    return f"For your {whose}, {words}{instead} {between}, because {why}."
+
+
+# --- parts
+
+
+def _span(disk: ExplainedDisk, finding: Finding) -> tuple[float, float]:
+    """An interval ends at its time."""
+    return finding.slow[0].at - disk.evidence.seconds, finding.slow[-1].at
+
+
+def _between(begin: float, end: float) -> str:
+    """``between 2026-11-22 14:00 and 15:20 UTC``."""
+    first, last = (datetime.fromtimestamp(at, UTC) for at in (begin, end))
+    until = f"{last:%H:%M} UTC" if first.date() == last.date() else minute(last)
+    return f"between {first:%Y-%m-%d %H:%M} and {until}"
+
+
+def _minute(at: float) -> str:
+    return minute(datetime.fromtimestamp(at, UTC))
+
+
+def _change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    try:
+        return short_change(Limits.from_mapping(before), Limits.from_mapping(after))
+    except LimitsError:
+        return f"{dict(before)} → {dict(after)}"
+
+
+def _limit_words(slow: Sequence[Interval]) -> str:
+    """``its 3,000 IOPS``: the limit that was used up most often."""
+    named = Counter((each.limit, each.allowed) for each in slow if each.limit)
+    if not named:
+        return "its limit"
+    ((limit, allowed), _), *_ = named.most_common(1)
+    if limit is None or allowed is None:
+        return "its limit"
+    if "_iops_" in limit:
+        scope = "" if limit.startswith("total") else f"{limit.partition('_')[0]} "
+        return f"its {allowed:,.0f} {scope}IOPS"
+    return f"its {short_limits(Limits.from_mapping({limit: round(allowed)}))}"
+
+
+def _load_words(intervals: Sequence[Interval]) -> str:
+    shares = [each.share for each in intervals if each.share is not None]
+    rates = [each.operations for each in intervals if each.operations is not None]
+    if not rates:
+        return "load: unknown"
+    words = f"load: {median(rates):.0f} IOPS on average, {max(rates):.0f} at most"
+    if not shares:
+        return f"{words}; no limit is known that it could be at"
+    held = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]
+    words += f"; at limit for {percent(len(held) / len(shares))} of the time"
+    return f"{words}, most used {percent(max(shares))}"
+
+
+def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
+    slow = finding.slow or disk.evidence.intervals
+    when = "while slow" if finding.slow else "on average"
+    own = seconds_words(_median([each.latency for each in slow]))
+    of_type = seconds_words(_median([each.of_type for each in slow]))
+    of_node = seconds_words(_median([each.of_node for each in slow]))
+    usual = seconds_words(disk.evidence.usual)
+    return (
+        f"requests took {own} {when}; then others of its type {of_type}, others on its node {of_node};"
+        f" usual for its type {usual}"
+    )
+
+
+def _cluster_words(intervals: Sequence[Interval]) -> str:
+    known = [each for each in intervals if each.raised is not None]
+    if not known:
+        return "cluster: health unknown"
+    times = Counter(check for each in known for check in each.raised or ())
+    if not times:
+        return f"cluster: no check raised (known {percent(len(known) / len(intervals))} of the time)"
+    raised = (f"{printable(check)} for {percent(number / len(known))}" for check, number in times.most_common())
+    return f"cluster: {', '.join(raised)} of the time"
+
+
+def _probe_words(probed: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {printable(verdict)}" for verdict, number in sorted(probed.items())) or "none"
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

@@ -1,0 +1,418 @@
+"""What Prometheus is asked about a guest's disks, and the evidence in its answers."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from fnmatch import fnmatchcase
+
+from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, any_of, each, key_of, label, quoted
+from plimsoll_agent.model.limits import BASES
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place
+
+Over = Callable[[str], Sequence[Line]]
+"""Asks for the values of the whole time, at the steps. Raises ``PlimsollError``."""
+
+SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FULL", "OSD_DOWN", "OSD_*_DOWN")
+"""Ceph's checks that tell of stopped or slow requests: those of the health gate, and any OSD that is down."""
+GATE = "health gate of plimsoll"
+_USUAL = "7d"
+_DISK = ("target_device", "uuid")
+_PLACE = ("cluster", "pool")
+_UNITS = ("operations", "bytes")
+
+
+@frozen
+class Span:
+    """Times of the first and the last step (seconds since 1970), and the time between two steps."""
+
+    seconds: int
+    step: int
+
+    @staticmethod
+    def of(seconds: int) -> Span:
+        """Each minute up to three hours, every five minutes up to a week, and then 2016 steps."""
+        step = 60 if seconds <= 3 * 3600 else max(300, math.ceil(seconds / 2016 / 60) * 60)
+        return Span(seconds, step)
+
+    def times(self, now: float) -> list[float]:
+        """Of all steps: multiples of the step, as Prometheus has them."""
+        first, last = math.floor((now - self.seconds) / self.step) + 1, math.floor(now / self.step)
+        return [float(number * self.step) for number in range(first, last + 1)]
+
+
+@frozen
+class Stay:
+    """A guest on a node, from the first to the last step that shows it there."""
+
+    node: NodeKey
+    since: float
+    until: float
+
+
+@frozen
+class FoundGuest:
+    """A server by its last metrics in the span."""
+
+    uuid: str
+    region: str
+    name: str
+    server: str
+    project: str
+    project_name: str
+
+
+@frozen
+class ExplainedDisk:
+    """A disk with all that was measured."""
+
+    guest_uuid: str
+    disk: str
+    volume: str
+    volume_type: str
+    pool: str
+    cluster: str
+    evidence: Evidence
+    limits: Mapping[str, int] | None = field(hash=False)
+    """The rates of its last actual limits; None is unknown, nothing unlimited."""
+    changes: tuple[LimitChange, ...] = ()
+    reverted: tuple[float, ...] = ()
+    """When external changes were reverted."""
+    held: tuple[float, float] | None = None
+    """Between these times it was held, by an operator."""
+
+
+# --- which guest
+
+
+def guests(ask: Ask, selection: Selection, asked: str, seconds: int) -> list[FoundGuest]:
+    """The servers that a UUID, a name or a volume's ID stands for; of each the newest facts. Raises
+    ``PlimsollError``.
+    """
+    uuids = {
+        label(series, "uuid") for series in ask(_last("plimsoll_disk_info", selection, "volume", [asked], seconds))
+    }
+    named = [("uuid", [asked, *uuids])] + [(name, [asked]) for name in ("server", "domain")]
+    parts = (_last("plimsoll_guest_info", selection, name, values, seconds) for name, values in named)
+    found: dict[str, FoundGuest] = {}
+    for series in ask(" or ".join(parts)):
+        found[label(series, "uuid")] = FoundGuest(
+            label(series, "uuid"),
+            label(series, "region"),
+            *(label(series, name) for name in ("domain", "server", "project", "project_name")),
+        )
+    return [found[uuid] for uuid in sorted(found)]
+
+
+def _last(metric: str, selection: Selection, name: str, values: Sequence[str], seconds: int) -> str:
+    return f"last_over_time({metric}{selection.matchers(any_of(name, values))}[{seconds}s])"
+
+
+# --- its disks
+
+
+def disks(
+    ask: Ask, over: Over, selection: Selection, guest: FoundGuest, volume: str | None, now: float, span: Span
+) -> tuple[list[ExplainedDisk], list[Stay]]:
+    """The guest's disks, or the one with this volume; and where the guest was. Raises ``PlimsollError``."""
+    region = [f"region={quoted(guest.region)}"] if guest.region else []
+    own = Selection(nodes=selection.nodes).matchers(f"uuid={quoted(guest.uuid)}", *region)
+    times = span.times(now)
+    info = over(each("plimsoll_disk_info", own, *_DISK, "volume", "volume_type", *_PLACE))
+    stays = _stays(info)
+    if not stays:
+        return [], []
+    at_node = _where(stays, times)
+    targets: dict[str, Line] = {}
+    for line in sorted(info, key=lambda line: max(line.values)):
+        if volume is None or label(line, "volume") == volume:
+            targets[label(line, "target_device")] = line
+    shared = _Around(ask, over, guest, stays, region)
+    measured = _Own(over, own)
+    found = []
+    for target in sorted(targets):
+        facts = targets[target]
+        present = [at for line in info if label(line, "target_device") == target for at in line.values]
+        steps = [at for at in times if min(present) <= at <= max(present)]
+        shared_by = shared.of(facts)
+        intervals = tuple(shared_by(measured.at(target, at_node.get(at), at)) for at in steps)
+        found.append(
+            ExplainedDisk(
+                guest_uuid=guest.uuid,
+                disk=target,
+                volume=label(facts, "volume"),
+                volume_type=label(facts, "volume_type"),
+                pool=label(facts, "pool"),
+                cluster=label(facts, "cluster"),
+                evidence=Evidence(float(span.step), intervals, shared.usual(label(facts, "volume_type"))),
+                limits=measured.limits(target, at_node, steps),
+                changes=tuple(measured.changes(target, at_node, steps)),
+                reverted=tuple(measured.reverted(target, at_node, steps)),
+                held=measured.held(target),
+            )
+        )
+    return found, stays
+
+
+def _stays(info: Iterable[Line]) -> list[Stay]:
+    """In order of time. One ends where the next begins: the old node's last metrics may still be there."""
+    seen: dict[NodeKey, list[float]] = defaultdict(list)
+    for line in info:
+        seen[key_of(line)] += line.values
+    stays = sorted((Stay(node, min(at), max(at)) for node, at in seen.items() if at), key=lambda stay: stay.since)
+    return [
+        replace(stay, until=min(stay.until, stays[number + 1].since)) if number + 1 < len(stays) else stay
+        for number, stay in enumerate(stays)
+    ]
+
+
+def _where(stays: Sequence[Stay], times: Sequence[float]) -> dict[float, NodeKey]:
+    return {at: stay.node for stay in stays for at in times if stay.since <= at <= stay.until}
+
+
+class _Own:
+    """What is measured of the guest's own disks."""
+
+    def __init__(self, over: Over, own: str) -> None:
+        by = f"region, instance, {', '.join(_DISK)}"
+        rate = {unit: each(f"plimsoll_disk_average_{unit}_per_second", own, *_DISK, "direction") for unit in _UNITS}
+        self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in _UNITS}
+        self._latency = _by_disk(over(each("plimsoll_disk_average_latency_seconds", own, *_DISK)))
+        self._shares = over(each("plimsoll_disk_average_limit_ratio", own, *_DISK, "parameter"))
+        self._limits = [
+            *over(each("plimsoll_disk_limit_actual_operations_per_second", own, *_DISK, "parameter")),
+            *over(each("plimsoll_disk_limit_actual_bytes_per_second", own, *_DISK, "parameter")),
+        ]
+        self._unlimited = _by_disk(over(each("plimsoll_disk_unlimited", own, *_DISK)))
+        self._states = over(each("plimsoll_disk_state", own, *_DISK, "state", "reason"))
+        self._reverted = _by_disk(over(each("plimsoll_disk_external_changes_reverted_total", own, *_DISK)))
+        self._held = over(each("plimsoll_disk_hold_end_timestamp_seconds", own, *_DISK))
+
+    def at(self, target: str, node: NodeKey | None, at: float) -> Interval:
+        if node is None:
+            return Interval(at)
+        key = node, target
+        shares = {
+            label(line, "parameter"): line.values[at]
+            for line in self._shares
+            if (key_of(line), label(line, "target_device")) == key and _known(line.values.get(at))
+        }
+        limit = max(shares, key=lambda name: shares[name], default=None)
+        return Interval(
+            at,
+            node[1],
+            operations=_value(self._rates["operations"], key, at),
+            bytes=_value(self._rates["bytes"], key, at),
+            share=None if limit is None else shares[limit],
+            limit=limit,
+            allowed=None if limit is None else (self._set(key, at) or {}).get(limit),
+            latency=_value(self._latency, key, at),
+        )
+
+    def _set(self, key: tuple[NodeKey, str], at: float) -> dict[str, int] | None:
+        """Its actual limits then, without bursts; None is unknown."""
+        found = {
+            label(line, "parameter"): int(line.values[at])
+            for line in self._limits
+            if (key_of(line), label(line, "target_device")) == key and at in line.values
+        }
+        if not found and _value(self._unlimited, key, at) is None:
+            return None
+        return {base: found[base] for base in BASES if base in found}
+
+    def limits(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> dict[str, int] | None:
+        every = (self._set((nodes[at], target), at) for at in reversed(steps) if at in nodes)
+        return next((limits for limits in every if limits is not None), None)
+
+    def changes(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> Iterator[LimitChange]:
+        before: dict[str, int] | None = None
+        for at in steps:
+            now = self._set((nodes[at], target), at) if at in nodes else None
+            if now is None:
+                continue
+            if before is not None and now != before:
+                yield LimitChange(at, before, now, self._reason((nodes[at], target), at))
+            before = now
+
+    def _reason(self, key: tuple[NodeKey, str], at: float) -> str | None:
+        return next(
+            (
+                label(line, "reason")
+                for line in self._states
+                if (key_of(line), label(line, "target_device")) == key and at in line.values
+            ),
+            None,
+        )
+
+    def reverted(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> Iterator[float]:
+        before: tuple[NodeKey, float] | None = None
+        for at in steps:
+            node = nodes.get(at)
+            count = None if node is None else _value(self._reverted, (node, target), at)
+            if node is None or count is None:
+                continue
+            if before is not None and before[0] == node and count > before[1]:
+                yield at
+            before = node, count
+
+    def held(self, target: str) -> tuple[float, float] | None:
+        times = [at for line in self._held if label(line, "target_device") == target for at in line.values]
+        return (min(times), max(times)) if times else None
+
+
+class _Around:
+    """What is measured of other disks, of the nodes and of the clusters."""
+
+    def __init__(self, ask: Ask, over: Over, guest: FoundGuest, stays: Sequence[Stay], region: Sequence[str]) -> None:
+        self._ask, self._over, self._guest, self._region = ask, over, guest, region
+        nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
+        self._others = "{" + ",".join([*region, nodes, f"uuid!={quoted(guest.uuid)}"]) + "}"
+        every = "{" + ",".join([*region, nodes]) + "}"
+        latency = each("plimsoll_disk_average_latency_seconds", self._others, *_DISK)
+        by = "region, instance"
+        self._of_node = _by_node(over(f"quantile by ({by}) (0.5, {latency})"))
+        self._of_node_disks = _by_node(over(f"count by ({by}) ({latency})"))
+        self._on_node: dict[str, list[Line]] = {}
+        self._node_sum: dict[str, dict[NodeKey, Mapping[float, float]]] = {}
+        for unit in _UNITS:
+            name, labels = f"plimsoll_disk_average_{unit}_per_second", (*_DISK, "direction")
+            busiest = f"topk by ({by}) (1, sum by ({by}, uuid) ({each(name, self._others, *labels)}))"
+            self._on_node[unit] = list(over(busiest))
+            self._node_sum[unit] = _by_node(over(f"sum by ({by}) ({each(name, every, *labels)})"))
+        self._types: dict[str, tuple[Mapping[float, float], Mapping[float, float], float | None]] = {}
+        self._pools: dict[tuple[str, str], Mapping[str, tuple[list[Line], Mapping[float, float]]]] = {}
+        self._health: dict[str, Callable[[float], tuple[str, ...] | None]] = {}
+
+    def usual(self, volume_type: str) -> float | None:
+        return self._of_type(volume_type)[2]
+
+    def _of_type(self, volume_type: str) -> tuple[Mapping[float, float], Mapping[float, float], float | None]:
+        if volume_type not in self._types:
+            matchers = "{" + ",".join([*self._region, f"volume_type={quoted(volume_type)}"]) + "}"
+            name = "volume_type:plimsoll_disk_average_latency_seconds"
+            usual = self._ask(f"max(quantile_over_time(0.25, {name}:median{matchers}[{_USUAL}]))")
+            self._types[volume_type] = (
+                _only(self._over(f"max({name}:median{matchers})")),
+                _only(self._over(f"max({name}:count{matchers})")),
+                next((series.known for series in usual), None),
+            )
+        return self._types[volume_type]
+
+    def of(self, facts: Line) -> Callable[[Interval], Interval]:
+        """Adds what was around a disk with these labels."""
+        medians, counts, _ = self._of_type(label(facts, "volume_type"))
+        place = label(facts, "cluster"), label(facts, "pool")
+        pools, raised = self._pool(*place), self._raised(place[0])
+        region = key_of(facts)[0]
+
+        def added(one: Interval) -> Interval:
+            of_type = _known(medians.get(one.at))
+            known = replace(one, of_type=of_type, of_type_disks=_whole(counts.get(one.at)), raised=raised(one.at))
+            if one.node is None:
+                return known
+            node = region, one.node
+            return replace(
+                known,
+                of_node=_known(self._of_node.get(node, {}).get(one.at)),
+                of_node_disks=_whole(self._of_node_disks.get(node, {}).get(one.at)),
+                neighbours=tuple(self._neighbours(node, pools, one.at)),
+            )
+
+        return added
+
+    def _neighbours(
+        self, node: NodeKey, pools: Mapping[str, tuple[list[Line], Mapping[float, float]]], at: float
+    ) -> Iterator[Neighbour]:
+        for unit in _UNITS:
+            on_node = [line for line in self._on_node[unit] if key_of(line) == node]
+            lines_of = (
+                (Place.NODE, on_node, self._node_sum[unit].get(node, {})),
+                (Place.POOL, *pools[unit]),
+            )
+            for place, lines, sums in lines_of:
+                whole = sums.get(at)
+                for line in lines:
+                    rate = _known(line.values.get(at))
+                    if rate and whole and label(line, "uuid") != self._guest.uuid:
+                        yield Neighbour(label(line, "uuid"), place, unit, rate, min(1.0, rate / whole))
+
+    def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[Line], Mapping[float, float]]]:
+        if (cluster, pool) not in self._pools:
+            matchers = "{" + ",".join([*self._region, f"cluster={quoted(cluster)}", f"pool={quoted(pool)}"]) + "}"
+            found = {}
+            for unit in _UNITS:
+                of_nodes = each(f"plimsoll_pool_average_{unit}_per_second", matchers, *_PLACE, "volume_type")
+                found[unit] = (
+                    list(
+                        self._over(
+                            f"max by (uuid) (uuid_pool:plimsoll_disk_average_{unit}_per_second:top3{matchers})"
+                        )
+                    ),
+                    _only(self._over(f"sum({of_nodes})")),
+                )
+            self._pools[cluster, pool] = found
+        return self._pools[cluster, pool]
+
+    def _raised(self, cluster: str) -> Callable[[float], tuple[str, ...] | None]:
+        """By time the checks that were raised; by Ceph's mgr, of which a Prometheus may have several clusters."""
+        if cluster not in self._health:
+            checks = [
+                line
+                for line in self._over("max by (name, cluster) (ceph_health_detail) == 1")
+                if label(line, "cluster") in ("", cluster) and _tells(label(line, "name"))
+            ]
+            told = [
+                line
+                for line in self._over("max by (cluster) (ceph_health_status)")
+                if label(line, "cluster") in ("", cluster)
+            ]
+            gates = self._over(f"max(plimsoll_health_gate_shut{{cluster={quoted(cluster)}}}) == 1") if cluster else []
+
+            def raised(at: float) -> tuple[str, ...] | None:
+                found = [label(line, "name") for line in checks if at in line.values]
+                found += [GATE for line in gates if at in line.values]
+                return tuple(found) if found or any(at in line.values for line in told) else None
+
+            self._health[cluster] = raised
+        return self._health[cluster]
+
+
+def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
+    """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
+    nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
+    runs = f"increase(plimsoll_probe_runs_total{{{nodes}}}[{seconds}s])"
+    told = ask(f"sum by (verdict) (max without (job) ({runs})) > 0")
+    return {label(series, "verdict"): max(1, round(series.value)) for series in told}
+
+
+def _tells(check: str) -> bool:
+    return any(fnmatchcase(check, pattern) for pattern in SLOW_CHECKS)
+
+
+def _by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], Mapping[float, float]]:
+    return {(key_of(line), label(line, "target_device")): line.values for line in lines}
+
+
+def _by_node(lines: Iterable[Line]) -> dict[NodeKey, Mapping[float, float]]:
+    return {key_of(line): line.values for line in lines}
+
+
+def _only(lines: Sequence[Line]) -> Mapping[float, float]:
+    return lines[0].values if lines else {}
+
+
+def _value(
+    found: Mapping[tuple[NodeKey, str], Mapping[float, float]], key: tuple[NodeKey, str], at: float
+) -> float | None:
+    return _known(found.get(key, {}).get(at))
+
+
+def _known(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if _known(value) is None else round(value or 0)

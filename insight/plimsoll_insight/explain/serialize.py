@@ -1,0 +1,85 @@
+"""A finding as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from plimsoll_insight.explain import messages
+from plimsoll_insight.explain.cause import Finding
+from plimsoll_insight.explain.evidence import Interval
+from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay
+
+
+def data(
+    guest: FoundGuest,
+    stays: Sequence[Stay],
+    disks: Iterable[tuple[ExplainedDisk, Finding]],
+    probed: Mapping[str, int],
+) -> dict[str, object]:
+    return {
+        "region": guest.region,
+        "server": guest.server or None,
+        "guest": guest.name,
+        "guest_uuid": guest.uuid,
+        "project": guest.project or None,
+        "project_name": guest.project_name or None,
+        "nodes": [{"node": stay.node[1], "since": _time(stay.since), "until": _time(stay.until)} for stay in stays],
+        "probes": dict(probed),
+        "disks": [disk_data(disk, finding) for disk, finding in disks],
+    }
+
+
+def disk_data(disk: ExplainedDisk, finding: Finding) -> dict[str, object]:
+    one = finding.neighbour
+    return {
+        "disk": disk.disk,
+        "volume": disk.volume or None,
+        "volume_type": disk.volume_type or None,
+        "pool": disk.pool or None,
+        "cluster": disk.cluster or None,
+        "limits": None if disk.limits is None else dict(disk.limits),
+        "changes": [
+            {
+                "at": _time(change.at),
+                "before": dict(change.before),
+                "after": dict(change.after),
+                "reason": change.reason,
+            }
+            for change in disk.changes
+        ],
+        "reverted": [_time(at) for at in disk.reverted],
+        "held": None if disk.held is None else {"since": _time(disk.held[0]), "until": _time(disk.held[1])},
+        "cause": finding.cause.value,
+        "unexplained": None if finding.unexplained is None else finding.unexplained.value,
+        "checks": list(finding.raised),
+        "neighbour": None
+        if one is None
+        else {"guest_uuid": one.uuid, "place": one.place.value, "unit": one.unit, "share": one.share},
+        "slow": [_time(each.at) for each in finding.slow],
+        "slow_intervals": finding.all_slow,
+        "known_intervals": finding.known,
+        "usual_latency": disk.evidence.usual,
+        "interval": disk.evidence.seconds,
+        "intervals": [_interval(each) for each in disk.evidence.intervals],
+        "tenant": messages.tenant_words(disk, finding),
+    }
+
+
+def _interval(one: Interval) -> dict[str, object]:
+    return {
+        "at": _time(one.at),
+        "node": one.node,
+        "operations_per_second": one.operations,
+        "bytes_per_second": one.bytes,
+        "limit": one.limit,
+        "limit_ratio": one.share,
+        "latency": one.latency,
+        "type_latency": one.of_type,
+        "node_latency": one.of_node,
+        "checks": None if one.raised is None else list(one.raised),
+    }
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()

@@ -1,0 +1,199 @@
+"""The cause that was planted is the one that is found: 20 of 20 in each of many random situations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from plimsoll_insight.explain.cause import Cause, Unexplained, find
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+
+RUNS = range(20)
+NEVER_CLEARED = "OSD_DOWN"
+Disturb = Callable[[Interval, random.Random, float], Interval]
+
+
+def calm(chance: random.Random, at: float, usual: float, most_share: float, chronic: Sequence[str]) -> Interval:
+    """An interval in which nothing is wrong: noise, some busy neighbours, and checks that are never cleared."""
+    rate = chance.uniform(20, 400)
+    return Interval(
+        at=at,
+        node="n1",
+        operations=rate,
+        bytes=rate * 8192,
+        share=chance.uniform(0.01, most_share),
+        limit="total_iops_sec",
+        allowed=500.0,
+        latency=usual * chance.lognormvariate(0, 0.25),
+        of_type=usual * chance.lognormvariate(0, 0.1),
+        of_type_disks=chance.randint(5, 900),
+        of_node=usual * chance.lognormvariate(0, 0.15),
+        of_node_disks=chance.randint(3, 40),
+        neighbours=(
+            Neighbour("u2", Place.NODE, "operations", chance.uniform(300, 500), chance.uniform(0.1, 0.45)),
+            Neighbour("u3", Place.POOL, "bytes", chance.uniform(3e6, 5e6), chance.uniform(0.01, 0.45)),
+        ),
+        raised=tuple(chronic),
+    )
+
+
+def at_limit(one: Interval, chance: random.Random, usual: float) -> Interval:
+    latency = chance.uniform(0.5, 40) * usual
+    return replace(one, share=chance.uniform(0.95, 1.3), latency=chance.choice([latency, latency, None]))
+
+
+def cluster_raised(one: Interval, chance: random.Random, usual: float) -> Interval:
+    checks = chance.sample(["SLOW_OPS", "PG_AVAILABILITY", "PG_BACKFILL_FULL"], chance.randint(1, 3))
+    slow = chance.uniform(4, 400) * max(usual, 0.004)
+    if chance.random() < 0.3:  # nothing ends
+        return replace(one, operations=0.0, bytes=0.0, share=0.0, latency=None, raised=(*(one.raised or ()), *checks))
+    of_type = chance.choice([usual, slow, None])
+    return replace(one, latency=slow, of_type=of_type, raised=(*(one.raised or ()), *checks))
+
+
+def cluster_without_checks(one: Interval, chance: random.Random, usual: float) -> Interval:
+    slow = chance.uniform(4, 400) * max(usual, 0.004)
+    return replace(one, latency=slow, of_type=slow * chance.uniform(0.9, 1.2), of_node=slow, raised=None)
+
+
+def neighbour(one: Interval, chance: random.Random, usual: float) -> Interval:
+    slow = chance.uniform(4, 100) * max(usual, 0.004)
+    place, unit = chance.choice(list(Place)), chance.choice(["operations", "bytes"])
+    rate = chance.uniform(2000, 50000) if unit == "operations" else chance.uniform(5e7, 2e9)
+    loud = Neighbour("u9", place, unit, rate, chance.uniform(0.5, 0.99))
+    of_type = slow if place is Place.POOL and chance.random() < 0.5 else one.of_type
+    return replace(one, latency=slow, of_type=of_type, of_node=slow, neighbours=(*one.neighbours, loud))
+
+
+def unknown_around(one: Interval, chance: random.Random, usual: float) -> Interval:
+    """It is slow, and of all else nothing is known."""
+    return Interval(one.at, one.node, latency=chance.uniform(4, 100) * max(usual, 0.004))
+
+
+def its_node(one: Interval, chance: random.Random, usual: float) -> Interval:
+    slow = chance.uniform(4, 100) * max(usual, 0.004)
+    return replace(one, latency=slow, of_node=slow * chance.uniform(0.9, 1.1))
+
+
+def situation(seed: object, disturb: Disturb | None) -> Evidence:
+    """Between an hour and a day, with a disturbance of ten minutes to all of it."""
+    chance = random.Random(repr(seed))
+    usual, number = chance.uniform(0.0005, 0.02), chance.randint(12, 288)
+    length = chance.randint(2, number) if disturb else 0
+    # Only the time without the disturbance shows that a check is never cleared.
+    chronic = [NEVER_CLEARED] * (length < number * 0.6 and chance.randint(0, 1))
+    begun = chance.randint(0, number - length)
+    intervals = []
+    for n in range(number):
+        one = calm(chance, 300.0 * n, usual, 0.9, chronic)
+        if disturb and begun <= n < begun + length:
+            one = disturb(one, chance, usual)
+        elif chance.random() < 0.05:
+            one = Interval(one.at)  # no metrics then
+        elif chance.random() < 0.05:
+            one = replace(one, operations=0.0, bytes=0.0, latency=None)  # no requests then
+        intervals.append(one)
+    return Evidence(300.0, tuple(intervals), usual)
+
+
+PLANTED: dict[str, tuple[Disturb | None, Cause, Unexplained | None]] = {
+    "its limit": (at_limit, Cause.LIMIT, None),
+    "the cluster, by its checks": (cluster_raised, Cause.CLUSTER, None),
+    "the cluster, by all disks of the type": (cluster_without_checks, Cause.CLUSTER, None),
+    "a neighbour": (neighbour, Cause.NEIGHBOUR, None),
+    "not slow": (None, Cause.NOT_SLOW, None),
+    "its node": (its_node, Cause.UNKNOWN, Unexplained.NODE),
+    "unknown": (unknown_around, Cause.UNKNOWN, Unexplained.ALONE),
+}
+
+
+@pytest.mark.parametrize("situation_of", range(25))
+@pytest.mark.parametrize("planted", PLANTED)
+def test_the_planted_cause_is_found_20_of_20_times(planted: str, situation_of: int) -> None:
+    disturb, cause, unexplained = PLANTED[planted]
+    for run in RUNS:
+        found = find(situation((planted, situation_of, run), disturb))
+        assert (found.cause, found.unexplained) == (cause, unexplained), (planted, situation_of, run)
+
+
+# --- what is unknown is not zero
+
+
+CALM = Interval(
+    0, "n1", operations=100.0, bytes=1e6, share=0.2, latency=0.004, of_type=0.004, of_type_disks=9, raised=()
+)
+
+
+def of(*intervals: Interval, usual: float | None = 0.004) -> Evidence:
+    return Evidence(300.0, intervals, usual)
+
+
+NOTHING = Interval(0)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "why"),
+    [
+        (of(), Unexplained.TOO_LITTLE),
+        (of(*[NOTHING] * 288), Unexplained.TOO_LITTLE),
+        (of(*[CALM] * 100, *[NOTHING] * 101), Unexplained.TOO_LITTLE),
+        (of(CALM, CALM), Unexplained.TOO_LITTLE),
+        (of(*[CALM] * 288, usual=None), Unexplained.NO_USUAL),
+    ],
+)
+def test_what_is_unknown_is_not_called_not_slow(evidence: Evidence, why: Unexplained) -> None:
+    found = find(evidence)
+    assert (found.cause, found.unexplained) == (Cause.UNKNOWN, why)
+
+
+def test_its_limit_is_found_without_any_latency() -> None:
+    held = replace(CALM, share=1.0, latency=None)
+    assert find(of(*[CALM] * 9, held, held, usual=None)).cause is Cause.LIMIT
+
+
+def test_a_disk_without_requests_is_not_slow_but_for_requests_that_do_not_end() -> None:
+    idle = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
+    stopped = replace(idle, raised=("SLOW_OPS",))
+    assert find(of(*[idle] * 50)).cause is Cause.NOT_SLOW
+    assert find(of(*[idle] * 50, *[stopped] * 50)).cause is Cause.NOT_SLOW, "it wanted nothing"
+    assert find(of(*[CALM] * 50, *[stopped] * 50)).cause is Cause.CLUSTER
+    assert find(of(*[idle] * 50, raised_unknown := replace(idle, raised=None), raised_unknown)).known == 50
+
+
+def test_a_check_that_is_raised_all_the_time_explains_nothing() -> None:
+    always = replace(CALM, raised=("OSD_DOWN",))
+    slow = replace(always, latency=0.9)
+    found = find(of(*[always] * 50, *[slow] * 9))
+    assert (found.cause, found.unexplained) == (Cause.UNKNOWN, Unexplained.ALONE)
+
+
+def test_a_type_of_few_disks_is_no_witness_for_the_cluster() -> None:
+    """The median of one disk is itself."""
+    slow = replace(CALM, latency=0.9, of_type=0.9, of_type_disks=1)
+    assert find(of(*[CALM] * 50, *[slow] * 9)).unexplained is Unexplained.ALONE
+
+
+def test_a_guest_that_is_always_the_busiest_is_not_the_neighbour_behind_it() -> None:
+    loud = Neighbour("u9", Place.NODE, "operations", 5000, 0.9)
+    always = replace(CALM, neighbours=(loud,))
+    slow = replace(always, latency=0.9)
+    assert find(of(*[always] * 50, *[slow] * 9)).unexplained is Unexplained.ALONE
+    louder = replace(slow, neighbours=(replace(loud, rate=10000),))
+    found = find(of(*[always] * 50, *[louder] * 9))
+    assert (found.cause, found.neighbour and found.neighbour.uuid) == (Cause.NEIGHBOUR, "u9")
+
+
+def test_a_disk_that_makes_the_load_itself_has_no_neighbour_to_blame() -> None:
+    loud = Neighbour("u9", Place.NODE, "operations", 5000, 0.5)
+    slow = replace(CALM, latency=0.9, operations=5000.0, neighbours=(loud,))
+    assert find(of(*[CALM] * 50, *[slow] * 9)).unexplained is Unexplained.ALONE
+
+
+def test_the_cause_of_most_slow_intervals_is_that_of_the_whole() -> None:
+    held = replace(CALM, share=1.0)
+    ill = replace(CALM, latency=0.9, raised=("SLOW_OPS",))
+    found = find(of(*[CALM] * 50, *[held] * 4, *[ill] * 5))
+    assert (found.cause, len(found.slow), found.all_slow, found.raised) == (Cause.CLUSTER, 5, 9, ("SLOW_OPS",))
