@@ -255,6 +255,8 @@ def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, in
         yield "region status, region disks, region probes", nowhere
     for verb in ("disks", "probes"):
         yield "region disks, region probes", run("region", verb, "--prometheus", prometheus).status
+    for server, url in (("web", prometheus), ("no-such", prometheus), ("web", "http://127.0.0.1:1")):
+        yield "region explain", run("region", "explain", server, "--prometheus", url).status
 
 
 def _statuses_of_made_files(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
@@ -392,7 +394,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         _statuses_of_orders,
         ("tmp_path",),
     ),
-    "region status; region status, region disks, region probes; region disks, region probes": (
+    "region status; region status, region disks, region probes; region disks, region probes; region explain": (
         _statuses_of_the_region,
         ("prometheus",),
     ),

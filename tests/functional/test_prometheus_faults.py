@@ -105,6 +105,26 @@ def test_all_queries_are_of_one_moment_by_the_clock_of_prometheus(told: Told) ->
     assert all(0 < float(asked["timeout"]) <= 5 for asked in told.asked)
 
 
+def test_values_over_time_are_asked_for_as_of_the_same_moment(told: Told) -> None:
+    rows = [{"metric": {"a": "b"}, "values": [[600, "1.5"], [900, "+Inf"]]}]
+    prometheus = asking(told)
+    prometheus.now()
+    told.say = lambda handler: handler.good({"resultType": "matrix", "result": rows})
+    (line,) = prometheus.over("up", 3600, 300)
+    assert (line.labels, line.values) == ({"a": "b"}, {600.0: 1.5, 900.0: float("inf")})
+    assert told.asked[-1]["query"] == "(\nup\n)[3600s:300s]"
+    assert told.asked[-1]["time"] == f"{CLOCK:.3f}"
+
+
+@pytest.mark.parametrize("row", [{"metric": {}}, {"metric": {"a": 1}, "values": []}, {"metric": {}, "values": [[1]]}])
+def test_values_over_time_that_are_none_are_an_error(told: Told, row: object) -> None:
+    prometheus = asking(told)
+    prometheus.now()
+    told.say = lambda handler: handler.good({"resultType": "matrix", "result": [row]})
+    with pytest.raises(PlimsollError, match="Prometheus"):
+        prometheus.over("up", 3600, 300)
+
+
 # --- what goes wrong -------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from statistics import median
+from statistics import fmean, median
 
 from plimsoll_agent.fleet.messages import percent, seconds_words
 from plimsoll_agent.messages.limits import short_change, short_limits
@@ -61,10 +61,12 @@ def disk_lines(disk: ExplainedDisk, finding: Finding, probed: Mapping[str, int])
 
 
 def cause_words(disk: ExplainedDisk, finding: Finding) -> str:
-    """``its own limit, 61 % of 14:00–15:20 (12 of 15 slow intervals)``."""
+    """``its own limit, 500 IOPS; between 2026-11-22 14:00 and 15:20 UTC, 12 of 15 slow intervals; …``."""
     words = CAUSES[finding.cause]
     if finding.unexplained:
         words += f": {_UNEXPLAINED[finding.unexplained]}"
+    if finding.cause is Cause.LIMIT:
+        words += f", {_limit_words(finding.slow).removeprefix('its ')}"
     if finding.raised:
         words += f": {printable(', '.join(finding.raised))}"
     if finding.neighbour:
@@ -86,7 +88,7 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
         took = _median([each.latency for each in disk.evidence.intervals])
         words = f"In our measurements requests of your {whose} took no longer than usual"
         return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
-    between = f"{_between(*_span(disk, finding))}"
+    between = f"{_share_of_span(disk, finding)}{_between(*_span(disk, finding))}"
     if finding.cause is Cause.LIMIT:
         return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
     took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
@@ -107,6 +109,13 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
 def _span(disk: ExplainedDisk, finding: Finding) -> tuple[float, float]:
     """An interval ends at its time."""
     return finding.slow[0].at - disk.evidence.seconds, finding.slow[-1].at
+
+
+def _share_of_span(disk: ExplainedDisk, finding: Finding) -> str:
+    """``for 61 % of the time ``; nothing where it was the whole time."""
+    begin, end = _span(disk, finding)
+    share = len(finding.slow) * disk.evidence.seconds / (end - begin)
+    return f"for {share:.0%} of the time ".replace("%", " %") if share < 0.95 else ""
 
 
 def _between(begin: float, end: float) -> str:
@@ -146,7 +155,7 @@ def _load_words(intervals: Sequence[Interval]) -> str:
     rates = [each.operations for each in intervals if each.operations is not None]
     if not rates:
         return "load: unknown"
-    words = f"load: {median(rates):.0f} IOPS on average, {max(rates):.0f} at most"
+    words = f"load: {fmean(rates):.0f} IOPS on average, {max(rates):.0f} at most"
     if not shares:
         return f"{words}; no limit is known that it could be at"
     held = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]
