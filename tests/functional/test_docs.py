@@ -255,8 +255,9 @@ def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, in
         yield "region status, region disks, region probes", nowhere
     for verb in ("disks", "probes"):
         yield "region disks, region probes", run("region", verb, "--prometheus", prometheus).status
-    for server, url in (("web", prometheus), ("no-such", prometheus), ("web", "http://127.0.0.1:1")):
-        yield "region explain", run("region", "explain", server, "--prometheus", url).status
+    guest = "instance-00000001"
+    for server, url in ((guest, prometheus), ("no-such", prometheus), (guest, "http://127.0.0.1:1")):
+        yield "region explain", run("region", "explain", server, "--region", "r1", "--prometheus", url).status
 
 
 def _statuses_of_made_files(run: Run, directory: Path) -> Iterator[tuple[str, int]]:

@@ -207,7 +207,9 @@ def test_a_volume_is_explained_alone_and_the_tenant_gets_a_sentence(explain: Run
         f"server web-{HELD} (project shop) on node3:9100\nvdb  volume {volume(HELD)}, type gold"
     )
     assert re.search(r"UTC: limit 500 → 1000 IOPS", words)
-    assert re.search(r"Cause: its own limit, 500 IOPS; between .* 40 of 40 slow intervals; known 100 % of the time", words)
+    assert re.search(
+        r"Cause: its own limit, 500 IOPS; between .* 40 of 40 slow intervals; known 100 % of the time", words
+    )
     found = re.search(
         rf'To the tenant: "Your volume {volume(HELD)} used all of its 500 IOPS between (.*) UTC\."', words
     )

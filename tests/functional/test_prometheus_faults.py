@@ -112,8 +112,8 @@ def test_values_over_time_are_asked_for_as_of_the_same_moment(told: Told) -> Non
     told.say = lambda handler: handler.good({"resultType": "matrix", "result": rows})
     (line,) = prometheus.over("up", 3600, 300)
     assert (line.labels, line.values) == ({"a": "b"}, {600.0: 1.5, 900.0: float("inf")})
-    assert told.asked[-1]["query"] == "(\nup\n)[3600s:300s]"
-    assert told.asked[-1]["time"] == f"{CLOCK:.3f}"
+    asked = {name: told.asked[-1][name] for name in ("query", "start", "end", "step")}
+    assert asked == {"query": "up", "start": f"{int(CLOCK) - 3300}", "end": f"{int(CLOCK)}", "step": "300"}
 
 
 @pytest.mark.parametrize("row", [{"metric": {}}, {"metric": {"a": 1}, "values": []}, {"metric": {}, "values": [[1]]}])

@@ -1,4 +1,4 @@
-"""Instant queries to the site's Prometheus, all within one deadline, with answers of bounded length."""
+"""Queries to the site's Prometheus, all within one deadline, with answers of bounded length."""
 
 from __future__ import annotations
 
@@ -71,20 +71,22 @@ class Prometheus:
             raise self._garbled() from error
 
     def over(self, promql: str, window: int, step: int) -> Sequence[Line]:
-        """The values of the last ``window`` seconds, one every ``step`` seconds, at multiples of it. Raises as
-        ``query``.
+        """The values of the last ``window`` seconds: one every ``step`` seconds, back from the present second. Raises
+        as ``query``.
         """
-        told = self._asked(f"(\n{promql}\n)[{window}s:{step}s]", time=f"{self.now():.3f}")
+        end = int(self.now())
+        start = end - (window // step - 1) * step
+        told = self._asked(promql, "_range", start=str(start), end=str(end), step=str(step))
         try:
             return [_line(row) for row in told["result"]]
         except (ValueError, TypeError, LookupError) as error:
             raise self._garbled() from error
 
-    def _asked(self, promql: str, **more: str) -> dict[str, Any]:
+    def _asked(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
         """The ``data`` of a good answer."""
         form = {"query": promql, "timeout": f"{self._http.left:.3f}", **more}
         answer = self._http.ask(
-            self._name, "POST", self._url, _MOST_BYTES, data=form, auth=self._authorized, verify=self._verify
+            self._name, "POST", self._url + of, _MOST_BYTES, data=form, auth=self._authorized, verify=self._verify
         )
         if answer.content is None:
             raise Rejected(f"{self._name}: its answer is longer than {_MOST_BYTES} bytes; ask for less")

@@ -31,7 +31,7 @@ class Neighbour:
 
 @frozen
 class Interval:
-    """The averages of a pass, as they were known at a time (seconds since 1970)."""
+    """The averages of the last pass before a time (seconds since 1970)."""
 
     at: float
     node: str | None = None

@@ -39,9 +39,8 @@ class Span:
         return Span(seconds, step)
 
     def times(self, now: float) -> list[float]:
-        """Of all steps: multiples of the step, as Prometheus has them."""
-        first, last = math.floor((now - self.seconds) / self.step) + 1, math.floor(now / self.step)
-        return [float(number * self.step) for number in range(first, last + 1)]
+        """Of all steps, back from the present second."""
+        return [float(int(now) - back * self.step) for back in reversed(range(self.seconds // self.step))]
 
 
 @frozen
