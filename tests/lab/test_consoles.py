@@ -24,11 +24,16 @@ HUNG_AFTER = 5
 PATIENCE = 120
 # Errors of the kernel are not on a quiet console; a task is looked at as often as the time that it may hang.
 LOUD = (
-    "dmesg -n 8; cd /proc/sys/kernel; "
+    "cd /proc/sys/kernel; echo 8 >printk; "
     f"echo {HUNG_AFTER} >hung_task_timeout_secs; echo -1 >hung_task_warnings; cat hung_task_timeout_secs"
 )
-QUIET = "cd /proc/sys/kernel; echo 120 >hung_task_timeout_secs; dmesg -n 3; rm -f /mnt/volume/stall"
-WRITES = "nohup dd if=/dev/zero of=/mnt/volume/stall bs=64k count=100000 oflag=direct >/dev/null 2>&1 &"
+QUIET = (
+    "kill $(cat /run/stall.pid); rm -f /run/stall.pid /mnt/volume/stall; "
+    "cd /proc/sys/kernel; echo 120 >hung_task_timeout_secs; echo 3 >printk"
+)
+WRITES = (
+    "dd if=/dev/zero of=/mnt/volume/stall bs=64k count=100000 oflag=direct >/dev/null 2>&1 & echo $! >/run/stall.pid"
+)
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def _whole_again(cloud: Cloud, booted: Guest) -> Iterator[None]:
     yield
     cloud.up(("ceph", "libvirt"))
     booted.wait_for_agent(60)
-    said(booted, f"pkill -x dd; sleep 1; {QUIET}")
+    said(booted, QUIET)
 
 
 def said(guest: Guest, words: str) -> str:
