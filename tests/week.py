@@ -85,6 +85,7 @@ def healthy(region: str, number: int, *volume_types: str) -> Node:
     node.is_("plimsoll_build_info", 1, version="1.0.0")
     node.is_("plimsoll_pass_last_timestamp_seconds", ago(120))
     node.is_("plimsoll_pass_last_good_timestamp_seconds", ago(120))
+    node.is_("plimsoll_pass_observed_timestamp_seconds", ago(120))
     node.is_("plimsoll_pass_duration_seconds", 1.5, phase="observe")
     node.is_("plimsoll_pass_duration_seconds", 0.5, phase="apply")
     node.is_("plimsoll_pass_enforcing", 1)
@@ -102,6 +103,10 @@ def healthy(region: str, number: int, *volume_types: str) -> Node:
         node.is_("plimsoll_disks_unlimited", 0, volume_type=volume_type)
         node.is_("plimsoll_disks_unknown", 0, volume_type=volume_type)
         node.is_("plimsoll_external_changes_reverted_total", 0, volume_type=volume_type)
+        for name, promised in (("operations", 1000), ("bytes", 4e6)):
+            of = {"cluster": "c1", "pool": "volumes", "volume_type": volume_type}
+            node.is_(f"plimsoll_pool_promised_{name}_per_second", promised, **of)
+            node.is_(f"plimsoll_pool_average_{name}_per_second", lambda step, of=promised: of / 2, **of)
     return node
 
 

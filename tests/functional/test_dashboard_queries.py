@@ -151,6 +151,16 @@ NORTH_GOLD, NORTH_STANDARD, SOUTH_STANDARD = (
 )
 
 
+def promises(north: tuple[Value, Value, Value], south: tuple[Value, Value, Value]) -> list[Series]:
+    """Of the types gold and standard, and of disks without one."""
+    types = ("gold", "standard", "no type")
+    return [
+        s(value, region=region, volume_type=name)
+        for region, values in (("north", north), ("south", south))
+        for name, value in zip(types, values, strict=True)
+    ]
+
+
 def latencies(gold: Value, promised: tuple[float, float]) -> Panel:
     return Panel(
         {
@@ -317,6 +327,27 @@ REGION = {
                 *(of(node, 0.3 + node / 1000, target_device="vdb") for node in (17, 18, 19, 20)),
                 *(of(node, 0.1 + node / 1000, target_device="vda") for node in (17, 18, 19, 20)),
             ]
+        }
+    ),
+    # Without node 11, which is gone, and node 10, not observed for two hours; two disks in the north are unlimited.
+    "IOPS taken and promised, by volume type (average between passes)": Panel(
+        {
+            "A": promises((12 * 150, 150, 13 * 150), (3 * 150, 150, 4 * 150)),
+            "B": promises((11 * 500, 500, 12 * 250), (3 * 500, 500, 4 * 250)),
+        }
+    ),
+    "Bytes per second taken and promised, by volume type (average between passes)": Panel(
+        {
+            "A": promises((12 * 1.5e6, 1.5e6, 13 * 1.5e6), (3 * 1.5e6, 1.5e6, 4 * 1.5e6)),
+            "B": promises((11 * 2e7, 2e7, 12 * 1e7), (3 * 2e7, 2e7, 4 * 1e7)),
+        }
+    ),
+    "IOPS promised, and the most taken in a week (average between passes)": Panel(
+        {
+            "A": promises((11 * 500, 500, 12 * 250), (3 * 500, 500, 4 * 250)),
+            "B": promises((14 * 150, 150, 15 * 150), (3 * 150, 150, 4 * 150)),  # both were there
+            "C": promises((5500 / 2100, 10 / 3, 3000 / 2250), (10 / 3, 10 / 3, 1000 / 600)),
+            "D": promises((1, 0, 1), (0, 0, 0)),
         }
     ),
     "PGs that accept I/O, over time": figure(0.95),

@@ -41,7 +41,7 @@ SEVERITIES = {"critical", "warning", "info"}
 NODE_EXPORTER = {"node_textfile_scrape_error", "node_boot_time_seconds"}
 # Labels that Prometheus adds.
 OF_TARGETS = {"region", "instance", "job"}
-SITE = Site(compute_nodes='job="node"')
+SITE = Site(compute_nodes='job="node"', promised_ratio=4)
 """With every alert."""
 
 
@@ -163,6 +163,7 @@ instance: node
 selector: 'job="node"'
 compute_nodes: 'job="node", role="compute"'
 labels: {team: storage}
+promised_ratio: 2.5
 docs_url: https://docs.example.com/p
 thresholds: {pass_age: {warning: 3600}}
 alerts:
@@ -209,6 +210,8 @@ def test_without_the_alert_on_overdue_passes_the_others_leave_out_no_node() -> N
         ("selector: '{job=\"x\"}'", "1: selector: must be matchers without braces"),
         ("rollout: soon", "1: rollout: must be a duration like 15m"),
         ("broken_guests: 0", "1: broken_guests: must be a number from 1"),
+        ("promised_ratio: 0", "1: promised_ratio: must be a number above 0, not 0"),
+        ("promised_ratio: .inf", "1: promised_ratio: must be a number above 0"),
         ("docs_url: docs", "1: docs_url: must be an address"),
         ("labels: {severity: x}", "1: labels.severity: is not a label that a site may add"),
         ("thresholds: {pass_age: {warning: '9:1'}}", "1: thresholds.pass_age.warning: '9:1' is not a range"),

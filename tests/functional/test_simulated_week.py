@@ -30,7 +30,7 @@ from tests.week import (
 GOLDEN = Path(__file__).parents[1] / "unit/data/alerts.txt"
 BEGIN = 2 * DAY
 """The step at which each fault begins."""
-SITE = Site(compute_nodes='job="node"')
+SITE = Site(compute_nodes='job="node"', promised_ratio=4)
 Nodes = list[Node]
 
 
@@ -426,6 +426,21 @@ def guests_of_one_project_stall(there: Nodes, begin: int, end: int) -> None:
 def guests_of_several_projects_stall_one_after_another(there: Nodes, begin: int, end: int) -> None:
     for number, node in enumerate(there):
         a_guest_stalls(node, f"p{number}", begin + 7 * number * HOUR, begin + (7 * number + 6) * HOUR)
+
+
+@fault(("PlimsollOversubscribed", "warning", {"volume_type": "gold", "unit": "IOPS"}), hours=48, first=24)
+def more_promised_than_guests_ever_took(there: Nodes, begin: int, end: int) -> None:
+    """Two nodes take 1,000 IOPS together; 6,000 are promised instead of 2,000. Bytes are as before."""
+    pool = {"cluster": "c1", "pool": "volumes", "volume_type": "gold"}
+    there[0].is_("plimsoll_pool_promised_operations_per_second", 5000, begin, end, **pool)
+
+
+@fault(hours=60)
+def node_with_many_promises_that_is_no_more(there: Nodes, begin: int, end: int) -> None:
+    """Its file is served on for days. Its guests are elsewhere."""
+    pool = {"cluster": "c1", "pool": "volumes", "volume_type": "gold"}
+    there[1].is_("plimsoll_pool_promised_operations_per_second", 9000, begin, end, **pool)
+    there[1].is_("plimsoll_pass_observed_timestamp_seconds", stopped(begin), begin, end)
 
 
 @fault(hours=1)

@@ -22,6 +22,7 @@ work too: there is one region, without a name.
 Cost for 750 nodes with 40 disks, two limits a disk, and one probed guest on each node; scraped once a minute:
   plimsoll-disks    60,000 series of disks and 16,000 of nodes, the newest sample of each
   plimsoll-load     420,000 series of disks, the newest sample of each
+  plimsoll-pools    24,000 series of nodes, of four pairs of pool and volume type on each, the newest sample
   plimsoll-probes   90,000 series of buckets (30 bounds, 4 pairs of job and direction) over an hour, the 22,500
                     that come of them over a day, 16,000 of runs and 3,000 of requests over a day
   plimsoll-burn     3,000 series of objectives over an hour, and the few that come of them over three days
@@ -32,10 +33,10 @@ Alerts over plimsoll's metrics and the rules of plimsoll-rules.yaml, which must 
 monitoring alerts`: change the values that it is given, not this file. Thresholds and severities are those of
 `check_plimsoll`; docs/reference/alerts.rst has a section for each alert.
 
-Cost for 750 nodes: mostly the newest sample of one to four series per node. To leave out nodes whose passes are
-overdue, 13 alerts read 12 samples of each node. Over a day: plimsoll_pass_paused, every hour (750), and
-plimsoll_external_changes_reverted_total (2,000); over a week plimsoll_build_info, every six hours (750). An
-annotation asks at most two queries, and only alerts on a region or a volume type have any.
+Cost for 750 nodes: mostly the newest sample of one to four series per node. Over a day: plimsoll_pass_paused,
+every hour (750), and plimsoll_external_changes_reverted_total (2,000); over a week plimsoll_build_info,
+every six hours (750), and with promised_ratio two recorded series of each volume type. An annotation asks at most
+two queries, and only alerts on a region or a volume type have any.
 """
 
 
@@ -43,6 +44,7 @@ def groups_of_rules(site: Site) -> tuple[Group, ...]:
     return (
         Group(name="plimsoll-disks", rules=tuple(recorded.of_disks(site))),
         Group(name="plimsoll-load", rules=tuple(recorded.of_load(site))),
+        Group(name="plimsoll-pools", rules=tuple(recorded.of_pools(site))),
         Group(
             name="plimsoll-probes",
             rules=tuple(recorded.of_probes(site)),
@@ -66,7 +68,7 @@ def groups_of_alerts(site: Site) -> tuple[Group, ...]:
     made = {
         "agent": node.of_passes(site),
         "disks": node.of_disks(site),
-        "region": chain(region.of_nodes(site), region.of_rollout(site)),
+        "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
         "probes": chain(probes.of_promises(site), probes.of_runs(site), probes.of_latency(site)),
     }
     return tuple(
@@ -89,7 +91,9 @@ def alerts_of(site: Site) -> tuple[Alert, ...]:
     return tuple(rule for group in groups_of_alerts(site) for rule in group.rules if isinstance(rule, Alert))
 
 
-EVERY_ALERT = tuple(dict.fromkeys(alert.name for alert in alerts_of(Site(compute_nodes='job="node"'))))
+EVERY_ALERT = tuple(
+    dict.fromkeys(alert.name for alert in alerts_of(Site(compute_nodes='job="node"', promised_ratio=1)))
+)
 """Their names."""
 
 

@@ -57,6 +57,35 @@ def of_load(site: Site) -> Iterator[Record]:
         why = ""
 
 
+TAKEN = {name: f"volume_type:plimsoll_pool_average_{name}_per_second:sum" for name in ("operations", "bytes")}
+PROMISED = {name: f"volume_type:plimsoll_pool_promised_{name}_per_second:sum" for name in TAKEN}
+
+
+def of_pools(site: Site) -> Iterator[Record]:
+    observed = site("plimsoll_pass_observed_timestamp_seconds")
+    why = (
+        "Without nodes whose disks were not observed for an hour: their guests may be elsewhere. Each node once, also"
+        " where two jobs scrape it."
+    )
+    sums = [f"{what}_{name}_per_second" for what in ("promised", "average") for name in TAKEN]
+    for name in ("disks", "disks_unknown", "disks_unlimited", *sums):
+        of_pool = (label for label in ("cluster", "pool", "volume_type") if label not in site.region)
+        labels = (*of_pool, *(["unit"] if name == "disks_unlimited" else []))
+        yield Record(
+            f"pool_volume_type:plimsoll_pool_{name}:sum",
+            f"sum by {site.in_region(*labels)} (\n"
+            f"  max by {site.node(*labels)} ({site(f'plimsoll_pool_{name}')})\n"
+            f"  and on {site.node()} time() - {observed} < 3600\n)",
+            why,
+        )
+        why = ""
+    for name in sums:
+        of_type = site.in_region("volume_type")
+        yield Record(
+            f"volume_type:plimsoll_pool_{name}:sum", f"sum by {of_type} (pool_volume_type:plimsoll_pool_{name}:sum)"
+        )
+
+
 def of_probes(site: Site) -> Iterator[Record]:
     of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
     for name in ("targets", "targets_broken_again"):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from textwrap import indent
 
 from plimsoll_agent.alerts.definition import Alert, by_measure, number
+from plimsoll_agent.alerts.recorded import PROMISED, TAKEN
 from plimsoll_agent.alerts.site import Site, outside
 
 
@@ -246,3 +247,27 @@ def of_rollout(site: Site) -> Iterator[Alert]:
         " guests there have no limits from it. Compare `plimsoll region status` with the inventory; install"
         " plimsoll, or take the node out of compute_nodes in the values of these alerts.",
     )
+
+
+def of_oversubscription(site: Site) -> Iterator[Alert]:
+    """Where the site says how much may be promised."""
+    if site.promised_ratio is None:
+        return
+    times, of_type = '{{ $value | printf "%.3g" }} times', '{{ or $labels.volume_type "(none)" }}'
+    for name, words in (("operations", "IOPS"), ("bytes", "bytes per second")):
+        yield Alert(
+            name="PlimsollOversubscribed",
+            severity="warning",
+            expr=f"{PROMISED[name]}\n/\n(max_over_time({TAKEN[name]}[7d]) > 0)\n> {site.promised_ratio:g}",
+            hold="1d",
+            labels={"unit": words},
+            of_node=False,
+            why="For a day, so that a new Prometheus has seen what guests take by day and by night. Disks without a"
+            " limit are not in the sum, so the ratio is higher than this where there are any."
+            if name == "operations"
+            else "",
+            summary=f"Limits on volume type {of_type}{site.in_words} add up to {times} what guests take",
+            description=f"The limits in force on volume type {of_type}{site.in_words} add up to {times} the most"
+            f" {words} that guests took together within a week; the site allows {site.promised_ratio:g} times. Run"
+            " `plimsoll region promised` for the sums, and for the latency at that peak.",
+        )

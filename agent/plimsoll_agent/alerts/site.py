@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,8 @@ class Site:
     """Or so many, however many are probed."""
     stalled_projects: int = 3
     """Guests of so many projects that stall at once are the cluster's fault, and no trick of a tenant."""
+    promised_ratio: float | None = None
+    """So many times what guests take at most may be promised; without it, no alert on that."""
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     """Ranges as in ``[health]``, by measure, where they are not the shipped ones."""
     alerts: Mapping[str, Override] = field(default_factory=dict)
@@ -196,6 +199,7 @@ def _site(given: object, alerts: tuple[str, ...]) -> Site:
             "broken_percent": _count,
             "broken_many": _count,
             "stalled_projects": _count,
+            "promised_ratio": _ratio,
             "thresholds": lambda given: Keys(given, {name: _thresholds(name) for name in MEASURE}).done(),
             "alerts": lambda given: Keys(given, dict.fromkeys(alerts, _override)).done(),
         },
@@ -241,6 +245,12 @@ def _count(given: object) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise Invalid(f"must be a number from 1, not {shown(given)}")
     return given
+
+
+def _ratio(given: object) -> float:
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < inf:
+        raise Invalid(f"must be a number above 0, not {shown(given)}")
+    return float(given)
 
 
 def _thresholds(measure: str) -> Any:

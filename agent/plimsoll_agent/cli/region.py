@@ -36,6 +36,9 @@ _LISTED = 50
 class RegionCommand(LocalCommand):
     """A command that queries the region's Prometheus, and no node."""
 
+    of_nodes = True
+    """It can be asked of single nodes."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
@@ -45,13 +48,14 @@ class RegionCommand(LocalCommand):
             " host and port, or if the settings have no url",
         )
         parser.add_argument("--region", metavar="NAME", help="only this region, by its label in Prometheus")
-        parser.add_argument(
-            "--node",
-            metavar="NODE",
-            action="append",
-            default=[],
-            help="only this node, by its name or its instance in Prometheus; repeatable",
-        )
+        if self.of_nodes:
+            parser.add_argument(
+                "--node",
+                metavar="NODE",
+                action="append",
+                default=[],
+                help="only this node, by its name or its instance in Prometheus; repeatable",
+            )
         return parser
 
     def selection(self, parsed_args: argparse.Namespace) -> Selection:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
+from plimsoll_agent.alerts.recorded import PROMISED, TAKEN
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, shared, steps
 from plimsoll_agent.dashboards.board import Head, Row, board
@@ -400,6 +401,50 @@ class Region:
             ],
         )  # fmt: skip
 
+    def promised(self) -> Row:
+        typed = self.typed
+        most = f"max_over_time({typed(TAKEN['operations'], over='7d')})"
+        ratio = self.site.promised_ratio
+        limit: steps.Steps = ((None, steps.PLAIN), (ratio, steps.WARNING)) if ratio else steps.NEUTRAL
+        unlimited = typed("pool_volume_type:plimsoll_pool_disks_unlimited:sum", 'unit="operations"')
+        return Row(
+            "Promised",
+            [
+                *(self.promised_and_taken(name, title, unit) for name, title, unit in (
+                    ("operations", "IOPS", Unit.OPERATIONS), ("bytes", "Bytes per second", Unit.BYTES))),
+                listing(
+                    f"IOPS promised, and the most taken in a week {shared.BETWEEN_PASSES}",
+                    "Promised: the sum of the limits in force, without bursts and without unlimited disks. Most: the"
+                    " highest sum of averages between passes. `plimsoll region promised` has more.",
+                    [*self.site.region, "volume_type"],
+                    [
+                        Column("Promised", type_named(typed(PROMISED["operations"])), Unit.OPERATIONS),
+                        Column("Most in a week", type_named(most), Unit.OPERATIONS),
+                        Column("× the most", type_named(f"{typed(PROMISED['operations'])} / ({most} > 0)"),
+                               Unit.AS_IT_IS, limit),
+                        Column("Disks unlimited",
+                               type_named(f"sum by {self.its.region('volume_type')} ({unlimited})")),
+                    ],
+                    worst="× the most",
+                    size=Size(24, 7),
+                ),
+            ],
+        )  # fmt: skip
+
+    def promised_and_taken(self, name: str, title: str, unit: Unit) -> timeseries.Panel:
+        legend = "{{region}} {{volume_type}}"
+        queries = [
+            Query(type_named(self.typed(TAKEN[name])), legend),
+            Query(type_named(self.typed(PROMISED[name])), f"{legend}, promised"),
+        ]
+        about = (
+            "What the disks of each volume type took together, on average between passes. Dashed: the sum of their"
+            " limits in force, without bursts and without unlimited disks."
+        )
+        title = f"{title} taken and promised, by volume type {shared.BETWEEN_PASSES}"
+        panel = graph(title, about, queries, unit, log=True)
+        return dashed(panel, ".*, promised")
+
     def ceph(self) -> Row:
         site = self.site
         panel = graph(
@@ -446,5 +491,15 @@ def make(site: Site) -> Dashboard:
         {"Node": links.to(links.NODE)},
         alerts=shared.alerts(made.its),
     )
-    rows = (made.overview, made.firing, made.promise, made.latency, made.probes, made.nodes, made.disks, made.ceph)
+    rows = (
+        made.overview,
+        made.firing,
+        made.promise,
+        made.latency,
+        made.probes,
+        made.nodes,
+        made.disks,
+        made.promised,
+        made.ceph,
+    )
     return board(head, [row() for row in rows])

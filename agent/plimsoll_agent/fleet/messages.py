@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+from plimsoll_agent.fleet import promised
 from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED, RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, Row, kept_ratio, proving
 from plimsoll_agent.fleet.promql import NodeKey
@@ -233,3 +234,98 @@ def probes_sum(rows: Iterable[Row], shown: int) -> str:
     listed = ", ".join(f"{number} {printable(verdict)}" for verdict, number in runs.most_common() if number)
     said = f"{plural(sum(runs.values()), 'run')}{': ' if listed else ''}{listed}"
     return f"{said}; the worst {shown} of {len(of)} are listed" if len(of) > shown else said
+
+
+# --- region promised -------------------------------------------------------------------------------------
+
+
+def amount(value: float | None, unit: str) -> str:
+    """``340,000``, or ``1.2 GiB/s``."""
+    if value is None:
+        return UNKNOWN
+    if unit == "operations":
+        return f"{value:,.0f}"
+    for factor, name in ((2**40, "TiB/s"), (2**30, "GiB/s"), (2**20, "MiB/s")):
+        if value >= factor:
+            return f"{value / factor:,.3g} {name}" if value < 1000 * factor else f"{value / factor:,.0f} {name}"
+    return f"{value / 2**10:.3g} KiB/s"
+
+
+def promised_words(row: promised.Row) -> str:
+    if row.promised is None:
+        return "unlimited" if row.unlimited else UNKNOWN
+    return f"{'≥ ' if row.at_least else ''}{amount(row.promised, row.unit)}"
+
+
+def times_words(row: promised.Row) -> str:
+    """``3.5 ×``."""
+    return UNKNOWN if row.ratio is None else f"{'≥ ' if row.at_least else ''}{_times(row.ratio)}"
+
+
+def use_words(row: promised.Row) -> str:
+    return UNKNOWN if row.use is None else f"{'≤ ' if row.at_least else ''}{percent(row.use)}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:,.0f} ×"
+
+
+def promised_name(row: promised.Row, *, regions: bool) -> str:
+    """``gold``, with its region where there are several."""
+    region, *_, name = row.labels.values()
+    named = "(unknown)" if name is None else name_or_none(name)
+    return f"{named} ({name_or_none(region or '')})" if regions else named
+
+
+def promised_lines(rows: Sequence[promised.Row], over: promised.Over, *, regions: bool) -> Iterator[str]:
+    """A sentence on each type, pool or class: of requests, or of bytes if no limit on requests is known."""
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    for operations, in_bytes in pairs:
+        row = in_bytes if operations.promised is None and in_bytes.promised is not None else operations
+        yield f"{promised_name(row, regions=regions)}: {_promised_sentence(row, over)}"
+
+
+def _promised_sentence(row: promised.Row, over: promised.Over) -> str:
+    unit = " IOPS" if row.unit == "operations" else ""
+    without = _left_out(row)
+    if row.promised is None:
+        said = f"nothing promised{without}" if row.disks else "no disks now"
+    else:
+        bound = "at least " if row.at_least else ""
+        said = f"{bound}{_short(row.promised, row.unit)}{unit} promised{without}"
+    if row.most is None:
+        return f"{said}; what was taken is unknown"
+    said += f", {amount(row.most, row.unit)}{unit if row.promised is None else ''} the most seen in a {over.value}"
+    if row.ratio is not None:
+        said += f" ({'at least ' if row.at_least else ''}{_times(row.ratio)})"
+    if row.use is not None:
+        said += f", peak use {'at most ' if row.at_least else ''}{percent(row.use)}"
+    return f"{said}, p99 at that peak {'unknown' if row.p99 is None else seconds_words(row.p99)}"
+
+
+def _left_out(row: promised.Row) -> str:
+    """`` (1 of 12 disks unlimited, 2 unknown)``."""
+    counted = [(number, word) for number, word in ((row.unlimited, "unlimited"), (row.unknown, "unknown")) if number]
+    said = [f"{number} {word}" for number, word in counted[1:]]
+    if counted:
+        number, word = counted[0]
+        said.insert(0, f"{number} of {plural(row.disks, 'disk')} {word}")
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _short(value: float, unit: str) -> str:
+    return f"{value / 1e6:,.3g} M" if unit == "operations" and value >= 1e6 else amount(value, unit)
+
+
+def known_since(rows: Iterable[promised.Row], now: float, over: promised.Over) -> Iterator[str]:
+    """A line where Prometheus has not yet seen all of that time."""
+    since = min((row.since for row in rows if row.since is not None), default=None)
+    if since is not None and now - since < promised.WINDOWS[over] - 3600:
+        moment = datetime.fromtimestamp(since, UTC)
+        yield f"Prometheus has what was taken since {moment:%Y-%m-%d %H:%M} UTC only ({ago(since, now)})."
+
+
+def left_out_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+    if nodes:
+        names = first([node_name(node, regions=regions) for node in nodes])
+        yield f"{plural(len(nodes), 'node')} not counted (not observed for an hour, or an older version): {names}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
+from plimsoll_agent.fleet import promised
 from plimsoll_agent.fleet.disks import FACTS, RegionDisk
 from plimsoll_agent.fleet.probes import LABELS, QUANTILES, By, Row, kept_ratio
 from plimsoll_agent.fleet.problems import RegionProblem
@@ -129,3 +130,14 @@ def row_cells(row: Row) -> tuple[object, ...]:
     """Results of probes, under ``row_columns``."""
     numbers = (row.guests, row.broken, row.late, row.postponed)
     return (*row.labels.values(), _whole(row.runs), row.kept, *(row.quantiles[name] for name in QUANTILES), *numbers)
+
+
+def promised_columns(by: promised.By) -> tuple[str, ...]:
+    counted = ("disks", "unlimited", "unknown", "promised", "at_least", "most", "most_at")
+    return (*promised.LABELS[by], "unit", *counted, "ratio", "peak_use", "p99", "since")
+
+
+def promised_cells(row: promised.Row) -> tuple[object, ...]:
+    """Under ``promised_columns``."""
+    counted = (row.disks, row.unlimited, row.unknown, row.promised, row.at_least, row.most, moment(row.most_at))
+    return (*row.labels.values(), row.unit, *counted, row.ratio, row.use, row.p99, moment(row.since))

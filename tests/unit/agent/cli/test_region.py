@@ -15,6 +15,7 @@ import pytest
 
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.cli.region import RegionCommand, RegionDisks, RegionProbes, RegionStatus
+from plimsoll_agent.cli.region_promised import RegionPromised
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, Unreachable
 from plimsoll_agent.fleet.promql import Series
@@ -126,6 +127,9 @@ def test_an_answer_that_is_not_whole_is_shown_with_a_warning_and_status_1(comman
         (RegionProbes, ("--limit", "-1"), "--limit must be 0 or more"),
         (RegionProbes, ("--since", "yesterday"), "--since: 'yesterday' is not a duration"),
         (RegionStatus, ("--region", "\udcff"), "is not UTF-8"),
+        (RegionPromised, ("--region", "\udcff"), "is not UTF-8"),
+        (RegionPromised, ("--by", "class"), "--by class needs --ceph-report FILE"),
+        (RegionPromised, ("--ceph-report", "/nowhere"), "--ceph-report is for --by class"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error_and_nobody_is_asked(
@@ -257,3 +261,28 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(tmp_path: Path) 
         with pytest.raises(ConfigError) as raised:
             connect("https://p", token, ca)
         assert str(raised.value).startswith(said)
+
+
+def test_no_sums_of_pools_is_an_error_that_says_what_to_load(caplog: pytest.LogCaptureFixture) -> None:
+    assert ran(RegionPromised, FakePrometheus(passed(60)))[:2] == (1, "")
+    (said,) = caplog.messages
+    assert said.startswith("http://p:9090: no sums of pools; have it load plimsoll-rules.yaml")
+    assert ran(RegionPromised, FakePrometheus({}), "--region", "r1")[:2] == (1, "")
+    assert "no metrics of plimsoll of region r1" in caplog.messages[-1]
+
+
+def test_a_report_of_ceph_that_cannot_be_read_is_an_error_of_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ("--by", "class", "--ceph-report")
+    fake = FakePrometheus(passed(60))
+    assert ran(RegionPromised, fake, *words, str(tmp_path / "none"))[:2] == (1, "")
+    assert ran(RegionPromised, fake, *words, str(tmp_path))[:2] == (1, "")
+    (tmp_path / "empty").touch()
+    assert ran(RegionPromised, fake, *words, str(tmp_path / "empty"))[:2] == (1, "")
+    assert [message.removeprefix(str(tmp_path))[:45] for message in caplog.messages] == [
+        "/none: cannot be read: No such file or direct",
+        ": cannot be read: Is a directory",
+        "/empty: not a JSON object; write the output o",
+    ]
+    assert fake.asked == []
