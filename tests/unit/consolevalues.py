@@ -29,8 +29,9 @@ def some_consoles() -> Consoles:
         {
             uuid_of(1): guest(1, stalls=hung),
             uuid_of(2): guest(2, project=OTHER_PROJECT, stalls={StallKind.DISK_TIMEOUT: Stalls(7, earlier)}),
-            uuid_of(3): guest(3, skipped=5000),
+            uuid_of(3): guest(3),
             uuid_of(4): guest(4, files={}, trouble="Permission denied"),
             uuid_of(5): guest(5, server=None, project=None, files={}),
         },
+        skipped=5000,
     )

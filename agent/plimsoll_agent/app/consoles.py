@@ -59,6 +59,7 @@ def read_consoles(
     turns = sorted(_turns(before, report), key=lambda turn: (turn.known.tried, turn.uuid))
     found: dict[str, GuestConsole] = {turn.uuid: turn.known for turn in turns}
     under_way: list[_Turn] = []
+    skipped = [before.skipped]
 
     def all_of_them() -> None:
         left = most
@@ -66,6 +67,7 @@ def read_consoles(
             under_way[:] = [turn]
             reading, used = _read(turn, now, read, min(MOST_BYTES, left))
             found[turn.uuid] = turn.known.after(reading, now)
+            skipped.append(reading.skipped)
             left -= used
             if left <= 0:
                 break
@@ -73,9 +75,9 @@ def read_consoles(
     try:
         Deadlines(seconds, 1).call("the console logs", all_of_them)
     except DeadlineExceeded:
-        (turn,) = under_way  # its thread may go on, with values that are not used any more
-        found = found | {turn.uuid: replace(turn.known, tried=now, trouble=TIMED_OUT)}
-    consoles = Consoles(now, dict(found))
+        # The thread may go on, with values that are not used any more.
+        found = found | {turn.uuid: replace(turn.known, tried=now, trouble=TIMED_OUT) for turn in under_way}
+    consoles = Consoles(now, dict(found), sum(skipped))
     file.save(state, consoles)
     return consoles
 

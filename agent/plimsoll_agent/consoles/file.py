@@ -23,7 +23,7 @@ def load(state: State) -> Consoles | None:
     def of(value: Any) -> Consoles:
         if count(value["version"]) != CONSOLES.version:
             raise StateError(f"{state.consoles}: written by another version; the next pass replaces it")
-        return Consoles(time(value["read"]), mapping(_guest, value["guests"]))
+        return Consoles(time(value["read"]), mapping(_guest, value["guests"]), count(value["skipped"]))
 
     return decoding.load(state.consoles, MOST_BYTES, of, StateError, corrupt=CorruptState)
 
@@ -33,6 +33,7 @@ def save(state: State, consoles: Consoles) -> None:
     data = {
         "version": CONSOLES.version,
         "read": consoles.read.isoformat(),
+        "skipped": consoles.skipped,
         "guests": {uuid: _guest_data(guest) for uuid, guest in consoles.guests.items()},
     }
     files.save(state.consoles, json.dumps(data) + "\n", StateError)
@@ -48,7 +49,6 @@ def _guest_data(guest: GuestConsole) -> dict[str, object]:
             kind.value: {"lines": each.lines, "last": each.last.isoformat()} for kind, each in guest.stalls.items()
         },
         "files": {path: asdict(position) for path, position in guest.files.items()},
-        "skipped": guest.skipped,
         "trouble": guest.trouble,
     }
 
@@ -61,7 +61,6 @@ def _guest(value: Any) -> GuestConsole:
         tried=time(value["tried"]),
         stalls={StallKind(kind): each for kind, each in mapping(_stalls, value["stalls"]).items()},
         files=mapping(_position, value["files"]),
-        skipped=count(value["skipped"]),
         trouble=maybe(text, value["trouble"]),
     )
 

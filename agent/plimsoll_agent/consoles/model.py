@@ -56,7 +56,6 @@ class GuestConsole:
     tried: datetime
     stalls: Mapping[StallKind, Stalls] = field(default_factory=dict)
     files: Mapping[str, Position] = field(default_factory=dict)
-    skipped: int = 0
     trouble: str | None = None
 
     @property
@@ -76,14 +75,7 @@ class GuestConsole:
         for kind, lines in reading.lines.items():
             before = stalls.get(kind)
             stalls[kind] = Stalls(lines + (0 if before is None else before.lines), reading.at)
-        return replace(
-            self,
-            tried=now,
-            stalls=stalls,
-            files=reading.files,
-            skipped=self.skipped + reading.skipped,
-            trouble=reading.trouble,
-        )
+        return replace(self, tried=now, stalls=stalls, files=reading.files, trouble=reading.trouble)
 
 
 @frozen
@@ -92,6 +84,8 @@ class Consoles:
 
     read: datetime
     guests: Mapping[str, GuestConsole] = field(default_factory=dict)
+    skipped: int = 0
+    """Bytes so far that were more than a pass reads, those of guests that are gone included."""
 
     def in_state(self, state: ConsoleState) -> tuple[GuestConsole, ...]:
         return tuple(guest for guest in self.guests.values() if guest.state is state)

@@ -33,7 +33,7 @@ def families(consoles: Consoles, *, detail: str) -> Iterator[Family]:
         "plimsoll_console_skipped_bytes_total",
         "Bytes of consoles that were more than a pass reads",
         (),
-        [((), sum(guest.skipped for guest in consoles.guests.values()))],
+        [((), consoles.skipped)],
     )
     yield from (family for family in _of_stalls(consoles, detail) if family.lines)
 

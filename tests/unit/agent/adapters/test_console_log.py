@@ -7,9 +7,12 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plimsoll_agent.adapters.console_log import NewText, read
 from plimsoll_agent.consoles.position import Position
+from tests.unit.values import examples
 
 MOST = 1000
 
@@ -152,3 +155,43 @@ def test_what_is_no_log_is_refused_and_not_opened(log: Path, kind: str) -> None:
 def test_what_cannot_be_read_is_an_error(log: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(f"{log}x", None, MOST)
+
+
+EVENTS = st.lists(
+    st.sampled_from(["line", "line", "part", "pass", "pass", "rotate", "truncate", "replace"]), max_size=30
+)
+
+
+@examples
+@given(EVENTS)
+def test_whatever_happens_to_a_log_no_line_is_read_twice_and_none_is_lost_but_by_a_truncation(
+    tmp_path_factory: pytest.TempPathFactory, events: list[str]
+) -> None:
+    log = tmp_path_factory.mktemp("log") / "console.log"
+    log.write_bytes(b"")
+    known, lines, found, lost = seen(log), 0, list[bytes](), False
+    rotated_since = False
+    for event in [*events, "line", "pass"]:
+        if event == "line":
+            append(log, b" line %d\n" % lines)
+            lines += 1
+        elif event == "part":
+            append(log, b"...")
+        elif event == "pass":
+            added = new(log, known, 10_000)
+            found += [line.rpartition(b"...")[2] for line in added.text.splitlines() if line.strip(b".")]
+            known, rotated_since = added.position, False
+        elif event == "rotate":
+            lost |= rotated_since  # only the last log before this one is looked for
+            log.rename(f"{log}.0")
+            log.write_bytes(b"")
+            rotated_since = True
+        else:
+            if event == "replace":
+                log.unlink()
+            log.write_bytes(b"")
+            lost = True
+    every = [b" line %d" % number for number in range(lines)]
+    assert len(set(found)) == len(found), "twice"
+    assert set(found) <= set(every)
+    assert lost or found == every

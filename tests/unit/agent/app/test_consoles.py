@@ -137,6 +137,16 @@ def test_a_guest_that_is_gone_is_forgotten(shell: Shell) -> None:
     assert consoles(shell).guests == {}
 
 
+def test_bytes_that_were_skipped_stay_counted_when_their_guest_is_gone(shell: Shell) -> None:
+    os.truncate(log_of(shell), 2**30)
+    shell.enforce()
+    skipped = consoles(shell).skipped
+    assert skipped == 2**30 - len(HUNG) - 2**20
+    shell.hypervisor.by_uuid.clear()
+    shell.enforce()
+    assert consoles(shell).skipped == skipped, "a counter does not fall"
+
+
 def test_a_corrupt_state_begins_again(shell: Shell) -> None:
     shell.state.consoles.write_text("{")
     shell.enforce()
