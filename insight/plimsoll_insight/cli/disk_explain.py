@@ -1,0 +1,100 @@
+"""``plimsoll disk explain --since``: also what this node knows of the disk's past."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from plimsoll_agent.app.context import now_of, state_of
+from plimsoll_agent.cli import disk
+from plimsoll_agent.command.page import write_lines
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.record_query import Selection
+from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util import durations
+from plimsoll_insight.explain import node
+from plimsoll_insight.explain.node import NodeEvidence
+from plimsoll_probes.app.history import history_of
+
+_T = TypeVar("_T")
+_MOST_ENTRIES = 50
+
+
+class DiskExplain(disk.DiskExplain):
+    """Explain a disk's limits: the answer of each source, in order; with --since also whether it was slow, and why.
+
+    With --since: changes of its limits and holds in the record, its use and latency in the last pass beside others on
+    this node, and probes. Figures over time are in Prometheus: plimsoll region explain.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--since", metavar="DURATION", help="also what this node knows of this time before now: 6h, 7d"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        self._found: NodeEvidence | None = None
+        back = None if parsed_args.since is None else _back(parsed_args.since)
+        names, values = super().take_action(parsed_args)
+        if back is None:
+            return names, values
+        self._found = _evidence(self.settings(parsed_args), self._outcome.disk, back)
+        self.status = self.status or int(bool(self._found.complaints))
+        return (*names, "past"), (*values, node.data(self._found))
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
+    ) -> int:
+        status = super().produce_output(parsed_args, column_names, data)
+        if self._found is not None and parsed_args.formatter == "table" and not parsed_args.columns:
+            uuid = self._outcome.disk.guest.uuid
+            write_lines(self.app.stdout, ("", *node.lines(self._found, uuid, parsed_args.since)))
+        return status
+
+
+def _back(since: str) -> timedelta:
+    """Raises ``UsageError``."""
+    try:
+        return durations.parse(since)
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+
+
+def _evidence(settings: Settings, asked: Disk, back: timedelta) -> NodeEvidence:
+    state, complaints = state_of(settings), list[str]()
+    now = now_of(state)
+    since = now - back
+
+    def read(what: Callable[[], _T]) -> _T | None:
+        try:
+            return what()
+        except StateError as error:
+            complaints.append(str(error))
+            return None
+
+    def probes() -> dict[str, int]:
+        with history_of(settings) as history:
+            return node.verdicts([each.finding.verdict.value for each in history.runs(since=since)])
+
+    record = Record(state.record)
+    entries = read(lambda: record_query.newest(record, Selection(disk=asked.key, since=since), _MOST_ENTRIES))
+    last = read(lambda: pass_summary_file.load(state))
+    ran = read(probes)
+    return NodeEvidence(
+        since,
+        now,
+        None if entries is None else tuple(entries),
+        last,
+        None if last is None else next((each for each in last.disks if each.named.key == asked.key), None),
+        ran,
+        tuple(complaints),
+    )
