@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,9 +22,10 @@ def test_the_tree_has_sums_and_its_osds(plimsoll: Callable[..., Ran]) -> None:
     ran = plimsoll("slow", *LOGS, "--tree", TREE)
     assert (ran.status, ran.err) == (0, "")
     rows = [line.split() for line in ran.out.splitlines()]
-    assert rows[0] == "NAME PRIMARY REPLICA LOCKS WAITS TOTAL FAILED BOOT WRONGLY DOWN WORST AGE VERDICT".split()  # noqa: SIM905
-    assert rows[1][:6] == ["default", "24", "-", "-", "1", "25"]
-    assert rows[5] == ["·", "·", "osd.2", "14", "-", "-", "-", "14", "1", "2", "-", "4", "s", "-"]
+    heads = "NAME PRIMARY REPLICA LOCKS WAITS UNKNOWN TOTAL FAILED BOOT WRONGLY DOWN WORST AGE VERDICT"
+    assert rows[0] == heads.split()
+    assert rows[1][:7] == ["default", "24", "-", "-", "1", "-", "25"]
+    assert rows[5] == ["·", "·", "osd.2", "14", "-", "-", "-", "-", "14", "1", "2", "-", "4", "s", "-"]
     assert "No host, rack or OSD stands out." in ran.out
 
 
@@ -98,3 +100,65 @@ def test_a_file_that_is_no_tree_and_a_cluster_that_is_not_there(plimsoll: Callab
 def test_a_log_without_slow_requests_says_so(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "ceph.log").write_text("2021-09-19T13:05:31.3+0000 mon.a (mon.0) 4 : cluster [DBG] pgmap v1\n")
     assert plimsoll("slow", str(tmp_path / "ceph.log")).out.splitlines()[0] == "No slow requests."
+
+
+def test_a_log_in_which_no_line_is_understood_does_not_look_like_one_without_slow_requests(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "ceph.log").write_text(
+        "2021-09-19T13:05:31.3+0000 osd.1 (osd.1) 4 : a slow request, told otherwise\n" * 3
+    )
+    said = "3 lines about slow requests not understood; the first: 2021-09-19T13:05:31.3+0000 osd.1"
+    assert plimsoll("slow", str(tmp_path / "ceph.log")).out.startswith(f"No slow requests understood. {said}")
+    ran = plimsoll("slow", str(tmp_path / "ceph.log"), "-f", "json")
+    assert (json.loads(ran.out), ran.err.startswith(said)) == ([], True)
+
+
+def test_an_osd_that_only_reports_a_number_is_shown_and_not_blamed(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "ceph-osd.5.log").write_text("".join(
+        f"2019-09-19 13:05:{30 + second}.343 7f0ad8ff96c0 -1 osd.5 20 get_health_metrics reporting {10 * second} slow"
+        " ops, oldest is osd_op(client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head)\n"
+        for second in range(1, 10)
+    ))  # fmt: skip
+    ran = plimsoll("slow", str(tmp_path / "ceph-osd.5.log"))
+    assert ran.out.splitlines()[1].split()[:7] == ["osd.5", "-", "-", "-", "-", "90", "90"]
+    assert "No line tells the state of the requests of osd.5" in ran.out
+    [row] = json.loads(plimsoll("slow", str(tmp_path / "ceph-osd.5.log"), "--by", "time", "-f", "json").out)
+    assert row["requests"] == 90
+
+
+LIVE = """#!/bin/sh
+case "$*" in
+*"osd tree"*) cat {tree} ;;
+*tell\\ osd.{guilty}\\ *) echo "Error EACCES: access denied" >&2; exit 13 ;;
+*) echo '{{"ops": []}}' ;;
+esac
+"""
+
+
+def live(plimsoll: Callable[..., Ran], path: Path, guilty: str, *words: str) -> Ran:
+    tree = json.loads(Path(TREE).read_text())
+    tree["nodes"] = [node | ({"status": "down"} if node["id"] == 0 else {}) for node in tree["nodes"]]
+    (path / "tree.json").write_text(json.dumps(tree))
+    (path / "ceph").write_text(LIVE.format(tree=path / "tree.json", guilty=guilty))
+    (path / "ceph").chmod(0o755)
+    return plimsoll("slow", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
+
+
+def test_osds_that_do_not_answer_and_those_that_are_down_are_named(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    unknown = "No answer from, and not counted: osd.2; osd.2: ceph tell osd.2 dump_historic_slow_ops ended with 13"
+    ran = live(plimsoll, tmp_path, "2")
+    assert ran.out.startswith(f"No slow requests understood. {unknown}")
+    assert "Down, and not asked: osd.0." in ran.out
+    ran = live(plimsoll, tmp_path, "2", "-f", "json")
+    assert (ran.status, ran.out.strip(), ran.err.startswith(unknown)) == (0, "[]", True)
+
+
+def test_a_cluster_of_which_no_osd_answers_is_an_error(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = live(plimsoll, tmp_path, "[12]")
+    assert (ran.status, ran.out) == (1, "")
+    assert "no OSD answered (2 up, 1 down); osd.1: ceph tell osd.1" in ran.err

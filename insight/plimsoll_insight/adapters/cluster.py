@@ -15,6 +15,15 @@ from plimsoll_insight.slow.events import SlowRequest
 
 
 @frozen
+class Map:
+    """The OSDs that are up and down, and where they are."""
+
+    tree: tree.Tree
+    up: Sequence[int]
+    down: Sequence[int]
+
+
+@frozen
 class LiveCluster:
     """As a client that may ``tell`` OSDs: one with ``osd 'allow *'``, as ``client.admin`` has."""
 
@@ -24,17 +33,24 @@ class LiveCluster:
     """Seconds, for each question."""
     command: str = "ceph"
 
-    def tree(self) -> tree.Tree:
+    def map(self) -> Map:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``, ``UnreadableTree``."""
-        return tree.parsed(self._run("osd", "tree").decode("utf-8", "replace"), "ceph osd tree")
-
-    def up(self) -> list[int]:
-        """The OSDs that are up. Raises as ``tree`` does."""
-        told = json.loads(self._run("osd", "tree"))
-        return [node["id"] for node in told["nodes"] if node["type"] == "osd" and node.get("status") == "up"]
+        words = self._run("osd", "tree").decode("utf-8", "replace")
+        found = tree.parsed(words, "ceph osd tree")
+        try:
+            told = json.loads(words)
+            status = {
+                int(node["id"]): node.get("status")
+                for node in (*told["nodes"], *told.get("stray", ()))
+                if node["type"] == "osd"
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise tree.UnreadableTree("ceph osd tree: not the JSON that it prints with -f json") from error
+        up = [osd for osd, word in status.items() if word == "up"]
+        return Map(found, up, [osd for osd in status if osd not in set(up)])
 
     def requests(self, osd: int) -> Sequence[SlowRequest]:
-        """The slow requests that the OSD remembers, and those it has now. Raises as ``tree`` does."""
+        """The slow requests that the OSD remembers, and those it has now. Raises as ``map`` does."""
         found = []
         for question in ("dump_historic_slow_ops", "dump_blocked_ops"):
             words = self._run("tell", f"osd.{osd}", question)

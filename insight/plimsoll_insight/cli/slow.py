@@ -14,7 +14,7 @@ from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.columns import NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable
@@ -29,6 +29,7 @@ from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdi
 
 _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
+_SHOWN = 10
 _LARGEST_TREE = 64 << 20
 _NUMBER_IN_NAME = re.compile(r"osd\.(\d+)")
 
@@ -60,12 +61,20 @@ class Slow(LocalCommand, Listing):
         if bool(parsed_args.logs) == parsed_args.live:
             raise UsageError("give logs, or --live, and not both")
         tree = _tree(parsed_args.tree) if parsed_args.tree else None
-        found = self._live(parsed_args) if parsed_args.live else self._logged(parsed_args.logs)
-        if parsed_args.live and tree is None:
-            tree = _cluster(parsed_args).tree()
+        unknown: Sequence[str] = ()
+        if parsed_args.live:
+            found, of_cluster, unknown = self._live(parsed_args)
+            tree = tree or of_cluster
+        else:
+            found = self._logged(parsed_args.logs)
         counts = together(found.cluster, found.own)
         said = verdict({osd: each.blamed for osd, each in counts.osds.items()}, tree)
-        self.closing = tuple(_closing(found, counts, tree, said))
+        unknown = (*unknown, *_unknown(found, counts))
+        self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown)
+        if unknown:
+            self.empty = " ".join(("No slow requests understood.", *unknown))
+        if parsed_args.formatter != "table":
+            self.app.stderr.write("".join(f"{each}\n" for each in unknown))
         if parsed_args.by != "tree":
             return _by(parsed_args.by, counts)
         return _on_the_tree(counts, tree, said, parsed_args)
@@ -86,8 +95,11 @@ class Slow(LocalCommand, Listing):
         self._progress(None)
         return found
 
-    def _live(self, parsed_args: argparse.Namespace) -> Read:
-        cluster, found = _cluster(parsed_args), Read()
+    def _live(self, parsed_args: argparse.Namespace) -> tuple[Read, Tree, list[str]]:
+        """With what is unknown. Raises ``PlimsollError``, also where no OSD answers."""
+        cluster, found = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0), Read()
+        map = cluster.map()
+        failed: dict[int, PlimsollError] = {}
 
         def ask(osd: int) -> Sequence[SlowRequest] | PlimsollError:
             try:
@@ -95,23 +107,28 @@ class Slow(LocalCommand, Listing):
             except PlimsollError as error:
                 return error
 
-        for osd, told in side_by_side(ask, cluster.up(), _AT_ONCE):
+        for osd, told in side_by_side(ask, map.up, _AT_ONCE):
             if isinstance(told, PlimsollError):
-                self.app.stderr.write(f"osd.{osd}: {told}\n")
+                failed[osd] = told
             else:
                 for request in told:
                     found.own.add(request)
-        return found
+        if len(failed) == len(map.up):
+            why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(failed.items())[:1])
+            raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")
+        unknown = []
+        if failed:
+            osd, error = min(failed.items())
+            unknown.append(f"No answer from, and not counted: {_osds(failed)}; osd.{osd}: {error}.")
+        if map.down:
+            unknown.append(f"Down, and not asked: {_osds(map.down)}.")
+        return found, map.tree, unknown
 
     def _progress(self, read: int | None) -> None:
         stderr = self.app.stderr
         if stderr.isatty():
             stderr.write("\r\x1b[K" if read is None else f"\r{read >> 20} MiB read")
             stderr.flush()
-
-
-def _cluster(parsed_args: argparse.Namespace) -> LiveCluster:
-    return LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
 
 
 def _is_json(path: Path) -> bool:
@@ -133,6 +150,7 @@ _FIGURES = (
     Column("slow_subop", head="REPLICA", right=True),
     Column("rwlock", head="LOCKS", right=True, drop=2),
     Column("waits", right=True, drop=1),
+    Column("unknown", right=True, drop=1),
     Column("total_slow", head="TOTAL", right=True),
     Column("failed", right=True),
     Column("boot", right=True, drop=4),
@@ -181,7 +199,7 @@ def _rows(
 
 def _sum(counts: Sequence[OsdCount]) -> OsdCount:
     whole = OsdCount(worst_age=max((each.worst_age for each in counts), default=0.0))
-    for name in ("primary", "replica", "locks", "waits", "failed", "boot", "wrongly_down"):
+    for name in ("primary", "replica", "locks", "waits", "unknown", "failed", "boot", "wrongly_down"):
         setattr(whole, name, sum(getattr(each, name) for each in counts))
     return whole
 
@@ -204,8 +222,8 @@ def _cells(count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, sa
         *(
             Shown(number, str(number) if number else NOTHING)
             for number in (
-                count.primary, count.replica, count.locks, count.waits, count.total, count.failed, count.boot,
-                count.wrongly_down,
+                count.primary, count.replica, count.locks, count.waits, count.unknown, count.total, count.failed,
+                count.boot, count.wrongly_down,
             )
         ),
         Shown(round(count.worst_age, 3) or None, f"{count.worst_age:.0f} s" if count.worst_age else NOTHING),
@@ -244,22 +262,35 @@ def _moment(seconds: float) -> Shown:
 # --- sentences
 
 
-def _closing(found: Read, counts: Counts, tree: Tree | None, said: Verdict) -> Iterator[str]:
+def _closing(counts: Counts, tree: Tree | None, said: Verdict, *, is_complete: bool) -> Iterator[str]:
     if counts.first is not None and counts.last is not None:
         begin, end = (minute(datetime.fromtimestamp(each, UTC)) for each in (counts.first, counts.last))
         yield f"{plural(counts.requests, 'slow request')} from {begin} to {end}."
-    yield _sentence(said, counts)
+    yield _sentence(said, counts, is_complete=is_complete)
     if tree is None:
         yield "Without --tree no host or rack can stand out."
     else:
         unknown = sorted(set(counts.osds) - set(tree.osds))
         if unknown:
-            yield f"Not in the tree: {', '.join(f'osd.{osd}' for osd in unknown)}."
+            yield f"Not in the tree: {_osds(unknown)}."
+
+
+def _unknown(found: Read, counts: Counts) -> Iterator[str]:
+    """What the figures do not have in them."""
+    untold = [osd for osd, each in counts.osds.items() if each.unknown]
+    if untold:
+        yield f"No line tells the state of the requests of {_osds(untold)}: they may wait for other OSDs."
     if found.missed:
         yield f"{plural(found.missed, 'line')} about slow requests not understood; the first: {found.examples[0]}"
 
 
-def _sentence(said: Verdict, counts: Counts) -> str:
+def _osds(osds: Iterable[int]) -> str:
+    names = [f"osd.{osd}" for osd in sorted(osds)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
+
+
+def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
     match said:
         case OfBucket():
             return (
@@ -277,7 +308,7 @@ def _sentence(said: Verdict, counts: Counts) -> str:
                 return (
                     f"Fewer than {LEAST} requests have an OSD as their cause: too few to say whether one stands out."
                 )
-            return "No host, rack or OSD stands out."
+            return f"No host, rack or OSD stands out{'' if is_complete else ' in what is known'}."
 
 
 def _percent(chance: float) -> str:

@@ -32,11 +32,19 @@ class OsdCount:
     boot: int = 0
     wrongly_down: int = 0
     worst_age: float = 0.0
+    reported: int = 0
+    """By the sums of its own log, which do not tell the state,"""
+    unknown: int = 0
+    """and no other line tells of its requests: set by ``together``."""
     states: Counter[str] = field(default_factory=Counter)
 
     @property
-    def total(self) -> int:
+    def stated(self) -> int:
         return self.primary + self.replica + self.locks + self.waits
+
+    @property
+    def total(self) -> int:
+        return self.stated + self.unknown
 
     @property
     def blamed(self) -> int:
@@ -87,10 +95,12 @@ class Counts:
         self.images: Counter[str] = Counter()
         self.states: Counter[str] = Counter()
         self.bins = Bins()
+        self.reported = Bins()
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
         self._latest: dict[int, SlowCount] = {}
+        self._latest_reported: dict[int, Oldest] = {}
 
     @property
     def requests(self) -> int:
@@ -161,6 +171,12 @@ class Counts:
                 self._named(self.pools, pool, grown)
 
     def _oldest(self, event: Oldest) -> None:
+        before = self._latest_reported.get(event.osd)
+        self._latest_reported[event.osd] = event
+        grown = event.number - (before.number if before and event.time - before.time <= _PAUSE else 0)
+        if grown > 0:
+            self.osd(event.osd).reported += grown
+            self.reported.add(event.time, grown)
         if self._once(event.operation.id, "oldest"):
             self._named(self.images, event.operation.image)
 
@@ -184,16 +200,21 @@ def together(cluster: Counts, own: Counts) -> Counts:
     found = Counts()
     for osd in sorted({*cluster.osds, *own.osds}):
         one, other = cluster.osds.get(osd, OsdCount()), own.osds.get(osd, OsdCount())
-        more = one if one.total >= other.total else other
+        more = one if one.stated >= other.stated else other
+        unknown = 0 if more.stated else max(one.reported, other.reported)
+        found.states["unknown"] += unknown
         found.osds[osd] = replace(
             more,
             failed=max(one.failed, other.failed),
             boot=max(one.boot, other.boot),
             wrongly_down=max(one.wrongly_down, other.wrongly_down),
             worst_age=max(one.worst_age, other.worst_age),
+            unknown=unknown,
         )
     larger = cluster if cluster.requests >= own.requests else own
-    found.pools, found.states, found.bins = larger.pools or cluster.pools or own.pools, larger.states, larger.bins
+    found.pools = larger.pools or cluster.pools or own.pools
+    found.bins = larger.bins if larger.requests else own.reported
+    found.states = +(found.states + larger.states)
     found.images = cluster.images | own.images
     times = [each for each in (cluster.first, own.first) if each is not None]
     ends = [each for each in (cluster.last, own.last) if each is not None]

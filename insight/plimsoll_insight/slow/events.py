@@ -1,5 +1,7 @@
 """What lines of Ceph's logs say about slow requests, from Jewel to Squid: each line for itself.
 
+The cluster's log has ``cluster [WRN]``; of Quincy and Reef ``cluster 3``.
+
 Dialects of one request: Jewel to Mimic ``slow request 30.0 seconds old, received at T: OP currently STATE``; Nautilus
 to early Pacific ``slow request OP initiated T currently STATE``. Sums, since late Pacific: ``N slow requests (by type
 [ 'STATE' : N ] most affected pool [ 'P' : N ])``. The OSD's own log has ``get_health_metrics reporting N slow ops,
@@ -89,7 +91,7 @@ Event = SlowRequest | SlowCount | Oldest | Blamed | Changed | Known
 _KNOWN = Known()
 _OF_INTEREST = (b"slow request", b"slow ops", b" failed (", b" boot\n", b"wrongly marked", b"but it is still running")
 """Whatever is counted has one of these."""
-_CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?\[\w+\] (.*)", re.DOTALL)
+_CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?(?:\[\w+\]|\d) (.*)", re.DOTALL)
 _OF_OSD = re.compile(rb"log_channel\(cluster\) log \[\w+\] : (.*)", re.DOTALL)
 _METRICS = re.compile(rb" osd\.(\d+) \d+ get_health_metrics reporting (\d+) slow ops, oldest is (\w+)\((.*)\)")
 _OLD = re.compile(rb"slow request ([\d.]+) seconds old, received at \S+ \S+: (\w+)\((.*)\) currently (.*)", re.DOTALL)

@@ -29,6 +29,8 @@ RECEIVED = "slow request 30.112233 seconds old, received at 2016-09-19 13:05:01.
 JEWEL = "2016-09-19 13:05:31.343245 osd.382 10.0.0.1:6800/123 456 : cluster [WRN] "
 MIMIC = "2018-09-19 13:05:31.343245 osd.382 osd.382 10.0.0.1:6800/123 456 : cluster [WRN] "
 OCTOPUS = "2021-09-19T13:05:31.343245+0000 osd.382 (osd.382) 456 : cluster [WRN] "
+QUINCY = "2023-09-19T13:05:31.343245+0000 osd.382 (osd.382) 456 : cluster 3 "
+"""Of a real cluster: ``mon.a (mon.0) 903 : cluster 1 Health check cleared`` (Ceph's pull request 47502)."""
 SQUID = "2025-09-19T15:05:31.343+0200 7f0ad8ff96c0  0 log_channel(cluster) log [WRN] : "
 MON = "2021-09-19T13:05:31.343245+0000 mon.a (mon.0) 87 : cluster [WRN] "
 
@@ -71,7 +73,7 @@ def test_a_part_of_another_one_s_write_is_that_of_a_replica() -> None:
     assert found.operation.is_replica
 
 
-@pytest.mark.parametrize(("head", "osd"), [(OCTOPUS, None), (SQUID, 382), (JEWEL, None)])
+@pytest.mark.parametrize(("head", "osd"), [(OCTOPUS, None), (SQUID, 382), (JEWEL, None), (QUINCY, None)])
 def test_a_sum_by_state_and_pool_in_both_logs(head: str, osd: int | None) -> None:
     types = "'delayed' : 4 'waiting for sub ops' : 2"
     found = said(f"{head}6 slow requests (by type [ {types} ] most affected pool [ 'volumes' : 5 ])", osd)
