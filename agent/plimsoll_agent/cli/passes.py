@@ -82,7 +82,7 @@ class _Pass(TellsDisks):
                 context = pass_context(
                     settings, by_hand, read_only=looks, without_rules=looks, sure=sure, approvals=approvals
                 )
-            with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor:
+            with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor, self.telling():
                 passed = run(
                     settings,
                     hypervisor,
@@ -95,7 +95,6 @@ class _Pass(TellsDisks):
             if publisher is not None:
                 complete = publisher.passed(passed) and complete
         if text:
-            self.tell_rest()
             told = closing_lines if mode is Mode.ENFORCE else plan_lines
             self.tell(told(passed, self._manner), every=every, remedy=REMEDY)
         else:

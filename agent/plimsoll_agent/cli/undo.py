@@ -140,7 +140,7 @@ class Undo(TellsDisks):
             if context.complaint:
                 self.app.stderr.write(f"{context.complaint}\n")
             gate, heedless = context.caution.gate, parsed_args.ignore_health
-            with self.libvirt(settings) as hypervisor:
+            with self.libvirt(settings) as hypervisor, self.telling():
                 return run_undo(
                     wish,
                     context.situation,
@@ -165,7 +165,6 @@ class Undo(TellsDisks):
         return undone_line(undone.disk, undone.server, undone.change, undone.result, self._manner)
 
     def _close(self, report: UndoReport, settings: Settings, *, planned: bool) -> None:
-        self.tell_rest()
         if planned:
             lines = [line for one in report.undone if (line := self._line(one)) is not None]
             self.tell(alike(lines), every=self._every, remedy="--all lists them")

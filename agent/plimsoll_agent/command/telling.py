@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from plimsoll_agent.command.base import NodeCommand, add_format, add_verbose, text_of
 from plimsoll_agent.command.changes import FEW, laid_out
 from plimsoll_agent.command.main import Plimsoll
-from plimsoll_agent.messages.plan import DONE_IN, DiskLine, Line
+from plimsoll_agent.messages.plan import DONE_IN, DiskLine, Line, Severity
 from plimsoll_agent.util.text import plural
+
+_NAMED = (Severity.CUT, Severity.UNKNOWN)
+_DONE, _NOT_DONE = "plimsoll record", "--dry-run --all lists them"
+"""What shows disks that are only counted."""
 
 
 class TellsDisks(NodeCommand):
@@ -35,17 +40,28 @@ class TellsDisks(NodeCommand):
             self.say(line)
 
     def tell_one(self, line: DiskLine, *, every: bool) -> None:
-        """At once the line of a disk that is done; of many alike a terminal gets a few, and then ``tell_rest``."""
-        alike = replace(line, names=("", "", ""), why=line.why.partition(DONE_IN)[0])
-        self._alike[alike] += 1
-        if every or self.terminal.width is None or self._alike[alike] <= FEW:
-            self.tell([line])
-            self._alike[alike] = min(self._alike[alike], FEW)
+        """At once the line of a disk that is done; of many alike a terminal gets a few.
 
-    def tell_rest(self) -> None:
-        for line, number in self._alike.items():
-            if number > FEW:
-                self.tell([replace(line, names=(f"{plural(number - FEW, 'more disk')}", "", ""))])
+        ``telling`` counts the others at its end. A disk whose change failed, or timed out, is always named.
+        """
+        why, done, _ = line.why.partition(DONE_IN)
+        if every or self.terminal.width is None or (line.severity in _NAMED and not done):
+            self.tell([line])
+            return
+        alike = replace(line, names=("", "", ""), why=f"{why} ({_DONE if done else _NOT_DONE})")
+        self._alike[alike] += 1
+        if self._alike[alike] <= FEW:
+            self.tell([line])
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Around ``tell_one``: also after an error, what was done before is told."""
+        try:
+            yield
+        finally:
+            for line, number in self._alike.items():
+                if number > FEW:
+                    self.tell([replace(line, names=(f"{plural(number - FEW, 'more disk')}", "", ""))])
 
     def say_data(self, data: object, format: str) -> None:
         self.say(text_of(data, format))
