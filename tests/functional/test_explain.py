@@ -39,7 +39,7 @@ from tests.unit.node import uuid_of
 STEP, LAST = 300, 288
 NODES, GUESTS = range(1, 51), 4
 CLUSTERS = {False: "11111111-1111-4111-8111-111111111111", True: "22222222-2222-4222-8222-222222222222"}
-HELD, LOUD, MOVED, ALONE = 12, 28, 40, 80
+HELD, LOUD, MOVED, ALONE, STALLED = 12, 28, 40, 80, 165
 TYPES = ("bronze", "gold", "silver")
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., Ran]
@@ -134,6 +134,12 @@ def lines() -> dict[str, list[str]]:
                 latency[one.volume_type or ""].append(LATENCY[kind])
                 on_it = load.setdefault(one.cluster or "", {})
                 on_it[guest] = on_it.get(guest, 0.0) + IOPS.get(kind, 100.0)
+        stalled = f'uuid="{uuid_of(STALLED)}",domain="instance-{STALLED:08}",kind="hung-task"'
+        put(
+            at,
+            f'plimsoll_guest_stall_lines_total{{region="r1",instance="node41:9100",{stalled}}}',
+            2 + 3 * (step > 205),
+        )
         for name, values in latency.items():
             labels = f'{{region="r1",volume_type="{name}"}}'
             put(at, f"volume_type:plimsoll_disk_average_latency_seconds:median{labels}", median(values))
@@ -231,6 +237,13 @@ def test_a_check_of_one_cluster_is_not_blamed_for_disks_of_another(explain: Run)
     there = disks_of(explained(explain, uuid_of(41 * GUESTS + 1)))["vdb"]
     assert there["checks"] == ["SLOW_OPS"]
     assert there["slow_intervals"] == len(there["slow"]) == 20
+
+
+def test_what_its_kernel_reported_is_told_with_its_time(explain: Run) -> None:
+    (stall,) = explained(explain, uuid_of(STALLED))["stalls"]
+    assert (stall["kind"], stall["lines"]) == ("hung-task", 3)
+    assert re.search(r"\nits kernel reported hung-task: 3 lines before .* UTC\n", explain(uuid_of(STALLED)).out)
+    assert explained(explain, uuid_of(5))["stalls"] == []
 
 
 def test_before_it_was_slow_it_was_not(explain: Run) -> None:

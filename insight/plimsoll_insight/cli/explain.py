@@ -9,6 +9,7 @@ from typing import Any
 from plimsoll_agent.cli.region import RegionCommand
 from plimsoll_agent.command.page import Page, write_lines
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.fleet.promql import Line
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.explain import cause, messages, questions, serialize
@@ -42,9 +43,13 @@ class RegionExplain(RegionCommand, Page):
         found = questions.guests(prometheus.query, selection, asked, span.seconds)
         guest = self._one(found, asked, parsed_args.since)
         volume = asked if asked not in (guest.uuid, guest.server, guest.name) else None
+
+        def over(promql: str) -> Sequence[Line]:
+            return prometheus.over(promql, span.seconds, span.step)
+
         disks, stays = questions.disks(
             prometheus.query,
-            lambda promql: prometheus.over(promql, span.seconds, span.step),
+            over,
             selection,
             guest,
             volume,
@@ -54,12 +59,13 @@ class RegionExplain(RegionCommand, Page):
         if not disks:
             raise self._nothing(asked, parsed_args.since)
         probed = questions.probed(prometheus.query, stays, span.seconds)
+        stalls = questions.stalls(over, guest)
         explained = [(disk, cause.find(disk.evidence)) for disk in disks]
         self.warned(prometheus)
-        self._lines = [messages.head(guest, stays)]
+        self._lines = [messages.head(guest, stays), *messages.stall_lines(stalls)]
         for disk, finding in explained:
             self._lines += messages.disk_lines(disk, finding, probed)
-        return self.page(parsed_args, {}, serialize.data(guest, stays, explained, probed))
+        return self.page(parsed_args, {}, serialize.data(guest, stays, explained, probed, stalls))
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]

@@ -11,10 +11,10 @@ from plimsoll_agent.fleet.messages import percent, seconds_words
 from plimsoll_agent.messages.limits import short_change, short_limits
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
-from plimsoll_agent.util.text import minute, printable
+from plimsoll_agent.util.text import minute, plural, printable
 from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
 from plimsoll_insight.explain.evidence import Interval, Place
-from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay
+from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 
 CAUSES: Mapping[Cause, str] = {
     Cause.LIMIT: "its own limit",
@@ -38,6 +38,15 @@ def head(guest: FoundGuest, stays: Sequence[Stay]) -> str:
     words = f"server {guest.server or guest.name}" + (f" (project {project})" if project else "")
     words += f" on {now.node[1]}" + (f" since {_minute(now.since)}" if before else "")
     return printable(words + (f", before on {', '.join(before)}" if before else ""))
+
+
+def stall_lines(stalls: Sequence[Stall]) -> Iterator[str]:
+    """By kind how often the guest's kernel reported stalled I/O, and when."""
+    for kind in sorted({stall.kind for stall in stalls}):
+        theirs = [stall for stall in stalls if stall.kind == kind]
+        number = plural(sum(stall.lines for stall in theirs), "line")
+        when = _between(theirs[0].at, theirs[-1].at) if len(theirs) > 1 else f"before {_minute(theirs[0].at)}"
+        yield f"its kernel reported {printable(kind)}: {number} {when}"
 
 
 def disk_lines(disk: ExplainedDisk, finding: Finding, probed: Mapping[str, int]) -> Iterator[str]:

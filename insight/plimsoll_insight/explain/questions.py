@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, any_of, each, key_of, label, quoted
 from plimsoll_agent.model.limits import BASES
@@ -50,6 +51,15 @@ class Stay:
     node: NodeKey
     since: float
     until: float
+
+
+@frozen
+class Stall:
+    """Lines by which the guest's kernel reported stalled I/O before this time."""
+
+    at: float
+    kind: str
+    lines: int
 
 
 @frozen
@@ -377,6 +387,19 @@ class _Around:
 
             self._health[cluster] = raised
         return self._health[cluster]
+
+
+def stalls(over: Over, guest: FoundGuest) -> list[Stall]:
+    """In order of time; none also where consoles are not read. Raises ``PlimsollError``."""
+    own = [f"region={quoted(guest.region)}"] if guest.region else []
+    matchers = "{" + ",".join([*own, f"uuid={quoted(guest.uuid)}"]) + "}"
+    found = []
+    for line in over(each("plimsoll_guest_stall_lines_total", matchers, "kind")):
+        counts = sorted(line.values.items())
+        for (_, before), (at, now) in pairwise(counts):
+            if now > before:
+                found.append(Stall(at, label(line, "kind"), round(now - before)))
+    return sorted(found, key=lambda stall: (stall.at, stall.kind))
 
 
 def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:

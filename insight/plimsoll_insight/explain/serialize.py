@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import Finding
 from plimsoll_insight.explain.evidence import Interval
-from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay
+from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 
 
 def data(
@@ -16,6 +16,7 @@ def data(
     stays: Sequence[Stay],
     disks: Iterable[tuple[ExplainedDisk, Finding]],
     probed: Mapping[str, int],
+    stalls: Iterable[Stall],
 ) -> dict[str, object]:
     return {
         "region": guest.region,
@@ -26,6 +27,7 @@ def data(
         "project_name": guest.project_name or None,
         "nodes": [{"node": stay.node[1], "since": _time(stay.since), "until": _time(stay.until)} for stay in stays],
         "probes": dict(probed),
+        "stalls": [{"at": _time(stall.at), "kind": stall.kind, "lines": stall.lines} for stall in stalls],
         "disks": [disk_data(disk, finding) for disk, finding in disks],
     }
 
