@@ -206,7 +206,7 @@ def _cells(row: Row, asked: Study, by: str) -> tuple[object, ...]:
     interval = row.interval
     seconds = asked.clock.width_ms / 1000
     return (
-        *([] if by == "all" else [row.whose]),
+        *([] if by == "all" else [row.whose if row.whose is not None else Shown(None, "all")]),
         _time(interval.begin_ms, asked),
         _time(interval.end_ms, asked),
         interval.direction,
@@ -240,7 +240,7 @@ def _state(interval: Interval) -> Shown:
         return Shown("stalled", "stalled", Tone.CRITICAL)
     if not interval.completed:
         return Shown("idle", "idle", Tone.FAINT)
-    if interval.saturated > 0.5:
+    if interval.is_saturated:
         return Shown("saturated", "saturated", Tone.WARNING)
     return Shown("ok", "ok")
 
@@ -258,7 +258,7 @@ def _closing(asked: Study, rows: Sequence[Row]) -> Iterable[str]:
         yield _stall(stall, asked)
     if len(found) > _STALLS_TOLD:
         yield f"{len(found) - _STALLS_TOLD} more stalls; -f json has all intervals."
-    if any(row.interval.saturated > 0.5 for row in rows):
+    if any(row.interval.is_saturated for row in rows):
         yield "saturated: fio's last bucket begins at 17.05 s and has no upper edge: these took so long, or longer."
     yield from _lost([part.extent for part in asked.parts], asked)
 

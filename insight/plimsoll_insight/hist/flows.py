@@ -4,14 +4,16 @@ A row of a histogram log holds the requests that completed since the row before 
 fio writes a row with the first request that completes after ``log_hist_msec``, and counts the next interval from
 where this one should have ended (iolog.c, ``add_clat_sample``). So of a row that comes late, after a stall, only the
 request that ended it completed at its time; the others had completed before the row was due. No row says when: they
-are taken to have completed before the request began that ended the row, and that one to be the slowest.
+are taken to have completed before the request began that ended the row, and that one to be the slowest. Those in the
+last bucket cannot have completed before: they are taken to have waited since the last completion that the log knows
+of. The first interval of a direction begins with its first completion.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,8 @@ class Flow:
     window: Ints
     column: Ints
     count: Ints
+    since_ms: Floats | None = None
+    """Of each window, since when its requests waited, where their bucket does not tell."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Extent:
     scales: frozenset[Scale]
     rows: int
     unread: Unread
+    directions: frozenset[int]
+    """Those of which a request completed."""
 
     @property
     def is_of_epoch(self) -> bool:
@@ -62,16 +68,19 @@ class Extent:
 def survey(source: Source) -> Extent:
     """Raises ``UnreadableLog`` where the file has no row."""
     if _is_json(source):
-        _, runtime = _json(source)
-        return Extent(0, runtime, runtime, frozenset({_whole()}), 1, Unread())
+        found, runtime = _json(source)
+        seen = frozenset(flow.direction for flow in found)
+        return Extent(0, runtime, runtime, frozenset({_whole()}), 1, Unread(), seen)
     first = last = None
     scales: set[Scale] = set()
+    directions: set[int] = set()
     steps: list[int] = []
     rows = 0
     with opened(source.path) as stream:
         reader = Reader(stream)
         for records in reader:
             scales.add(records.scale)
+            directions.update(np.unique(records.direction[records.row]).tolist())
             rows += len(records.time_ms)
             first = int(records.time_ms.min()) if first is None else min(first, int(records.time_ms.min()))
             last = max(last or 0, int(records.time_ms.max()))
@@ -79,7 +88,8 @@ def survey(source: Source) -> Extent:
                 steps += _steps(records)
     if first is None or last is None:
         raise UnreadableLog(f"{source.path}: no row of a histogram log in it; fio writes them with write_hist_log")
-    return Extent(first, last, _interval(steps, first), frozenset(scales), rows, reader.unread)
+    return Extent(first, last, _interval(steps, first), frozenset(scales), rows, reader.unread,
+                  frozenset(directions))  # fmt: skip
 
 
 def flows(source: Source, extent: Extent) -> Iterator[Flow]:
@@ -88,14 +98,13 @@ def flows(source: Source, extent: Extent) -> Iterator[Flow]:
         yield from _json(source)[0]
         return
     start = extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0
-    last = dict.fromkeys(range(len(DIRECTIONS)), start)
+    known = [_Known(start) for _ in DIRECTIONS]
     with opened(source.path) as stream:
         for records in Reader(stream):
             for direction in range(len(DIRECTIONS)):
                 rows = np.flatnonzero(records.direction == direction)
                 if len(rows):
-                    yield from _windows(records, direction, rows, last[direction], extent.interval_ms, source)
-                    last[direction] = int(records.time_ms[rows[-1]])
+                    yield from _windows(records, direction, rows, known[direction], extent.interval_ms, source)
 
 
 def of_histogram(direction: int, begin_ms: float, end_ms: float, latency: Histogram) -> Flow:
@@ -105,28 +114,79 @@ def of_histogram(direction: int, begin_ms: float, end_ms: float, latency: Histog
     return Flow(_whole(), direction, np.array([begin_ms]), np.array([end_ms]), zeros, columns, counts)
 
 
+@dataclass
+class _Known:
+    """What the rows before tell of one direction."""
+
+    end_ms: float
+    """Of the last row, or when the log began."""
+    is_first: bool = True
+    late_ends: Floats = field(default_factory=lambda: np.empty(0))
+    """When rows came late: their ends,"""
+    late_since: Floats = field(default_factory=lambda: np.empty(0))
+    """and the last completion before each."""
+
+
 def _windows(
-    records: Records, direction: int, rows: Ints, previous: int, interval: int, source: Source
+    records: Records, direction: int, rows: Ints, known: _Known, interval: int, source: Source
 ) -> Iterator[Flow]:
     end = records.time_ms[rows].astype(np.float64)
+    previous = max(known.end_ms, end[0] - interval) if known.is_first else known.end_ms
     begin = np.minimum(np.concatenate(([previous], end[:-1])), end)
-    late = end - begin > _LATE * interval
+    known.end_ms, known.is_first = float(end[-1]), False
     mine = np.isin(records.row, rows) if len(rows) < len(records.time_ms) else np.ones(len(records.row), bool)
     window = np.searchsorted(rows, records.row[mine])
     column, count = records.column[mine], records.count[mine].copy()
+    late = end - begin > _LATE * interval
+    late[np.bincount(window, minlength=len(rows)) == 0] = False
     offset = source.offset_ms
     until = np.where(late, begin + interval, end)
+    longest = records.scale.columns - 1
     if late.any():
         # The slowest request is the last count of its row.
         slowest = np.searchsorted(window, np.flatnonzero(late), side="right") - 1
-        slowest = slowest[late[window[slowest]]]
-        count[slowest] -= 1
         row = window[slowest]
-        at, ones = end[row] + offset, np.ones(len(slowest), np.int64)
-        yield Flow(records.scale, direction, at, at, np.arange(len(slowest)), column[slowest], ones)
+        ending = np.where(column[slowest] < longest, 1, 0)
+        count[slowest] -= ending
+        at, alone = end[row] + offset, np.arange(len(slowest))
+        yield Flow(records.scale, direction, at, at, alone, column[slowest], ending)
         began = end[row] - records.scale.midpoints()[column[slowest]] / 1e6
         until[row] = np.where((begin[row] < began) & (began < until[row]), began, until[row])
+        others = np.bincount(window, count * (column < longest), len(rows))[row] > 0
+        known.late_ends = np.concatenate((known.late_ends, end[row]))
+        known.late_since = np.concatenate((known.late_since, np.where(others, until[row], begin[row])))
+    if len(known.late_ends) and (saturated := np.flatnonzero(column == longest)).size:
+        yield from _held(records.scale, direction, end, np.where(late, end, begin), window, saturated, count, known,
+                         offset)  # fmt: skip
+    recent = known.late_ends >= known.end_ms - _longest_ms(records.scale)
+    known.late_ends, known.late_since = known.late_ends[recent], known.late_since[recent]
     yield Flow(records.scale, direction, begin + offset, until + offset, window, column, count)
+
+
+def _held(
+    scale: Scale, direction: int, end: Floats, done: Floats, window: Ints, saturated: Ints, count: Ints,
+    known: _Known, offset: int,
+) -> Iterator[Flow]:  # fmt: skip
+    """Takes requests of the last bucket out of ``count`` that waited while a row was late: since the last completion
+    before it, until its end or, of a row after it, the begin of that.
+    """
+    row = window[saturated]
+    # Of the late rows, the first that ended while the request waited: it waited for this long at least.
+    at_least = done[row] - _longest_ms(scale)
+    found = np.searchsorted(np.maximum.accumulate(known.late_ends), at_least)
+    inside = found < len(known.late_ends)
+    found = np.minimum(found, len(known.late_ends) - 1)
+    inside &= known.late_ends[found] <= end[row]
+    saturated, row = saturated[inside], row[inside]
+    since = np.minimum(known.late_since[found], at_least)[inside]
+    at = done[row] + offset
+    columns = np.full(len(row), scale.columns - 1)
+    yield Flow(scale, direction, at, at, np.arange(len(row)), columns, count[saturated], since + offset)
+    count[saturated] = 0
+
+
+def _longest_ms(scale: Scale) -> float:
+    return float(scale.midpoints()[-1]) / 1e6
 
 
 def _steps(records: Records) -> list[int]:

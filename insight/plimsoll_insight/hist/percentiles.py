@@ -53,18 +53,28 @@ class Interval:
         """Requests waited and none completed."""
         return self.completed == 0 and self.waiting >= _WAITED
 
+    @property
+    def is_saturated(self) -> bool:
+        """A request, or the share of one that this interval has of its row, is in fio's last bucket."""
+        return self.saturated > _NEGLIGIBLE
+
 
 ALL = "all"
 
 
 def intervals(
-    timeline: Timeline, wanted: int, fractions: Sequence[Fraction], present: Sequence[int]
+    timeline: Timeline, wanted: int, fractions: Sequence[Fraction], present: Sequence[int], *, together: bool
 ) -> Iterator[Interval]:
-    """The first ``wanted`` intervals of each direction that is ``present``, and of several together."""
+    """The first ``wanted`` intervals of each direction that is ``present``, and of all ``together``."""
     tables = [(DIRECTIONS[each], timeline.done[each], timeline.waiting(each)) for each in present]
-    if len(tables) > 1:
-        together = timeline.done[list(present)].sum(axis=0)
-        tables.append((ALL, together, np.sum([waiting for _, _, waiting in tables], axis=0)))
+    if together:
+        tables.append(
+            (
+                ALL,
+                timeline.done[list(present)].sum(axis=0),
+                sum((each for _, _, each in tables), np.zeros(timeline.clock.number)),
+            )
+        )
     clock, edges = timeline.clock, timeline.scale.edges()
     for number in range(wanted):
         for direction, done, waiting in tables:

@@ -18,9 +18,9 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.hist.heat import Heat
-from plimsoll_insight.hist.percentiles import ALL, Interval, Latency
+from plimsoll_insight.hist.percentiles import Interval, Latency
 from plimsoll_insight.hist.records import DIRECTIONS
-from plimsoll_insight.hist.study import Row, Study, stalls
+from plimsoll_insight.hist.study import ALL, Row, Study, stalls
 from plimsoll_probes.output.report import palette
 from plimsoll_probes.output.report.drawing import (
     BEYOND,

@@ -25,6 +25,7 @@ def part_of(result: ProbeResult) -> Part | None:
             if flow.latency.buckets:
                 yield of_histogram(DIRECTIONS.index(direction), begin, begin + length, flow.latency)
 
-    extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), 1, Unread())
+    directions = frozenset(DIRECTIONS.index(direction) for direction, flow in measured.flows if flow.latency.buckets)
+    extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), 1, Unread(), directions)
     subject = result.subject
     return Part(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)

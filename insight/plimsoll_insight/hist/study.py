@@ -11,11 +11,11 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.hist.flows import Extent, Flow
 from plimsoll_insight.hist.percentiles import Interval, intervals
-from plimsoll_insight.hist.records import DIRECTIONS
 from plimsoll_insight.hist.scale import Scale, common
 from plimsoll_insight.hist.timeline import Clock, Timeline
 
-ALL = "all"
+ALL = None
+"""Whose rows those of all parts together are: no name, as a guest may have any."""
 MOST_INTERVALS = 100_000
 _USUAL_INTERVALS = 60
 _NICE_MS = tuple(
@@ -46,9 +46,9 @@ class Part:
 
 @frozen
 class Row:
-    """One line of the result: ``whose`` is a guest, group or log, or ``all``."""
+    """One line of the result: ``whose`` is a guest, group or log, or ``ALL``."""
 
-    whose: str
+    whose: str | None
     interval: Interval
 
 
@@ -70,36 +70,43 @@ class Study:
     def rows(
         self, key: Callable[[Part], str] | None, seen: Callable[[Timeline, int], None] | None = None
     ) -> list[Row]:
-        """Of each that ``key`` names and of all, in the order of time; without a key only of all.
+        """Of each that ``key`` names and of all, in the order of time; without a key only of all. Each has the
+        directions of its parts and, where the study has several, these together.
 
         ``seen`` is given the completions of all, part after part of the time, and how many intervals of each count.
         """
         named = sorted(self.parts, key=key) if key else list(self.parts)
-        found: dict[str, list[Row]] = {}
+        found: dict[str | None, list[Row]] = {ALL: []}
         clocks = list(self.clock.parts(self.scale))
         for number, (clock, wanted) in enumerate(clocks):
             whole = Timeline(clock, self.scale)
             read = number * len(named)
-            for whose, members in groupby(named, key=key or (lambda _: ALL)):
+            for whose, members in groupby(named, key=key or (lambda _: "")):
+                mine = []
                 timeline = Timeline(clock, self.scale) if key else whole
                 for part in members:
+                    mine.append(part)
                     for flow in part.flows():
                         timeline.add(flow)
                     read += 1
                     self.progress(read, len(clocks) * len(named))
                 if key:
-                    found.setdefault(whose, []).extend(self._rows(whose, timeline, wanted))
-                    whole.done += timeline.done
-            found.setdefault(ALL, []).extend(self._rows(ALL, whole, wanted))
+                    found.setdefault(whose, []).extend(self._rows(whose, timeline, wanted, mine))
+                    whole.merge(timeline)
+            found[ALL].extend(self._rows(ALL, whole, wanted, self.parts))
             if seen is not None:
                 seen(whole, wanted)
         last = found.pop(ALL)
         return [row for rows in found.values() for row in rows] + last
 
-    def _rows(self, whose: str, timeline: Timeline, wanted: int) -> Iterator[Row]:
-        present = [number for number in range(len(DIRECTIONS)) if timeline.done[number].any()]
-        for interval in intervals(timeline, wanted, self.fractions, present):
+    def _rows(self, whose: str | None, timeline: Timeline, wanted: int, parts: Iterable[Part]) -> Iterator[Row]:
+        together = len(_directions(self.parts)) > 1
+        for interval in intervals(timeline, wanted, self.fractions, _directions(parts), together=together):
             yield Row(whose, interval)
+
+
+def _directions(parts: Iterable[Part]) -> list[int]:
+    return sorted({direction for part in parts for direction in part.extent.directions})
 
 
 def study(

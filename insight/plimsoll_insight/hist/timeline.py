@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plimsoll_insight.hist.flows import Flow
-from plimsoll_insight.hist.records import DIRECTIONS
+from plimsoll_insight.hist.records import DIRECTIONS, Ints
 from plimsoll_insight.hist.scale import Floats, Scale, places
 
 CELLS = 4_000_000
@@ -46,6 +46,8 @@ class Timeline:
     def __init__(self, clock: Clock, scale: Scale) -> None:
         self.clock, self.scale = clock, scale
         self.done = np.zeros((len(DIRECTIONS), clock.number, scale.columns))
+        self._held = np.zeros((len(DIRECTIONS), clock.number))
+        """What requests waited besides the time that their buckets stand for."""
 
     def add(self, flow: Flow) -> None:
         column = places(flow.scale, self.scale)[flow.column]
@@ -65,6 +67,35 @@ class Timeline:
             if counted.any():
                 place = interval[flow.window[counted]] * self.scale.columns + column[counted]
                 np.add.at(flat, place, flow.count[counted] * weight[counted])
+        if flow.since_ms is not None:
+            since = (flow.since_ms - self.clock.begin_ms) / self.clock.width_ms
+            self._hold(flow.direction, since[flow.window], end[flow.window], last[flow.window], column, flow.count)
+
+    def _hold(self, direction: int, since: Floats, until: Floats, interval: Ints, column: Ints, count: Ints) -> None:
+        """These waited from ``since`` to ``until``, not as long as their columns say."""
+        number = self.clock.number
+        waited = np.zeros(number + 2)
+        for moment, weight in ((since, count), (until, -count)):
+            inside = np.clip(moment, 0, number)
+            place = np.floor(inside).astype(np.int64)
+            np.add.at(waited, place, weight * (place + 1 - inside))
+            np.add.at(waited, place + 1, weight * (inside - place))
+        self._held[direction] += np.cumsum(waited)[:number]
+        here = (interval >= 0) & (interval < number)
+        latency = self._latency()[column[here]]
+        for back in range(int(latency.max(initial=-1)) + 2):
+            told = count[here] * (_before(1.0 - back, latency) - _before(-float(back), latency))
+            place = interval[here] - back
+            np.add.at(self._held[direction], place[place >= 0], -told[place >= 0])
+
+    def merge(self, other: Timeline) -> None:
+        """Adds the requests of another, of the same clock and scale."""
+        self.done += other.done
+        self._held += other._held
+
+    def _latency(self) -> Floats:
+        """Of each column, in intervals."""
+        return self.scale.midpoints() / 1e6 / self.clock.width_ms
 
     def waiting(self, direction: int) -> Floats:
         """The mean number of requests that were waiting in each interval.
@@ -74,7 +105,7 @@ class Timeline:
         interval of c is, on average, Q(x + L) - Q(x + L - 1) - Q(x) + Q(x - 1), where Q(u) = max(u, 0)² / 2.
         """
         number = self.clock.number
-        latency = self.scale.midpoints() / 1e6 / self.clock.width_ms
+        latency = self._latency()
         reach = min(int(latency[-1]) + 2, number)
         waited = np.zeros(number)
         until = _before(1.0, latency)
@@ -82,7 +113,8 @@ class Timeline:
             since = _before(-float(back), latency)
             waited[: number - back] += (self.done[direction] @ (until - since))[back:]
             until = since
-        return waited
+        waited += self._held[direction]
+        return waited.clip(0)
 
 
 def _before(moment: float, latency: Floats) -> Floats:

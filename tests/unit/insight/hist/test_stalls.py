@@ -10,11 +10,11 @@ import pytest
 from plimsoll_insight.hist.flows import of_histogram
 from plimsoll_insight.hist.percentiles import Interval
 from plimsoll_insight.hist.scale import Scale
-from plimsoll_insight.hist.study import Row, stalls
+from plimsoll_insight.hist.study import Row, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
 from plimsoll_probes.model.histogram import Histogram
-from tests.unit.insight.hist.fiolog import Request, fio_log
-from tests.unit.insight.hist.test_exact import looked
+from tests.unit.insight.hist.fiolog import Request, bucket, fio_log
+from tests.unit.insight.hist.test_exact import FRACTIONS, looked, parts_of
 
 MS = 10**6
 DEPTH = 4
@@ -62,7 +62,7 @@ def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[Interva
 
 
 def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[Interval]) -> None:
-    [run] = stalls(Row("all", each) for each in stalled)
+    [run] = stalls(Row(None, each) for each in stalled)
     assert (run[0].begin_ms, run[-1].end_ms) == (21_000, 32_000)
 
 
@@ -82,6 +82,104 @@ def test_what_took_longer_than_the_last_bucket_is_called_saturated(tmp_path: Pat
     assert last is not None
     assert last.upper is None
     assert last.middle == last.lower == pytest.approx(17.0457e9, rel=1e-4)
+
+
+def row(end_ms: int, counts: dict[int, int], direction: int = 0) -> str:
+    columns = [str(counts.get(each, 0)) for each in range(1856)]
+    return f"{end_ms}, {direction}, 4096, {', '.join(columns)}\n"
+
+
+FAST, LAST = bucket(MS, 1856), 1855
+
+
+def test_a_stall_longer_than_the_last_bucket_is_a_stall_from_its_begin(tmp_path: Path) -> None:
+    """Eight requests at a time; the OSD stopped from 10 s to 70 s."""
+    before = "".join(row(second * 1000, {FAST: 1000}) for second in range(1, 11))
+    (tmp_path / "a_clat_hist.1.log").write_text(before + row(70_000, {LAST: 8}))
+    found = looked(tmp_path, 5000)
+    assert [each.completed for each in found] == [5000] * 2 + [0] * 11 + [8]
+    assert [each.is_stalled for each in found] == [False] * 2 + [True] * 11 + [False]
+    # The eight of a row of fio's last bucket, and 1000 a second of 1 ms before.
+    assert [each.waiting for each in found] == pytest.approx([1] * 2 + [8] * 12, abs=0.02)
+
+
+def test_who_is_logged_after_the_row_that_ended_a_long_stall_waited_as_long(tmp_path: Path) -> None:
+    """As fio writes it: a row for each request until its intervals have caught up, then those that are left."""
+    log = row(1000, {FAST: 1000}) + row(41_000, {FAST: 500, LAST: 1})
+    log += row(41_000, {LAST: 1}) * 2 + row(42_000, {FAST: 1000, LAST: 4}) + row(43_000, {FAST: 1000})
+    (tmp_path / "a_clat_hist.1.log").write_text(log)
+    found = looked(tmp_path, 1000)
+    assert [each.waiting for each in found[3:40]] == pytest.approx([7] * 37, abs=0.01)
+    assert all(each.is_stalled for each in found[2:40])
+    assert found[40].completed == 7
+    assert [found[1].completed, found[41].completed, found[42].completed] == [500, 1000, 1000]
+
+
+def test_a_long_stall_is_the_same_wherever_a_block_or_a_part_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = row(1000, {FAST: 1000}) + row(61_000, {FAST: 500, LAST: 1}) + row(61_000, {LAST: 1}) * 3
+    (tmp_path / "a_clat_hist.1.log").write_text(log + row(62_000, {FAST: 1000}))
+    whole = looked(tmp_path, 1000)
+    assert all(each.is_stalled for each in whole[2:60])
+    monkeypatch.setattr("plimsoll_insight.hist.records.BLOCK", 6000)
+    assert looked(tmp_path, 1000) == whole
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 3 * 1856)
+    assert [each.waiting for each in looked(tmp_path, 1000)] == pytest.approx([each.waiting for each in whole])
+
+
+def test_the_first_interval_of_a_direction_begins_with_its_first_completion(tmp_path: Path) -> None:
+    """A job whose first request ends at 20 s: fio writes the first row at 25 s."""
+    log = "".join(row(end * 1000, {FAST: 5000}) for end in (25, 30, 35))
+    (tmp_path / "a_clat_hist.1.log").write_text(log)
+    assert [each.completed for each in looked(tmp_path, 5000)] == [0] * 4 + [5000] * 3
+    reads = "".join(row(end * 1000, {FAST: 10}) for end in range(5, 25, 5))
+    both = reads + row(25_000, {FAST: 5000}, 1) + row(25_000, {FAST: 10}) + row(30_000, {FAST: 70}, 1)
+    (tmp_path / "a_clat_hist.1.log").write_text(both)
+    assert [each.completed for each in looked(tmp_path, 5000, "write")] == [0] * 4 + [5000, 70]
+
+
+def test_a_late_row_of_zeros_is_nothing(tmp_path: Path) -> None:
+    log = row(1000, {FAST: 7}) + row(2000, {FAST: 7}) + row(40_000, {}) + row(41_000, {FAST: 7})
+    (tmp_path / "a_clat_hist.1.log").write_text(log)
+    assert sum(each.completed for each in looked(tmp_path, 1000)) == 21
+
+
+def test_a_time_without_rows_has_intervals_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows in the first and the last part of the time, or of one direction in the first part only."""
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 3 * 1856)
+    log = "".join(row(end * 1000, {FAST: 10}) for end in (1, 2, 3, 150, 151))
+    (tmp_path / "a_clat_hist.1.log").write_text(log)
+    assert [each.begin_ms for each in looked(tmp_path, 1000)] == [1000 * each for each in range(151)]
+    log += row(1000, {FAST: 10}, 1) + row(2000, {FAST: 10}, 1)
+    (tmp_path / "a_clat_hist.1.log").write_text(log)
+    for direction in ("write", "all"):
+        assert len(looked(tmp_path, 1000, direction)) == 151
+
+
+def test_who_only_reads_has_a_row_of_all_where_others_have(tmp_path: Path) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(row(1000, {FAST: 10}))
+    (tmp_path / "b_clat_hist.1.log").write_text(row(1000, {FAST: 10}) + row(1000, {FAST: 10}, 1))
+    rows = study(parts_of(tmp_path), 1000, FRACTIONS, lambda *_: None).rows(lambda part: part.guest)
+    assert [(each.whose, each.interval.direction, each.interval.completed) for each in rows] == [
+        ("a", "read", 10), ("a", "all", 10),
+        ("b", "read", 10), ("b", "write", 10), ("b", "all", 20),
+        (None, "read", 20), (None, "write", 10), (None, "all", 30),
+    ]  # fmt: skip
+
+
+def test_a_guest_may_be_named_all(tmp_path: Path) -> None:
+    for name in ("all", "b"):
+        (tmp_path / f"{name}_clat_hist.1.log").write_text(row(1000, {FAST: 10}))
+    asked = study(parts_of(tmp_path), 1000, FRACTIONS, lambda *_: None)
+    rows = asked.rows(lambda part: part.guest)
+    assert [(each.whose, each.interval.completed) for each in rows] == [("all", 10), ("b", 10), (None, 20)]
+
+
+def test_a_share_of_a_saturated_request_is_saturated(tmp_path: Path) -> None:
+    """A row of five seconds in intervals of one."""
+    (tmp_path / "a_clat_hist.1.log").write_text("".join(row(end, {FAST: 5, LAST: 1}) for end in (5000, 10_000)))
+    assert all(each.is_saturated for each in looked(tmp_path, 1000))
 
 
 @pytest.mark.parametrize("latency_ms", [3, 150, 999, 1000, 2500, 12_345])
