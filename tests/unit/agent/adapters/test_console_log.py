@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.adapters.console_log import NewText, read
 from plimsoll_agent.consoles.position import Position
+from tests.unit.nobody import as_nobody
 from tests.unit.values import examples
 
 MOST = 1000
@@ -149,6 +150,13 @@ def test_what_is_no_log_is_refused_and_not_opened(log: Path, kind: str) -> None:
     else:
         log = Path("/dev/zero")
     with pytest.raises(OSError, match=r"link|regular|directory"):
+        new(log, known)
+
+
+def test_a_log_of_another_user_is_an_error_that_says_so(log: Path) -> None:
+    known = seen(log)
+    log.chmod(0)
+    with as_nobody(), pytest.raises(PermissionError, match="Permission denied"):
         new(log, known)
 
 
