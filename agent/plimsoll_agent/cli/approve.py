@@ -9,6 +9,7 @@ from functools import partial
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
+from plimsoll_agent.cli.hold import next_words
 from plimsoll_agent.command.base import LocalCommand, NodeCommand, given_approval, given_reason
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
@@ -124,7 +125,7 @@ class Approve(_NodeDecision, NodeCommand):
         known = state.add_approval(Given(approval, by, now))
         if known is not None:
             return self._already(f"{what}, {approval.digest:.16}, by {printable(known.by)} at {minute(known.at)}")
-        self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}. The next pass applies it.\n")
+        self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}; {next_words(settings, 'applies it')}.\n")
         reason = because(Code.APPROVED, revision=approval.digest, remove=approval.remove, why=parsed_args.reason)
         return self.note(state, [Event(now, by, Happening.APPROVED, reason)])
 

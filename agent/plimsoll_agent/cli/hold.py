@@ -172,7 +172,9 @@ class HoldEnd(LocalCommand):
                 event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
             others = {key: hold for key, hold in memory.holds.items() if key != ended.disk.key}
             save(state, replace(memory, holds=others), [event])
-            self.app.stdout.write(f"{name_of(ended)}  no longer held; {_next(settings)}\n")
+            self.app.stdout.write(
+                f"{_name(ended)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
+            )
         return 0
 
 
@@ -257,15 +259,15 @@ def name_of(given: Hold | Acknowledgement) -> str:
     return f"{printable(given.disk.guest_name)} {printable(given.disk.target)}"
 
 
-def _next(settings: Settings) -> str:
-    """What happens to the limits of a hold that was ended."""
+def next_words(settings: Settings, does: str) -> str:
+    """What the next pass ``does`` after a decision of an operator, if it writes."""
     paused = pause_actual(settings, now_of(state_of(settings)))
     if paused is not None:
         command = "plimsoll region resume" if paused.facts.get("region") else "plimsoll resume"
         return f"the node is paused: nothing will be written until {command}"
     if Mode(settings.mode) is Mode.OBSERVE:
         return "mode is observe: nothing will be written"
-    return "the next pass applies the desired limits"
+    return f"the next pass {does}"
 
 
 def _exactly(limits: Limits | None) -> str:

@@ -134,7 +134,7 @@ def figures_of_pass(
 ) -> tuple[Figure, ...]:
     """The figures of ``agent`` and ``limits``; without a pass, two unknown ages.
 
-    ``approved``: by whom and when, since that pass, what its brake deferred.
+    ``approved``: by whom and when, since that pass, what its brake deferred, and which pass applies it.
     """
     setup = setup or NodeSetup()
     if last is None:
@@ -210,7 +210,7 @@ def _braked(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> F
         return Figure("braked", 0)
     since, revision = last.wrong_since.get(BRAKED), printable(last.braked or "")[:16]
     disks = plural(last.braked_disks, "disk")
-    needs = f"{approved}: the next pass applies it" if approved else MEASURE["braked"].wrong
+    needs = approved or MEASURE["braked"].wrong
     text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
     return Figure("braked", last.braked_disks, disks, (Problem(text, setup.plimsoll("plan"), since),))
 

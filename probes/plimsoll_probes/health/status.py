@@ -124,10 +124,20 @@ class Status:
 
     @property
     def approved(self) -> str:
-        """``approved by root 16:14 UTC``: what the brake of the last pass deferred."""
+        """``approved by root 16:14 UTC; the next pass applies it``: what the brake of the last pass deferred."""
         revision = self.last.braked if self.last is not None else None
         given = [each for each in self.approvals if revision and each.approval.covers(revision, removal=False)]
-        return f"approved by {printable(given[0].by)} {since_words(given[0].at, self.now)}" if given else ""
+        if not given:
+            return ""
+        best = max(given, key=lambda each: each.approval.remove)
+        said = f"approved by {printable(best.by)} {since_words(best.at, self.now)}"
+        said += "" if best.approval.remove else ", without removals"
+        which = "next pass"
+        if self.observe:
+            which = "first pass in mode enforce"
+        elif self.paused is not None:
+            which = "first pass after the pause"
+        return f"{said}; the {which} applies it"
 
     @property
     def known(self) -> bool:
@@ -263,10 +273,8 @@ def _facts_of_disks(last: LastPass, status: Status) -> dict[str, str]:
     told["limits"] = _limits(last)
     if last.braked_disks:
         revision = printable(last.braked or "")[:16]
-        until = f"plimsoll approve {revision}"
-        if status.approved:
-            until = f"the next pass: revision {revision} {status.approved}"
-        told["brake"] = f"{plural(last.braked_disks, 'disk')} deferred until {until}"
+        how = f": revision {revision} {status.approved}" if status.approved else f" until plimsoll approve {revision}"
+        told["brake"] = f"{plural(last.braked_disks, 'disk')} deferred{how}"
     if last.holds:
         told["holds"] = f"{last.holds} (plimsoll disk hold list)"
     if acknowledged := sum(disk.acknowledged is not None for disk in last.disks):

@@ -244,6 +244,23 @@ def test_an_approval_is_of_rules_and_catalogue_as_they_are_now(shell: Shell) -> 
     assert given.approval == Approval(new), "the whole digest is kept"
 
 
+@pytest.mark.parametrize(
+    ("mode", "paused", "told"),
+    [
+        ("enforce", False, "the next pass applies it"),
+        ("observe", False, "mode is observe: nothing will be written"),
+        ("enforce", True, "the node is paused: nothing will be written until plimsoll resume"),
+    ],
+)
+def test_approve_tells_whether_the_next_pass_applies_it(shell: Shell, mode: str, paused: bool, told: str) -> None:
+    revision = shell.revision()
+    if paused:
+        shell.settings.pause_file.touch()
+    here = replace(shell.settings, mode=mode)
+    assert shell.types(Approve, revision, settings=here, hypervisor=shell.hypervisor) == 0
+    assert shell.out == f"Approved: this revision, {revision:.16}; {told}.\n"
+
+
 def test_a_script_says_what_it_approves_of_and_not_yes(shell: Shell) -> None:
     shell.at_a_terminal = False
     assert shell.enforce("--yes") == 64

@@ -220,13 +220,42 @@ def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
     assert do == "plimsoll plan"
 
 
-def test_an_approval_since_the_last_pass_is_told(here: Here) -> None:
+@pytest.mark.parametrize(
+    ("mode", "paused", "which"),
+    [
+        ("enforce", False, "next pass"),
+        ("observe", False, "first pass in mode enforce"),
+        ("enforce", True, "first pass after the pause"),
+    ],
+)
+def test_an_approval_since_the_last_pass_is_told_with_the_pass_that_applies_it(
+    here: Here, mode: str, paused: bool, which: str
+) -> None:
     here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
-    here.state.save_approvals([Given(Approval("a1" * 32), "ann", here.now)])
+    here.state.save_approvals([Given(Approval("a1" * 32, remove=True), "ann", here.now)])
+    here.mode = mode
+    if paused:
+        (here.directory / "paused").touch()
     here.run()
-    told = f"revision a1a1a1a1a1a1a1a1 approved by ann {here.now:%H:%M} UTC"
-    assert any(line.endswith(f"{told}: the next pass applies it") for line in here.problems())
-    assert here.row("brake") == f"2 disks deferred until the next pass: {told}"
+    told = f"revision a1a1a1a1a1a1a1a1 approved by ann {here.now:%H:%M} UTC; the {which} applies it"
+    assert any(line.endswith(told) for line in here.problems())
+    assert here.row("brake") == f"2 disks deferred: {told}"
+
+
+def test_an_approval_without_removals_says_so_unless_another_has_them(here: Here) -> None:
+    here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
+    without = Given(Approval("a1" * 32), "ann", here.now)
+    here.state.save_approvals([without])
+    here.run()
+    assert here.row("brake").endswith("UTC, without removals; the next pass applies it")
+    here.state.save_approvals([without, Given(Approval("a1" * 32, remove=True), "bob", here.now)])
+    here.run()
+    assert "approved by bob" in here.row("brake")
+    assert "without removals" not in here.out
+
+
+def test_an_approval_of_another_revision_or_an_unreadable_one_counts_as_none(here: Here) -> None:
+    here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
     here.state.save_approvals([Given(Approval("b2" * 32), "ann", here.now)])
     here.run()
     assert "needs approval" in here.out
