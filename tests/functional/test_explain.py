@@ -40,6 +40,7 @@ STEP, LAST = 300, 288
 NODES, GUESTS = range(1, 51), 4
 CLUSTERS = {False: "11111111-1111-4111-8111-111111111111", True: "22222222-2222-4222-8222-222222222222"}
 HELD, LOUD, MOVED, ALONE, STALLED = 12, 28, 40, 80, 165
+TWINS = (60, 61)
 TYPES = ("bronze", "gold", "silver")
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., Ran]
@@ -86,7 +87,7 @@ def disk(node: int, guest: int, target: str, kind: str) -> LastDisk:
         cluster=CLUSTERS[other],
         actual=limits,
         desired=limits,
-        server=f"web-{guest}",
+        server="twin" if guest in TWINS else f"web-{guest}",
         project_name="shop",
         rates=Rates(iops / 2, iops / 2, iops * 4096, iops * 4096, 300.0, LATENCY[kind]),
         shares={"total_iops_sec": 1.0 if kind == "held" else 0.2},
@@ -259,6 +260,7 @@ def test_before_it_was_slow_it_was_not(explain: Run) -> None:
         (("",), "give a server's UUID or name, or a volume's UUID"),
         (("web-1", "--since", "soon"), "--since: 'soon' is not a duration"),
         (("web-1", "--since", "1s"), "--since must be 5m or more, and 90d or less"),
+        (("twin",), f"twin stands for 2 servers; give the UUID of one: {uuid_of(60)}, {uuid_of(61)}"),
         (("instance-00000001", "--region", "elsewhere"), "no metrics"),
     ],
 )

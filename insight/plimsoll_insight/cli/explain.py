@@ -80,7 +80,7 @@ class RegionExplain(RegionCommand, Page):
             raise self._nothing(asked, since)
         if len(found) > 1:
             uuids = ", ".join(printable(guest.uuid) for guest in found)
-            raise UsageError(f"{printable(asked)} is the name of {len(found)} servers; give a UUID: {uuids}")
+            raise UsageError(f"{printable(asked)} stands for {len(found)} servers; give the UUID of one: {uuids}")
         return found[0]
 
     def _nothing(self, asked: str, since: str) -> UsageError:

@@ -3,8 +3,8 @@
 An interval is **slow** where the disk was at limit, or its requests took three times as long as those of the median
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
 where no request ended while a check was raised as in 2, although there were requests just before. Without a latency,
-or without what is usual, an interval is unknown, unless the disk was at limit. One without requests in a healthy
-cluster is not slow.
+without what is usual, or with fewer than 10 requests in five minutes, of which one may have been the first in hours,
+an interval is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow.
 
 Each slow interval has the first cause that applies:
 
@@ -12,7 +12,7 @@ Each slow interval has the first cause that applies:
 2. **cluster**: a check was raised that was not raised in most intervals in which requests were not slow.
 3. **neighbour**: another guest did half or more of all requests, or of all bytes, of the disk's node or pool, and
    more than the disk, and twice what the busiest other guest there does in the median interval in which the disk
-   is not slow.
+   is not slow, if three of these are known.
 4. **cluster**: the median disk of its type, of five or more, was slow too.
 5. none. Where the median disk of other guests on its node, of three or more, was slow too, it is the node.
 
@@ -39,6 +39,8 @@ DOMINANT = 0.5
 MORE = 2.0
 LEAST_OF_TYPE = 5
 LEAST_OF_NODE = 3
+LEAST_RATE = 10 / 300
+"""Requests per second."""
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
 
@@ -110,7 +112,8 @@ def _by_latency(interval: Interval, usual: float | None) -> bool | None:
     """Whether it was slow; None is unknown."""
     if interval.share is not None and interval.share >= AT_LIMIT_RATIO:
         return True
-    return None if interval.latency is None or usual is None else _slow(interval.latency, usual)
+    few = interval.operations is not None and interval.operations < LEAST_RATE
+    return None if few or interval.latency is None or usual is None else _slow(interval.latency, usual)
 
 
 def _slow(latency: float | None, usual: float | None) -> bool:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from statistics import fmean, median
 
 from plimsoll_agent.fleet.messages import percent, seconds_words
-from plimsoll_agent.messages.limits import short_change, short_limits
+from plimsoll_agent.messages.limits import short_change, short_limits, short_size
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.text import minute, plural, printable
@@ -27,7 +27,7 @@ _UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.TOO_LITTLE: "too little is known",
     Unexplained.NO_USUAL: "what is usual for its type is unknown: load plimsoll-rules.yaml into Prometheus",
     Unexplained.NODE: "the disks of other guests on its node are slow too, and the region is not: look at the node",
-    Unexplained.ALONE: "it is slow, and nothing around it is",
+    Unexplained.ALONE: "it is slow, and nothing around it is (large requests take longer)",
 }
 
 
@@ -165,6 +165,10 @@ def _load_words(intervals: Sequence[Interval]) -> str:
     if not rates:
         return "load: unknown"
     words = f"load: {fmean(rates):.0f} IOPS on average, {max(rates):.0f} at most"
+    done = [(each.operations, each.bytes) for each in intervals if each.operations and each.bytes is not None]
+    if done:
+        size = sum(size or 0.0 for _, size in done) / sum(number for number, _ in done)
+        words += f", of {short_size(round(size))} each"
     if not shares:
         return f"{words}; no limit is known that it could be at"
     held = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]

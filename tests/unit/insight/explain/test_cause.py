@@ -163,6 +163,14 @@ def test_a_disk_without_requests_is_not_slow_but_for_requests_that_do_not_end() 
     assert find(of(*[idle] * 50, raised_unknown := replace(idle, raised=None), raised_unknown)).known == 50
 
 
+def test_a_few_requests_do_not_show_that_a_disk_is_slow() -> None:
+    """The first read in hours waits for more than one disk."""
+    few = replace(CALM, operations=9 / 300, latency=0.9)
+    found = find(of(*[CALM] * 50, *[few] * 9))
+    assert (found.cause, found.known) == (Cause.NOT_SLOW, 50)
+    assert find(of(*[CALM] * 50, *[replace(few, operations=11 / 300)] * 9)).unexplained is Unexplained.ALONE
+
+
 def test_a_check_that_is_raised_all_the_time_explains_nothing() -> None:
     always = replace(CALM, raised=("OSD_DOWN",))
     slow = replace(always, latency=0.9)
