@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,7 +22,7 @@ from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow import dumps
 from plimsoll_insight.slow.counts import Counts, OsdCount, together
 from plimsoll_insight.slow.events import SlowRequest
-from plimsoll_insight.slow.reading import Read, read
+from plimsoll_insight.slow.reading import OF_OSD, Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
 
@@ -31,7 +30,6 @@ _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
 _SHOWN = 10
 _LARGEST_TREE = 64 << 20
-_NUMBER_IN_NAME = re.compile(r"osd\.(\d+)")
 
 
 class Slow(LocalCommand, Listing):
@@ -86,7 +84,7 @@ class Slow(LocalCommand, Listing):
         jsons = [path for path in paths if _is_json(path)]
         found = read([path for path in paths if path not in jsons], self._progress)
         for path in jsons:
-            named = _NUMBER_IN_NAME.search(path.name)
+            named = OF_OSD.search(path.name)
             if not named:
                 raise UsageError(f"{path}: whose is it? its name must have osd.N")
             with opened(path) as stream:

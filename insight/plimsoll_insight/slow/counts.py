@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from plimsoll_insight.slow.events import Blamed, Changed, Event, Oldest, SlowCount, SlowRequest
 
@@ -13,12 +13,13 @@ _REMEMBERED = 100_000
 _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0; Ceph logs it every second or five."""
 _MOST_BINS = 600
-_MOST_NAMES = 10_000
+_MOST_NAMES = 1000
+_UNKNOWN = "unknown"
 _LOCKS = "waiting for rw locks"
 _REPLICAS = "waiting for sub ops"
 
 
-@dataclass
+@dataclass(slots=True)
 class OsdCount:
     """Of one OSD. ``primary`` are its own slow requests, ``replica`` those of others that wait for it."""
 
@@ -28,23 +29,18 @@ class OsdCount:
     """Its own that wait for a lock: a hot object, rather than a slow disk."""
     waits: int = 0
     """Its own that wait for replicas on OSDs that no line names: it is not to blame."""
+    unknown: int = 0
+    """Its own of which no line tells the state."""
     failed: int = 0
     boot: int = 0
     wrongly_down: int = 0
     worst_age: float = 0.0
     reported: int = 0
-    """By the sums of its own log, which do not tell the state,"""
-    unknown: int = 0
-    """and no other line tells of its requests: set by ``together``."""
-    states: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def stated(self) -> int:
-        return self.primary + self.replica + self.locks + self.waits
+    """By the sums of its own log, which do not tell the state: ``unknown`` where no other line has its requests."""
 
     @property
     def total(self) -> int:
-        return self.stated + self.unknown
+        return self.primary + self.replica + self.locks + self.waits + self.unknown
 
     @property
     def blamed(self) -> int:
@@ -130,16 +126,18 @@ class Counts:
 
     def _request(self, event: SlowRequest) -> None:
         self._age(event.osd, event.age)
+        one = event.operation
         for peer in event.peers:
-            if self._once(event.operation.id, peer):
+            self._age(peer, event.age)
+            if self._once(one.id, peer):
                 self.osd(peer).replica += 1
-        if not self._once(event.operation.id, "request"):
+        # A replica's part has the id of the whole request.
+        if not self._once(*((one.id, event.osd) if one.is_replica else (one.id, event.osd, "request"))):
             return
-        self._named(self.images, event.operation.image)
-        self._named(self.pools, event.operation.pool)
-        self._tally(
-            event.osd, event.state, 1, event.time, is_replica=event.operation.is_replica, known=bool(event.peers)
-        )
+        if self._once(one.id, "named"):
+            self._named(self.images, one.image)
+            self._named(self.pools, one.pool)
+        self._tally(event.osd, event.state, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
 
     def _tally(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
@@ -150,25 +148,34 @@ class Counts:
             count.locks += number
         elif state == _REPLICAS:
             count.waits += 0 if known else number
+        elif state == _UNKNOWN:
+            count.unknown += number
         else:
             count.primary += number
-        count.states[state] += number
-        self.states[state] += number
+        self._named(self.states, state, number)
         self.bins.add(time, number)
 
     def _count(self, event: SlowCount) -> None:
         """The number rises by those that became slow since the last line; what stays slow is counted once."""
         before = self._latest.get(event.osd)
         self._latest[event.osd] = event
-        old = before.states if before is not None and event.time - before.time <= _PAUSE else {}
-        for state, number in event.states.items():
-            new = number - old.get(state, 0)
+        if before is not None and event.time - before.time > _PAUSE:
+            before = None
+        grown = event.number - (before.number if before else 0)
+        rises = {
+            state: number - (before.states.get(state, 0) if before else 0) for state, number in event.states.items()
+        }
+        left = grown
+        # A request that changes its state is not a new one: the states that rose most have the new ones.
+        for state, rise in sorted(rises.items(), key=lambda each: -each[1]):
+            new = min(rise, left)
             if new > 0:
                 self._tally(event.osd, state, new, event.time, is_replica=False, known=False)
-        grown = event.number - (sum(old.values()) if old else 0)
-        if grown > 0:
-            for pool in event.pools:
-                self._named(self.pools, pool, grown)
+                left -= new
+        for pool, number in event.pools.items() if grown > 0 else ():
+            new = max(min(grown, number - (before.pools.get(pool, 0) if before else 0)), 0)
+            self._named(self.pools, pool, new)
+            self._named(self.pools, "other pools", grown - new)
 
     def _oldest(self, event: Oldest) -> None:
         before = self._latest_reported.get(event.osd)
@@ -191,8 +198,9 @@ class Counts:
 
     @staticmethod
     def _named(counter: Counter[str], name: object, number: int = 1) -> None:
-        if name is not None and (str(name) in counter or len(counter) < _MOST_NAMES):
-            counter[str(name)] += number
+        if name is not None and number > 0:
+            words = str(name)
+            counter[words if words in counter or len(counter) < _MOST_NAMES else "other"] += number
 
 
 def together(cluster: Counts, own: Counts) -> Counts:
@@ -200,16 +208,16 @@ def together(cluster: Counts, own: Counts) -> Counts:
     found = Counts()
     for osd in sorted({*cluster.osds, *own.osds}):
         one, other = cluster.osds.get(osd, OsdCount()), own.osds.get(osd, OsdCount())
-        more = one if one.stated >= other.stated else other
-        unknown = 0 if more.stated else max(one.reported, other.reported)
-        found.states["unknown"] += unknown
+        more = one if one.total >= other.total else other
+        unknown = 0 if more.total else max(one.reported, other.reported)
+        found.states[_UNKNOWN] += unknown
         found.osds[osd] = replace(
             more,
             failed=max(one.failed, other.failed),
             boot=max(one.boot, other.boot),
             wrongly_down=max(one.wrongly_down, other.wrongly_down),
             worst_age=max(one.worst_age, other.worst_age),
-            unknown=unknown,
+            unknown=more.unknown + unknown,
         )
     larger = cluster if cluster.requests >= own.requests else own
     found.pools = larger.pools or cluster.pools or own.pools

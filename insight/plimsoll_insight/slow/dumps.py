@@ -15,6 +15,8 @@ _DESCRIPTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _WAITING = re.compile(r"waiting for subops from ([\d,]+)")
 _ANSWERED = re.compile(r"sub_op_(?:commit|applied)_rec(?: from (\d+))?")
 _LOCKS = "waiting for rw locks"
+_REPLICAS = "waiting for sub ops"
+_LONGEST = 1e9
 
 
 def requests(text: bytes, osd: int, where: str) -> list[SlowRequest]:
@@ -23,7 +25,7 @@ def requests(text: bytes, osd: int, where: str) -> list[SlowRequest]:
         told = json.loads(text)
         operations = told["Ops"] if "Ops" in told else told["ops"]
         return [_request(each, osd) for each in operations]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops") from error
 
 
@@ -33,17 +35,25 @@ def _request(told: Mapping[str, Any], osd: int) -> SlowRequest:
     if match := _DESCRIPTION.fullmatch(told["description"]):
         kind, inside = match[1], match[2]
     events = told["type_data"].get("events", ())
-    begun = datetime.fromisoformat(told["initiated_at"]).timestamp()
-    peers = tuple(_late(events))
-    state = (
-        "waiting for sub ops" if peers else _slowest(events) or str(told["type_data"].get("flag_point", "unknown"))
-    )
+    begun, duration = _time(told["initiated_at"]), float(told["duration"])
+    if not 0 <= duration < _LONGEST:
+        raise ValueError("no duration")
+    peers = tuple(_late(events, begun + duration))
+    state = "waiting for sub ops" if peers else _slowest(events, begun + duration) or "unknown"
     one = operation(kind.encode(), inside.encode())
-    return SlowRequest(begun, osd, state, float(told["duration"]), peers, one)
+    return SlowRequest(begun, osd, state[:100], duration, peers, one)
 
 
-def _late(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+def _time(text: str) -> float:
+    """Raises ``ValueError``."""
+    if not text.startswith("20"):
+        raise ValueError("not of this century")
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _late(events: Sequence[Mapping[str, Any]], end: float) -> Iterator[int]:
     """The replicas that answered after the primary had committed, and made up most of the time; or did not answer.
+    Before the primary has committed, who has not answered yet is not late.
 
     Where an answer does not name who gave it, the only replica is meant; of several, none is blamed.
     """
@@ -51,30 +61,46 @@ def _late(events: Sequence[Mapping[str, Any]]) -> Iterator[int]:
     when: dict[str, float] = {}
     answers: list[tuple[int | None, float]] = []
     for each in events:
-        time, text = datetime.fromisoformat(each["time"]).timestamp(), str(each["event"])
+        time, text = _time(each["time"]), str(each["event"])
         if waiting := _WAITING.search(text):
             asked = [int(number) for number in waiting[1].split(",") if number]
             when["asked"] = time
         elif answered := _ANSWERED.match(text):
             answers.append((int(answered[1]) if answered[1] else None, time))
-        elif text in ("op_commit", "commit_sent", "done"):
+        elif text == "op_commit":
             when.setdefault(text, time)
     if not asked:
         return
-    own = when.get("op_commit", when["asked"]) - when["asked"]
-    open_ = len(answers) < len(asked)
+    own = when.get("op_commit", end) - when["asked"]
+    open_ = len(answers) < len(asked) and "op_commit" in when
     for peer in asked:
         took = [time - when["asked"] for who, time in answers if who == peer or (who is None and len(asked) == 1)]
         named = any(who is not None for who, _ in answers) or len(asked) == 1
-        if (took and took[0] > max(2 * own, 1.0)) or (not took and open_ and named):
+        if (took and took[0] > max(2 * own, 1.0)) or (not took and open_ and named and end - when["op_commit"] > own):
             yield peer
 
 
-def _slowest(events: Sequence[Mapping[str, Any]]) -> str:
-    """The event after which most time went by; ``throttled`` can be a wrapped number, so times are compared."""
-    times = [datetime.fromisoformat(each["time"]).timestamp() for each in events]
-    steps = [
-        (later - earlier, str(each["event"])) for earlier, later, each in zip(times, times[1:], events, strict=False)
-    ]
-    _, name = max(steps, default=(0.0, ""))
-    return _LOCKS if "rw locks" in name else name
+def _slowest(events: Sequence[Mapping[str, Any]], end: float) -> str:
+    """The event after which most time went by; ``throttled`` can be a wrapped number, so times are compared.
+
+    A primary that has asked its replicas waits for them once its own disk has committed. Before, it is unknown for
+    which of them where neither has answered to the end.
+    """
+    steps: list[tuple[float, str]] = []
+    asked = answers = 0
+    committed = False
+    commits = any(each["event"] == "op_commit" for each in events)
+    times = [*(_time(each["time"]) for each in events), end]
+    for each, time, later in zip(events, times, times[1:], strict=False):
+        text = str(each["event"])
+        if waiting := _WAITING.search(text):
+            asked = len([number for number in waiting[1].split(",") if number])
+        answers += bool(_ANSWERED.match(text))
+        committed |= text == "op_commit"
+        if asked and text not in ("commit_sent", "done") and (answers < asked or not committed):
+            own = "waiting for its own disk" if commits or answers >= asked else "unknown"
+            name = _REPLICAS if committed else own
+            steps.append((later - time, name))
+        else:
+            steps.append((later - time, _LOCKS if "rw locks" in text else text))
+    return max(steps, default=(0.0, ""))[1]

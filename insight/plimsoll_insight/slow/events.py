@@ -66,7 +66,7 @@ class Oldest:
 
 @frozen
 class Blamed:
-    """The monitor names OSDs with slow requests; the oldest is blocked for ``age`` seconds."""
+    """OSDs with slow requests, by the monitor. ``age`` is 0 where it names several: no line says whose it is."""
 
     time: float
     osds: tuple[OSD, ...]
@@ -89,46 +89,78 @@ class Known:
 
 Event = SlowRequest | SlowCount | Oldest | Blamed | Changed | Known
 _KNOWN = Known()
-_OF_INTEREST = (b"slow request", b"slow ops", b" failed (", b" boot\n", b"wrongly marked", b"but it is still running")
-"""Whatever is counted has one of these."""
-_CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?(?:\[\w+\]|\d) (.*)", re.DOTALL)
-_OF_OSD = re.compile(rb"log_channel\(cluster\) log \[\w+\] : (.*)", re.DOTALL)
-_METRICS = re.compile(rb" osd\.(\d+) \d+ get_health_metrics reporting (\d+) slow ops, oldest is (\w+)\((.*)\)")
-_OLD = re.compile(rb"slow request ([\d.]+) seconds old, received at \S+ \S+: (\w+)\((.*)\) currently (.*)", re.DOTALL)
-_NEW = re.compile(rb"slow request (\w+)\((.*)\) initiated (\S+(?: [\d:.]+)?) currently (.*)", re.DOTALL)
-_SUM = re.compile(rb"(\d+) slow requests \(by type \[ (.*?) \](?: most affected pool \[ (.*?) \])?\)")
-_BATCH = re.compile(rb"(\d+) slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
-_HEALTH = re.compile(
-    rb"Health check (?:failed|update): \d+ slow (?:ops, oldest one blocked for|requests are blocked >)"
-    rb" (\d+) sec[s.,]*"
-    rb"(?: (?:daemons \[)?(osd\.[\w.,]+)\]? ha(?:s|ve) slow ops| Implicated osds ([\d,]+))?"
+_OF_INTEREST = (
+    b"slow request",
+    b"stuck requests",
+    b"slow ops",
+    b" failed (",
+    b" boot\n",
+    b"wrongly marked",
+    b"but it is still running",
 )
-_CLEARED = re.compile(rb"Health check cleared: (?:SLOW_OPS|REQUEST_SLOW)|Health detail|overall HEALTH_|HEALTH_WARN")
+"""Whatever is counted has one of these."""
+HEAD = re.compile(
+    rb"(?:(?:\w{3} [ \d]\d [\d:]{8}|\d\S{18,40}) \S{1,255} (?:\S*?osd[.-](\d{1,6}))?\S*?\[\d+\]: )?(?:debug )?"
+)
+"""Before the time: of a container's output, and of syslog with the daemon's name in it."""
+_CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?(?:\[\w+\]|\d) (.*)", re.DOTALL)
+_OF_OSD = re.compile(rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
+_METRICS = re.compile(rb" osd\.(\d+) \d+ get_health_metrics reporting (\d{1,9}) slow ops, oldest is (\w+)\((.*)\)")
+_WHAT = rb"(?:([\w ]{1,40}?)\((.*)\)|([^(]{1,500}))"
+_OLD = re.compile(
+    rb"slow request ([\d.]+) seconds old, received at \S+ \S+: " + _WHAT + rb" currently (.*)", re.DOTALL
+)
+_NEW = re.compile(rb"slow request " + _WHAT + rb" initiated (\S+(?: [\d:.]+)?) currently (.*)", re.DOTALL)
+_SUM = re.compile(rb"(\d{1,9}) slow requests \(by type \[ ([^][]*) \](?: most affected pool \[ ([^][]*) \])?\)")
+_BATCH = re.compile(rb"\d{1,9} slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
+_HEALTH = re.compile(
+    rb"Health check (?:failed|update): \d+ (?:slow ops, oldest one blocked for|(?:slow|stuck) requests are blocked >)"
+    rb" (\d{1,9}) sec[s.,]*(?: Implicated osds ([\d,]+)|(.*))",
+    re.DOTALL,
+)
+_DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)\.([\w-]+)")
+_CLEARED = re.compile(
+    rb"Health check cleared: |Health detail|overall HEALTH_|HEALTH_WARN|MDSs? reports? slow|MDS_SLOW_"
+)
+_OF_OTHERS = re.compile(rb"client_request\(|peer_request|slave_request")
+"""Kinds of requests to a metadata server."""
 _FAILED = re.compile(rb"osd\.(\d+) (?:\S+ )?failed \(")
 _BOOT = re.compile(rb"osd\.(\d+) \S+ boot$")
 _RUNNING = re.compile(rb"Monitor daemon marked osd\.(\d+) down, but it is still running")
-_WRONGLY = re.compile(rb"[Mm]ap e\d+ wrongly marked me down")
-_PAIR = re.compile(rb"'([^']*)' : (\d+)")
+_WRONGLY = re.compile(rb"[Mm]ap e\d+ wrongly marked me down( at e)?")
+"""With its end, as since Luminous, it follows the line above in the same moment."""
+_PAIR = re.compile(rb"'([^']*)' : (\d{1,9})\b")
 _PEERS = re.compile(rb"waiting for sub ?ops from ([\d,]+)")
-_ID = re.compile(rb"(\w+\.\d+\.\d+:\d+)")
-_PG = re.compile(rb" (\d+)\.[0-9a-f]+(?:s\d+)? ")
-_IMAGE = re.compile(rb"rbd_(?:data|header|object_map)\.(?:\d+\.)?([0-9a-f]{6,})")
+_SUB_OP = re.compile(rb"sub_op_(?:commit|applied)_rec")
+_ID = re.compile(rb"\b(\w{1,64}\.\d+\.\d+:\d+)")
+_PG = re.compile(rb"(?:^|[ (])(\d{1,9})\.[0-9a-f]+(?:s\d+)? ")
+_IMAGE = re.compile(
+    rb"rbd_(?:data\.(?:\d+\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64}))"
+)
 _REPLICA = (b"osd_repop", b"osd_sub_op", b"MOSDECSubOp")
 
 
 def event(line: bytes, osd: OSD | None) -> Event | None:
     """What the line says; None if that is not understood. ``osd`` is whose log it is, None for the cluster's."""
+    # Most lines begin with the time: they need no look for what is before it.
+    head = HEAD.match(line) if b"]: " in line[:160] or not line.startswith(b"2") else None
+    if head and head.end():
+        line, osd = line[head.end() :], osd if head[1] is None else int(head[1])
     try:
         time = _time(line)
         if b"get_health_metrics" in line:
             return _oldest(time, line)
         own = _OF_OSD.search(line)
-        if own:
-            return None if osd is None else _said(time, osd, own[1])
+        if own and osd is not None:
+            return _said(time, osd, own[1])
+        if own:  # a monitor's says what the cluster's log says, too
+            return _KNOWN if isinstance(_said(time, None, own[1]), Blamed | Changed | Known) else None
         cluster = _CLUSTER.match(line)
         if not cluster:
             return None
-        who = int(cluster[2]) if cluster[1] == b"osd" and cluster[2].isdigit() else None
+        if cluster[1] == b"mds":
+            return _KNOWN
+        who = _osd(cluster[2]) if cluster[1] == b"osd" else None
         return _said(time, who, cluster[3])
     except ValueError:
         return None
@@ -141,12 +173,17 @@ def _said(time: float, osd: OSD | None, words: bytes) -> Event | None:
             return found
     health = _HEALTH.search(words)
     if health:
-        named = re.findall(rb"\d+", (health[2] or health[3] or b"").replace(b"mon.", b""))
-        return Blamed(time, tuple(int(each) for each in named), float(health[1]))
+        daemons = [(b"osd", each) for each in (health[2] or b"").split(b",") if each] or _DAEMON.findall(
+            health[3] or b""
+        )
+        osds = tuple(_osd(name) for kind, name in daemons if kind == b"osd")
+        return Blamed(time, osds, float(health[1]) if len(daemons) == 1 else 0.0)
     for pattern, what in ((_FAILED, "failed"), (_BOOT, "boot"), (_RUNNING, "wrongly down")):
         changed = pattern.search(words)
         if changed:
-            return Changed(time, int(changed[1]), what)
+            return Changed(time, _osd(changed[1]), what)
+    if _OF_OTHERS.search(words):
+        return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_INTEREST) else None
 
 
@@ -154,29 +191,42 @@ def _of_one(time: float, osd: OSD, words: bytes) -> Event | None:
     """What an OSD says of itself."""
     old = _OLD.match(words)
     if old:
-        return _request(time, osd, float(old[1]), old[2], old[3], old[4])
+        return _request(time, osd, float(old[1]), old[2] or old[4], old[3] or old[4], old[5])
     new = _NEW.match(words)
     if new:
-        return _request(time, osd, time - _time(new[3]), new[1], new[2], new[4])
-    together = _SUM.search(words)
+        return _request(time, osd, time - _time(new[4]), new[1] or new[3], new[2] or new[3], new[5])
+    together = _SUM.match(words)
     if together:
         return SlowCount(time, osd, int(together[1]), _pairs(together[2]), _pairs(together[3] or b""))
-    batch = _BATCH.search(words)
+    batch = _BATCH.match(words)
     if batch:
-        return Blamed(time, (osd,), float(batch[2]))
-    return Changed(time, osd, "wrongly down") if _WRONGLY.search(words) else None
+        return Blamed(time, (osd,), float(batch[1]))
+    wrongly = _WRONGLY.match(words)
+    return (_KNOWN if wrongly[1] else Changed(time, osd, "wrongly down")) if wrongly else None
 
 
-def _request(time: float, osd: OSD, age: float, kind: bytes, inside: bytes, state: bytes) -> SlowRequest:
+def _request(time: float, osd: OSD, age: float, kind: bytes, inside: bytes, state: bytes) -> Event:
+    """Who has an answer of one replica, ``sub_op_commit_rec from 22``, waits for the others."""
+    if _OF_OTHERS.match(kind + b"("):
+        return _KNOWN
     peers = _PEERS.search(state)
-    named = tuple(int(each) for each in peers[1].split(b",") if each) if peers else ()
-    words = b"waiting for sub ops" if peers else state.strip()
+    named = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
+    words = b"waiting for sub ops" if peers or _SUB_OP.match(state) else state[:100].strip()
     return SlowRequest(time, osd, words.decode("utf-8", "replace"), max(age, 0.0), named, operation(kind, inside))
 
 
 def _oldest(time: float, line: bytes) -> Event | None:
     found = _METRICS.search(line)
-    return found and Oldest(time, int(found[1]), int(found[2]), operation(found[3], found[4]))
+    if not found:
+        return None if b" osd." in line else _KNOWN
+    return Oldest(time, _osd(found[1]), int(found[2]), operation(found[3], found[4]))
+
+
+def _osd(number: bytes) -> OSD:
+    """Raises ``ValueError``."""
+    if not number.isdigit() or len(number) > 5:
+        raise ValueError("no number of an OSD")
+    return int(number)
 
 
 def operation(kind: bytes, inside: bytes) -> Operation:
@@ -184,14 +234,14 @@ def operation(kind: bytes, inside: bytes) -> Operation:
     found, group, image = _ID.search(inside), _PG.search(inside), _IMAGE.search(inside)
     return Operation(
         found[1] if found else inside[:64],
-        kind in _REPLICA,
+        kind.startswith(_REPLICA),
         int(group[1]) if group else None,
-        image[1].decode() if image else None,
+        (image[1] or image[2]).decode() if image else None,
     )
 
 
 def _pairs(text: bytes) -> dict[str, int]:
-    return {name.decode("utf-8", "replace"): int(number) for name, number in _PAIR.findall(text)}
+    return {name[:100].decode("utf-8", "replace"): int(number) for name, number in _PAIR.findall(text)}
 
 
 def _time(text: bytes) -> float:
@@ -206,6 +256,8 @@ def _time(text: bytes) -> float:
 
 @lru_cache(maxsize=4096)
 def _minute(text: bytes) -> float:
+    if not text.startswith(b"20"):
+        raise ValueError("not of this century")
     return datetime.fromisoformat(text.decode("ascii")).replace(tzinfo=UTC).timestamp()
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import event, lines
+from plimsoll_insight.slow.events import HEAD, event, lines
 
 _BLOCK = 4 << 20
-_LONGEST = 1 << 20
-_OF_OSD = re.compile(r"osd\.(\d+)\.log")
+_LONGEST = 64 << 10
+OF_OSD = re.compile(r"osd[.-]?(\d{1,5})(?!\d)")
+_OWN = (b"log_channel(", b" get_health_metrics ")
 _SHOWN = 5
 
 
@@ -43,28 +44,31 @@ def _first_time(path: Path) -> bytes:
     """Times of all dialects sort as text."""
     with opened(path) as stream:
         begin = stream.read(65536)
-    times = (line[:19].replace(b"T", b" ") for line in begin.split(b"\n") if re.match(rb"\d{4}-\d\d-\d\d[T ]", line))
+    plain = (HEAD.sub(b"", line[:400], count=1) for line in begin.split(b"\n"))
+    times = (line[:19].replace(b"T", b" ") for line in plain if re.match(rb"\d{4}-\d\d-\d\d[T ]", line))
     return next(times, b"")
 
 
 def _file(path: Path, found: Read, progress: Callable[[int], None]) -> None:
-    named = _OF_OSD.search(path.name)
+    named = OF_OSD.search(path.name)
     osd = int(named[1]) if named else None
-    counts = found.cluster if osd is None else found.own
-    rest = b""
+    rest, is_cut = b"", False
     with opened(path) as stream:
         while block := stream.read(_BLOCK):
             found.bytes += len(block)
             whole, newline, rest = (rest + block).rpartition(b"\n")
+            if is_cut and newline:
+                _, _, whole = whole.partition(b"\n")
+                is_cut = False
             if len(rest) > _LONGEST:
-                rest = b""
-            _lines(whole + newline, osd, counts, found)
+                rest, is_cut = b"", True
+            _lines(whole + newline, osd, found)
             progress(found.bytes)
-    if rest:
-        _lines(rest + b"\n", osd, counts, found)
+    if rest and not is_cut:
+        _lines(rest + b"\n", osd, found)
 
 
-def _lines(block: bytes, osd: int | None, counts: Counts, found: Read) -> None:
+def _lines(block: bytes, osd: int | None, found: Read) -> None:
     for line in lines(block):
         said = event(line[:_LONGEST], osd)
         if said is None:
@@ -72,4 +76,5 @@ def _lines(block: bytes, osd: int | None, counts: Counts, found: Read) -> None:
             if len(found.examples) < _SHOWN:
                 found.examples.append(printable(line[:200].decode("utf-8", "replace")))
         else:
-            counts.add(said)
+            is_own = any(line.find(words, 0, 400) >= 0 for words in _OWN)
+            (found.own if is_own else found.cluster).add(said)

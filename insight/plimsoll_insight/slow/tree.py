@@ -11,7 +11,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 
 _ROW = re.compile(
-    r"\s*-?\d+\s+(?:[a-z]\S*\s+)?-?[\d.]+(?P<gap>\s+)(?:osd\.(?P<osd>\d+)\b|(?P<type>[\w-]+) (?P<name>\S+))"
+    r"\s*-?\d+\s+(?:[A-Za-z]\S*\s+)?-?[\d.]+(?P<gap>\s+)(?:osd\.(?P<osd>\d+)\b|(?P<type>[\w-]+) (?P<name>\S+))"
 )
 
 
@@ -81,6 +81,8 @@ def _of_text(text: str) -> Iterator[tuple[int, Bucket]]:
         indent = row.end("gap")
         while above and above[-1][0] >= indent:
             above.pop()
+        if row["osd"] and not above:
+            continue  # outside the map
         if row["osd"]:
             yield int(row["osd"]), Bucket(tuple(each for _, each in above))
         else:

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_insight.slow import counts, reading
 from plimsoll_insight.slow.counts import Bins, Counts, OsdCount, together
-from plimsoll_insight.slow.events import SlowCount
+from plimsoll_insight.slow.events import SlowCount, event
 from plimsoll_insight.slow.reading import Read, read
 
 SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
@@ -89,7 +89,7 @@ def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Pa
     assert osds[382].locks == 7
     assert sum(osds[osd].primary + osds[osd].replica for osd in wanted) == 1479
     assert (osds[9].primary, osds[9].waits) == (0, 0), "who waits for others is not to blame"
-    assert osds[382].worst_age == 60.2
+    assert osds[382].worst_age == 60.4, "also of those that waited for it"
 
 
 def test_what_is_not_understood_is_counted_and_shown_harmless(tmp_path: Path) -> None:
@@ -127,3 +127,73 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
         bins.add(number * 60.0, 1)
     assert len(bins.counts) <= 600
     assert (sum(bins.counts.values()), bins.width) == (5000, 960)
+
+
+def of_osd(osd: int, kind: str, state: str) -> str:
+    inside = "client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head"
+    return (
+        f"2020-09-19T13:05:31.3+0000 osd.{osd} (osd.{osd}) 4 : cluster [WRN] slow request {kind}({inside}) initiated"
+        f" 2020-09-19T13:05:01.3+0000 currently {state}"
+    )
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_replica_s_own_complaint_counts_for_it_in_any_order_and_once(backwards: bool) -> None:
+    lines = [
+        of_osd(1, "osd_op", "waiting for sub ops"),
+        of_osd(2, "osd_repop", "started"),
+        of_osd(3, "osd_repop", "started"),
+        of_osd(1, "osd_op", "waiting for subops from 2"),
+    ]
+    some = Counts()
+    for line in reversed(lines) if backwards else lines:
+        said = event(line.encode(), None)
+        assert said is not None
+        some.add(said)
+    assert {osd: each.replica for osd, each in some.osds.items()} == {1: 0, 2: 1, 3: 1}
+    assert some.osds[1].primary == 0
+    assert (some.images, some.pools) == ({"102afe660f2": 1}, {"1": 1})
+
+
+def test_osds_that_are_stuck_on_one_message_without_an_id_count_each() -> None:
+    some = Counts()
+    for osd in range(20):
+        said = event(of_osd(osd, "osd_pg_create", "started").replace("client.4140.0:39903", "e567").encode(), None)
+        assert said is not None
+        some.add(said)
+    assert [each.primary for each in some.osds.values()] == [1] * 20
+
+
+def test_requests_that_change_their_state_are_not_new_ones() -> None:
+    some = Counts()
+    for number, state in enumerate(("delayed", "started", "waiting for sub ops", "delayed")):
+        some.add(SlowCount(5.0 * number, 1, 5, {state: 5}, {}))
+    assert (some.osds[1].total, some.requests) == (5, 5)
+    some.add(SlowCount(20.0, 1, 8, {"started": 5, "waiting for sub ops": 3}, {}))
+    assert some.osds[1].total == 8
+
+
+def test_a_pool_gets_what_the_line_says_of_it() -> None:
+    some = Counts()
+    some.add(SlowCount(0.0, 1, 5, {"delayed": 5}, {"v": 2}))
+    some.add(SlowCount(5.0, 1, 7, {"delayed": 7}, {"v": 3}))
+    assert some.pools == {"v": 3, "other pools": 4}
+
+
+def test_one_mark_is_one_though_two_lines_tell_it() -> None:
+    some = Counts()
+    head = "2019-09-19 09:46:40.479 osd.44 (osd.44) 4 : cluster "
+    for words in ("[WRN] Monitor daemon marked osd.44 down, but it is still running",
+                  "[DBG] map e6540 wrongly marked me down at e6539"):  # fmt: skip
+        said = event(f"{head}{words}".encode(), None)
+        assert said is not None
+        some.add(said)
+    assert some.osds[44].wrongly_down == 1
+
+
+def test_names_are_bounded_and_the_rest_is_counted() -> None:
+    some = Counts()
+    for number in range(5000):
+        some.add(SlowCount(5.0 * number, number, 1, {f"state {number}": 1}, {f"pool {number}": 1}))
+    assert (len(some.states), len(some.pools)) == (1001, 1001)
+    assert (some.requests, some.states["other"]) == (5000, 4000)

@@ -68,3 +68,47 @@ def test_the_state_is_where_most_time_went() -> None:
 def test_what_is_no_dump_is_one_line(text: bytes) -> None:
     with pytest.raises(UnreadableLog, match=r"^here: not the output of ceph daemon osd\.N dump_historic_slow_ops$"):
         requests(text, 1, "here")
+
+
+OWN = {1: (1, 0, 0, 0, 0)}
+WAITS = {1: (0, 0, 0, 1, 0)}
+UNKNOWN = {1: (0, 0, 0, 0, 1)}
+LOCKS = {1: (0, 0, 1, 0, 0)}
+REPLICA_2 = {1: (0, 0, 0, 0, 0), 2: (0, 1, 0, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("events", "duration", "counts"),
+    [
+        ([(0, "queued_for_pg"), (0.02, "waiting for subops from 2,3"), (0.1, "op_commit"), (0.2, "sub_op_commit_rec"),
+          (14, "sub_op_commit_rec"), (14, "commit_sent"), (14, "done")], 14, WAITS),
+        ([(0, "queued_for_pg"), (0.1, "reached_pg"), (0.1, "waiting for rw locks")], 45, LOCKS),
+        ([(0, "queued_for_pg"), (0.1, "waiting for subops from 2,3"), (0.2, "op_commit")], 45, WAITS),
+        ([(0, "queued_for_pg"), (0.1, "waiting for subops from 2"), (0.2, "op_commit")], 45, REPLICA_2),
+        ([(0, "queued_for_pg"), (0.1, "waiting for subops from 2")], 45, UNKNOWN),
+        ([(0, "queued_for_pg"), (0.1, "waiting for subops from 2"), (0.2, "sub_op_commit_rec")], 45, OWN),
+        ([(0, "waiting for subops from 2"), (14, "op_commit"), (14.1, "sub_op_commit_rec"), (15, "done")], 15, OWN),
+        ([(0, "queued_for_pg"), (14, "reached_pg"), (15, "done")], 15, OWN),
+    ],
+    ids=["two replicas", "still locked", "still waiting for two", "still for one", "nobody has committed",
+         "its own disk, still", "its own disk", "its queue"],
+)  # fmt: skip
+def test_who_is_counted(events: list[tuple[float, str]], duration: float, counts: dict[int, tuple[int, ...]]) -> None:
+    some = Counts()
+    for each in requests(dump(*events, duration=duration), 1, "dump"):
+        some.add(each)
+    names = ("primary", "replica", "locks", "waits", "unknown")
+    assert {osd: tuple(getattr(each, name) for name in names) for osd, each in some.osds.items()} == counts
+
+
+def test_the_age_is_that_of_whom_it_waited_for_too() -> None:
+    some = Counts()
+    for each in requests(SAMPLE.read_bytes(), 1, "sample"):
+        some.add(each)
+    assert some.osds[2].worst_age == pytest.approx(14.98, abs=0.01)
+
+
+@pytest.mark.parametrize("duration", ["NaN", "Infinity", "1" + "0" * 400, "-1"])
+def test_a_duration_that_nothing_has_is_one_line(duration: str) -> None:
+    with pytest.raises(UnreadableLog, match="not the output"):
+        requests(dump(duration=7.25).replace(b"7.25", duration.encode()), 1, "here")

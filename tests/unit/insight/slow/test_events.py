@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from plimsoll_insight.slow.events import (
@@ -50,6 +52,8 @@ def said(line: str, osd: int | None = None) -> Event | None:
         (f"{MIMIC}slow request {OP} initiated 2018-09-19 13:04:31.343245 currently started", "started", 60.0, ()),
         (f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed",
          "delayed", 60.0, ()),
+        # One replica has answered: the request waits for another one.
+        (f"{MIMIC}{RECEIVED} {OP} currently sub_op_commit_rec from 22", "waiting for sub ops", 30.112233, ()),
     ],
 )  # fmt: skip
 def test_one_request_in_each_dialect(line: str, state: str, age: float, peers: tuple[int, ...]) -> None:
@@ -99,10 +103,14 @@ def test_an_osd_s_own_log_has_the_oldest_request() -> None:
 @pytest.mark.parametrize(
     ("words", "osds", "age"),
     [
-        ("3 slow ops, oldest one blocked for 34 sec, daemons [osd.1,osd.22] have slow ops. (SLOW_OPS)", (1, 22), 34),
+        ("3 slow ops, oldest one blocked for 34 sec, daemons [osd.1,osd.22] have slow ops. (SLOW_OPS)", (1, 22), 0),
+        ("9 slow ops, oldest one blocked for 34 sec, daemons [osd.1,mon.7] have slow ops. (SLOW_OPS)", (1,), 0),
+        ("9 slow ops, oldest one blocked for 34 sec, daemons [osd.1,osd.2]... have slow ops. (SLOW_OPS)", (1, 2), 0),
+        ("9 slow ops, oldest one blocked for 34 sec, mon.ceph-b has slow ops (SLOW_OPS)", (), 34),
+        ("5 stuck requests are blocked > 4096 sec. Implicated osds 1 (REQUEST_STUCK)", (1,), 4096),
         ("1 slow ops, oldest one blocked for 4 sec, osd.1 has slow ops (SLOW_OPS)", (1,), 4),
-        ("9 slow requests are blocked > 32 sec. Implicated osds 4,17 (REQUEST_SLOW)", (4, 17), 32),
-        ("9 slow requests are blocked > 32 sec (REQUEST_SLOW)", (), 32),
+        ("9 slow requests are blocked > 32 sec. Implicated osds 4,17 (REQUEST_SLOW)", (4, 17), 0),
+        ("9 slow requests are blocked > 32 sec (REQUEST_SLOW)", (), 0),
     ],
 )  # fmt: skip
 def test_the_monitor_names_osds(words: str, osds: tuple[int, ...], age: int) -> None:
@@ -119,7 +127,6 @@ def test_the_monitor_names_osds(words: str, osds: tuple[int, ...], age: int) -> 
         (f"{MON}osd.2 failed (root=default,host=vm) (connection refused reported by osd.0)", 2, "failed"),
         (f"{MON}osd.2 [v2:127.0.0.1:6816/7026,v1:127.0.0.1:6817/7026] boot", 2, "boot"),
         (f"{JEWEL}map e123 wrongly marked me down", 382, "wrongly down"),
-        (f"{OCTOPUS}Map e123 wrongly marked me down at e122", 382, "wrongly down"),
         (f"{MON}Monitor daemon marked osd.7 down, but it is still running", 7, "wrongly down"),
     ],
 )  # fmt: skip
@@ -133,6 +140,8 @@ def test_osds_fail_boot_and_are_marked_down_wrongly(line: str, osd: int, what: s
     "Health check cleared: SLOW_OPS (was: 1 slow ops, oldest one blocked for 4 sec, osd.1 has slow ops)",
     "Health check cleared: REQUEST_SLOW (was: 9 slow requests are blocked > 32 sec)",
     "overall HEALTH_WARN 9 slow requests are blocked > 32 sec",
+    "Health check failed: 1 MDSs report slow requests (MDS_SLOW_REQUEST)",
+    "Health check cleared: MDS_SLOW_REQUEST (was: 1 MDSs report slow requests)",
 ])  # fmt: skip
 def test_what_says_nothing_new_is_understood(words: str) -> None:
     assert isinstance(said(f"{MON}{words}"), Known)
@@ -153,3 +162,70 @@ def test_only_lines_of_interest_are_looked_at_each_once() -> None:
     assert [each.decode() for each in lines(text.encode())] == [
         "first slow request", f"{MON}osd.2 [v2:x] boot", "slow ops slow ops",
     ]  # fmt: skip
+
+
+def test_the_second_line_about_one_mark_is_known_since_luminous() -> None:
+    assert isinstance(said(f"{OCTOPUS}map e6540 wrongly marked me down at e6539"), Known)
+
+
+@pytest.mark.parametrize("line", [
+    OCTOPUS.replace("osd.382", "mds.0") + "1 slow requests, 1 included below; oldest blocked for > 30.9 secs",
+    "2021-09-19T13:05:31.3+0000 7f0 0 log_channel(cluster) log [WRN] : Health check failed: 1 slow ops, oldest one"
+    " blocked for 4 sec, osd.1 has slow ops (SLOW_OPS)",
+    "2021-09-19T13:05:31.3+0000 7f0 -1 mon.a@0(leader) e1 get_health_metrics reporting 1 slow ops, oldest is log(1)",
+])  # fmt: skip
+def test_what_monitors_and_metadata_servers_say_of_themselves_is_known(line: str) -> None:
+    assert isinstance(said(line), Known)
+
+
+@pytest.mark.parametrize(("kind", "is_replica", "pool"), [
+    ("MOSDECSubOpWrite(2.1s1 20/18 ECSubWrite(tid=5, reqid=client.4140.0:39903, at_version=20'9))", True, 2),
+    ("MOSDECSubOpRead(2.1s1 20/18 ECSubRead(tid=5))", True, 2),
+    ("replica scrub(pg: 5.7,from:0'0,to:20'9,epoch:20)", False, None),
+    ("MBackfillReserve GRANT  pgid: 1.2, query_epoch: 20", False, None),
+])  # fmt: skip
+def test_kinds_of_operations(kind: str, is_replica: bool, pool: int | None) -> None:
+    found = said(f"{MIMIC}{RECEIVED} {kind} currently reached_pg")
+    assert isinstance(found, SlowRequest)
+    assert (found.state, found.operation.is_replica, found.operation.pool) == ("reached_pg", is_replica, pool)
+
+
+@pytest.mark.parametrize("name", ["rbd_data.10226455667", "rbd_data.7.10226455667"])
+def test_an_image_of_digits_only(name: str) -> None:
+    found = said(f"{MIMIC}{RECEIVED} {OP.replace('rbd_data.102afe660f2', name)} currently reached_pg")
+    assert isinstance(found, SlowRequest)
+    assert found.operation.image == "10226455667"
+
+
+@pytest.mark.parametrize(("head", "osd"), [
+    ("debug ", None),
+    ("Mar 27 18:29:18 host1 ceph-8a1c-osd-382[131]: ", 382),
+    ("Mar  7 18:29:18 host1 ceph-8a1c-osd-382[131]: debug ", 382),
+    ("2024-03-27T18:29:18.131313+00:00 host1 ceph-8a1c-osd-382[131]: ", 382),
+])  # fmt: skip
+def test_a_line_of_a_container_or_of_syslog(head: str, osd: int | None) -> None:
+    found = said(f"{head}{SQUID}6 slow requests (by type [ 'delayed' : 6 ])", None if osd else 382)
+    assert isinstance(found, SlowCount)
+    assert found.osd == 382
+
+
+@pytest.mark.parametrize("begin", [
+    b"slow request " + b"1" * 65_000, b"slow request osd_op(" + b"a" * 65_000, b"slow request " + b"1 " * 32_000,
+    b"1 slow requests (by type [ " + b" ] most affected pool [ " * 2500, b"osd.1 failed osd." * 3500,
+    b"Health check failed: " + b"1" * 65_000, b"slow request osd_op(client.1.1:1) currently " + b"a" * 65_000,
+    b"slow request osd_op(" + b"rbd_data.1" * 6000 + b") initiated " * 2000,
+])  # fmt: skip
+def test_a_hostile_line_takes_no_time(begin: bytes) -> None:
+    began = time.process_time()
+    event(OCTOPUS.encode() + begin, None)
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("line", [
+    f"{OCTOPUS.replace('2021', '9999')}1 slow requests (by type [ 'delayed' : 1 ])",
+    f"{OCTOPUS.replace('2021', '0001')}1 slow requests (by type [ 'delayed' : 1 ])",
+    f"{OCTOPUS.replace('osd.382', 'osd.9999999')}1 slow requests (by type [ 'delayed' : 1 ])",
+    f"{OCTOPUS}{'9' * 400} slow requests (by type [ 'delayed' : {'9' * 400} ])",
+])  # fmt: skip
+def test_numbers_that_nothing_has_are_not_understood(line: str) -> None:
+    assert said(line) is None

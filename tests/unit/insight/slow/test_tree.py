@@ -49,6 +49,12 @@ def test_text_with_and_without_classes(text: str) -> None:
     assert tree.types() == ["root", "rack", "host"]
 
 
+def test_a_class_in_capitals_and_an_osd_outside_of_the_map() -> None:
+    stray = "  3   hdd        0 osd.3                    down        0 1.00000\n"
+    tree = parsed(LUMINOUS.replace("  nvme ", "  NVMe ") + stray, "tree.txt")
+    assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == PATHS
+
+
 def test_json_of_a_real_cluster() -> None:
     text = (Path(__file__).parents[2] / "data/ceph-pacific/osd-tree.json").read_text()
     tree = parsed(text, "osd-tree.json")
