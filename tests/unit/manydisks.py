@@ -36,7 +36,9 @@ def a_pass_over(number: int) -> PassReport:
     if not keys:
         return report
     edits = (Edit("gold-iops", "total_iops_sec", 3000, 30, len(keys), "qos-spec"),)
-    stop = Braked(REVISION, "ab" * 32, keys, number, removed=0, raised=0, lowered=len(keys), edits=edits)
+    stop = Braked(
+        REVISION, "ab" * 32, keys, number, removed=0, raised=0, lowered=len(keys), edits=edits, left=(0.01,)
+    )
     return replace(report, braked=stop)
 
 

@@ -330,7 +330,7 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     braked = report.braked
     if braked is None:
         return
-    yield TextLine(f"{_deferred(braked)} deferred: {_hows(braked, report)}", Severity.CUT, head=_BRAKE)
+    yield TextLine(f"{_deferred(braked)} deferred: {_hows(braked)}", Severity.CUT, head=_BRAKE)
     edits = list(edits_words(braked.edits, exact=manner.exact))
     if len(edits) > _MOST_EDITS:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
@@ -373,20 +373,18 @@ def _unseen_lines(braked: Braked, report: PassReport) -> Iterator[str]:
 
 
 def brake_words(braked: Braked, whose: str = "") -> str:
-    """``30 of 100 disks (30 cut by more than half)``; ``whose`` comes before the parentheses."""
-    return f"{_deferred(braked)}{whose} ({_hows(braked)})"
+    """``30 of 100 disks: 30 cut by more than half (to 1 %)``; ``whose`` comes before the colon."""
+    return f"{_deferred(braked)}{whose}: {_hows(braked)}"
 
 
 def _deferred(braked: Braked) -> str:
     return f"{len(braked.keys)} of {plural(braked.of, 'disk')}"
 
 
-def _hows(braked: Braked, report: PassReport | None = None) -> str:
-    """``1 removed, 10 cut by more than half (to 1 %), 3 raised``; with the report the share that is left is known."""
-    changes = [o.change for o in report.outcomes if o.change and _braked(o, report)] if report is not None else []
-    shares = {share_left(one.before, one.after) for one in changes if one.direction is not Direction.REMOVE}
-    cuts = sorted(share for share in shares if share < 0.5)
-    left = f" (to {_percent(cuts[0])} %{' or more' * (len(cuts) > 1)})" if cuts else ""
+def _hows(braked: Braked) -> str:
+    """``1 removed, 10 cut by more than half (to 1 % or more), 3 raised``."""
+    shares = dict.fromkeys(map(_percent, braked.left))
+    left = f" (to {next(iter(shares))} %{' or more' * (len(shares) > 1)})" if shares else ""
     hows = ((braked.removed, "removed"), (braked.lowered, f"cut by more than half{left}"), (braked.raised, "raised"))
     return ", ".join(f"{number} {how}" for number, how in hows if number)
 

@@ -142,6 +142,7 @@ def braked(
         many=too_many or (goes_on and any(large.edited for large in stopped)),
         alone={large.key: large.too_much for large in stopped if large.alone},
         edits=tuple(_edits(stopped)),
+        left=tuple(sorted({large.left for large in stopped if large.cut})),
     )
 
 

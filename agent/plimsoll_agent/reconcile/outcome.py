@@ -143,6 +143,8 @@ class Braked:
     alone: Mapping[str, Reason] = field(default_factory=dict, hash=False)
     """By ``Disk.key`` why a disk is deferred whatever the number of others."""
     edits: tuple[Edit, ...] = ()
+    left: tuple[float, ...] = ()
+    """What its cuts leave of the limits that were desired last: the different shares, the smallest first."""
     named: Mapping[str, DiskName] = field(default_factory=dict, hash=False, compare=False)
     """The disks' names by ``Disk.key``; the report does not have an outcome of each."""
 

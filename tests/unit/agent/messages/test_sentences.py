@@ -90,7 +90,8 @@ def a_pass(
 def braked(*outcomes: Outcome, of: int, catalogue: str | None = None, **number: int) -> PassReport:
     keys = frozenset(str(n) for n in range(sum(number.values())))
     counts = {"removed": 0, "raised": 0, "lowered": 0} | number
-    return replace(a_pass(*outcomes), braked=Braked("4f21c8", catalogue, keys, of, **counts))
+    left = (0.01,) if counts["lowered"] else ()
+    return replace(a_pass(*outcomes), braked=Braked("4f21c8", catalogue, keys, of, **counts, left=left))
 
 
 def unreachable(number: int, reason: Reason) -> UnreachableGuest:
@@ -217,6 +218,7 @@ def stopped_alone() -> list[str]:
         lowered=2,
         many=False,
         alone=alone,
+        left=(0.01, 0.012),
         named={silent.disk.key: silent.disk.named, elsewhere.key: elsewhere},
     )
     return told.enforced(replace(a_pass(*outcomes, silent), braked=stop))

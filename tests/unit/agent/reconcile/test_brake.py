@@ -110,7 +110,7 @@ def test_a_rule_that_cuts_30_of_100_disks_to_a_hundredth_changes_none_of_them(no
     stop = report.braked
     assert stop is not None
     edits = (Edit("bronze", "total_iops_sec", 3000, 30, 30, "rule"),)
-    told = {"alone": stop.alone, "edits": edits}
+    told = {"alone": stop.alone, "edits": edits, "left": (0.01,)}
     assert stop == Braked(BBB, None, stop.keys, of=100, removed=0, raised=0, lowered=30, **told)
     assert codes(report).count(Code.BRAKED) == kinds(report).count("deferred") == len(stop.keys) == 30
     waiting = next(outcome.result for outcome in report.outcomes if outcome.result.reason.code is Code.BRAKED)
@@ -314,6 +314,19 @@ def test_a_cut_to_a_tenth_or_a_removal_of_a_single_disk_needs_an_approval(
     assert report.braked is not None
     assert (report.braked.many, report.braked.alone) == (False, {key: reason})
     assert (bronze(node), {remembered.desired for remembered in node.memory.values()}) == ({BRONZE}, {BRONZE, GOLD})
+
+
+@pytest.mark.parametrize("actual", [70, 40, 3000])
+def test_the_first_line_tells_the_cut_from_what_was_desired_last_whatever_the_disk_has(
+    tmp_path: Path, actual: int
+) -> None:
+    node = a_node(tmp_path, 2, 4)
+    for number in range(2):
+        set_by_hand(node.disk(number), Limits(total_iops_sec=actual))
+    node.rules = rules(SLIP, of=BBB)
+    assert told.planned(node.run(mode=Mode.PLAN))[0] == (
+        "BRAKE  2 of 4 disks deferred: 2 cut by more than half (to 1 %)"
+    )
 
 
 def test_each_disk_that_is_deferred_for_itself_has_its_line_also_where_it_is_in_no_guest_of_the_pass(
