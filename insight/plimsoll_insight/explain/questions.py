@@ -190,13 +190,15 @@ class _Own:
         rate = {unit: each(f"plimsoll_disk_average_{unit}_per_second", own, *_DISK, "direction") for unit in _UNITS}
         self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in _UNITS}
         self._latency = _by_disk(over(each("plimsoll_disk_average_latency_seconds", own, *_DISK)))
-        self._shares = over(each("plimsoll_disk_average_limit_ratio", own, *_DISK, "parameter"))
-        self._limits = [
-            *over(each("plimsoll_disk_limit_actual_operations_per_second", own, *_DISK, "parameter")),
-            *over(each("plimsoll_disk_limit_actual_bytes_per_second", own, *_DISK, "parameter")),
-        ]
+        self._shares = _lines_by_disk(over(each("plimsoll_disk_average_limit_ratio", own, *_DISK, "parameter")))
+        self._limits = _lines_by_disk(
+            line
+            for unit in _UNITS
+            for line in over(each(f"plimsoll_disk_limit_actual_{unit}_per_second", own, *_DISK, "parameter"))
+            if label(line, "parameter") in BASES
+        )
         self._unlimited = _by_disk(over(each("plimsoll_disk_unlimited", own, *_DISK)))
-        self._states = over(each("plimsoll_disk_state", own, *_DISK, "state", "reason"))
+        self._states = _lines_by_disk(over(each("plimsoll_disk_state", own, *_DISK, "state", "reason")))
         self._reverted = _by_disk(over(each("plimsoll_disk_external_changes_reverted_total", own, *_DISK)))
         self._held = over(each("plimsoll_disk_hold_end_timestamp_seconds", own, *_DISK))
 
@@ -206,8 +208,8 @@ class _Own:
         key = node, target
         shares = {
             label(line, "parameter"): line.values[at]
-            for line in self._shares
-            if (key_of(line), label(line, "target_device")) == key and _known(line.values.get(at))
+            for line in self._shares.get(key, ())
+            if _known(line.values.get(at)) is not None
         }
         limit = max(shares, key=lambda name: shares[name], default=None)
         return Interval(
@@ -224,9 +226,7 @@ class _Own:
     def _set(self, key: tuple[NodeKey, str], at: float) -> dict[str, int] | None:
         """Its actual limits then, without bursts; None is unknown."""
         found = {
-            label(line, "parameter"): int(line.values[at])
-            for line in self._limits
-            if (key_of(line), label(line, "target_device")) == key and at in line.values
+            label(line, "parameter"): int(line.values[at]) for line in self._limits.get(key, ()) if at in line.values
         }
         if not found and _value(self._unlimited, key, at) is None:
             return None
@@ -247,14 +247,7 @@ class _Own:
             before = now
 
     def _reason(self, key: tuple[NodeKey, str], at: float) -> str | None:
-        return next(
-            (
-                label(line, "reason")
-                for line in self._states
-                if (key_of(line), label(line, "target_device")) == key and at in line.values
-            ),
-            None,
-        )
+        return next((label(line, "reason") for line in self._states.get(key, ()) if at in line.values), None)
 
     def reverted(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> Iterator[float]:
         before: tuple[NodeKey, float] | None = None
@@ -416,6 +409,13 @@ def _tells(check: str) -> bool:
 
 def _by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], Mapping[float, float]]:
     return {(key_of(line), label(line, "target_device")): line.values for line in lines}
+
+
+def _lines_by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], list[Line]]:
+    found: dict[tuple[NodeKey, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        found[key_of(line), label(line, "target_device")].append(line)
+    return found
 
 
 def _by_node(lines: Iterable[Line]) -> dict[NodeKey, Mapping[float, float]]:

@@ -1,0 +1,164 @@
+"""Evidence from the answers of a Prometheus that is told by hand: moves, gaps, unlimited disks, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import pytest
+
+from plimsoll_agent.fleet.promql import Line, Selection, Series
+from plimsoll_insight.explain import messages, questions
+from plimsoll_insight.explain.cause import Cause, Unexplained, find
+from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Span, Stay
+
+NOW, SPAN = 36_000.0, Span(3600 * 4, 300)
+GUEST = FoundGuest("u1", "r1", "instance-00000001", "web", "p1", "shop")
+Values = Mapping[float, float]
+TIMES = SPAN.times(NOW)
+
+
+def on(node: str, values: Values, **labels: str) -> Line:
+    disk = {"target_device": "vdb", "uuid": "u1"}
+    return Line({"region": "r1", "instance": node, **disk, **labels}, values)
+
+
+def always(value: float, since: float = 0, until: float = NOW) -> Values:
+    return {at: value for at in TIMES if since <= at <= until}
+
+
+def explained(told: Mapping[str, Sequence[Line]], usual: float | None = 0.004) -> tuple[ExplainedDisk, list[Stay]]:
+    def over(promql: str) -> Sequence[Line]:
+        found = [lines for name, lines in told.items() if name in promql and "uuid!=" not in promql]
+        return found[0] if found else []
+
+    def ask(promql: str) -> Sequence[Series]:
+        return [] if usual is None else [Series({}, usual)]
+
+    disks, stays = questions.disks(ask, over, Selection(), GUEST, None, NOW, SPAN)
+    (disk,) = disks
+    return disk, stays
+
+
+def test_the_times_end_now_and_are_a_step_apart() -> None:
+    assert TIMES[-1] == NOW
+    assert {later - one for one, later in pairwise(TIMES)} == {300.0}
+    assert len(TIMES) == 48
+
+
+@pytest.mark.parametrize(("seconds", "step"), [(300, 60), (10800, 60), (10801, 300), (604800, 300), (7776000, 3900)])
+def test_a_longer_time_has_longer_steps_and_never_too_many(seconds: int, step: int) -> None:
+    assert Span.of(seconds).step == step
+    assert len(Span.of(seconds).times(NOW)) <= 2016
+
+
+def test_where_both_nodes_have_the_guest_for_a_while_the_new_one_counts() -> None:
+    """The old node's metrics stay until its next pass."""
+    moved = NOW - 3600
+    info = [on("old", always(1, 0, moved + 600)), on("new", always(1, moved))]
+    latency = [on("old", always(0.9, 0, moved + 600)), on("new", always(0.001, moved))]
+    disk, stays = explained({"plimsoll_disk_info": info, "average_latency_seconds": latency})
+    assert [(stay.node[1], stay.until) for stay in stays] == [("old", moved), ("new", NOW)]
+    assert {one.latency for one in disk.evidence.intervals if one.at > moved} == {0.001}
+    assert disk.evidence.intervals[-1].node == "new"
+
+
+def test_time_without_metrics_is_unknown_and_not_left_out() -> None:
+    gap = {at: 1.0 for at in TIMES if not NOW - 7200 < at < NOW - 3600}
+    disk, _ = explained({"plimsoll_disk_info": [on("n", gap)], "average_latency_seconds": [on("n", gap)]})
+    assert len(disk.evidence.intervals) == len(TIMES)
+    assert sum(one.latency is None for one in disk.evidence.intervals) == 11
+
+
+def test_before_a_guest_was_there_is_no_part_of_its_time() -> None:
+    disk, _ = explained({"plimsoll_disk_info": [on("n", always(1, NOW - 900))]})
+    assert len(disk.evidence.intervals) == 4
+
+
+def test_a_limit_that_was_removed_is_a_change_to_unlimited() -> None:
+    half = NOW - 7200
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1))],
+            "limit_actual_operations": [on("n", always(500, 0, half), parameter="total_iops_sec")],
+            "plimsoll_disk_unlimited": [on("n", {at: float(at > half) for at in TIMES})],
+            "plimsoll_disk_state": [on("n", always(1), state="changed", reason="hold")],
+        }
+    )
+    (change,) = disk.changes
+    assert (change.at, change.before, change.after, change.reason) == (
+        half + 300,
+        {"total_iops_sec": 500},
+        {},
+        "hold",
+    )
+    assert disk.limits == {}
+    assert any("limit 500 IOPS → unlimited (hold)" in line for line in told(disk))
+
+
+def test_limits_that_are_unknown_are_no_change_and_not_unlimited() -> None:
+    known = {at: 500.0 for at in TIMES if not NOW - 7200 < at < NOW - 3600}
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1))],
+            "limit_actual_operations": [on("n", known, parameter="total_iops_sec")],
+        }
+    )
+    assert disk.changes == ()
+    none, _ = explained({"plimsoll_disk_info": [on("n", always(1))]})
+    assert none.limits is None
+    assert "limit unknown" in told(none)[0]
+
+
+def test_reverted_external_changes_are_told_and_a_move_is_none() -> None:
+    moved = NOW - 3600
+    counts = [
+        on("old", {at: float(at >= NOW - 9000) for at in TIMES if at <= moved}),
+        on("new", always(7, moved)),
+    ]
+    info = [on("old", always(1, 0, moved)), on("new", always(1, moved))]
+    disk, _ = explained({"plimsoll_disk_info": info, "external_changes_reverted": counts})
+    assert disk.reverted == (NOW - 9000,)
+
+
+def test_without_the_recorded_rules_the_cause_is_unknown_and_says_what_to_load() -> None:
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1))],
+            "average_latency_seconds": [on("n", always(0.9))],
+            "average_operations": [on("n", always(50))],
+        },
+        usual=None,
+    )
+    found = find(disk.evidence)
+    assert (found.cause, found.unexplained) == (Cause.UNKNOWN, Unexplained.NO_USUAL)
+    assert any("load plimsoll-rules.yaml" in line for line in told(disk))
+
+
+def test_checks_of_other_clusters_and_checks_that_tell_of_no_request_do_not_count() -> None:
+    health = [
+        Line({"name": "SLOW_OPS", "cluster": "other"}, always(1)),
+        Line({"name": "POOL_NEAR_FULL", "cluster": "c"}, always(1)),
+        Line({"name": "OSD_HOST_DOWN"}, always(1, NOW - 600)),
+    ]
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1), cluster="c")],
+            "ceph_health_detail": health,
+            "ceph_health_status": [Line({"cluster": "c"}, always(0))],
+        }
+    )
+    assert {one.raised for one in disk.evidence.intervals} == {(), ("OSD_HOST_DOWN",)}
+    unknown, _ = explained({"plimsoll_disk_info": [on("n", always(1), cluster="c")]})
+    assert {one.raised for one in unknown.evidence.intervals} == {None}
+
+
+def test_names_that_tenants_chose_are_shown_safely() -> None:
+    hostile = FoundGuest("u1", "r1", "i", "web\x1b[2J", "p", "shop\u202e")
+    assert messages.head(hostile, [Stay(("r1", "n"), 0, 1)]) == "server web?[2J (project shop?) on n"
+    disk, _ = explained({"plimsoll_disk_info": [on("n", always(1), volume="\x1b", volume_type="g\n")]})
+    assert all(line.isprintable() for line in told(disk))
+
+
+def told(disk: ExplainedDisk) -> list[str]:
+    return list(messages.disk_lines(disk, find(disk.evidence), {}))
