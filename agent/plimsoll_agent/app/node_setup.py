@@ -18,7 +18,8 @@ def node_setup(
 ) -> NodeSetup:
     """For whoever runs this; ``options`` of ``plimsoll`` lead to these settings."""
     installed = {unit for unit in _UNITS if _is_there(units, f"{unit}.timer")}
-    enabled = {unit for unit in installed if _is_there(units, f"timers.target.wants/{unit}.timer")}
+    wanted = {unit for unit in installed if _is_there(units, f"timers.target.wants/{unit}.timer")}
+    enabled = {unit for unit in wanted if not _is_masked(units, f"{unit}.timer")}
     return NodeSetup(
         sudo=os.geteuid() != 0,
         options=tuple(options),
@@ -32,3 +33,8 @@ def node_setup(
 
 def _is_there(directories: Sequence[str], name: str) -> bool:
     return any(os.path.lexists(Path(directory) / name) for directory in directories)
+
+
+def _is_masked(directories: Sequence[str], name: str) -> bool:
+    files = (Path(directory) / name for directory in directories)
+    return any(file.is_symlink() and str(file.readlink()) == os.devnull for file in files)

@@ -9,7 +9,7 @@ from plimsoll_agent.messages.sentences import unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.reason import Code, Reason
-from plimsoll_agent.monitor.next_command import NodeSetup
+from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, NodeSetup
 from plimsoll_agent.monitor.pass_summary import BRAKED, PAUSED, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, Level, Measure, Thresholds, alarms
 from plimsoll_agent.reconcile.grade import Grade
@@ -142,7 +142,7 @@ def figures_of_pass(
         return tuple(Figure(name, None, NEVER_PASSED, (never,)) for name in ("pass_age", "observed_age"))
     trouble = printable(last.trouble.partition("\n")[0])
     figures = [
-        _age("pass_age", now, last.ended, "", setup.no_recent_pass()),
+        _age("pass_age", now, last.ended, setup.not_enabled(ENFORCE_UNIT), setup.no_recent_pass()),
         _age("good_pass_age", now, last.last_good, trouble, _no_good_pass(last, setup)),
         _sources_down(last, trouble, now, setup),
         *_of_observation(last, now, setup, approved),
@@ -151,7 +151,8 @@ def figures_of_pass(
         figures.append(_pass_seconds(last, setup))
     if last.catalogue is not None:
         issued, source = last.catalogue.issued, f"source {printable(last.catalogue.source or setup.catalogue)}"
-        figures.append(_age("catalogue_age", now, issued, source, setup.no_catalogue()))
+        about = ", ".join(filter(None, (source, setup.not_enabled(CATALOGUE_UNIT))))
+        figures.append(_age("catalogue_age", now, issued, about, setup.no_catalogue()))
     return (*figures, *figures_of_disks(last, now, setup))
 
 

@@ -33,7 +33,7 @@ class NodeSetup:
     timers: frozenset[str] = frozenset((ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT))
     """Units whose timer is enabled."""
     disabled: frozenset[str] = frozenset()
-    """Units whose timer is installed, and not enabled."""
+    """Units whose timer is installed, and not enabled, or masked."""
     catalogue: str = "openstack"
     """``[catalogue] source``."""
     uri: str = _SYSTEM
@@ -58,23 +58,25 @@ class NodeSetup:
 
     def no_recent_pass(self) -> str:
         """The timer, or without one a pass."""
-        if ENFORCE_UNIT in self.timers:
-            return f"systemctl status {ENFORCE_UNIT}.timer {ENFORCE_UNIT}.service"
-        return self._enable(ENFORCE_UNIT) or self.plimsoll("enforce")
+        return self._look(ENFORCE_UNIT) or self.plimsoll("enforce")
 
     def no_recent_probe(self) -> str:
-        if PROBE_UNIT in self.timers:
-            return f"systemctl status {PROBE_UNIT}.timer {PROBE_UNIT}.service"
-        return self._enable(PROBE_UNIT) or self.plimsoll("probe", "timetable")
+        return self._look(PROBE_UNIT) or self.plimsoll("probe", "timetable")
 
     def no_catalogue(self) -> str:
         """It is old or cannot be used: what the refresher wrote, or the refresh itself."""
         if CATALOGUE_UNIT in self.timers:
             return self._as_root("journalctl", "-n", "20", "-u", f"{CATALOGUE_UNIT}.service")
-        return self._enable(CATALOGUE_UNIT) or self.plimsoll("catalogue", "refresh", "--now")
+        return self._look(CATALOGUE_UNIT) or self.plimsoll("catalogue", "refresh", "--now")
 
-    def _enable(self, unit: str) -> str:
-        return self._as_root("systemctl", "enable", "--now", f"{unit}.timer") if unit in self.disabled else ""
+    def not_enabled(self, unit: str) -> str:
+        """``plimsoll-enforce.timer is not enabled``, else nothing."""
+        return f"{unit}.timer is not enabled" if unit in self.disabled else ""
+
+    def _look(self, unit: str) -> str:
+        """Not a command that enables the timer: an operator may have disabled it, so that nothing is written."""
+        there = unit in self.timers | self.disabled
+        return f"systemctl status {unit}.timer {unit}.service" if there else ""
 
     def source_down(self, source: str) -> str:
         match source:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from plimsoll_agent.monitor.health import Figure, Problem, first, since_words
-from plimsoll_agent.monitor.next_command import NodeSetup
+from plimsoll_agent.monitor.next_command import PROBE_UNIT, NodeSetup
 from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import ago, plural, printable
@@ -80,7 +80,8 @@ def _late(
     if not found:
         return Figure("probe_late", 0)
     names = tuple(_target_words(one.target) for one in found)
-    about, since = first(names) + why(found[0]), min(one.since + 2 * one.target.every for one in found)
+    off = "".join(f"; {said}" for said in (setup.not_enabled(PROBE_UNIT),) if said)
+    about, since = first(names) + why(found[0]) + off, min(one.since + 2 * one.target.every for one in found)
     text = f"{plural(len(found), 'probe')} overdue since {since_words(since, now)}: {about}"
     return Figure(
         "probe_late", len(found), about, (Problem(text, setup.no_recent_probe(), since, None, names),), each

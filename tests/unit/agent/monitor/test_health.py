@@ -13,6 +13,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import health
 from plimsoll_agent.monitor.health import Figure, figures_of_pass, judge
+from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, NodeSetup
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, Thresholds, checked_range
 from plimsoll_agent.reconcile.grade import Grade
@@ -214,6 +215,14 @@ def test_a_clock_that_was_set_back_does_not_make_an_old_pass_a_new_one() -> None
         assert figure(last, name, before).value is None
         assert level(name, None) is Level.UNKNOWN
     assert "2026-11-20 12:00 UTC is in the future" in sentence(figure(last, "pass_age", before))
+
+
+def test_an_old_pass_or_catalogue_names_the_timer_that_somebody_disabled() -> None:
+    setup = NodeSetup(timers=frozenset(), disabled=frozenset((ENFORCE_UNIT, CATALOGUE_UNIT)))
+    last = replace(a_last_pass(), catalogue=LastCatalogue(NOON, "keystone", 60))
+    told = {each.name: sentence(each) for each in figures_of_pass(last, NOON + timedelta(hours=9), setup)}
+    assert told["pass_age"].endswith(": plimsoll-enforce.timer is not enabled")
+    assert told["catalogue_age"].endswith(": source keystone, plimsoll-catalogue.timer is not enabled")
 
 
 def test_clocks_that_differ_by_a_moment_make_no_fuss() -> None:

@@ -41,21 +41,26 @@ def test_a_volume_that_was_not_fetched_is_fetched_as_this_node_can(source: str, 
          "plimsoll catalogue refresh --now"),
     ],
 )  # fmt: skip
-def test_a_timer_is_looked_at_enabled_or_done_without(
+def test_a_timer_is_looked_at_or_done_without_and_never_enabled(
     unit: str, ask: object, running: str, without: str, tmp_path: Path
 ) -> None:
-    def found() -> str:
+    """Who disabled or masked it meant that nothing is written; a masked one cannot be enabled either."""
+
+    def found() -> tuple[str, str]:
         units = [str(tmp_path / "etc"), str(tmp_path / "usr")]
         setup = replace(node_setup(config.load([], []), (), units), sudo=False)
-        return str(ask(setup))  # type: ignore[operator]
+        return str(ask(setup)), setup.not_enabled(unit)  # type: ignore[operator]
 
     for directory in ("etc/timers.target.wants", "usr"):
         (tmp_path / directory).mkdir(parents=True)
-    assert found() == without
+    off = f"systemctl status {unit}.timer {unit}.service", f"{unit}.timer is not enabled"
+    assert found() == (without, "")
     (tmp_path / f"usr/{unit}.timer").touch()
-    assert found() == f"systemctl enable --now {unit}.timer"
+    assert found() == off
     (tmp_path / f"etc/timers.target.wants/{unit}.timer").symlink_to(tmp_path / f"usr/{unit}.timer")
-    assert found() == running
+    assert found() == (running, "")
+    (tmp_path / f"etc/{unit}.timer").symlink_to("/dev/null")
+    assert found() == off
 
 
 def test_a_node_is_resumed_where_it_was_paused() -> None:
