@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Callable
@@ -127,3 +128,51 @@ def test_the_page_needs_nothing_else_and_fits_a_phone(plimsoll: Callable[..., Ra
         assert tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)") == [True, True]
         assert [each for each in tab.requests if not each.startswith(("file:", "data:"))] == []
         assert tab.complaints == []
+
+
+def a_row(end_ms: int) -> str:
+    return f"{end_ms}, 0, 4096, {', '.join(['1'] * 29)}\n"
+
+
+def test_damaged_logs_are_named_and_the_others_are_counted(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(a_row(1000))
+    packed = gzip.compress(b"".join(a_row(each).encode() for each in range(1000, 9_000_000, 1000)))
+    (tmp_path / "b_clat_hist.1.log.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "c_clat_hist.1.log").write_text("")
+    ran = plimsoll("hist", str(tmp_path))
+    assert ran.status == 0, ran.err
+    assert (
+        "b_clat_hist.1.log.gz: the compressed data end before their end mark; what was before is counted." in ran.out
+    )
+    assert "Not counted: " in ran.out
+    ran = plimsoll("hist", str(tmp_path), "-f", "json")
+    assert ran.status == 0
+    assert "end before their end mark" in ran.err
+    assert sum(row["requests"] for row in json.loads(ran.out)) > 29
+
+
+def test_the_bound_of_logs_of_microseconds_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(f"1000, 0, 4096, {', '.join(['1'] * 1216)}\n")
+    assert "within 0.78 % of the exact ones, or 0.5 µs where that is more." in plimsoll("hist", str(tmp_path)).out
+
+
+def test_intervals_shorter_than_a_second_and_percentiles_with_all_their_digits(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(a_row(1000) + a_row(1500))
+    rows = json.loads(
+        plimsoll("hist", str(tmp_path), "--interval", "500ms", "--percentiles", "99.99999", "-f", "json").out
+    )
+    assert [row["begin"] for row in rows] == [0, 0.5, 1]
+    assert "p99.99999" in rows[0]
+    for wrong in (("--interval", "0"), ("--percentiles", "50,50.0")):
+        assert plimsoll("hist", str(tmp_path), *wrong).status == 64
+
+
+def test_json_beside_logs_does_not_make_the_lost_interval_longer(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    log, told = tmp_path / "a_clat_hist.1.log", tmp_path / "b.json"
+    log.write_text(a_row(1000) + a_row(2000))
+    told.write_text(json.dumps({"jobs": [{"read": {"runtime": 90_000, "clat_ns": {"bins": {"5000": 4}}}}]}))
+    assert "up to 1 s at the end of each log" in " ".join(plimsoll("hist", str(log), str(told)).out.split())

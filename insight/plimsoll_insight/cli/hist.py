@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,11 @@ from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.columns import NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import moment_of, seconds_of
+from plimsoll_agent.command.moments import moment_of, time_of
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util import files
-from plimsoll_agent.util.text import plural, second
+from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 _PERCENTILES = "50,95,99,99.9"
 _MOST_PERCENTILES = 20
+_PERCENTILE = re.compile(r"\d{1,3}(\.\d{1,12})?", re.ASCII)
 _STALLS_TOLD = 10
+_TOLD_NS = 100
+"""A bound of latencies that is worth telling: half of fio's bucket of a nanosecond is none."""
 _BY = ("all", "guest", "group", "log")
 
 
@@ -89,17 +92,24 @@ class Hist(LocalCommand, Listing):
         width = None if parsed_args.interval is None else _milliseconds("--interval", parsed_args.interval)
         if bool(parsed_args.paths) == bool(parsed_args.probes):
             raise UsageError("give files or directories, or --probes, and not both")
-        parts = self._probed(parsed_args) if parsed_args.probes else _logged(parsed_args)
+        if width is not None and width < 1:
+            raise UsageError("--interval: at least 1ms")
+        unread: list[str] = []
+        parts = self._probed(parsed_args) if parsed_args.probes else _logged(parsed_args, unread)
+        unread += _damages(parts)
+        if parsed_args.formatter != "table":
+            # The closing lines are not there, and the figures are not all.
+            self.app.stderr.writelines(f"{line}\n" for line in unread)
         if not parts:
             raise UsageError("--probes: no probe completed a request since then; see: plimsoll probe history")
         asked = studies.study(parts, width, fractions, self._progress)
         by = "group" if parsed_args.group else parsed_args.by
         if parsed_args.plot is None:
             rows = asked.rows(_key(by))
-            self.closing = tuple(_closing(asked, rows))
+            self.closing = (*_closing(asked, rows), *unread)
         else:
-            rows = _plotted(parsed_args.plot, asked, _key(by))
-            self.closing = (*_closing(asked, rows), f"Drawn: {parsed_args.plot}")
+            rows = _plotted(parsed_args.plot, asked, _key(by), unread)
+            self.closing = (*_closing(asked, rows), *unread, f"Drawn: {parsed_args.plot}")
         return _columns(fractions, by), [_cells(row, asked, by) for row in rows]
 
     def _progress(self, done: int, whole: int) -> None:
@@ -117,7 +127,7 @@ class Hist(LocalCommand, Listing):
         return [part for part in found if part is not None]
 
 
-def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None) -> list[Row]:
+def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str]) -> list[Row]:
     # Its import logs that it looks for fonts.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
@@ -131,18 +141,20 @@ def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None) -> lis
         raise UsageError(f"--plot {path} is a directory; name the file in it")
     heat = Heat(asked.scale)
     rows = asked.rows(key, heat.add)
-    files.save(path, plots.drawn(path.suffix, asked, rows, heat, list(_closing(asked, rows))), PlimsollError)
+    files.save(path, plots.drawn(path.suffix, asked, rows, heat, [*_closing(asked, rows), *unread]), PlimsollError)
     return rows
 
 
-def _logged(parsed_args: argparse.Namespace) -> list[Part]:
+def _logged(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
+    """Logs that can be read; of the others a line is added to ``unread``. Raises ``UnreadableLog`` where none can."""
+    from plimsoll_insight.files.packed import UnreadableLog
     from plimsoll_insight.hist.flows import flows, survey
     from plimsoll_insight.hist.sources import Chosen, Source, sources
     from plimsoll_insight.hist.study import Part
 
     def part(source: Source) -> Part:
         extent = survey(source)
-        name = str(source.path)
+        name = printable(str(source.path))
         return Part(name, source.guest, source.group, extent, source.offset_ms, partial(flows, source, extent))
 
     groups = dict(_pair("--group", text) for text in parsed_args.group)
@@ -150,7 +162,24 @@ def _logged(parsed_args: argparse.Namespace) -> list[Part]:
         pattern: _milliseconds("--offset", text)
         for pattern, text in (_pair("--offset", text) for text in parsed_args.offset)
     }
-    return [part(source) for source in sources(parsed_args.paths, Chosen(groups, offsets))]
+    found, errors = [], []
+    for source in sources(parsed_args.paths, Chosen(groups, offsets)):
+        try:
+            found.append(part(source))
+        except UnreadableLog as error:
+            errors.append(error)
+    if errors and not found:
+        raise errors[0]
+    unread += [f"Not counted: {error}" for error in errors[:_STALLS_TOLD]]
+    if len(errors) > _STALLS_TOLD:
+        unread.append(f"{len(errors) - _STALLS_TOLD} more files could not be read.")
+    return found
+
+
+def _damages(parts: Iterable[Part]) -> list[str]:
+    bad = [part for part in parts if part.extent.damaged]
+    told = [f"{part.name}: {part.extent.damaged}; what was before is counted." for part in bad[:_STALLS_TOLD]]
+    return [*told, *([f"{len(bad) - _STALLS_TOLD} more files are damaged."] if len(bad) > _STALLS_TOLD else [])]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
@@ -161,16 +190,16 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def _milliseconds(option: str, text: str) -> int:
-    return 1000 * seconds_of(option, text)
+    return round(1000 * time_of(option, text))
 
 
 def _fractions(text: str) -> list[Fraction]:
-    try:
-        found = [Fraction(Decimal(each.strip())) / 100 for each in text.split(",")]
-    except (InvalidOperation, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"--percentiles {text}: write numbers with commas between them, like {_PERCENTILES}"
-        ) from error
+    words = [each.strip() for each in text.split(",")]
+    if not all(map(_PERCENTILE.fullmatch, words)):
+        raise UsageError(f"--percentiles {text}: write numbers with commas between them, like {_PERCENTILES}")
+    found = [Fraction(each) / 100 for each in words]
+    if len(set(found)) < len(found):
+        raise UsageError(f"--percentiles {text}: one is there twice")
     if not all(0 < each <= 1 for each in found) or len(found) > _MOST_PERCENTILES:
         raise UsageError(f"--percentiles {text}: up to {_MOST_PERCENTILES} numbers above 0 and up to 100")
     return found
@@ -186,7 +215,9 @@ def _key(by: str) -> Callable[[Part], str] | None:
 
 
 def _columns(fractions: Sequence[Fraction], by: str) -> Sequence[Column]:
-    percentiles = [Column(f"p{float(100 * each):.6g}", right=True) for each in fractions]
+    from plimsoll_insight.hist.percentiles import name_of
+
+    percentiles = [Column(name_of(each), right=True) for each in fractions]
     return (
         *([] if by == "all" else [Column(by, most=32)]),
         Column("begin", right=True),
@@ -246,13 +277,16 @@ def _state(interval: Interval) -> Shown:
 
 
 def _closing(asked: Study, rows: Sequence[Row]) -> Iterable[str]:
-    from plimsoll_insight.hist.percentiles import width_of
+    from plimsoll_insight.hist.percentiles import bound_of
     from plimsoll_insight.hist.study import ALL, stalls
 
     whole = sum(row.interval.completed for row in rows if row.whose == ALL and row.interval.direction != "all")
-    bound = f"{100 * width_of(asked.scale):.2g} %"
+    share, least = bound_of({scale for part in asked.parts for scale in part.extent.scales}, asked.scale)
+    bound = f"{100 * share:.2g} % of the exact ones"
+    if least >= _TOLD_NS:
+        bound += f", or {least / 1000:g} µs where that is more"
     logs = plural(len(asked.parts), "log")
-    yield f"{whole:.0f} requests in {logs}; percentiles are within {bound} of the exact ones."
+    yield f"{whole:.0f} requests in {logs}; percentiles are within {bound}."
     found = stalls(rows)
     for stall in found[:_STALLS_TOLD]:
         yield _stall(stall, asked)
@@ -270,8 +304,8 @@ def _stall(run: Sequence[Interval], asked: Study) -> str:
 
 
 def _lost(extents: Sequence[Extent], asked: Study) -> Iterable[str]:
-    interval = max(extent.interval_ms for extent in extents)
-    if any(extent.rows > 1 for extent in extents):
+    interval = max((extent.interval_ms for extent in extents if extent.rows > 1), default=0)
+    if interval:
         yield (
             "fio never logs its last interval: up to"
             f" {interval / 1000:.3g} s at the end of each log are not in these figures (fio's JSON has them)."

@@ -1,4 +1,4 @@
 """Files that others wrote: plain, gzip or zstd.
 
-Imports ``plimsoll_agent.errors`` alone.
+Imports of the agent errors and texts alone.
 """

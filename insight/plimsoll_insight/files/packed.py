@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.text import printable
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_STEP = 1 << 16
+"""Bytes that are lost at most where zstd finds damage."""
+_ENDED = "the compressed data end before their end mark"
 
 
 class UnreadableLog(PlimsollError):
@@ -19,29 +24,116 @@ class UnreadableLog(PlimsollError):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed where they begin as gzip or zstd do. Raises ``UnreadableLog``."""
+def opened(path: Path, damaged: Callable[[str], None] | None = None) -> Iterator[BinaryIO]:
+    """The file's bytes, decompressed where they begin as gzip or zstd do. Raises ``UnreadableLog``.
+
+    Where compressed data are damaged or cut, ``damaged`` is told why, and what was before can be read; without it,
+    reading raises.
+    """
     try:
+        if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+            raise UnreadableLog(f"{_shown(path)}: not a regular file, and it is read twice; save it in a file first")
         with path.open("rb") as file:
             begin = file.read(4)
             file.seek(0)
             if begin.startswith(_GZIP):
                 with gzip.open(file) as inside:
-                    yield cast(BinaryIO, inside)
+                    yield cast(BinaryIO, _Unpacked(inside.read1, (EOFError, OSError, zlib.error), None, damaged))
             elif begin == _ZSTD:
-                yield _zstd(path, file)
+                yield cast(BinaryIO, _zstd(path, file, damaged))
             else:
                 yield file
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, _Damaged) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UnreadableLog(f"{path}: {words}") from error
+        raise UnreadableLog(f"{_shown(path)}: {words}") from error
 
 
-def _zstd(path: Path, file: BinaryIO) -> BinaryIO:
+class _Damaged(Exception):
+    """Compressed data are not whole."""
+
+
+class _Unpacked:
+    """What can be decompressed of a file."""
+
+    def __init__(
+        self,
+        read: Callable[[int], bytes],
+        errors: tuple[type[Exception], ...],
+        is_whole: Callable[[], bool] | None,
+        damaged: Callable[[str], None] | None,
+    ) -> None:
+        self._read, self._errors, self._is_whole, self._damaged = read, errors, is_whole, damaged
+        self._ended = False
+
+    def read(self, size: int = -1) -> bytes:
+        parts: list[bytes] = []
+        length = 0
+        while not self._ended and (size < 0 or length < size):
+            part = self._part(_STEP if size < 0 else min(size - length, _STEP))
+            length += len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def _part(self, size: int) -> bytes:
+        try:
+            part = self._read(size)
+        except self._errors as error:
+            self._end(_ENDED if isinstance(error, EOFError) else getattr(error, "strerror", None) or str(error))
+            return b""
+        if not part:
+            self._end(None if self._is_whole is None or self._is_whole() else _ENDED)
+        return part
+
+    def _end(self, why: str | None) -> None:
+        self._ended = True
+        if why is None:
+            return
+        if self._damaged is None:
+            raise _Damaged(why)
+        self._damaged(why)
+
+
+def _zstd(path: Path, file: BinaryIO, damaged: Callable[[str], None] | None) -> _Unpacked:
     try:
         import zstandard
     except ImportError as error:
         raise UnreadableLog(
-            f"{path}: to read zstd: pip install 'plimsoll-agent[insight]', or unpack it with zstd -d"
+            f"{_shown(path)}: to read zstd: pip install 'plimsoll-agent[insight]', or unpack it with zstd -d"
         ) from error
-    return cast(BinaryIO, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True))
+
+    def is_whole() -> bool:
+        """zstandard reads a frame that is cut as one that has ended."""
+        file.seek(0, 2)
+        return _frames_end(file, zstandard) == file.seek(0, 2)
+
+    inside = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=False)
+    return _Unpacked(inside.read, (zstandard.ZstdError,), is_whole, damaged)
+
+
+def _frames_end(file: BinaryIO, zstandard: Any) -> int:
+    """Where the frames end by what they say of themselves (RFC 8878): beyond the file where it is cut."""
+    end, size = 0, file.seek(0, 2)
+    while end < size:
+        file.seek(end)
+        head = file.read(18)
+        if head[1:4] == b"\x2a\x4d\x18":  # a frame to skip
+            end += 8 + int.from_bytes(head[4:8], "little")
+            continue
+        if len(head) < 6:
+            return size + 1
+        checksum = 4 if zstandard.get_frame_parameters(head).has_checksum else 0
+        end += zstandard.frame_header_size(head)
+        last = 0
+        while not last:
+            if end + 3 > size:
+                return size + 1
+            file.seek(end)
+            block = int.from_bytes(file.read(3), "little")
+            last, kind = block & 1, block >> 1 & 3
+            end += 3 + (1 if kind == 1 else block >> 3)  # of kind 1, one byte stands for all
+        end += checksum
+    return end
+
+
+def _shown(path: Path) -> str:
+    return printable(str(path))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, Reader, Records, Unread
 from plimsoll_insight.hist.scale import SCALES, Floats, Scale
@@ -29,7 +30,9 @@ _LATE = 1.5
 """A row is late when it ends so many intervals after the one before it."""
 _EPOCH_MS = 10**11
 """Times from here on are of the Unix epoch (fio's log_unix_epoch): 1973; no run takes three years."""
-_JSON_MOST = 64 << 20
+_JSON_MOST = 8 << 20
+_JSON_PARTS = 100_000
+"""Objects and lists: what takes much memory for few bytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,8 @@ class Extent:
     unread: Unread
     directions: frozenset[int]
     """Those of which a request completed."""
+    damaged: str = ""
+    """Why the file could be read to some place only."""
 
     @property
     def is_of_epoch(self) -> bool:
@@ -76,7 +81,8 @@ def survey(source: Source) -> Extent:
     directions: set[int] = set()
     steps: list[int] = []
     rows = 0
-    with opened(source.path) as stream:
+    damages: list[str] = []
+    with opened(source.path, damages.append) as stream:
         reader = Reader(stream)
         for records in reader:
             scales.add(records.scale)
@@ -87,9 +93,10 @@ def survey(source: Source) -> Extent:
             if len(steps) < 2:
                 steps += _steps(records)
     if first is None or last is None:
-        raise UnreadableLog(f"{source.path}: no row of a histogram log in it; fio writes them with write_hist_log")
+        why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
+        raise UnreadableLog(f"{_shown(source)}: {why}")
     return Extent(first, last, _interval(steps, first), frozenset(scales), rows, reader.unread,
-                  frozenset(directions))  # fmt: skip
+                  frozenset(directions), "".join(damages))  # fmt: skip
 
 
 def flows(source: Source, extent: Extent) -> Iterator[Flow]:
@@ -99,7 +106,7 @@ def flows(source: Source, extent: Extent) -> Iterator[Flow]:
         return
     start = extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0
     known = [_Known(start) for _ in DIRECTIONS]
-    with opened(source.path) as stream:
+    with opened(source.path, lambda _: None) as stream:
         for records in Reader(stream):
             for direction in range(len(DIRECTIONS)):
                 rows = np.flatnonzero(records.direction == direction)
@@ -212,7 +219,7 @@ def _interval(steps: list[int], first: int) -> int:
 
 
 def _is_json(source: Source) -> bool:
-    with opened(source.path) as stream:
+    with opened(source.path, lambda _: None) as stream:
         return stream.read(4096).lstrip().startswith(b"{") or ".json" in source.path.suffixes
 
 
@@ -221,14 +228,16 @@ def _json(source: Source) -> tuple[list[Flow], int]:
     with opened(source.path) as stream:
         text = stream.read(_JSON_MOST + 1)
     if len(text) > _JSON_MOST:
-        raise UnreadableLog(f"{source.path}: more than {_JSON_MOST >> 20} MiB of JSON")
+        raise UnreadableLog(f"{_shown(source)}: more than {_JSON_MOST >> 20} MiB of JSON")
     try:
+        if text.count(b"{") + text.count(b"[") > _JSON_PARTS:
+            raise ValueError("too many parts")
         # fio may print lines of errors first (its issue 1685).
         told = json.loads(text[text.index(b"{") :])
         return _flows_of(told)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PlimsollError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PlimsollError) as error:
         raise UnreadableLog(
-            f"{source.path}: no latencies of fio in it; they are there with --output-format=json+"
+            f"{_shown(source)}: no latencies of fio in it; they are there with --output-format=json+"
         ) from error
 
 
@@ -247,6 +256,10 @@ def _flows_of(told: Mapping[str, Any]) -> tuple[list[Flow], int]:
     if not found:
         raise ValueError("no bins")
     return found, longest
+
+
+def _shown(source: Source) -> str:
+    return printable(str(source.path))
 
 
 def _whole() -> Scale:

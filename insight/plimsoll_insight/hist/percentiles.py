@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -119,6 +120,26 @@ def _bucket(column: int, edges: Floats) -> Latency:
     return Latency(float(edges[column]), None if column == len(edges) - 2 else float(edges[column + 1]))
 
 
-def width_of(scale: Scale) -> float:
-    """The most that a percentile differs from the exact one, as a share of it: half a column above fio's 64th."""
+def bound_of(logged: Iterable[Scale], told: Scale) -> tuple[float, float]:
+    """The most that a percentile differs from the exact one: as a share of it, or nanoseconds where that is more.
+
+    Half a column: below fio's 128th bucket all are as wide, above a share of their time. Logs of another unit are
+    off by half a column of theirs, and by half of the column that its middle is in.
+    """
+    share = _half(told)
+    least = told.unit * (1 << told.coarseness) / 2
+    for scale in logged:
+        if scale.unit != told.unit:
+            share = max(share, _half(scale) + _half(told))
+            least = max(least, scale.unit * (1 << scale.coarseness) / 2)
+    return share, least
+
+
+def _half(scale: Scale) -> float:
     return (1 << scale.coarseness) / 64 / 2
+
+
+def name_of(fraction: Fraction) -> str:
+    """``p99.9``: with all its digits, as another one may differ in the last."""
+    percent = 100 * fraction
+    return f"p{Decimal(percent.numerator) / Decimal(percent.denominator):f}"

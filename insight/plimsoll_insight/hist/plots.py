@@ -6,7 +6,6 @@ import base64
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -18,7 +17,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.hist.heat import Heat
-from plimsoll_insight.hist.percentiles import Interval, Latency
+from plimsoll_insight.hist.percentiles import Interval, Latency, name_of
 from plimsoll_insight.hist.records import DIRECTIONS
 from plimsoll_insight.hist.study import ALL, Row, Study, stalls
 from plimsoll_probes.output.report import palette
@@ -121,7 +120,7 @@ def _percentiles(axes: Axes, chart: Chart, asked: Study, latencies: tuple[float,
         colour, style = _STYLES[number]
         seconds = [_seconds(interval.percentiles[number]) for interval in chart.intervals]
         axes.stairs(seconds, edges, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.3,
-                    label=_name(fraction))  # fmt: skip
+                    label=name_of(fraction))  # fmt: skip
     for run in stalls([Row(ALL, interval) for interval in chart.intervals]):
         first = chart.intervals.index(run[0])
         axes.axvspan(first, first + len(run), color=COLOURS["beyond"], zorder=0)
@@ -168,10 +167,6 @@ def _seconds(latency: Latency | None) -> float:
     if latency is None:
         return math.nan
     return BEYOND if latency.upper is None else latency.middle / SECOND
-
-
-def _name(fraction: Fraction) -> str:
-    return f"p{float(100 * fraction):.6g}"
 
 
 def _time(panels: Sequence[Axes], asked: Study) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import BinaryIO
 
 import numpy as np
@@ -18,13 +19,17 @@ from plimsoll_insight.hist.scale import SCALES, Scale
 
 Ints = NDArray[np.int64]
 DIRECTIONS = ("read", "write", "trim")
-BLOCK = 4 << 20
+BLOCK = 1 << 20
 """Bytes that are read at once."""
 LONGEST = 1 << 20
 """Bytes of the longest line; a full row of large counts has 22 kB."""
 _ZERO, _SPACE = ord("0"), ord(" ")
 _OF_ROWS = b"0123456789, \n"
 _COUNT_MAX = 2**53
+_SHORTEST = len("0,0,0") + 2 * min(SCALES)
+"""Bytes of the shortest row."""
+LATEST_MS = 10**14
+"""Times after the year 5138 are none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,46 +62,68 @@ class Reader:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._line = 0
+        self._within = False
+        """The line goes on that was too long, and is counted already."""
         self.unread = Unread()
 
     def __iter__(self) -> Iterator[Records]:
         rest = b""
         while block := self._stream.read(BLOCK):
+            if self._within:
+                _, newline, block = block.partition(b"\n")
+                self._within = not newline
             whole, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
                 yield from self._records(whole + newline)
-            elif len(rest) > LONGEST:
-                yield from self._records(rest + b"\n")
-                rest = b""
+            if len(rest) > LONGEST:
+                self._line += 1
+                self._miss(self._line)
+                self._within, rest = True, b""
         if rest.strip():
             self.unread = Unread(self.unread.lines, self.unread.first, incomplete=True)
 
     def _records(self, block: bytes) -> Iterator[Records]:
         rows = _Rows(block)
+        if rows.short:
+            self._miss(self._line + rows.first_short + 1, rows.short)
         for start, records in rows.runs():
             if records is None:
-                self._miss(self._line + start + 1)
+                self._miss(self._line + rows.number(start) + 1)
             else:
                 yield records
-        self._line += rows.lines
+        self._line += rows.lines + rows.short
 
-    def _miss(self, line: int) -> None:
+    def _miss(self, line: int, lines: int = 1) -> None:
         old = self.unread
-        self.unread = Unread(old.lines + 1, old.first or line, old.incomplete)
+        first = min(old.first, line) if old.first else line
+        self.unread = Unread(old.lines + lines, first, old.incomplete)
 
 
 class _Rows:
-    """The rows of one block, which ends with a newline."""
+    """The rows of one block, which ends with a newline. Lines are numbered from 0, without those too short."""
 
     def __init__(self, block: bytes) -> None:
         self._block = block
         data = np.frombuffer(block, dtype=np.uint8)
         ends = np.flatnonzero(data == ord("\n"))
         starts = np.concatenate(([0], ends[:-1] + 1))
+        self._long = np.flatnonzero(ends - starts >= _SHORTEST)
+        self.short = len(ends) - len(self._long)
+        """Lines that are too short for a row are only counted,"""
+        self.first_short = int(np.argmax(ends - starts < _SHORTEST)) if self.short else 0
+        """and the first of them is this one."""
+        if self.short:
+            starts, ends = starts[self._long], ends[self._long]
         self._starts, self._ends = starts, ends
         self.lines = len(ends)
         self._heads = [_head(block[start : min(end, start + 64)]) for start, end in zip(starts, ends, strict=True)]
-        self._fast(data)
+        self._columns = np.empty(0, np.int64)
+        if self.lines:
+            self._fast(data)
+
+    def number(self, line: int) -> int:
+        """In the block, of a line that is not too short."""
+        return int(self._long[line])
 
     def _fast(self, data: NDArray[np.uint8]) -> None:
         """The counts of rows that separate numbers by a comma and a space."""
@@ -108,6 +135,8 @@ class _Rows:
         begins = np.flatnonzero((data[1:] - np.uint8(_ZERO + 1) <= 8) & (data[:-1] == _SPACE)) + 1
         row = np.searchsorted(self._starts, begins, side="right") - 1
         inside = begins >= bins[row]
+        if self.short:
+            inside &= begins < self._ends[row]
         begins, row = begins[inside], row[inside]
         value, digits = _numbers(data, begins)
         # Where each number stood, were all of one digit: then column n begins at 3n.
@@ -138,18 +167,13 @@ class _Rows:
 
     def runs(self) -> Iterator[tuple[int, Records | None]]:
         """Consecutive rows of one scale, and None for each line that is none; with the line's number from 0."""
-        start = 0
-        while start < self.lines:
-            columns = self._columns[start]
-            scale = SCALES.get(int(columns))
+        borders = [0, *(np.flatnonzero(np.diff(self._columns)) + 1).tolist(), self.lines] if self.lines else [0]
+        for start, stop in pairwise(borders):
+            scale = SCALES.get(int(self._columns[start]))
             if scale is None:
-                yield start, self._slowly(start)
-                start += 1
-                continue
-            different = np.flatnonzero(self._columns[start:] != columns)
-            stop = start + int(different[0]) if len(different) else self.lines
-            yield start, self._part(start, stop, scale)
-            start = stop
+                yield from ((line, self._slowly(line)) for line in range(start, stop))
+            else:
+                yield start, self._part(start, stop, scale)
 
     def _part(self, start: int, stop: int, scale: Scale) -> Records:
         low, high = np.searchsorted(self._row, (start, stop))
@@ -187,7 +211,7 @@ def _head(text: bytes) -> tuple[int, int, int, int] | None:
     if len(parts) < 4 or not all(part.strip().isdigit() and len(part) < 17 for part in parts[:3]):
         return None
     time, direction, size = (int(part) for part in parts[:3])
-    if direction >= len(DIRECTIONS):
+    if direction >= len(DIRECTIONS) or time > LATEST_MS:
         return None
     at = sum(len(part) + 1 for part in parts[:3])
     return time, direction, size, at + (parts[3][:1] == b" ")

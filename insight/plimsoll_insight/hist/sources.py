@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
 
-_LOG = re.compile(r"(?P<guest>.*?)_?(?:clat|slat|lat)_hist(?:\.\d+)?\.log(?:\.gz|\.zst)?", re.DOTALL)
+_LOG = re.compile(r"(?P<guest>.*?)_?(?P<kind>clat|slat|lat)_hist(?P<job>(?:\.\d+)?)\.log(?:\.gz|\.zst)?", re.DOTALL)
 _JSON = re.compile(r"(?P<guest>.*)\.json(?:\.gz|\.zst)?", re.DOTALL)
 
 
@@ -36,26 +39,71 @@ class Chosen:
 
 def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
     """A file is taken as it is. Of a directory, what has the name of a histogram log; JSON only where there is none,
-    since fio tells of the same requests in both.
+    since fio tells of the same requests in both; ``lat`` and ``slat`` only where there is no ``clat`` of them.
 
     The guest is the directory below the one that was given, else the file's name before ``_clat_hist``.
     Raises ``UsageError``.
     """
     found = []
     for path in given:
-        if path.is_dir():
-            files = [each for each in sorted(path.rglob("*")) if each.is_file()]
-            inside = _matching(_LOG, files) or _matching(_JSON, files)
+        if stat.S_ISDIR(_status(path).st_mode):
+            files = _files(path)
+            inside = _one_kind(_matching(_LOG, files)) or _matching(_JSON, files)
             if not inside:
                 raise UsageError(
-                    f"{path}: no histogram logs in it; they are named NAME_clat_hist.N.log, or NAME.json"
+                    f"{_shown(path)}: no histogram logs in it; they are named NAME_clat_hist.N.log, or NAME.json"
                 )
             found += [_source(each, _guest(each, path), chosen) for each in inside]
-        elif path.exists():
-            found.append(_source(path, _guest(path, path.parent), chosen))
         else:
-            raise UsageError(f"{path}: no such file")
+            found.append(_source(path, _guest(path, path.parent), chosen))
+    _refuse_twice([source.path for source in found])
     return found
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError as error:
+        raise UsageError(f"{_shown(path)}: no such file") from error
+    except OSError as error:
+        raise UsageError(f"{_shown(path)}: {error.strerror}") from error
+
+
+def _files(top: Path) -> list[Path]:
+    def fail(error: OSError) -> None:
+        raise UsageError(f"{_shown(Path(error.filename))}: {error.strerror}; what is in it would not be counted")
+
+    inside = [Path(directory, name) for directory, _, names in os.walk(top, onerror=fail) for name in names]
+    return sorted(each for each in inside if each.is_file())
+
+
+def _one_kind(logs: list[Path]) -> list[Path]:
+    """Of latencies of the same requests, those that fio counts from the submission to the completion."""
+    kinds: dict[tuple[Path, str, str], set[str]] = {}
+    told = [(path, match) for path in logs if (match := _LOG.fullmatch(path.name))]
+    for path, match in told:
+        kinds.setdefault((path.parent, match["guest"], match["job"]), set()).add(match["kind"])
+    best = {run: next(each for each in ("clat", "lat", "slat") if each in seen) for run, seen in kinds.items()}
+    return [path for path, match in told if best[path.parent, match["guest"], match["job"]] == match["kind"]]
+
+
+def _refuse_twice(paths: Iterable[Path]) -> None:
+    seen: dict[object, Path] = {}
+    for path in paths:
+        status = _status(path)
+        unpacked = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+        keys = ((status.st_dev, status.st_ino), unpacked.absolute())
+        for same in keys:
+            if same in seen:
+                raise UsageError(
+                    f"{_shown(path)} has the requests of {_shown(seen[same])}, which would count twice;"
+                    " give one of the two"
+                )
+        seen.update(dict.fromkeys(keys, path))
+
+
+def _shown(path: Path) -> str:
+    return printable(str(path))
 
 
 def _matching(form: re.Pattern[str], files: Iterable[Path]) -> list[Path]:

@@ -11,6 +11,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.hist.flows import Extent, Flow
 from plimsoll_insight.hist.percentiles import Interval, intervals
+from plimsoll_insight.hist.records import LATEST_MS
 from plimsoll_insight.hist.scale import Scale, common
 from plimsoll_insight.hist.timeline import Clock, Timeline
 
@@ -118,8 +119,10 @@ def study(
         one, other = (next(part.name for part in parts if part.extent.is_of_epoch is each) for each in (True, False))
         raise UsageError(
             f"{one} has times of the Unix epoch, and {other} has times since its start: they have no clock in common;"
-            " give them one after the other, or --offset for the latter"
+            " give them one after the other"
         )
+    if any(part.end_ms > LATEST_MS for part in parts):
+        raise UsageError("--offset: it moves times beyond the year 5000")
     begin, end = min(part.begin_ms for part in parts), max(part.end_ms for part in parts)
     width = width_ms or _usual(end - begin, max(part.extent.interval_ms for part in parts))
     if of_epoch == {True}:

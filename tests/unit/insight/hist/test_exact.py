@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.hist.flows import flows, survey
-from plimsoll_insight.hist.percentiles import Interval, width_of
+from plimsoll_insight.hist.percentiles import Interval, bound_of, name_of
 from plimsoll_insight.hist.scale import COARSENESS, Scale
 from plimsoll_insight.hist.sources import Chosen, sources
 from plimsoll_insight.hist.study import Part, study
@@ -147,5 +147,27 @@ def test_intervals_of_the_log_have_the_requests_of_each(tmp_path: Path) -> None:
     assert sum(each.completed for each in found) == pytest.approx(len(logged(requests, 1000)))
 
 
-def test_the_share_that_percentiles_may_differ_by() -> None:
-    assert [width_of(Scale(29, coarseness)) for coarseness in (0, 6)] == [1 / 128, 0.5]
+def test_what_percentiles_may_differ_by() -> None:
+    new, coarse, old = Scale(29, 0), Scale(29, 6), Scale(19, 0)
+    assert [bound_of({each}, each) for each in (new, coarse, old)] == [(1 / 128, 0.5), (0.5, 32), (1 / 128, 500)]
+    assert bound_of({new, old}, new) == (1 / 64, 500)
+
+
+@pytest.mark.parametrize("coarseness", COARSENESS)
+@pytest.mark.parametrize("unit", [1, 1000], ids=["nanoseconds", "microseconds"])
+def test_also_the_shortest_latencies_are_within_the_bound(tmp_path: Path, unit: int, coarseness: int) -> None:
+    scale = Scale(29 if unit == 1 else 19, coarseness)
+    share, least = bound_of({scale}, scale)
+    for latency in (unit, 10 * unit, 63 * unit, 127 * unit, 128 * unit, 10_001 * unit):
+        requests = [Request(each * 10**7, latency) for each in range(300)]
+        (tmp_path / "a_clat_hist.1.log").write_text(fio_log(requests, 1000, coarseness, unit))
+        [interval] = looked(tmp_path, 100_000)
+        told = interval.percentiles[0]
+        assert told is not None
+        assert abs(told.middle - latency) <= max(share * latency, least)
+
+
+def test_a_percentile_has_the_name_that_was_given() -> None:
+    assert [name_of(Fraction(each) / 100) for each in ("50", "99.9", "99.99999", "100", "0.5")] == [
+        "p50", "p99.9", "p99.99999", "p100", "p0.5",
+    ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -36,7 +37,7 @@ def read(data: bytes) -> tuple[list[Row], Unread]:
 def rows(draw: st.DrawFn) -> Row:
     columns = draw(st.sampled_from(COLUMNS))
     counts = draw(st.dictionaries(st.integers(0, columns - 1), st.integers(1, 2**40), max_size=12))
-    return draw(st.integers(0, 2**50)), draw(st.integers(0, 2)), counts, columns
+    return draw(st.integers(0, records.LATEST_MS)), draw(st.integers(0, 2)), counts, columns
 
 
 @settings(max_examples=depth.examples(120), deadline=None)
@@ -66,6 +67,7 @@ ROW: Row = (5000, 1, {0: 7, 12: 130, 28: 1}, 29)
         text(ROW) + ", 0",
         text(ROW).rpartition(",")[0],
         text((5000, 3, {}, 29)),
+        text((9_999_999_999_999_999, 0, {}, 29)),
         text(ROW).replace("5000", "-5000"),
         text(ROW).replace("130", "9" * 40),
         text(ROW).replace("130", "٣"),
@@ -85,6 +87,27 @@ def test_the_line_that_is_named_is_the_first_also_in_a_later_block(monkeypatch: 
 
 def test_a_last_line_without_an_end_may_lack_digits_and_is_left_out() -> None:
     assert read(f"{text(ROW)}\n{text(ROW)}".encode()) == ([ROW], Unread(incomplete=True))
+
+
+def test_a_line_that_is_too_long_is_one_line_wherever_blocks_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "LONGEST", 5000)
+    monkeypatch.setattr(records, "BLOCK", 512)
+    long = "1" * 20_000 + ", " + text(ROW)
+    assert read(f"{text(ROW)}\n{long}\nbad\n{text(ROW)}\n".encode()) == ([ROW, ROW], Unread(lines=2, first=2))
+
+
+def test_lines_too_short_for_a_row_are_counted_between_rows() -> None:
+    data = f"\n\n{text(ROW)}\n1, 2, 3, 7\n{text(ROW)}\n{text(ROW)[:-1]}x\n5\n"
+    assert read(data.encode()) == ([ROW, ROW], Unread(lines=5, first=1))
+
+
+def test_millions_of_empty_lines_take_no_memory_for_each() -> None:
+    tracemalloc.start()
+    try:
+        assert read(b"\n" * (8 << 20))[1] == Unread(lines=8 << 20, first=1)
+        assert tracemalloc.get_traced_memory()[1] < 50 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_without_lines_has_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:

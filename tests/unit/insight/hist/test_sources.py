@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import zstandard
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_insight.files.packed import UnreadableLog
+from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.flows import flows, survey
 from plimsoll_insight.hist.sources import Chosen, Source, sources
 from tests.unit.insight.hist.fiolog import Request, fio_log
@@ -18,6 +21,7 @@ from tests.unit.insight.hist.fiolog import Request, fio_log
 MS = 10**6
 SAMPLES = Path(__file__).parents[2] / "data" / "fio-hist"
 """Four jobs of a real guest on a real cluster, 90 s, while one OSD was stopped; rows each 5 s."""
+NOISE = random.Random(1).randbytes(1_000_000)
 LOG = fio_log([Request(each * MS, 2 * MS, each % 2) for each in range(4000)], 1000)
 
 
@@ -68,8 +72,94 @@ def test_compressed_files_are_known_by_their_first_bytes_not_their_names(tmp_pat
     assert requests(path) == requests(plain) > 1000
 
 
+@pytest.mark.parametrize("damage", [
+    lambda: gzip.compress(NOISE)[:-9_000], lambda: zstandard.compress(NOISE)[:-9_000],
+    lambda: gzip.compress(NOISE) + gzip.compress(b"0" * 99)[:-1], lambda: gzip.compress(NOISE) + b"rest",
+    lambda: zstandard.compress(NOISE) + b"rest", lambda: zstandard.compress(NOISE) + zstandard.compress(NOISE)[:3],
+])  # fmt: skip
+def test_of_damaged_compressed_data_what_was_before_is_read_and_it_is_said(
+    tmp_path: Path, damage: Callable[[], bytes]
+) -> None:
+    (tmp_path / "x").write_bytes(damage())
+    why: list[str] = []
+    with opened(tmp_path / "x", why.append) as stream:
+        got = stream.read()
+    assert len(got) > 900_000
+    assert NOISE.startswith(got[: len(NOISE)])
+    assert len(why) == 1
+    with pytest.raises(UnreadableLog, match="x: "), opened(tmp_path / "x") as stream:
+        stream.read()
+
+
+def test_whole_zstd_files_are_not_called_cut(tmp_path: Path) -> None:
+    """Of several frames, with and without a checksum, with one to skip, of one byte again and again, and of none."""
+    skip = b"\x50\x2a\x4d\x18\x05\x00\x00\x00abcde"
+    checked = zstandard.ZstdCompressor(write_checksum=True).compress(NOISE)
+    unsized = zstandard.ZstdCompressor(write_content_size=False).compress(b"0" * 10**6)
+    (tmp_path / "x").write_bytes(checked + skip + unsized + zstandard.compress(b""))
+    with opened(tmp_path / "x") as stream:
+        assert stream.read() == NOISE + b"0" * 10**6
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(UnreadableLog, match="not a regular file"), opened(tmp_path / "x"):
+        pass
+
+
+def test_no_escape_of_a_directory_s_name_is_in_a_message(tmp_path: Path) -> None:
+    (tmp_path / "evil\x1b[31m").mkdir()
+    path = tmp_path / "evil\x1b[31m" / "a_clat_hist.1.log"
+    path.write_text("no row\n")
+    with pytest.raises(UnreadableLog) as told:
+        requests(path)
+    assert str(told.value).isprintable()
+
+
+def test_what_would_count_twice_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "a_clat_hist.1.log"
+    log.write_text(LOG)
+    for given in ([log, log], [tmp_path, log]):
+        with pytest.raises(UsageError, match="would count twice"):
+            sources(given, Chosen({}, {}))
+    (tmp_path / "a_clat_hist.1.log.gz").write_bytes(gzip.compress(LOG.encode()))
+    with pytest.raises(UsageError, match="would count twice"):
+        sources([tmp_path], Chosen({}, {}))
+
+
+def test_other_latencies_of_the_same_requests_count_only_without_clat(tmp_path: Path) -> None:
+    for name in ("a_clat", "a_lat", "a_slat", "b_lat", "b_slat"):
+        (tmp_path / f"{name}_hist.1.log").write_text("")
+    assert [name for name, _, _ in found(tmp_path)] == ["a_clat_hist.1.log", "b_lat_hist.1.log"]
+
+
+def test_a_directory_that_may_not_be_read_is_not_left_out_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "g1").mkdir()
+    (tmp_path / "g1" / "a_clat_hist.1.log").write_text("")
+    (tmp_path / "g2").mkdir()
+    scan = os.scandir
+
+    def refused(path: str) -> object:
+        if str(path).endswith("g2"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr("os.scandir", refused)
+    with pytest.raises(UsageError, match="g2: Permission denied"):
+        sources([tmp_path], Chosen({}, {}))
+
+
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="File name too long"):
+        sources([tmp_path / ("x" * 300)], Chosen({}, {}))
+
+
 @pytest.mark.parametrize("content", [
-    b"", b"\n\n", b"hello\n", gzip.compress(LOG.encode(), mtime=0)[:90], zstandard.compress(LOG.encode())[:60],
+    b'{"jobs": [{"read": {"runtime": Infinity, "clat_ns": {"bins": {"5000": 1}}}}]}',
+    b'{"jobs": [' + b"[]," * 200_000, b"{" + b" " * (9 << 20),
+    b"", b"\n\n", b"hello\n", gzip.compress(LOG.encode(), mtime=0)[:30], zstandard.compress(LOG.encode())[:60],
     b"{}", b'{"jobs": 5}', b'{"jobs": [{"read": {"runtime": 5, "clat_ns": {"bins": {"5000": -1}}}}]}',
     b"[" * 100_000, b'{"jobs": ' + b"[" * 100_000,
 ])  # fmt: skip
