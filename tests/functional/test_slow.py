@@ -58,15 +58,16 @@ def test_a_dump_of_an_osd_names_whom_it_waited_for(plimsoll: Callable[..., Ran])
 
 def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     lines = [
-        f"2021-09-19T13:05:31.3+0000 osd.{osd} (osd.{osd}) 4 : cluster [WRN] {count} slow requests"
+        f"2021-09-19T13:{minute:02}:31.3+0000 osd.{osd} (osd.{osd}) 4 : cluster [WRN] {count} slow requests"
         f" (by type [ 'delayed' : {count} ] most affected pool [ 'volumes' : {count} ])\n"
+        for minute in range(10)
         for osd, count in ((0, 2), (1, 40), (2, 1))
     ]
     (tmp_path / "ceph.log").write_text("".join(lines))
     ran = plimsoll("slow", str(tmp_path / "ceph.log"), "--tree", TREE)
     assert (
-        "osd.1 stands out: of 43 requests that an OSD may be the cause of 40 are its own; the next one has 2."
-        in ran.out
+        "osd.1 stands out: of 430 requests that hdd OSDs may be the cause of 400 are its own; the next one has 20. It"
+        " has them in 10 minutes, and leads in 10." in " ".join(ran.out.split())
     )
     assert [line.split()[2] for line in ran.out.splitlines() if line.endswith("stands out")] == ["osd.1"]
 
@@ -162,3 +163,11 @@ def test_a_cluster_of_which_no_osd_answers_is_an_error(plimsoll: Callable[..., R
     ran = live(plimsoll, tmp_path, "[12]")
     assert (ran.status, ran.out) == (1, "")
     assert "no OSD answered (2 up, 1 down); osd.1: ceph tell osd.1" in ran.err
+
+
+def test_what_an_osd_s_log_and_its_dump_both_tell_counts_once(plimsoll: Callable[..., Ran]) -> None:
+    dump = str(SAMPLES / "osd.1-dump_historic_slow_ops.json")
+    rows = json.loads(plimsoll("slow", *LOGS, dump, "--tree", TREE, "-f", "json").out)
+    assert {row["name"]: row["total_slow"] for row in rows if row["type"] == "osd"} == {
+        "default/vm/osd.0": 3, "default/vm/osd.1": 8, "default/vm/osd.2": 14,
+    }  # fmt: skip

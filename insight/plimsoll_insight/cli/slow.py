@@ -65,8 +65,8 @@ class Slow(LocalCommand, Listing):
             tree = tree or of_cluster
         else:
             found = self._logged(parsed_args.logs)
-        counts = together(found.cluster, found.own)
-        said = verdict({osd: each.blamed for osd, each in counts.osds.items()}, tree)
+        counts = together(found.cluster, found.own, found.dumped)
+        said = verdict(counts.blamed.counts, tree)
         unknown = (*unknown, *_unknown(found, counts))
         self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown)
         if unknown:
@@ -89,7 +89,7 @@ class Slow(LocalCommand, Listing):
                 raise UsageError(f"{path}: whose is it? its name must have osd.N")
             with opened(path) as stream:
                 for request in dumps.requests(stream.read(_LARGEST_TREE), int(named[1]), str(path)):
-                    found.own.add(request)
+                    found.dumped.add(request)
         self._progress(None)
         return found
 
@@ -110,7 +110,7 @@ class Slow(LocalCommand, Listing):
                 failed[osd] = told
             else:
                 for request in told:
-                    found.own.add(request)
+                    found.dumped.add(request)
         if len(failed) == len(map.up):
             why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(failed.items())[:1])
             raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")
@@ -289,17 +289,19 @@ def _osds(osds: Iterable[int]) -> str:
 
 
 def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
+    kind = f"{said.device_class} " if said is not None and said.device_class else ""
     match said:
         case OfBucket():
             return (
-                f"{said.bucket.type} {said.bucket.name} stands out: {said.inside} of its {said.osds} OSDs are among"
-                f" the {said.slowest} slowest of {said.all}, by chance in less than {_percent(said.chance)} of"
+                f"{said.bucket.type} {said.bucket.name} stands out: {said.inside} of its {said.osds} {kind}OSDs are"
+                f" among the {said.slowest} slowest of {said.all}, by chance in less than {_percent(said.chance)} of"
                 f" clusters. Look at the {said.bucket.type}, not at osd.{said.worst} alone."
             )
         case OfOsd():
             return (
-                f"osd.{said.osd} stands out: of {plural(said.all, 'request')} that an OSD may be the cause of"
-                f" {said.number} are its own; the next one has {said.next}."
+                f"osd.{said.osd} stands out: of {plural(said.all, 'request')} that {kind}OSDs may be the cause of"
+                f" {said.number} are its own; the next one has {said.next}. It has them in"
+                f" {plural(said.minutes, 'minute')}, and leads in {said.led}."
             )
         case _:
             if sum(each.blamed for each in counts.osds.values()) < LEAST:

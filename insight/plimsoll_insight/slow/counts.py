@@ -14,6 +14,8 @@ _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0; Ceph logs it every second or five."""
 _MOST_BINS = 600
 _MOST_NAMES = 1000
+_MOST_MINUTES = 50_000
+_LONGEST_MINUTE = 60 << 20
 _UNKNOWN = "unknown"
 _LOCKS = "waiting for rw locks"
 _REPLICAS = "waiting for sub ops"
@@ -82,6 +84,26 @@ class Bins:
             self.counts = wider
 
 
+class Minutes:
+    """Counts by minute and OSD: at most 50,000, of spans that get twice as long when there are more."""
+
+    def __init__(self) -> None:
+        self.width = 60
+        self.counts: Counter[tuple[int, int]] = Counter()
+
+    def add(self, time: float, osd: int, number: int) -> None:
+        self.counts[int(time // self.width), osd] += number
+        while len(self.counts) > _MOST_MINUTES and self.width < _LONGEST_MINUTE:
+            self.widen()
+
+    def widen(self) -> None:
+        self.width *= 2
+        wider: Counter[tuple[int, int]] = Counter()
+        for (span, osd), count in self.counts.items():
+            wider[span // 2, osd] += count
+        self.counts = wider
+
+
 class Counts:
     """What the logs of one kind say: those of the cluster, or those of OSDs."""
 
@@ -92,6 +114,7 @@ class Counts:
         self.states: Counter[str] = Counter()
         self.bins = Bins()
         self.reported = Bins()
+        self.blamed = Minutes()
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
@@ -131,6 +154,7 @@ class Counts:
             self._age(peer, event.age)
             if self._once(one.id, peer):
                 self.osd(peer).replica += 1
+                self.blamed.add(event.time, peer, 1)
         # A replica's part has the id of the whole request.
         if not self._once(*((one.id, event.osd) if one.is_replica else (one.id, event.osd, "request"))):
             return
@@ -142,6 +166,7 @@ class Counts:
     def _tally(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
         count = self.osd(osd)
+        before = count.blamed
         if is_replica:
             count.replica += number
         elif state == _LOCKS:
@@ -152,6 +177,8 @@ class Counts:
             count.unknown += number
         else:
             count.primary += number
+        if count.blamed > before:
+            self.blamed.add(time, osd, number)
         self._named(self.states, state, number)
         self.bins.add(time, number)
 
@@ -203,28 +230,38 @@ class Counts:
             counter[words if words in counter or len(counter) < _MOST_NAMES else "other"] += number
 
 
-def together(cluster: Counts, own: Counts) -> Counts:
-    """Both kinds as one: a request that both tell of is in each, so of each OSD the larger count of it."""
+def together(*sources: Counts) -> Counts:
+    """Logs of all kinds as one: a request that two tell of is in each, so of each OSD the larger count of it."""
     found = Counts()
-    for osd in sorted({*cluster.osds, *own.osds}):
-        one, other = cluster.osds.get(osd, OsdCount()), own.osds.get(osd, OsdCount())
-        more = one if one.total >= other.total else other
-        unknown = 0 if more.total else max(one.reported, other.reported)
+    for source in sources:
+        found.blamed.width = max(found.blamed.width, source.blamed.width)
+    chosen: dict[int, Counts] = {}
+    for osd in sorted({osd for source in sources for osd in source.osds}):
+        counts = [source.osds.get(osd, OsdCount()) for source in sources]
+        chosen[osd], more = max(zip(sources, counts, strict=True), key=lambda each: each[1].total)
+        unknown = 0 if more.total else max(each.reported for each in counts)
         found.states[_UNKNOWN] += unknown
         found.osds[osd] = replace(
             more,
-            failed=max(one.failed, other.failed),
-            boot=max(one.boot, other.boot),
-            wrongly_down=max(one.wrongly_down, other.wrongly_down),
-            worst_age=max(one.worst_age, other.worst_age),
+            failed=max(each.failed for each in counts),
+            boot=max(each.boot for each in counts),
+            wrongly_down=max(each.wrongly_down for each in counts),
+            worst_age=max(each.worst_age for each in counts),
             unknown=more.unknown + unknown,
         )
-    larger = cluster if cluster.requests >= own.requests else own
-    found.pools = larger.pools or cluster.pools or own.pools
-    found.bins = larger.bins if larger.requests else own.reported
+    for source in sources:
+        while source.blamed.width < found.blamed.width:
+            source.blamed.widen()
+        found.blamed.counts += Counter(
+            {key: count for key, count in source.blamed.counts.items() if chosen[key[1]] is source}
+        )
+        found.images |= source.images
+    larger = max(sources, key=lambda source: source.requests)
+    found.pools = larger.pools or next((source.pools for source in sources if source.pools), Counter())
+    found.bins = (
+        larger.bins if larger.requests else max((s.reported for s in sources), key=lambda bins: len(bins.counts))
+    )
     found.states = +(found.states + larger.states)
-    found.images = cluster.images | own.images
-    times = [each for each in (cluster.first, own.first) if each is not None]
-    ends = [each for each in (cluster.last, own.last) if each is not None]
-    found.first, found.last = min(times, default=None), max(ends, default=None)
+    found.first = min((source.first for source in sources if source.first is not None), default=None)
+    found.last = max((source.last for source in sources if source.last is not None), default=None)
     return found

@@ -21,10 +21,11 @@ _SHOWN = 5
 
 @dataclass
 class Read:
-    """What was read: of the cluster's logs, and of OSDs' own."""
+    """What was read: of the cluster's logs, of OSDs' own, and of what OSDs remember."""
 
     cluster: Counts = field(default_factory=Counts)
     own: Counts = field(default_factory=Counts)
+    dumped: Counts = field(default_factory=Counts)
     bytes: int = 0
     missed: int = 0
     """Lines about slow requests that are not understood,"""

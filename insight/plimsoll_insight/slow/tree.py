@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 
 _ROW = re.compile(
-    r"\s*-?\d+\s+(?:[A-Za-z]\S*\s+)?-?[\d.]+(?P<gap>\s+)(?:osd\.(?P<osd>\d+)\b|(?P<type>[\w-]+) (?P<name>\S+))"
+    r"\s*-?\d+\s+(?:(?P<class>[A-Za-z]\S*)\s+)?-?[\d.]+(?P<gap>\s+)"
+    r"(?:osd\.(?P<osd>\d+)\b|(?P<type>[\w-]+) (?P<name>\S+))"
 )
 
 
@@ -39,6 +41,8 @@ class Tree:
     """The bucket of each OSD, in the order of the map."""
 
     bucket_of: Mapping[int, Bucket]
+    class_of: Mapping[int, str] = field(default_factory=dict)
+    """``hdd``, ``ssd``; empty where it has none."""
 
     @property
     def osds(self) -> Sequence[int]:
@@ -50,6 +54,13 @@ class Tree:
         for bucket in self.bucket_of.values():
             found.update(dict.fromkeys(type for type, _ in bucket.path))
         return list(found)
+
+    def alike(self) -> dict[tuple[tuple[str, str], str], list[int]]:
+        """The OSDs of each root and device class: only these can be compared."""
+        found: dict[tuple[tuple[str, str], str], list[int]] = {}
+        for osd, bucket in self.bucket_of.items():
+            found.setdefault((bucket.path[0], self.class_of.get(osd, "")), []).append(osd)
+        return found
 
     def buckets(self) -> dict[Bucket, list[int]]:
         """All OSDs below each bucket; a bucket comes before those in it."""
@@ -64,7 +75,8 @@ def parsed(text: str, where: str) -> Tree:
     """Raises ``UnreadableTree``."""
     try:
         pairs = _of_json(json.loads(text)) if text.lstrip().startswith("{") else _of_text(text)
-        tree = Tree(dict(pairs))
+        rows = list(pairs)
+        tree = Tree({osd: bucket for osd, bucket, _ in rows}, {osd: kind for osd, _, kind in rows})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError):
         tree = Tree({})
     if not tree.bucket_of:
@@ -72,7 +84,7 @@ def parsed(text: str, where: str) -> Tree:
     return tree
 
 
-def _of_text(text: str) -> Iterator[tuple[int, Bucket]]:
+def _of_text(text: str) -> Iterator[tuple[int, Bucket, str]]:
     above: list[tuple[int, tuple[str, str]]] = []
     for line in text.splitlines():
         row = _ROW.match(line)
@@ -84,19 +96,19 @@ def _of_text(text: str) -> Iterator[tuple[int, Bucket]]:
         if row["osd"] and not above:
             continue  # outside the map
         if row["osd"]:
-            yield int(row["osd"]), Bucket(tuple(each for _, each in above))
+            yield int(row["osd"]), Bucket(tuple(each for _, each in above)), row["class"] or ""
         else:
             above.append((indent, (row["type"], row["name"])))
 
 
-def _of_json(told: Mapping[str, Any]) -> Iterator[tuple[int, Bucket]]:
+def _of_json(told: Mapping[str, Any]) -> Iterator[tuple[int, Bucket, str]]:
     nodes = {node["id"]: node for node in told["nodes"]}
     inside = {child for node in nodes.values() for child in node.get("children", ())}
 
-    def below(id: int, path: tuple[tuple[str, str], ...]) -> Iterator[tuple[int, Bucket]]:
+    def below(id: int, path: tuple[tuple[str, str], ...]) -> Iterator[tuple[int, Bucket, str]]:
         node = nodes[id]
         if node["type"] == "osd":
-            yield id, Bucket(path)
+            yield id, Bucket(path), str(node.get("device_class") or "")
             return
         here = (*path, (str(node["type"]), str(node["name"])))
         for child in sorted(node.get("children", ()), key=abs):

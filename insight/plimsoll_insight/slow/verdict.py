@@ -1,11 +1,15 @@
 """Which host, rack or OSD stands out, and how often chance alone would name one.
 
+OSDs are compared with those of their own device class and root only.
+
 **A bucket** is named where so many of its OSDs are among the slowest 5 %, or among as many as it has, that drawing
 these at random would do it less than once in a thousand clusters: the upper tail of the hypergeometric distribution,
 times the number of buckets of its type (Bonferroni). It needs at least two of its OSDs there, and half of them.
 
-**An OSD** is named where it has three times as many as any other, and so many less than once in a thousand clusters
-whose OSDs all expect as many as the others have (Poisson, times the number of OSDs).
+**An OSD** is named where it has three times as many as any other, and so many minutes that chance would give it these
+in less than one of a thousand clusters: minutes in which it has any, or in which it leads, having three times as many
+as any other; at least three. Each is drawn as if it could be any OSD's (binomial, times the number of OSDs and 2).
+Slow requests come in bursts: their number says little, and a burst makes one minute.
 
 With fewer than 10 requests none is named. ``tests/unit/insight/slow/test_verdict.py`` draws clusters in which none
 stands out, and counts how often one is named.
@@ -24,6 +28,9 @@ SLOWEST = 0.05
 CHANCE = 0.001
 LEAST = 10
 _TIMES = 3
+_MINUTES = 3
+_SMALLEST = 3
+"""OSDs in a cluster of which no tree is known."""
 
 
 @frozen
@@ -31,6 +38,7 @@ class OfBucket:
     """``inside`` of the bucket's ``osds`` are among the slowest ``slowest`` of ``all`` OSDs."""
 
     bucket: Bucket
+    device_class: str
     inside: int
     osds: int
     slowest: int
@@ -42,42 +50,59 @@ class OfBucket:
 
 @frozen
 class OfOsd:
-    """The OSD has ``number`` of ``all`` blamed requests; the next has ``next``."""
+    """The OSD has ``number`` of ``all`` blamed requests of OSDs like it, in ``minutes``; the next has ``next``.
+
+    In ``led`` minutes it leads.
+    """
 
     osd: int
+    device_class: str
     number: int
     all: int
     next: int
+    minutes: int
+    led: int
 
 
 Verdict = OfBucket | OfOsd | None
 
 
-def verdict(blamed: Mapping[int, int], tree: Tree | None) -> Verdict:
-    """``blamed``: the requests of each OSD that has any."""
+def verdict(blamed: Mapping[tuple[int, int], int], tree: Tree | None) -> Verdict:
+    """``blamed``: the requests of each OSD that has any, by minute: ``(minute, OSD)``."""
     if sum(blamed.values()) < LEAST:
         return None
+    sums: Counter[int] = Counter()
+    for (_, osd), number in blamed.items():
+        sums[osd] += number
     if tree is None:
-        return _osd(blamed, len(blamed))
-    return _bucket(blamed, tree) or _osd(blamed, len(tree.osds))
+        return _osd(blamed, sums, list(sums), max(len(sums), _SMALLEST), max(len(sums), _SMALLEST), "")
+    return _bucket(sums, tree) or max(
+        filter(None, (
+            _osd(blamed, sums, osds, len(osds), len(tree.osds), kind) for (_, kind), osds in tree.alike().items()
+        )),
+        key=lambda found: found.number,
+        default=None,
+    )  # fmt: skip
 
 
 def _bucket(blamed: Mapping[int, int], tree: Tree) -> OfBucket | None:
-    osds = tree.osds
     buckets = tree.buckets()
     types = Counter(bucket.type for bucket in buckets)
     found = []
-    for bucket, inside in buckets.items():
-        if len(inside) == len(osds):
-            continue
-        slowest = _slowest(blamed, osds, max(ceil(SLOWEST * len(osds)), len(inside)))
-        hit = [osd for osd in inside if osd in slowest]
-        if len(hit) < 2 or 2 * len(hit) < len(inside):
-            continue
-        chance = min(tail(len(osds), len(inside), len(slowest), len(hit)) * types[bucket.type], 1.0)
-        if chance < CHANCE:
-            worst = max(hit, key=lambda osd: blamed[osd])
-            found.append(OfBucket(bucket, len(hit), len(inside), len(slowest), len(osds), chance, worst))
+    for (root, kind), osds in tree.alike().items():
+        of_kind = set(osds)
+        for bucket, below in buckets.items():
+            inside = [osd for osd in below if osd in of_kind]
+            if bucket.path[0] != root or not inside or len(inside) == len(osds):
+                continue
+            slowest = _slowest(blamed, osds, max(ceil(SLOWEST * len(osds)), len(inside)))
+            hit = [osd for osd in inside if osd in slowest]
+            if len(hit) < 2 or 2 * len(hit) < len(inside):
+                continue
+            chance = min(tail(len(osds), len(inside), len(slowest), len(hit)) * types[bucket.type], 1.0)
+            if chance < CHANCE:
+                worst = max(hit, key=lambda osd: blamed[osd])
+                found.append(OfBucket(bucket, kind, len(hit), len(inside), len(slowest), len(osds), chance, worst))
     # Of a rack with one host both are as likely: the host says more.
     return min(found, key=lambda each: (each.chance, -len(each.bucket.path)), default=None)
 
@@ -95,20 +120,55 @@ def tail(all: int, inside: int, drawn: int, hit: int) -> float:
     return ways / comb(all, drawn)
 
 
-def _osd(blamed: Mapping[int, int], osds: int) -> OfOsd | None:
-    order = sorted(blamed, key=lambda osd: -blamed[osd])
-    most, whole = blamed[order[0]], sum(blamed.values())
-    following = blamed[order[1]] if len(order) > 1 else 0
-    usual = (whole - most) / max(osds - 1, 1)
-    if most < LEAST or most < _TIMES * following or at_least(most, usual) * osds >= CHANCE:
+def _osd(
+    blamed: Mapping[tuple[int, int], int],
+    sums: Mapping[int, int],
+    alike: Sequence[int],
+    osds: int,
+    all: int,
+    kind: str,
+) -> OfOsd | None:
+    """Of ``osds`` that are alike, in a cluster of ``all``."""
+    among = set(alike)
+    order = sorted((osd for osd in sums if osd in among), key=lambda osd: -sums[osd])
+    if not order:
         return None
-    return OfOsd(order[0], most, whole, following)
+    worst = order[0]
+    most, following = sums[worst], sums[order[1]] if len(order) > 1 else 0
+    if most < LEAST or most < _TIMES * following:
+        return None
+    of_alike = {key: number for key, number in blamed.items() if key[1] in among}
+    led, any_ = leaders(of_alike), Counter(osd for _, osd in of_alike)
+    chance = min(
+        at_least(minutes[worst], sum(minutes.values()), 1 / osds)
+        for minutes in (led, any_)
+        if minutes[worst] >= _MINUTES or minutes is any_
+    )
+    if any_[worst] < _MINUTES or 2 * chance * all >= CHANCE:
+        return None
+    return OfOsd(worst, kind, most, sum(sums[osd] for osd in order), following, any_[worst], led[worst])
 
 
-def at_least(number: int, mean: float) -> float:
-    """The chance of so many or more where ``mean`` are expected (Poisson; the sum is bounded by a geometric one)."""
-    if number <= mean:
+def leaders(blamed: Mapping[tuple[int, int], int]) -> Counter[int]:
+    """The minutes that each OSD leads."""
+    minutes: dict[int, list[tuple[int, int]]] = {}
+    for (minute, osd), number in blamed.items():
+        first_two = minutes.setdefault(minute, [])
+        first_two.append((number, osd))
+        first_two.sort(reverse=True)
+        del first_two[2:]
+    return Counter(
+        first_two[0][1]
+        for first_two in minutes.values()
+        if len(first_two) == 1 or first_two[0][0] >= _TIMES * first_two[1][0]
+    )
+
+
+def at_least(number: int, of: int, chance: float) -> float:
+    """The chance of so many or more ``of`` these (binomial). The sum is bounded by a geometric one."""
+    if number <= of * chance:
         return 1.0
-    if mean == 0:
-        return 0.0
-    return min(exp(number * log(mean) - mean - lgamma(number + 1)) / (1 - mean / (number + 1)), 1.0)
+    rest = log(1 - chance) * (of - number) if number < of else 0.0
+    first = exp(lgamma(of + 1) - lgamma(number + 1) - lgamma(of - number + 1) + number * log(chance) + rest)
+    ratio = (of - number) / (number + 1) * chance / (1 - chance) if number < of else 0.0
+    return min(first / (1 - ratio), 1.0)

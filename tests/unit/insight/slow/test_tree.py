@@ -47,6 +47,7 @@ def test_text_with_and_without_classes(text: str) -> None:
     tree = parsed(text, "tree.txt")
     assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == PATHS
     assert tree.types() == ["root", "rack", "host"]
+    assert tree.class_of[12] == ("nvme" if "CLASS" in text else "")
 
 
 def test_a_class_in_capitals_and_an_osd_outside_of_the_map() -> None:

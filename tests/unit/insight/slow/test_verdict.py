@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from itertools import combinations
-from math import exp, factorial
+from math import comb
 
 import pytest
 
 from plimsoll_insight.slow.tree import Bucket, Tree
-from plimsoll_insight.slow.verdict import OfBucket, OfOsd, at_least, tail, verdict
+from plimsoll_insight.slow.verdict import OfBucket, OfOsd, Verdict, at_least, leaders, tail, verdict
 from tests import depth
 
 CLUSTERS = depth.count(quick=100, landing=400, soak=10_000)
@@ -34,7 +35,17 @@ def drawn(chance: random.Random, rate: float) -> int:
 
 def named(osds: int, each: int, rate: Callable[[random.Random, int], float], seed: str) -> list[object]:
     chance, tree = random.Random(seed), tree_of(osds, each)
-    return [verdict({osd: drawn(chance, rate(chance, osd)) for osd in range(osds)}, tree) for _ in range(CLUSTERS)]
+    return [
+        verdict(Counter(
+            (chance.randrange(60), osd) for osd in range(osds) for _ in range(drawn(chance, rate(chance, osd)))
+        ), tree)
+        for _ in range(CLUSTERS)
+    ]  # fmt: skip
+
+
+def at_once(blamed: Mapping[int, int], tree: Tree | None, minutes: int = 20) -> Verdict:
+    """As many in each of so many minutes."""
+    return verdict({(minute, osd): number for osd, number in blamed.items() for minute in range(minutes)}, tree)
 
 
 @pytest.mark.parametrize(("osds", "each"), SIZES)
@@ -69,20 +80,20 @@ def test_a_rack_whose_hosts_are_slow_is_named_rather_than_one_of_them() -> None:
 
 def test_nine_of_ten_osds_of_a_host_among_the_slowest_twelve_of_240() -> None:
     blamed = {osd: 100 + osd for osd in range(20, 29)} | {100: 90, 150: 80, 200: 70} | dict.fromkeys(range(60, 90), 3)
-    found = verdict(blamed, tree_of(240, 10))
+    found = at_once(blamed, tree_of(240, 10))
     assert isinstance(found, OfBucket)
     assert (found.bucket.name, found.inside, found.osds, found.slowest, found.all) == ("h2", 9, 10, 12, 240)
     assert found.chance < 1e-9
 
 
 def test_few_requests_name_none() -> None:
-    assert verdict({1: 9}, None) is None
-    assert isinstance(verdict({1: 10}, None), OfOsd)
+    assert at_once({1: 1}, None, 9) is None
+    assert isinstance(at_once({1: 1}, None, 10), OfOsd)
 
 
 def test_even_counts_name_none() -> None:
-    assert verdict(dict.fromkeys(range(10), 50), tree_of(240, 10)) is not None, "a whole host"
-    assert verdict(dict.fromkeys(range(0, 240, 10), 50), tree_of(240, 10)) is None, "one of each host"
+    assert at_once(dict.fromkeys(range(10), 50), tree_of(240, 10)) is not None, "a whole host"
+    assert at_once(dict.fromkeys(range(0, 240, 10), 50), tree_of(240, 10)) is None, "one of each host"
 
 
 def test_the_tail_is_that_of_all_draws() -> None:
@@ -93,10 +104,48 @@ def test_the_tail_is_that_of_all_draws() -> None:
         )
 
 
-@pytest.mark.parametrize(("number", "mean"), [(12, 4.0), (5, 0.5), (90, 40.0)])
-def test_the_chance_of_so_many_is_bounded_from_above_and_closely(number: int, mean: float) -> None:
-    exact = sum(exp(-mean) * mean**k / factorial(k) for k in range(number, 160))
-    assert exact <= at_least(number, mean) * (1 + 1e-9)
-    assert at_least(number, mean) <= 1.2 * exact
-    assert at_least(3, 4.0) == 1
-    assert at_least(3, 0) == 0
+@pytest.mark.parametrize(("number", "of", "chance"), [(12, 20, 0.3), (5, 5, 1 / 3), (4, 300, 1 / 240), (3, 3, 0.1)])
+def test_the_chance_of_so_many_is_bounded_from_above_and_closely(number: int, of: int, chance: float) -> None:
+    exact = sum(comb(of, k) * chance**k * (1 - chance) ** (of - k) for k in range(number, of + 1))
+    assert exact <= at_least(number, of, chance) * (1 + 1e-9)
+    assert at_least(number, of, chance) <= 1.2 * exact
+    assert at_least(1, 10, 0.3) == 1
+
+
+def test_a_leader_has_three_times_as_many_as_any_other_in_a_minute() -> None:
+    assert leaders({(0, 1): 3, (0, 2): 1, (1, 1): 3, (1, 2): 2, (2, 2): 1}) == {1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("bursts", [5, 20])
+@pytest.mark.parametrize(("osds", "each"), SIZES)
+def test_where_slow_requests_come_in_bursts_at_random_osds_hardly_any_is_named(
+    osds: int, each: int, bursts: int
+) -> None:
+    """Each of 1 to 12 requests in up to 10 s, on one OSD, at any time of a day."""
+    chance, tree = random.Random(f"bursts {osds} {bursts}"), tree_of(osds, each)
+    found = 0
+    for _ in range(CLUSTERS):
+        blamed: Counter[tuple[int, int]] = Counter()
+        for _ in range(bursts):
+            osd, begin = chance.randrange(osds), chance.randrange(86_400)
+            for _ in range(chance.randint(1, 12)):
+                blamed[int(begin + chance.uniform(0, 10)) // 60, osd] += 1
+        found += verdict(blamed, tree) is not None
+    assert found <= CLUSTERS // 100
+
+
+def test_osds_are_compared_with_those_of_their_class_and_root() -> None:
+    """40 hdd that are evenly slow do not stand out for being no ssd; the one ssd that is slow does."""
+    hdd = {osd: Bucket((("root", "default"), ("rack", "hdd"), ("host", f"d{osd // 10}"))) for osd in range(40)}
+    ssd = {osd: Bucket((("root", "default"), ("rack", "ssd"), ("host", f"s{osd // 10}"))) for osd in range(40, 400)}
+    tree = Tree(hdd | ssd, dict.fromkeys(hdd, "hdd") | dict.fromkeys(ssd, "ssd"))
+    roots = Tree({osd: Bucket((("root", each.path[1][1]), *each.path[1:])) for osd, each in (hdd | ssd).items()})
+    slow = dict.fromkeys(hdd, 20)
+    assert at_once(slow, tree) is None
+    assert at_once(slow, roots) is None
+    found = at_once(slow | {77: 9}, tree)
+    assert isinstance(found, OfOsd)
+    assert (found.osd, found.device_class, found.next) == (77, "ssd", 0)
+    found = at_once(slow | dict.fromkeys(range(10, 20), 30), tree)
+    assert isinstance(found, OfBucket)
+    assert (found.bucket.name, found.device_class, found.osds, found.all) == ("d1", "hdd", 10, 40)
