@@ -51,13 +51,14 @@ class _DiskCommand(NodeCommand):
         return passed
 
     def pasts(self, parsed_args: argparse.Namespace, outcomes: Iterable[Outcome]) -> dict[str, RecordedChange]:
-        """The change behind each planned one, by ``Disk.key``; none if the record cannot be read."""
+        """The change behind each planned one, by ``Disk.key``; none, said on stderr, if the record cannot be read."""
         planned = {outcome.disk.key: outcome for outcome in outcomes if outcome.result.kind is Kind.PLANNED}
         if not planned:
             return {}
         try:
             last = record_query.last_of_each(Record(state_of(self.settings(parsed_args)).record))
-        except StateError:
+        except StateError as error:
+            self.app.stderr.write(f"{printable(str(error))}; changes that failed are shown as out of sync\n")
             return {}
         return {key: past for key, o in planned.items() if (past := sentences.behind(o, last.get(key))) is not None}
 
@@ -251,7 +252,8 @@ class DiskExplain(OneDisk, Showing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         outcome = self._outcome = self.find(parsed_args)
         self._record = Record(state_of(self.settings(parsed_args)).record)
-        data = explain.data(outcome, self._record)
+        past = self.pasts(parsed_args, [outcome]).get(outcome.disk.key)
+        data = explain.data(outcome, past, self._record)
         return tuple(data), tuple(data.values())
 
     def produce_output(

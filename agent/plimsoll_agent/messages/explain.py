@@ -52,14 +52,16 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     return told
 
 
-def data(outcome: Outcome, record: Record) -> dict[str, object]:
-    """The same as plain data; answers are ``limits``, ``no-opinion``, ``unmanaged`` or ``unknown``."""
+def data(outcome: Outcome, past: RecordedChange | None, record: Record) -> dict[str, object]:
+    """The same as plain data; answers are ``limits``, ``no-opinion``, ``unmanaged`` or ``unknown``.
+
+    ``past`` is the change ``behind`` a planned one.
+    """
     disk = outcome.disk
     try:
         last = record.last_actual(disk.key)
     except StateError:
         last = None
-    past = _past(outcome, record)
     return serialize.disk_data(disk) | {
         "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
         "desired": _answer_data(outcome.decision.desired),

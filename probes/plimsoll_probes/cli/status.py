@@ -77,12 +77,14 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         with history_of(settings, shown=True) as history:
             return Probes.of(history, at, setup)
 
+    approvals, approvals_unread = _approvals(state)
     return status.Status(
         now=at,
         last=read("pass", lambda: _last_pass(state)),
         probes=read("probes", probes),
         paused=pause_actual(settings, at),
-        approvals=_approvals(state),
+        approvals=approvals,
+        approvals_unread=approvals_unread,
         observe=settings.mode == "observe",
         written=dict(_written(settings, state)),
         thresholds=settings.health,
@@ -107,11 +109,12 @@ def _consoles(state: State) -> Consoles | None:
         return None
 
 
-def _approvals(state: State) -> Sequence[Given]:
+def _approvals(state: State) -> tuple[Sequence[Given], str]:
+    """And why they cannot be read, if so."""
     try:
-        return state.load_approvals()
-    except StateError:  # then the next pass finds none
-        return ()
+        return state.load_approvals(), ""
+    except StateError as error:
+        return (), printable(str(error))
 
 
 def _written(settings: Settings, state: State) -> Iterator[tuple[Path, datetime]]:

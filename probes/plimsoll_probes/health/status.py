@@ -105,6 +105,8 @@ class Status:
     """The settings have mode observe."""
     approvals: Sequence[Given] = ()
     """Of large changes, which no pass has used yet."""
+    approvals_unread: str = ""
+    """Why they cannot be read, if so."""
     written: Mapping[Path, datetime]
     """When each existing file was written."""
     thresholds: Mapping[str, Thresholds]
@@ -213,6 +215,8 @@ def remarks(status: Status) -> Iterator[str]:
     last = status.last
     if last is None:
         return
+    if last.braked and status.approvals_unread:
+        yield f"{status.approvals_unread}; an approval since the last pass is not shown"
     yield from map(note_words, last.notes)
     if last.paused is not None and status.paused is None:
         yield "the last pass was paused, the node is not any more: the next pass writes"

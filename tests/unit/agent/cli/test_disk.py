@@ -305,3 +305,24 @@ def test_explain_shows_what_does_not_hold_in_the_same_colours(
     person.types(DiskExplain, *words, settings=settings, stdout=Terminal(), look=lambda *_, **__: deferred)
     assert "\x1b[1;31munlimited" in person.out
     assert "\x1b[1;33mdeferred" in person.out
+
+
+@pytest.mark.parametrize("command", [DiskList, DiskShow, DiskExplain])
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_record_that_cannot_be_read_is_told_once_where_it_would_tell_of_failures(
+    command: type, format: str, tmp_path: Path
+) -> None:
+    limits, disk = Limits(total_iops_sec=500), a_disk()
+    desired, rules = because(Code.NODE_DEFAULT), Rules(default=limits)
+    change = Change(disk, Limits(), limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
+    planned = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
+    in_sync = replace(planned, change=None, result=Result(Kind.IN_SYNC, desired))
+    (tmp_path / "record.sqlite").write_text("no database, but long enough to be read as one" * 99)
+
+    def told(outcome: Outcome) -> int:
+        passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
+        words = ["-f", format, *([] if command is DiskList else [disk.guest.name])]
+        said = "changes that failed are shown as out of sync"
+        return " ".join(" ".join(printed(command, passed, tmp_path, *words)).split()).count(said)
+
+    assert (told(planned), told(in_sync)) == (1, 0)

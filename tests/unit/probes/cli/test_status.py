@@ -261,6 +261,7 @@ def test_an_approval_of_another_revision_or_an_unreadable_one_counts_as_none(her
     assert "needs approval" in here.out
     here.state.approval.write_text("{")
     assert here.run() == 3
+    assert "an approval since the last pass is not shown" in " ".join(here.out.split())
 
 
 def test_an_unreachable_guest_has_its_servers_name_where_a_pass_knew_it(here: Here) -> None:
