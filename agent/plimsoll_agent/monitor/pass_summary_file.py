@@ -44,13 +44,13 @@ def load(state: State) -> LastPass | None:
 
 
 def _from_3(value: Mapping[str, Any]) -> dict[str, Any]:
-    """It did not tell the times of requests, and the next pass does."""
+    """It told neither the times of requests nor guests' servers, and the next pass does."""
 
     def longer(numbers: list[object] | None) -> list[object] | None:
         return None if numbers is None else [*numbers, None]
 
     new = [disk | {"reading": longer(disk["reading"]), "rates": longer(disk["rates"])} for disk in value["disks"]]
-    return {**value, "disks": new}
+    return {"servers": {}, **value, "disks": new}
 
 
 def save(state: State, last: LastPass) -> None:

@@ -26,6 +26,9 @@ from tests.unit.damage import damaged, each_damage, replaced
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_varied_pass
 from tests.unit.values import examples_of, possible_limits
 
+OF_VERSION_3 = Path(__file__).parents[2] / "data" / "pass-version-3.json"
+"""``a_varied_pass`` as commit 69686fe saved it."""
+
 
 @pytest.fixture(scope="module")
 def state(tmp_path_factory: pytest.TempPathFactory) -> State:
@@ -215,6 +218,18 @@ def test_of_the_version_before_the_next_pass_tells_what_is_new(state: State, who
         for disk in last.disks
     )
     assert pass_summary_file.load(state) == replace(last, disks=before)
+
+
+def test_a_file_as_the_version_before_wrote_it_is_read(state: State) -> None:
+    content = OF_VERSION_3.read_bytes()
+    last, written = read(state, content), json.loads(content)
+    assert written["version"] == 3
+    assert last is not None
+    judge(content, last)
+    assert last.last_good == datetime.fromisoformat(written["last_good"])
+    assert {name: at.isoformat() for name, at in last.wrong_since.items()} == written["wrong_since"]
+    assert dict(last.totals.corrected) == written["totals"]["corrected"]
+    assert last.servers == {}, "it did not tell them"
 
 
 def test_a_damaged_file_is_called_corrupt(state: State) -> None:
