@@ -150,6 +150,50 @@ def test_ctrl_c_ends_it_well(tmp_path: Path, kind: Kind) -> None:
         assert process.returncode == 0
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "plan",
+        "enforce --mode observe",
+        "status",
+        "disk list",
+        "disk list -f json",
+        "record",
+        "pause --reason x",
+        "resume --reason x",
+        "help",
+    ],
+)
+def test_with_standard_output_closed_from_the_start_it_does_the_same(
+    tmp_path: Path, test_node: str, line: str
+) -> None:
+    environment = os.environ | {"OS_LIBVIRT__URI": test_node, "OS_DEFAULT__PAUSE_FILE": "paused"}
+
+    def to(end: str) -> tuple[int, str]:
+        place = home(tmp_path, "closed" if end == "&-" else "open")
+        words = ["sh", "-c", f'exec "$0" "$@" >{end}', PLIMSOLL, "--config-file", "plimsoll.conf", *line.split()]
+        ran = subprocess.run(
+            words, env=environment, cwd=place, stderr=PIPE, encoding="utf-8", timeout=60, check=False
+        )
+        return ran.returncode, ran.stderr.replace(str(place), "")
+
+    assert to("&-") == to("/dev/null")
+
+
+def test_a_pass_in_a_pipe_does_not_import_what_lays_out_terminals(tmp_path: Path, test_node: str) -> None:
+    (tmp_path / "rules.yaml").write_text("{}\n")
+    (tmp_path / "plimsoll.conf").write_text(
+        f"[DEFAULT]\nstate_dir = {tmp_path}/state\nrules_file = {tmp_path}/rules.yaml\n"
+    )
+    words = ["--config-file", tmp_path / "plimsoll.conf", "enforce", "--uri", test_node, "--total-iops-sec", "400"]
+    command = [sys.executable, "-X", "importtime", PLIMSOLL, *words]
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    assert "400 IOPS" in ran.stdout
+    imported = set(re.findall(r"^import time:.*\| +(\S+)$", ran.stderr, re.MULTILINE))
+    assert "plimsoll_agent.command.changes" in imported
+    assert not {name for name in imported if name.partition(".")[0] == "rich"}
+
+
 def test_two_in_a_row_share_nothing(tmp_path: Path, test_node: str) -> None:
     first, second = home(tmp_path, "a"), home(tmp_path, "b")
     (second / "rules.yaml").write_text("{}\n")

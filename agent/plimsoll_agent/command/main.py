@@ -184,11 +184,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     # Modules and disks stay, and collecting garbage as often as Python does takes a tenth of the imports' time.
     gc.set_threshold(50_000)
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed from the start: else a file of ours would take its number
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without arrows must not end a pass
             stream.reconfigure(errors="replace")
-    if sys.stderr is not None:
-        sys.stderr = folding(sys.stderr)
+    sys.stderr = folding(sys.stderr)
     app = Plimsoll()
     try:
         status = app.run(arguments or ["help"])
@@ -204,7 +206,7 @@ def _flushed() -> bool:
     """Flush all output; False if it cannot be written."""
     logging.shutdown()
     all_taken = True
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed from the start
+    for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from plimsoll_agent.command.wrap import folded
 from plimsoll_agent.util.text import printable
 
 _INDENT = 2
@@ -13,6 +12,8 @@ _MOST_NEAR = 5
 
 def overview(commands: Mapping[str, str], width: int) -> Iterator[str]:
     """A line for each command with what it does, wrapped below itself."""
+    from plimsoll_agent.command.wrap import folded  # here, since only help needs it
+
     column = _INDENT + max(map(len, commands)) + 2
     for name, what in sorted(commands.items()):
         first, *rest = folded(what, width - column)
