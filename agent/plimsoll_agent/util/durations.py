@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(\d{1,6}[dhms])+", re.ASCII)
 _LONGEST = timedelta(days=36525)  # a century: added to or subtracted from now, the result is still a date
 
@@ -21,7 +21,7 @@ def parse(text: str) -> timedelta:
         raise ValueError(f"must be positive, like {text[1:]}")
     if not is_written_as_one(text):
         raise ValueError(f"{text!r} is not a duration; write it like 2h, 90m or 1d12h")
-    seconds = sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
+    seconds = sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+)([dhms])", text))
     if not seconds:
         raise ValueError(f"{text} must be more than 0")
     if seconds > _LONGEST.total_seconds():

@@ -5,6 +5,7 @@ The grammar is in ``docs/reference/limits.rst``.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -40,6 +41,7 @@ _UNITS: Mapping[Quantity, Mapping[str, int]] = {
         for unit, factor in _REQUESTS.items()
         for ending in ("", "/s", "IOPS", " IOPS", "iops", " iops")
     },
+    Quantity.SECONDS: {"": 1, **durations.UNITS},
 }
 _EXAMPLES = {
     Quantity.SIZE: "100MiB, 100MB or 104857600",
@@ -49,7 +51,8 @@ _EXAMPLES = {
 }
 _PLAIN = re.compile(r"0|[1-9]\d{0,17}", re.ASCII)
 _WRITTEN = re.compile(r"((?:0|[1-9]\d{0,17})(?:\.\d{1,9})?)(?: ?([A-Za-z/][A-Za-z/ ]{0,9}))?", re.ASCII)
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms)?", re.ASCII)
+_TIME = re.compile(r"(\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?: ?(ms|[smhd]))?", re.ASCII)
+"""A number as ``float`` reads it."""
 _LONGEST_SHOWN = 40
 
 
@@ -83,9 +86,10 @@ def read_time(text: str) -> float:
     if durations.is_written_as_one(given):
         return durations.parse(given).total_seconds()
     found = _TIME.fullmatch(given)
-    if found is None:
+    number = float(found[1]) if found else math.inf
+    if found is None or math.isinf(number):
         raise ValueError(f"must be seconds, such as 10, 0.5, 500ms, 10s or 1m, not {_shown(text)}")
-    return float(found[1]) / (1000 if found[2] else 1)
+    return number / 1000 if found[2] == "ms" else number * durations.UNITS[found[2] or "s"]
 
 
 def written(number: int, quantity: Quantity) -> str:

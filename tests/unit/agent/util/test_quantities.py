@@ -38,6 +38,9 @@ SIZE, BYTES, REQUESTS, SECONDS = Quantity
         ("60s", SECONDS, 60),
         ("10m", SECONDS, 600),
         ("1h30m", SECONDS, 5400),
+        ("1.5m", SECONDS, 90),
+        ("5.0s", SECONDS, 5),
+        ("60 s", SECONDS, 60),
     ],
 )
 def test_a_number_may_have_the_unit_of_what_it_counts(text: str, quantity: Quantity, number: int) -> None:
@@ -46,13 +49,34 @@ def test_a_number_may_have_the_unit_of_what_it_counts(text: str, quantity: Quant
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("5", 5.0), ("0.5", 0.5), (" 2 ", 2.0), ("10s", 10.0), ("1m30s", 90.0), ("500ms", 0.5)]
+    ("text", "number"),
+    [
+        ("5", 5.0),
+        ("0.5", 0.5),
+        (" 2 ", 2.0),
+        ("10s", 10.0),
+        ("1m30s", 90.0),
+        ("500ms", 0.5),
+        ("500 ms", 0.5),
+        ("5.0s", 5.0),
+        ("60 s", 60.0),
+        ("1.5m", 90.0),
+        ("0.5h", 1800.0),
+        # As Python writes floats, which settings of before may have.
+        ("5.", 5.0),
+        (".5", 0.5),
+        ("+5", 5.0),
+        ("1e1", 10.0),
+        ("5E-1", 0.5),
+    ],
 )
 def test_a_time_may_be_seconds_or_a_duration(text: str, number: float) -> None:
     assert quantities.read_time(text) == number
 
 
-@pytest.mark.parametrize("text", ["five", "nan", "inf", "", "5 s s", "1_0", "-1", "1e3", "10w", "٣"])
+@pytest.mark.parametrize(
+    "text", ["five", "nan", "inf", "", ".", "5 s s", "5  s", "1_0", "-1", "1e999", "e1", "10w", "٣"]
+)
 def test_what_is_no_time_is_told_what_to_write(text: str) -> None:
     with pytest.raises(ValueError, match=r"^must be seconds, such as 10, 0\.5, 500ms, 10s or 1m, not "):
         quantities.read_time(text)
@@ -77,7 +101,7 @@ def test_what_is_no_time_is_told_what_to_write(text: str) -> None:
             "must be a whole number, or one with a unit, such as 500, 2k or 10M, not 'eight'",
         ),
         ("10w", SECONDS, "must be a whole number, or one with a unit, such as 60, 60s or 10m, not '10w'"),
-        ("1.5", SECONDS, "must be a whole number, or one with a unit, such as 60, 60s or 10m, not '1.5'"),
+        ("1.5", SECONDS, "'1.5' is no whole number of seconds; write one, such as 2"),
         ("0s", SECONDS, "0s must be more than 0"),
     ],
 )
