@@ -37,7 +37,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
     words = _words(_commands().sub(lambda found: found[0].replace(" ", _LOOSE[0]), text), width)
     # No console is asked about text without styles.
-    lines = Text(" ".join(words)).wrap(None, width, overflow="fold")  # type: ignore[arg-type]
+    lines = Text(" ".join(words)).wrap(None, max(1, width), overflow="fold")  # type: ignore[arg-type]
     return [unglued(line.plain.rstrip()) for line in lines]
 
 

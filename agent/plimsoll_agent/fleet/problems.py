@@ -116,7 +116,7 @@ def _words(columns: Sequence[Sequence[Finding]], nodes: Sequence[Node]) -> Itera
         values = [finding.figure.value for finding in findings if finding.figure.value is not None]
         if measure.name == "braked":
             braked = values
-        if measure.name == "behind" and values == braked:
+        if measure.name == "behind" and values and values == braked:
             continue  # they are the same disks
         if not values:
             yield _UNKNOWN.get(measure.name, f"{measure.name} unknown")

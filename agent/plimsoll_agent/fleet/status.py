@@ -138,7 +138,7 @@ class Status:
         """The same with ``ACKNOWLEDGED`` and ``NEW`` apart, as in the status of a node."""
         states, unknown = self.states, sum(one.unknown for one in self.types)
         acknowledged = sum(one.acknowledged for one in self.types)
-        new = states[Kind.UNKNOWN] - unknown - acknowledged
+        new = max(0, states[Kind.UNKNOWN] - unknown - acknowledged)  # metrics of one node may disagree
         return Counter({**states, Kind.UNKNOWN.value: unknown, ACKNOWLEDGED: acknowledged, NEW: new})
 
     @property

@@ -77,3 +77,16 @@ def test_a_word_wider_than_the_terminal_is_broken_rather_than_lost() -> None:
     told = list(laid_out([TextLine("note " + "x" * 100)], Terminal(40, False)))
     assert all(cell_len(line) <= 40 for line in told)
     assert "".join(told).count("x") == 100
+
+
+@pytest.mark.parametrize("width", range(1, 13))
+def test_the_narrowest_terminal_gets_all_words(width: int) -> None:
+    some = [
+        DiskLine("~", ("instance-00000001", "web", "vda"), "3000 → 30 IOPS", "failed: rejected: x", Severity.CUT),
+        TextLine("30 of 100 disks deferred", Severity.CUT, head="BRAKE"),
+        CommandLine("if intended", "plimsoll approve 0123456789abcdef --reason TEXT"),
+    ]
+    told = "".join("".join(laid_out(some, Terminal(width, False))).split())
+    assert "failed:rejected:x" in told
+    assert "disksdeferred" in told
+    assert "--reason" in told.replace("\\", "")

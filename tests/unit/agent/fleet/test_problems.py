@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.fleet.problems import MOST, RegionProblem, problems
-from plimsoll_agent.monitor.thresholds import SHIPPED, Level, Thresholds
+from plimsoll_agent.monitor.health import Figure, Finding, Judgement
+from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Level, Thresholds
 from tests.unit.agent.fleet.test_status import HOUR, NOW, Series, series, status
 
 NAMES = ("n1", "n2", "n3")
@@ -195,6 +196,17 @@ def test_figures_that_are_unknown_are_told_as_such() -> None:
     watched: dict[str, Thresholds] = {**SHIPPED, "at_limit": Thresholds("5", "")}
     (problem,) = problems(status(watched, at_limit=[series(9, volume_type="gold")]))
     assert problem.text == "n1: 9 disks at limit"
+
+
+def test_an_unknown_number_of_disks_behind_is_told_beside_one_of_the_brake() -> None:
+    unknown = [
+        Finding(MEASURE[name], Figure(name, None), SHIPPED[name], Level.UNKNOWN) for name in ("braked", "behind")
+    ]
+    judgement = Judgement(tuple(unknown))
+    region = status()
+    region = replace(region, nodes=tuple(replace(node, judgement=judgement) for node in region.nodes))
+    (problem,) = problems(region)
+    assert problem.text == "n1: braked unknown; behind unknown"
 
 
 def test_no_name_speaks_to_the_terminal() -> None:

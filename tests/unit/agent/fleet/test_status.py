@@ -53,6 +53,11 @@ def test_a_region_where_all_is_well_is_well() -> None:
     assert messages.good_words(status()) == "1 node, 4 disks: 4 in sync"
 
 
+def test_metrics_that_disagree_make_no_negative_number_of_disks() -> None:
+    found = status(disks=[series(2, volume_type="gold", state="unknown")], unknown=[series(5, volume_type="gold")])
+    assert messages.good_words(found) == "1 node, 2 disks: 5 unknown"
+
+
 @pytest.mark.parametrize(
     ("told", "name", "level"),
     [
