@@ -131,10 +131,10 @@ def disks(
     own = Selection(nodes=selection.nodes).matchers(f"uuid={quoted(guest.uuid)}", *region)
     times = span.times(now)
     info = over(each("plimsoll_disk_info", own, *_DISK, "volume", "volume_type", *_PLACE))
-    stays = _stays(info)
+    at_node = _where(info, times)
+    stays = _stays(at_node)
     if not stays:
         return [], []
-    at_node = _where(stays, times)
     targets: dict[str, Line] = {}
     for line in sorted(info, key=lambda line: max(line.values)):
         if volume is None or label(line, "volume") == volume:
@@ -166,20 +166,29 @@ def disks(
     return found, stays
 
 
-def _stays(info: Iterable[Line]) -> list[Stay]:
-    """In order of time. One ends where the next begins: the old node's last metrics may still be there."""
-    seen: dict[NodeKey, list[float]] = defaultdict(list)
+def _where(info: Iterable[Line], times: Sequence[float]) -> dict[float, NodeKey]:
+    """By time the node; of two that have the guest the later one, since the last metrics of the old one stay."""
+    seen: dict[NodeKey, set[float]] = defaultdict(set)
     for line in info:
-        seen[key_of(line)] += line.values
-    stays = sorted((Stay(node, min(at), max(at)) for node, at in seen.items() if at), key=lambda stay: stay.since)
-    return [
-        replace(stay, until=min(stay.until, stays[number + 1].since)) if number + 1 < len(stays) else stay
-        for number, stay in enumerate(stays)
-    ]
+        seen[key_of(line)] |= line.values.keys()
+    found: dict[float, NodeKey] = {}
+    since: dict[NodeKey, float] = {}
+    for at in times:
+        since = {node: since.get(node, at) for node, its in seen.items() if at in its}
+        if since:
+            found[at] = max(since, key=lambda node: since[node])
+    return found
 
 
-def _where(stays: Sequence[Stay], times: Sequence[float]) -> dict[float, NodeKey]:
-    return {at: stay.node for stay in stays for at in times if stay.since <= at <= stay.until}
+def _stays(where: Mapping[float, NodeKey]) -> list[Stay]:
+    """In order of time."""
+    stays: list[Stay] = []
+    for at, node in where.items():
+        if stays and stays[-1].node == node:
+            stays[-1] = replace(stays[-1], until=at)
+        else:
+            stays.append(Stay(node, at, at))
+    return stays
 
 
 class _Own:

@@ -58,9 +58,21 @@ def test_where_both_nodes_have_the_guest_for_a_while_the_new_one_counts() -> Non
     info = [on("old", always(1, 0, moved + 600)), on("new", always(1, moved))]
     latency = [on("old", always(0.9, 0, moved + 600)), on("new", always(0.001, moved))]
     disk, stays = explained({"plimsoll_disk_info": info, "average_latency_seconds": latency})
-    assert [(stay.node[1], stay.until) for stay in stays] == [("old", moved), ("new", NOW)]
-    assert {one.latency for one in disk.evidence.intervals if one.at > moved} == {0.001}
+    assert [(stay.node[1], stay.since, stay.until) for stay in stays] == [
+        ("old", TIMES[0], moved - 300),
+        ("new", moved, NOW),
+    ]
+    assert {one.latency for one in disk.evidence.intervals if one.at >= moved} == {0.001}
     assert disk.evidence.intervals[-1].node == "new"
+
+
+def test_a_guest_that_came_back_is_followed_there_and_back() -> None:
+    there, back = NOW - 7200, NOW - 3600
+    at_home = {at: 1.0 for at in TIMES if at < there or at >= back}
+    info = [on("home", at_home), on("away", always(1, there, back + 300))]
+    disk, stays = explained({"plimsoll_disk_info": info, "average_latency_seconds": info})
+    assert [stay.node[1] for stay in stays] == ["home", "away", "home"]
+    assert all(one.latency is not None for one in disk.evidence.intervals)
 
 
 def test_time_without_metrics_is_unknown_and_not_left_out() -> None:
