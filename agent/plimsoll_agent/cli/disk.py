@@ -118,7 +118,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
         Shown(disk.size, sentences.short_size(disk.size)),
         Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), _actual_tone(outcome)),
         Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
-        Shown(sentences.state_now(outcome, past).value, sentences.state_word(outcome, past), TONES.get(state)),
+        Shown(outcome.result.kind.value, sentences.state_word(outcome, past), TONES.get(state)),
         Shown(serialize.state_reason_data(outcome, past), sentences.state_reason(outcome, past)),
         disk.guest.project,
         disk.guest.project_name,
@@ -202,8 +202,8 @@ class DiskShow(OneDisk, Showing):
             sentences.desired_words(outcome.decision.desired, exact=exact),
         )
         past = self.pasts(parsed_args, [outcome]).get(disk.key)
-        state, tone = sentences.state_now(outcome, past), TONES.get(_state(self.passed, outcome, past))
-        shown["state"] = Shown(state.value, sentences.state_word(outcome, past), tone)
+        tone = TONES.get(_state(self.passed, outcome, past))
+        shown["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome, past), tone)
         why = sentences.state_reason(outcome, past) or NOTHING
         shown["reason"] = Shown(serialize.state_reason_data(outcome, past), why)
         if parsed_args.verify:
@@ -253,6 +253,7 @@ class DiskExplain(OneDisk, Showing):
         outcome = self._outcome = self.find(parsed_args)
         self._record = Record(state_of(self.settings(parsed_args)).record)
         past = self.pasts(parsed_args, [outcome]).get(outcome.disk.key)
+        self._state = _state(self.passed, outcome, past)
         data = explain.data(outcome, past, self._record)
         return tuple(data), tuple(data.values())
 
@@ -264,8 +265,7 @@ class DiskExplain(OneDisk, Showing):
         head = paragraph(explain.head(self._outcome.disk), terminal_for(self.app.stdout, parsed_args))
         write_lines(self.app.stdout, head)
         rows = explain.rows(self._outcome, self.passed.situation, self._record, exact=self.wants_exact(parsed_args))
-        state = str(dict(zip(column_names, data, strict=True)).get("state"))
-        tones = {"actual": _actual_tone(self._outcome), "state": TONES.get(state)}
+        tones = {"actual": _actual_tone(self._outcome), "state": TONES.get(self._state)}
         toned = [(source, Shown(answer, answer, tones.get(source))) for source, answer in rows]
         Table().emit_list(_EXPLAINED, toned, self.app.stdout, parsed_args)
         return 0

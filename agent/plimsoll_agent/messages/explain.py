@@ -68,7 +68,7 @@ def data(outcome: Outcome, past: RecordedChange | None, record: Record) -> dict[
         "actual": serialize.limits_data(disk.actual),
         "defined": serialize.limits_data(disk.defined),
         "last_change": None if last is None else entry_data(last),
-        "state": sentences.state_now(outcome, past).value,
+        "state": outcome.result.kind.value,
         "reason": serialize.state_reason_data(outcome, past),
     }
 

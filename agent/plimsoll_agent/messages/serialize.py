@@ -130,6 +130,7 @@ def report_data(report: PassReport) -> dict[str, object]:
                 "guest": unreachable.guest.name,
                 "guest_uuid": unreachable.guest.uuid,
                 "reason": unreachable.reason.as_record(),
+                "listed": unreachable not in report.unreachable,
             }
             for unreachable in report.unreachable_guests
         ],

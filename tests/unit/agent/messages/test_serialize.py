@@ -97,15 +97,17 @@ def test_an_outcome_without_a_change_has_none() -> None:
 def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
     hidden = UnreachableGuest(GuestRef("u-2", "b\x1b🚢"), because(Code.NOT_FOUND, detail="the guest is gone"))
     note = because(Code.NO_RECORD, detail="no space")
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (changed(),), (hidden,), (note,))
+    hung = replace(changed(), change=None, result=Result(Kind.UNKNOWN, because(Code.TIMED_OUT, detail="no answer")))
+    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (changed(), hung), (hidden,), (note,))
     data = json.loads(json.dumps(serialize.report_data(passed)))
     assert data["version"] == 2
     assert data["started"] == "2026-11-20T12:00:00+00:00"
     assert data["seconds"] == 1.25
-    assert [outcome["volume"] for outcome in data["outcomes"]] == [VOLUME]
-    assert data["unreachable"] == [
-        {"guest": "b\x1b🚢", "guest_uuid": "u-2", "reason": {"code": "not-found", "detail": "the guest is gone"}}
-    ]
+    assert [outcome["volume"] for outcome in data["outcomes"]] == [VOLUME] * 2
+    gone, silent = data["unreachable"]
+    reason = {"code": "not-found", "detail": "the guest is gone"}
+    assert gone == {"guest": "b\x1b🚢", "guest_uuid": "u-2", "reason": reason, "listed": False}
+    assert (silent["guest_uuid"], silent["listed"]) == (hung.disk.guest.uuid, True)
     assert data["notes"] == [{"code": "no-record", "detail": "no space"}]
     assert data["braked"] is None
     assert data["catalogue"] is None, "nobody is to be asked"
