@@ -282,3 +282,17 @@ def test_what_rules_record_for_it_is_recorded() -> None:
     named |= {f"volume_type:plimsoll_disk_average_latency_seconds:{level}" for level in ("median", "count")}
     assert named <= recorded
     assert len(named) == 4
+
+
+def test_a_node_tells_what_it_knows_of_the_past_of_a_disk(plimsoll: Run, test_node: str, tmp_path: Path) -> None:
+    """It has made one pass, which reads no counters of this driver's disks with requests."""
+    plimsoll("enforce", "--mode", "observe", "--uri", test_node, OS_METRICS__TEXTFILE_DIR=str(tmp_path))
+    words = ("disk", "explain", "--uri", test_node, "instance-00000001", "vda", "--since", "24h")
+    ran = plimsoll(*words)
+    assert ran.status == 0, ran.err
+    past = " ".join(ran.out.partition("In the last 24h")[2].split())
+    assert "no change of its limits since" in past
+    assert re.search(r"last pass, \d+ s ago: its use is unknown, which needs two readings", past)
+    assert "probes on this node: none Cause: unknown: one pass does not show it" in past
+    assert re.search(r"plimsoll region explain [0-9a-f-]{36} --since 24h$", past)
+    schemas.hold("disk explain", plimsoll(*words, "-f", "json").out, "json")

@@ -28,10 +28,10 @@ _MOST_ENTRIES = 50
 
 
 class DiskExplain(disk.DiskExplain):
-    """Explain a disk's limits: the answer of each source, in order; with --since also whether it was slow, and why.
+    """Explain a disk's limits: the answer of each source, in order; with --since also what is known of its past.
 
-    With --since: changes of its limits and holds in the record, its use and latency in the last pass beside others on
-    this node, and probes. Figures over time are in Prometheus: plimsoll region explain.
+    That is what this node knows: changes of its limits and holds in the record, its use and latency in the last pass
+    beside others, and probes. Whether it was slow over time: plimsoll region explain.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
