@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -139,11 +140,11 @@ esac
 """
 
 
-def live(plimsoll: Callable[..., Ran], path: Path, guilty: str, *words: str) -> Ran:
+def live(plimsoll: Callable[..., Ran], path: Path, guilty: str, *words: str, script: str = LIVE) -> Ran:
     tree = json.loads(Path(TREE).read_text())
     tree["nodes"] = [node | ({"status": "down"} if node["id"] == 0 else {}) for node in tree["nodes"]]
     (path / "tree.json").write_text(json.dumps(tree))
-    (path / "ceph").write_text(LIVE.format(tree=path / "tree.json", guilty=guilty))
+    (path / "ceph").write_text(script.format(tree=path / "tree.json", guilty=guilty))
     (path / "ceph").chmod(0o755)
     return plimsoll("slow", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
 
@@ -171,3 +172,41 @@ def test_what_an_osd_s_log_and_its_dump_both_tell_counts_once(plimsoll: Callable
     assert {row["name"]: row["total_slow"] for row in rows if row["type"] == "osd"} == {
         "default/vm/osd.0": 3, "default/vm/osd.1": 8, "default/vm/osd.2": 14,
     }  # fmt: skip
+
+
+def test_live_requests_count_since_a_time_and_an_osd_that_remembers_no_more_is_named(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    dump = json.loads((SAMPLES / "osd.1-dump_historic_slow_ops.json").read_text())
+    one, now = dump["Ops"][0], datetime.now(UTC)
+    for name, ago in (("new", timedelta(minutes=20)), ("old", timedelta(hours=2))):
+        ops = [one | {"initiated_at": (now - ago).isoformat(), "description": f"osd_op(client.1.{name}:{number} 1.3)"}
+               for number in range(20)]  # fmt: skip
+        (tmp_path / f"{name}.json").write_text(json.dumps(dump | {"Ops": ops}))
+    more = (
+        f"""*tell*osd.1*historic*) cat {tmp_path}/new.json ;;\n*tell*osd.2*historic*) cat {tmp_path}/old.json ;;\n"""
+    )
+
+    def counted(*words: str) -> tuple[dict[str, int], str]:
+        script = LIVE.replace("*tell", more + "*tell", 1)
+        ran = live(plimsoll, tmp_path, "9", "-f", "json", *words, script=script)
+        return {row["name"]: row["total_slow"] for row in json.loads(ran.out) if row["type"] == "osd"}, ran.err
+
+    rows, said = counted()
+    assert sum(rows.values()) == 20
+    assert "osd.1 may have had more" in said
+    rows, said = counted("--since", "3h")
+    assert sum(rows.values()) == 40
+    assert "osd.1, osd.2 may have had more" in said
+
+
+def test_a_directory_that_may_not_be_searched_and_too_long_a_name_are_one_line(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    ran = plimsoll("slow", str(tmp_path / ("x" * 300)))
+    assert (ran.status, ran.out) == (1, "")
+    assert "xxx: File name too long" in ran.err
+
+
+def test_a_log_that_names_no_images_says_so(plimsoll: Callable[..., Ran]) -> None:
+    assert plimsoll("slow", str(SAMPLES / "ceph.log.gz"), "--by", "image").out == "No line names images.\n"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from plimsoll_agent.adapters import program
-from plimsoll_agent.errors import Rejected
+from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.slow import dumps, tree
 from plimsoll_insight.slow.events import SlowRequest
@@ -24,8 +25,16 @@ class Map:
 
 
 @frozen
+class Remembered:
+    """The slow requests that an OSD remembers, the last 20, and those it has now."""
+
+    requests: Sequence[SlowRequest]
+    is_full: bool
+
+
+@frozen
 class LiveCluster:
-    """As a client that may ``tell`` OSDs: one with ``osd 'allow *'``, as ``client.admin`` has."""
+    """As a client that may ``tell`` OSDs: one with ``mon 'allow r' osd 'allow *'``, as ``client.admin`` has."""
 
     conf: Path
     client: str
@@ -49,19 +58,25 @@ class LiveCluster:
         up = [osd for osd, word in status.items() if word == "up"]
         return Map(found, up, [osd for osd in status if osd not in set(up)])
 
-    def requests(self, osd: int) -> Sequence[SlowRequest]:
-        """The slow requests that the OSD remembers, and those it has now. Raises as ``map`` does."""
-        found = []
+    def requests(self, osd: int, end: float) -> Remembered:
+        """Until ``end`` of the monotonic clock. Raises as ``map`` does."""
+        found: list[SlowRequest] = []
+        is_full = False
         for question in ("dump_historic_slow_ops", "dump_blocked_ops"):
-            words = self._run("tell", f"osd.{osd}", question)
+            left = min(self.deadline, end - time.monotonic())
+            if left <= 0:
+                raise DeadlineExceeded("not asked: the time for all OSDs has ended")
+            words = self._run("tell", f"osd.{osd}", question, deadline=left)
             found += dumps.requests(words, osd, f"{question} of osd.{osd}")
-        return found
+            is_full |= dumps.is_full(words)
+        return Remembered(found, is_full)
 
-    def _run(self, *words: str) -> bytes:
+    def _run(self, *words: str, deadline: float | None = None) -> bytes:
+        deadline = deadline or self.deadline
         argv = [self.command, "--conf", str(self.conf), "--id", self.client]
-        argv += ["--connect-timeout", str(max(1, int(self.deadline))), "--format", "json", *words]
+        argv += ["--connect-timeout", str(max(1, int(deadline))), "--format", "json", *words]
         environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
-        ended = program.run("Ceph", argv, self.deadline, environment=environment)
+        ended = program.run("Ceph", argv, deadline, environment=environment)
         if ended.status != 0:
             raise Rejected(f"ceph {' '.join(words)} ended with {ended.status}: {ended.last_complaint}")
         return ended.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,21 +14,23 @@ from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.columns import NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.moments import seconds_of
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable
-from plimsoll_insight.adapters.cluster import LiveCluster
-from plimsoll_insight.files.packed import opened
+from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
+from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps
 from plimsoll_insight.slow.counts import Counts, OsdCount, together
-from plimsoll_insight.slow.events import SlowRequest
 from plimsoll_insight.slow.reading import OF_OSD, Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
 
 _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
+_ALL_OSDS = 120.0
+"""Seconds for all OSDs of a cluster."""
 _SHOWN = 10
 _LARGEST_TREE = 64 << 20
 
@@ -48,6 +51,8 @@ class Slow(LocalCommand, Listing):
         parser.add_argument("logs", metavar="LOG", nargs="*", type=Path, help="logs of Ceph, also rotated ones")
         parser.add_argument("--tree", metavar="FILE", type=Path, help="the output of ceph osd tree, as text or JSON")
         parser.add_argument("--live", action="store_true", help="ask the running cluster, for its tree too")
+        parser.add_argument("--since", metavar="DURATION", default="1h",
+                            help="with --live: how far back: 10m, 7d; default: 1h")  # fmt: skip
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                             help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
         parser.add_argument("--id", default="admin", help="the client that asks it; default: admin")
@@ -69,7 +74,9 @@ class Slow(LocalCommand, Listing):
         said = verdict(counts.blamed.counts, tree)
         unknown = (*unknown, *_unknown(found, counts))
         self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown)
-        if unknown:
+        if parsed_args.by in ("image", "pool") and counts.osds:
+            self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
+        elif unknown:
             self.empty = " ".join(("No slow requests understood.", *unknown))
         if parsed_args.formatter != "table":
             self.app.stderr.write("".join(f"{each}\n" for each in unknown))
@@ -78,9 +85,8 @@ class Slow(LocalCommand, Listing):
         return _on_the_tree(counts, tree, said, parsed_args)
 
     def _logged(self, paths: Sequence[Path]) -> Read:
-        missing = [path for path in paths if not path.exists()]
-        if missing:
-            raise UsageError(f"{missing[0]}: no such file")
+        for path in paths:
+            _must_be_there(path, "")
         jsons = [path for path in paths if _is_json(path)]
         found = read([path for path in paths if path not in jsons], self._progress)
         for path in jsons:
@@ -96,21 +102,29 @@ class Slow(LocalCommand, Listing):
     def _live(self, parsed_args: argparse.Namespace) -> tuple[Read, Tree, list[str]]:
         """With what is unknown. Raises ``PlimsollError``, also where no OSD answers."""
         cluster, found = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0), Read()
+        begin = time.time() - seconds_of("--since", parsed_args.since)
         map = cluster.map()
         failed: dict[int, PlimsollError] = {}
+        full: list[int] = []
+        end = time.monotonic() + _ALL_OSDS
 
-        def ask(osd: int) -> Sequence[SlowRequest] | PlimsollError:
+        def ask(osd: int) -> Remembered | PlimsollError:
             try:
-                return cluster.requests(osd)
+                return cluster.requests(osd, end)
             except PlimsollError as error:
                 return error
 
-        for osd, told in side_by_side(ask, map.up, _AT_ONCE):
+        for number, (osd, told) in enumerate(side_by_side(ask, map.up, _AT_ONCE), 1):
             if isinstance(told, PlimsollError):
                 failed[osd] = told
             else:
-                for request in told:
+                recent = [request for request in told.requests if request.time + request.age >= begin]
+                for request in recent:
                     found.dumped.add(request)
+                if told.is_full and len(recent) == len(told.requests):
+                    full.append(osd)
+            self._say(f"{number} of {len(map.up)} OSDs asked")
+        self._say("")
         if len(failed) == len(map.up):
             why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(failed.items())[:1])
             raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")
@@ -120,13 +134,28 @@ class Slow(LocalCommand, Listing):
             unknown.append(f"No answer from, and not counted: {_osds(failed)}; osd.{osd}: {error}.")
         if map.down:
             unknown.append(f"Down, and not asked: {_osds(map.down)}.")
+        if full:
+            unknown.append(f"{_osds(full)} may have had more: an OSD remembers no more than its last 20 or so.")
         return found, map.tree, unknown
 
     def _progress(self, read: int | None) -> None:
+        self._say("" if read is None else f"{read >> 20} MiB read")
+
+    def _say(self, words: str) -> None:
         stderr = self.app.stderr
         if stderr.isatty():
-            stderr.write("\r\x1b[K" if read is None else f"\r{read >> 20} MiB read")
+            stderr.write(f"\r\x1b[K{words}")
             stderr.flush()
+
+
+def _must_be_there(path: Path, option: str) -> None:
+    """Raises ``UsageError``; ``UnreadableLog`` where that cannot be found out."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(f"{option}{path}: no such file") from error
+    except OSError as error:
+        raise UnreadableLog(f"{option}{path}: {error.strerror}") from error
 
 
 def _is_json(path: Path) -> bool:
@@ -135,8 +164,7 @@ def _is_json(path: Path) -> bool:
 
 
 def _tree(path: Path) -> Tree:
-    if not path.exists():
-        raise UsageError(f"--tree: {path}: no such file")
+    _must_be_there(path, "--tree: ")
     with opened(path) as stream:
         return parsed(stream.read(_LARGEST_TREE).decode("utf-8", "replace"), str(path))
 

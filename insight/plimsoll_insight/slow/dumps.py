@@ -29,6 +29,12 @@ def requests(text: bytes, osd: int, where: str) -> list[SlowRequest]:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops") from error
 
 
+def is_full(text: bytes) -> bool:
+    """Whether the OSD may have forgotten some: it remembers 20. Of text that ``requests`` has read."""
+    told = json.loads(text)
+    return len(told.get("Ops", ())) >= told.get("num to keep", float("inf"))
+
+
 def _request(told: Mapping[str, Any], osd: int) -> SlowRequest:
     """``age`` grows after the request has ended; ``duration`` is how long it took."""
     kind, inside = ("", told["description"])
