@@ -32,7 +32,7 @@ def requests(text: bytes, osd: int, where: str) -> list[SlowRequest]:
 def is_full(text: bytes) -> bool:
     """Whether the OSD may have forgotten some: it remembers 20. Of text that ``requests`` has read."""
     told = json.loads(text)
-    return len(told.get("Ops", ())) >= told.get("num to keep", float("inf"))
+    return bool(len(told.get("Ops", ())) >= told.get("num to keep", float("inf")))
 
 
 def _request(told: Mapping[str, Any], osd: int) -> SlowRequest:
