@@ -78,7 +78,7 @@ class Study:
         """
         named = sorted(self.parts, key=key) if key else list(self.parts)
         found: dict[str | None, list[Row]] = {ALL: []}
-        clocks = list(self.clock.parts(self.scale))
+        clocks = list(self.clock.parts(self.scale, len(_directions(self.parts))))
         for number, (clock, wanted) in enumerate(clocks):
             whole = Timeline(clock, self.scale)
             read = number * len(named)
@@ -87,8 +87,9 @@ class Study:
                 timeline = Timeline(clock, self.scale) if key else whole
                 for part in members:
                     mine.append(part)
-                    for flow in part.flows():
-                        timeline.add(flow)
+                    if part.begin_ms < clock.end_ms and clock.begin_ms < part.end_ms:
+                        for flow in part.flows():
+                            timeline.add(flow)
                     read += 1
                     self.progress(read, len(clocks) * len(named))
                 if key:

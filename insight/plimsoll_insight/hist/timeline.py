@@ -12,7 +12,7 @@ from plimsoll_insight.hist.records import DIRECTIONS, Ints
 from plimsoll_insight.hist.scale import Floats, Scale, places
 
 CELLS = 4_000_000
-"""Of the table of one part: 32 MB."""
+"""Of the table of one part: 32 MB. Tables of directions without requests are never touched, and take no memory."""
 _LONGEST_MS = 17_180
 """A latency that fio's last bucket stands for."""
 
@@ -28,13 +28,17 @@ class Clock:
     def part(self, first: int, number: int) -> Clock:
         return Clock(self.begin_ms + first * self.width_ms, self.width_ms, number)
 
-    def parts(self, scale: Scale) -> Iterator[tuple[Clock, int]]:
+    @property
+    def end_ms(self) -> float:
+        return self.begin_ms + self.number * self.width_ms
+
+    def parts(self, scale: Scale, directions: int) -> Iterator[tuple[Clock, int]]:
         """Clocks whose tables fit into memory, and how many intervals of each are there besides its tail.
 
         The tail is there since a request that completes later may have been waiting already.
         """
         tail = int(_LONGEST_MS // self.width_ms) + 2
-        most = max(CELLS // (scale.columns * len(DIRECTIONS)) - tail, 1)
+        most = max(CELLS // (scale.columns * max(directions, 1)) - tail, 1)
         for first in range(0, self.number, most):
             wanted = min(most, self.number - first)
             yield self.part(first, min(wanted + tail, self.number - first)), wanted
@@ -48,8 +52,10 @@ class Timeline:
         self.done = np.zeros((len(DIRECTIONS), clock.number, scale.columns))
         self._held = np.zeros((len(DIRECTIONS), clock.number))
         """What requests waited besides the time that their buckets stand for."""
+        self._added: set[int] = set()
 
     def add(self, flow: Flow) -> None:
+        self._added.add(flow.direction)
         column = places(flow.scale, self.scale)[flow.column]
         begin, end = ((each - self.clock.begin_ms) / self.clock.width_ms for each in (flow.begin_ms, flow.end_ms))
         # A time on the border of two intervals belongs to the first: rows tell of what was before.
@@ -90,7 +96,8 @@ class Timeline:
 
     def merge(self, other: Timeline) -> None:
         """Adds the requests of another, of the same clock and scale."""
-        self.done += other.done
+        for direction in other._added:
+            self.done[direction] += other.done[direction]
         self._held += other._held
 
     def _latency(self) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from plimsoll_insight.hist.flows import of_histogram
 from plimsoll_insight.hist.percentiles import Interval
 from plimsoll_insight.hist.scale import Scale
-from plimsoll_insight.hist.study import Row, stalls, study
+from plimsoll_insight.hist.study import Part, Row, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
 from plimsoll_probes.model.histogram import Histogram
 from tests.unit.insight.hist.fiolog import Request, bucket, fio_log
@@ -124,7 +125,7 @@ def test_a_long_stall_is_the_same_wherever_a_block_or_a_part_ends(
     assert all(each.is_stalled for each in whole[2:60])
     monkeypatch.setattr("plimsoll_insight.hist.records.BLOCK", 6000)
     assert looked(tmp_path, 1000) == whole
-    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 3 * 1856)
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 1856)
     assert [each.waiting for each in looked(tmp_path, 1000)] == pytest.approx([each.waiting for each in whole])
 
 
@@ -147,7 +148,7 @@ def test_a_late_row_of_zeros_is_nothing(tmp_path: Path) -> None:
 
 def test_a_time_without_rows_has_intervals_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows in the first and the last part of the time, or of one direction in the first part only."""
-    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 3 * 1856)
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 60 * 1856)
     log = "".join(row(end * 1000, {FAST: 10}) for end in (1, 2, 3, 150, 151))
     (tmp_path / "a_clat_hist.1.log").write_text(log)
     assert [each.begin_ms for each in looked(tmp_path, 1000)] == [1000 * each for each in range(151)]
@@ -155,6 +156,25 @@ def test_a_time_without_rows_has_intervals_too(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "a_clat_hist.1.log").write_text(log)
     for direction in ("write", "all"):
         assert len(looked(tmp_path, 1000, direction)) == 151
+
+
+def test_a_log_is_read_only_for_the_parts_of_the_time_that_it_is_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten logs of ten seconds each, one after the other."""
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 1856)
+    for number in range(10):
+        times = range(1_700_000_000 + 10 * number, 1_700_000_000 + 10 * number + 10)
+        (tmp_path / f"{number}_clat_hist.1.log").write_text("".join(row(each * 1000, {FAST: 1}) for each in times))
+    read = []
+
+    def counted(part: Part) -> Part:
+        return dataclasses.replace(part, flows=lambda: read.append(part.name) or part.flows())
+
+    asked = study([counted(part) for part in parts_of(tmp_path)], 1000, FRACTIONS, lambda *_: None)
+    assert sum(each.interval.completed for each in asked.rows(None)) == 100
+    # A part is of 11 s, and 19 s more: of four logs at most.
+    assert max(read.count(name) for name in read) <= 4
 
 
 def test_who_only_reads_has_a_row_of_all_where_others_have(tmp_path: Path) -> None:
@@ -200,7 +220,7 @@ def test_waiting_is_the_time_that_requests_waited(latency_ms: int) -> None:
 def test_parts_of_a_long_clock_are_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a_clat_hist.1.log").write_text(fio_log(a_stall(20, 32, 60), 5000))
     whole = looked(tmp_path, 1000)
-    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 3 * 1856)
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 30 * 1856)
     in_parts = looked(tmp_path, 1000)
     assert [each.begin_ms for each in in_parts] == [each.begin_ms for each in whole]
     assert [each.percentiles for each in in_parts] == [each.percentiles for each in whole]
