@@ -189,6 +189,8 @@ class Counts:
         if before is not None and event.time - before.time > _PAUSE:
             before = None
         grown = event.number - (before.number if before else 0)
+        if grown <= 0:
+            return
         rises = {
             state: number - (before.states.get(state, 0) if before else 0) for state, number in event.states.items()
         }
@@ -199,7 +201,7 @@ class Counts:
             if new > 0:
                 self._tally(event.osd, state, new, event.time, is_replica=False, known=False)
                 left -= new
-        for pool, number in event.pools.items() if grown > 0 else ():
+        for pool, number in event.pools.items():
             new = max(min(grown, number - (before.pools.get(pool, 0) if before else 0)), 0)
             self._named(self.pools, pool, new)
             self._named(self.pools, "other pools", grown - new)

@@ -89,6 +89,8 @@ class Known:
 
 Event = SlowRequest | SlowCount | Oldest | Blamed | Changed | Known
 _KNOWN = Known()
+_MOST_OSDS = 1 << 15
+"""Of a cluster: it bounds the memory that a hostile log can take."""
 _OF_INTEREST = (
     b"slow request",
     b"stuck requests",
@@ -224,7 +226,7 @@ def _oldest(time: float, line: bytes) -> Event | None:
 
 def _osd(number: bytes) -> OSD:
     """Raises ``ValueError``."""
-    if not number.isdigit() or len(number) > 5:
+    if not number.isdigit() or len(number) > 5 or int(number) >= _MOST_OSDS:
         raise ValueError("no number of an OSD")
     return int(number)
 
