@@ -86,7 +86,7 @@ def survey(source: Source) -> Extent:
         reader = Reader(stream)
         for records in reader:
             scales.add(records.scale)
-            directions.update(np.unique(records.direction[records.row]).tolist())
+            directions.update(np.flatnonzero(np.bincount(records.direction[records.row])).tolist())
             rows += len(records.time_ms)
             first = int(records.time_ms.min()) if first is None else min(first, int(records.time_ms.min()))
             last = max(last or 0, int(records.time_ms.max()))
@@ -145,7 +145,8 @@ def _windows(
     window = np.searchsorted(rows, records.row[mine])
     column, count = records.column[mine], records.count[mine].copy()
     late = end - begin > _LATE * interval
-    late[np.bincount(window, minlength=len(rows)) == 0] = False
+    if late.any():
+        late[np.bincount(window, minlength=len(rows)) == 0] = False
     offset = source.offset_ms
     until = np.where(late, begin + interval, end)
     longest = records.scale.columns - 1
