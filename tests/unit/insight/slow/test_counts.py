@@ -191,6 +191,15 @@ def test_one_mark_is_one_though_two_lines_tell_it() -> None:
     assert some.osds[44].wrongly_down == 1
 
 
+def test_a_split_of_minutes_among_many_osds_is_bounded_and_keeps_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "_MOST_MINUTES", 100)
+    minutes = counts.Minutes()
+    for number in range(5000):
+        minutes.add(60.0 * number, number % 7, 1)
+    assert len(minutes.counts) <= 100
+    assert sum(minutes.counts.values()) == 5000
+
+
 def test_names_are_bounded_and_the_rest_is_counted() -> None:
     some = Counts()
     for number in range(5000):
