@@ -77,7 +77,7 @@ class Slow(LocalCommand, Listing):
         if parsed_args.by in ("image", "pool") and counts.osds:
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
-            self.empty = " ".join(("No slow requests understood.", *unknown))
+            self.empty = " ".join(("No slow requests in what is known.", *unknown))
         if parsed_args.formatter != "table":
             self.app.stderr.write("".join(f"{each}\n" for each in unknown))
         if parsed_args.by != "tree":
