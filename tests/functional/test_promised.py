@@ -7,6 +7,7 @@ In the north gold disks (500 IOPS, 20 MB/s) are on the nodes 1 to 16 but 8 (stan
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from plimsoll_agent.alerts.files import alerts_text, rules_text
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.cli.region_promised import RegionPromised
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.fleet.device_classes import classes_of
 from tests.simulated_region import LAST, STEP, Served, served
 from tests.unit.node import FSID
 from tests.unit.person import Person, Ran
@@ -123,6 +125,30 @@ def test_by_class_a_pool_is_of_the_class_that_its_crush_rule_takes(prometheus: S
     other = report(tmp_path, "0" * 36, "default~ssd")
     found = rows(prometheus, "--by", "class", "--ceph-report", other, "--over", "day")
     assert of(found, region="north", **{"class": None})["promised"] == 9000
+
+
+def dumped(directory: Path) -> list[str]:
+    """The maps of a cluster whose pool ``rbd`` takes devices of class nvme, as Ceph's own tools print them."""
+
+    def run(*words: str) -> str:
+        return subprocess.run(words, cwd=directory, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    run("osdmaptool", "--createsimple", "3", "osds", "--with-default-pool")
+    run("osdmaptool", "osds", "--export-crush", "crush")
+    run("crushtool", "-d", "crush", "-o", "crush.txt")
+    text = (directory / "crush.txt").read_text()
+    for number in range(3):
+        text = text.replace(f"device {number} osd.{number}\n", f"device {number} osd.{number} class nvme\n")
+    (directory / "classes.txt").write_text(text.replace("step take default\n", "step take default class nvme\n"))
+    run("crushtool", "-c", "classes.txt", "-o", "classes")
+    (directory / "crush.json").write_text(run("crushtool", "-i", "classes", "--dump"))
+    (directory / "osds.json").write_text(run("osdmaptool", "osds", "--dump", "json"))
+    return [str(directory / name) for name in ("crush.json", "osds.json")]
+
+
+def test_what_ceph_itself_prints_of_its_maps_has_the_class_of_each_pool(tmp_path: Path) -> None:
+    known = classes_of((file, Path(file).read_bytes()) for file in dumped(tmp_path))
+    assert known == {("0" * 8 + "-0000-0000-0000-" + "0" * 12, "rbd"): "nvme"}
 
 
 def test_a_region_alone_is_that_region(prometheus: Served) -> None:
