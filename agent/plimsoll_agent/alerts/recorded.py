@@ -84,6 +84,18 @@ def of_pools(site: Site) -> Iterator[Record]:
         yield Record(
             f"volume_type:plimsoll_pool_{name}:sum", f"sum by {of_type} (pool_volume_type:plimsoll_pool_{name}:sum)"
         )
+    pool = [label for label in ("cluster", "pool") if label not in site.region]
+    why = "A month is read from these, a series each: sums at each moment of it would take a minute."
+    for level, by in (("volume_type", site.in_region("volume_type")), ("pool", site.in_region(*pool))):
+        for name in TAKEN:
+            taken, promised = (
+                f"sum by {by} (pool_volume_type:plimsoll_pool_{what}_{name}_per_second:sum)"
+                for what in ("average", "promised")
+            )
+            if level == "pool":
+                yield Record(f"pool:plimsoll_pool_average_{name}_per_second:sum", taken, why)
+                why = ""
+            yield Record(f"{level}:plimsoll_pool_used_{name}:ratio", f"{taken}\n/\n({promised} > 0)")
 
 
 def of_probes(site: Site) -> Iterator[Record]:

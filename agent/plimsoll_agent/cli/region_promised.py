@@ -77,8 +77,9 @@ class RegionPromised(RegionCommand, Listing):
                 f"{self._name}: no sums of pools; have it load plimsoll-rules.yaml (plimsoll monitoring rules), and"
                 " install this version of plimsoll on the nodes"
             )
-        answers = self.ask(prometheus, promised.row_questions(groups, window))
-        peaks = self.ask(prometheus, promised.peak_questions(groups, answers, window))
+        answers = self.ask(prometheus, promised.row_questions(groups, by, window))
+        hours = self.ask(prometheus, promised.hour_questions(groups, by, answers, window))
+        peaks = self.ask(prometheus, promised.peak_questions(groups, by, answers, hours, prometheus.now()))
         latencies = self.ask(prometheus, promised.latency_questions(groups, by, peaks, prometheus.now()))
         rows = promised.rows(groups, by, answers, peaks, latencies)
         self.warned(prometheus)

@@ -41,7 +41,8 @@ LABELS: Mapping[By, tuple[str, ...]] = {
 }
 UNITS = ("operations", "bytes")
 _STEP = 60
-"""Seconds between the moments that are looked at; passes are no closer."""
+"""Seconds between the moments at which sums by class are made; passes are no closer."""
+_FINE = 15
 _NEAR = 1800
 """Seconds: how far from the peak a probe may be."""
 _SUM = "pool_volume_type:plimsoll_pool_{}:sum"
@@ -164,40 +165,91 @@ def _by_row(parts: Iterable[tuple[int, str]]) -> str:
     return "\nor\n".join(f'label_replace({expr}, "{_ROW}", "{number}", "", "")' for number, expr in parts)
 
 
-def row_questions(groups: Groups, window: int) -> dict[str, str]:
-    """The sums of now and of the time, a series a row; for ``number_of``."""
-    numbered = [*enumerate(groups.values())]
-    over = f"[{window}s:{_STEP}s]"
-    asked = {name: _by_row((n, _of(name, group)) for n, group in numbered) for name in ("disks", "disks_unknown")}
+def row_questions(groups: Groups, by: By, window: int) -> dict[str, str]:
+    """The sums of now and of the time, a series a row."""
+    numbered = [*enumerate(groups.items())]
+    asked = {
+        name: _by_row((n, _of(name, group)) for n, (_, group) in numbered) for name in ("disks", "disks_unknown")
+    }
     for unit in UNITS:
-        taken, promised = f"average_{unit}_per_second", f"promised_{unit}_per_second"
         only = f'unit="{unit}"'
-        asked[f"unlimited_{unit}"] = _by_row((n, _of("disks_unlimited", group, only)) for n, group in numbered)
-        asked[f"promised_{unit}"] = _by_row((n, _of(promised, group)) for n, group in numbered)
-        asked[f"most_{unit}"] = _by_row((n, f"max_over_time(({_of(taken, group)}){over})") for n, group in numbered)
-        asked[f"use_{unit}"] = _by_row(
-            (n, f"max_over_time(({_of(taken, group)} / ({_of(promised, group)} > 0)){over})") for n, group in numbered
+        asked[f"unlimited_{unit}"] = _by_row((n, _of("disks_unlimited", group, only)) for n, (_, group) in numbered)
+        asked[f"promised_{unit}"] = _by_row(
+            (n, _of(f"promised_{unit}_per_second", group)) for n, (_, group) in numbered
         )
+        taken = [(n, _taken(by, key, group, unit)) for n, (key, group) in numbered]
+        used = [(n, _used(by, key, group, unit)) for n, (key, group) in numbered]
+        asked[f"most_{unit}"] = _by_row((n, f"max_over_time({_over(by, expr, window)})") for n, expr in taken)
+        asked[f"use_{unit}"] = _by_row((n, f"max_over_time({_over(by, expr, window)})") for n, expr in used)
+        # timestamp() of a selector alone takes a second for a thousand steps (Prometheus 2.42); no value is below 0.
         asked[f"since_{unit}"] = _by_row(
-            (n, f"min_over_time(timestamp({_of(taken, group)})[{window}s:600s])") for n, group in numbered
+            (n, f"min_over_time(timestamp({expr} >= 0)[{window}s:600s])") for n, expr in taken
         )
     return asked
 
 
-def peak_questions(groups: Groups, answers: Answers, window: int) -> dict[str, str]:
-    """When the most was taken."""
+def hour_questions(groups: Groups, by: By, answers: Answers, window: int) -> dict[str, str]:
+    """The end of the latest hour in which the most was taken: to look at each moment of a month takes a minute."""
     asked = {}
     for unit in UNITS:
-        most = _values(answers[f"most_{unit}"])
-        parts = [
-            (n, f"max_over_time(timestamp({_of(f'average_{unit}_per_second', group)} >= {most[n]!r})"
-                f"[{window}s:{_STEP}s])")
-            for n, group in enumerate(groups.values())
-            if most.get(n)
-        ]  # fmt: skip
+        parts = []
+        for n, expr, most in _with_most(groups, by, answers, unit):
+            found = f"timestamp(max_over_time({_over(by, expr, 3600)}) >= {most!r})"
+            parts.append((n, f"({found} or max_over_time({found}[{window}s:3600s]))"))
         if parts:
             asked[unit] = _by_row(parts)
     return asked
+
+
+def peak_questions(groups: Groups, by: By, answers: Answers, hours: Answers, now: float) -> dict[str, str]:
+    """When in that hour it was."""
+    asked = {}
+    for unit, answer in hours.items():
+        ends = _values(answer)
+        parts = [
+            (n, f"max_over_time(timestamp({expr} >= {most!r})[3600s:{_FINE}s]{_offset(now - ends[n])})")
+            for n, expr, most in _with_most(groups, by, answers, unit)
+            if n in ends
+        ]
+        if parts:
+            asked[unit] = _by_row(parts)
+    return asked
+
+
+def _with_most(groups: Groups, by: By, answers: Answers, unit: str) -> Iterator[tuple[int, str, float]]:
+    """The rows from which something was taken: their number, what they took, and the most of it."""
+    most = _values(answers[f"most_{unit}"])
+    for n, (key, group) in enumerate(groups.items()):
+        if most.get(n):
+            yield n, _taken(by, key, group, unit), most[n]
+
+
+def _offset(seconds: float) -> str:
+    """Prometheus refuses one of zero."""
+    return f" offset {round(seconds)}s" if round(seconds) > 0 else ""
+
+
+def _taken(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
+    what = f"average_{unit}_per_second"
+    return _of(what, group) if by is By.CLASS else _recorded(by, key, f"{what}:sum")
+
+
+def _used(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
+    if by is By.CLASS:
+        return f"{_of(f'average_{unit}_per_second', group)} / ({_of(f'promised_{unit}_per_second', group)} > 0)"
+    return _recorded(by, key, f"used_{unit}:ratio")
+
+
+def _recorded(by: By, key: Sequence[str | None], what: str) -> str:
+    """The one series that a rule makes of the row."""
+    level = "volume_type" if by is By.TYPE else "pool"
+    named = ",".join(f"{name}={quoted(value or '')}" for name, value in zip(LABELS[by], key, strict=True))
+    return f"{level}:plimsoll_pool_{what}{{{named}}}"
+
+
+def _over(by: By, expr: str, seconds: int) -> str:
+    """All of its values in that time; no rule knows the class of a pool."""
+    return f"({expr})[{seconds}s:{_STEP}s]" if by is By.CLASS else f"{expr}[{seconds}s]"
 
 
 def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dict[str, str]:
@@ -217,8 +269,7 @@ def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dic
 
 def _increased(group: Sequence[Place], by: By, at: float, now: float) -> str:
     """What the histograms of a row's probes counted in the hour around a time."""
-    ago = round(now - min(at + _NEAR, now))
-    over = f"[{2 * _NEAR}s]" + (f" offset {ago}s" if ago else "")
+    over = f"[{2 * _NEAR}s]{_offset(now - min(at + _NEAR, now))}"
     parts = []
     for place in group:
         of = f"region={quoted(place.region)},volume_type={quoted(place.volume_type)}"

@@ -138,7 +138,7 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
     def told(*values: float | None) -> list[Series]:
         return [Series({"row": str(n)}, value) for n, value in enumerate(values) if value is not None]
 
-    answers = {name: told() for name in row_questions(groups, 60)} | {
+    answers = {name: told() for name in row_questions(groups, By.TYPE, 60)} | {
         "disks": told(2, 2, 3),
         "disks_unknown": told(0, 0, 1),
         "unlimited_operations": told(0, 1, 2),
@@ -166,5 +166,7 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
 
 def test_values_of_labels_are_quoted_in_queries() -> None:
     groups = grouped([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
-    for question in row_questions(groups, 60).values():
+    for question in row_questions(groups, By.CLASS, 60).values():
         assert '{region="n\\"",cluster="c\\\\",pool="p\\n",volume_type="g\\"} or vector(1)"' in question
+    groups = grouped([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
+    assert '{region="n\\"",volume_type="g\\"} or vector(1)"}' in row_questions(groups, By.TYPE, 60)["most_bytes"]
