@@ -12,7 +12,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from plimsoll_agent.fleet.device_classes import PoolKey
-from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, key_of, label, quoted
+from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -153,6 +153,18 @@ def _of(what: str, group: Sequence[Place], more: str = "") -> str:
     return f"sum({' or '.join(_sum(what, matchers) for matchers in _matchers(group, more))})"
 
 
+def _of_pools(what: str, group: Sequence[Place]) -> str:
+    """The same of whole pools, with a selector for each cluster: many of them take long at each moment of a month."""
+    pools: dict[tuple[str, str], list[str]] = {}
+    for place in group:
+        pools.setdefault((place.region, place.cluster), []).append(place.pool)
+    selectors = (
+        _sum(what, f"{{region={quoted(region)},cluster={quoted(cluster)},{any_of('pool', sorted({*names}))}}}")
+        for (region, cluster), names in pools.items()
+    )
+    return f"sum({' or '.join(selectors)})"
+
+
 def _matchers(group: Sequence[Place], more: str = "") -> Iterator[str]:
     for place in group:
         named = ("region", "cluster", "pool", "volume_type")
@@ -231,12 +243,13 @@ def _offset(seconds: float) -> str:
 
 def _taken(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
     what = f"average_{unit}_per_second"
-    return _of(what, group) if by is By.CLASS else _recorded(by, key, f"{what}:sum")
+    return _of_pools(what, group) if by is By.CLASS else _recorded(by, key, f"{what}:sum")
 
 
 def _used(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
     if by is By.CLASS:
-        return f"{_of(f'average_{unit}_per_second', group)} / ({_of(f'promised_{unit}_per_second', group)} > 0)"
+        taken, promised = (_of_pools(f"{what}_{unit}_per_second", group) for what in ("average", "promised"))
+        return f"{taken} / ({promised} > 0)"
     return _recorded(by, key, f"used_{unit}:ratio")
 
 
