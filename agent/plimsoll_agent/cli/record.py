@@ -40,8 +40,6 @@ from plimsoll_agent.store.record_query import UNDER_WAY, Selection
 
 _LISTED = 50
 _BEFORE_FOLLOWING = 10
-_TEXT = "text"
-"""Another word for ``table``, which scripts use."""
 _RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 
 
@@ -76,9 +74,6 @@ class RecordList(LocalCommand, Listing):
             "--limit", metavar="N", type=int, help="the last N entries, 0 for all; default: 50, with --follow 10"
         )
         add_verbose(parser)
-        for action in parser._actions:
-            if action.dest == "formatter":
-                action.choices = [*(action.choices or ()), _TEXT]
         parser.add_argument(
             "named",
             nargs="*",
@@ -92,11 +87,6 @@ class RecordList(LocalCommand, Listing):
         )
         what.add_argument("--verify", action="store_true", help="check the record for damage instead")
         return parser
-
-    def run(self, parsed_args: argparse.Namespace) -> int:
-        if parsed_args.formatter == _TEXT:
-            parsed_args.formatter = "table"
-        return super().run(parsed_args)
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         state = state_of(self.settings(parsed_args))

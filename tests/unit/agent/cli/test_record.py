@@ -354,12 +354,6 @@ def test_on_a_terminal_each_entry_is_a_row_and_a_reason_of_many_is_told_once(
     assert all(f"instance-{number:08x}" in page for number in range(40))
 
 
-def test_text_is_another_word_for_table(record: Record, tmp_path: Path) -> None:
-    refused(record, 2)
-    assert listed(tmp_path, "-f", "text") == listed(tmp_path, "-f", "table")
-    assert listed(tmp_path, "-f", "text", "--verify") == listed(tmp_path, "--verify")
-
-
 def test_the_list_has_the_formats_and_columns_of_every_list(record: Record, tmp_path: Path) -> None:
     refused(record, 2)
     (start, gold, *others) = json.loads(listed(tmp_path, "-f", "json"))
