@@ -157,7 +157,7 @@ def test_what_the_brake_would_stop_is_told_in_every_format(
     assert "plimsoll approve" not in other
     assert "looked at" not in told
     some = plimsoll("rules", "test", str(file), *node, "--guest", "instance-00000001", "-f", form, **careful)
-    assert " disks of these guests (" in (some.out if form == "table" else some.err)
+    assert " disks of these guests: " in (some.out if form == "table" else some.err)
 
 
 def test_what_is_wrong_with_probes_and_objectives_is_told_in_one_go(plimsoll: Plimsoll, file: Path) -> None:

@@ -14,7 +14,8 @@ import libvirt
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.hypervisor import BlockStats
 
-_ROOM = 32
+_ROOM = 16
+"""The most that libvirt's protocol takes (REMOTE_DOMAIN_BLOCK_STATS_PARAMETERS_MAX); QEMU has 8 counters."""
 _NAMES = ("rd_operations", "rd_bytes", "wr_operations", "wr_bytes")
 _TIMES = ("rd_total_times", "wr_total_times")
 
