@@ -173,7 +173,7 @@ class HoldEnd(LocalCommand):
             others = {key: hold for key, hold in memory.holds.items() if key != ended.disk.key}
             save(state, replace(memory, holds=others), [event])
             self.app.stdout.write(
-                f"{_name(ended)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
+                f"{name_of(ended)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
             )
         return 0
 
