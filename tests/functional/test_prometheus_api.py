@@ -24,7 +24,8 @@ import requests
 import yaml
 
 from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.cli.region import RegionCommand, RegionDisks, RegionProbes, RegionStatus
+from plimsoll_agent.cli.region import RegionDisks, RegionProbes, RegionStatus
+from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates

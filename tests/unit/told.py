@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plimsoll_agent.command.changes import laid_out
-from plimsoll_agent.command.terminal import Terminal
+from plimsoll_agent.layout.changes import laid_out
+from plimsoll_agent.layout.terminal import Terminal
 from plimsoll_agent.messages import plan
 from plimsoll_agent.reconcile.outcome import PassReport
 from plimsoll_agent.reconcile.undo import Undone

@@ -12,10 +12,10 @@ from plimsoll_agent.app.context import PATIENCE, now_of, state_of, who
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.hold import add_choice, chosen, duration, name_of, save, tell_notes
 from plimsoll_agent.command.base import LocalCommand, given_reason
-from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
 from plimsoll_agent.model.reason import Code

@@ -10,13 +10,13 @@ from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.command.base import NodeCommand, add_guests, add_verbose
-from plimsoll_agent.command.columns import GUEST, NOTHING, Column
 from plimsoll_agent.command.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import write_lines
-from plimsoll_agent.command.table import paragraph
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
+from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
+from plimsoll_agent.layout.table import paragraph
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.disk import Disk

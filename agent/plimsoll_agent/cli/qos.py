@@ -13,9 +13,9 @@ from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.command.base import OneLineErrors, add_format, add_verbose, text_of
-from plimsoll_agent.command.changes import laid_out
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
+from plimsoll_agent.layout.changes import laid_out
 from plimsoll_agent.messages.plan import Manner, TextLine
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import apply as qos_apply

@@ -13,14 +13,14 @@ from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.app.record_follow import Following
-from plimsoll_agent.command import table
 from plimsoll_agent.command.base import LocalCommand, add_verbose, text_of
-from plimsoll_agent.command.columns import GUEST, NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing, chosen_of, ordered
 from plimsoll_agent.command.moments import moment_of
-from plimsoll_agent.command.table import Cell
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout import table
+from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
+from plimsoll_agent.layout.table import Cell
 from plimsoll_agent.messages.record import (
     actual_data,
     actual_lines,

@@ -11,11 +11,11 @@ from typing import Any
 
 from plimsoll_agent.app.context import PassContext, pass_context, run
 from plimsoll_agent.command.base import NodeCommand, add_guests
-from plimsoll_agent.command.changes import laid_out
-from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown, terminal_for
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.page import write_lines
+from plimsoll_agent.layout.changes import laid_out
+from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.messages.plan import (

@@ -9,8 +9,8 @@ from typing import Any
 
 from plimsoll_agent.app.state_check import check
 from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.layout.columns import Column
 
 _COLUMNS = (
     Column("file"),

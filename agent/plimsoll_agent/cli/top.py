@@ -21,8 +21,8 @@ from plimsoll_agent.cli import top_once as once
 from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import time_of
-from plimsoll_agent.command.screen import Screen
 from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.layout.screen import Screen
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.model.hypervisor import Hypervisor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.model.limits import BASES

@@ -13,12 +13,12 @@ from dataclasses import replace
 from cliff import command
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.command.folding import folding
 from plimsoll_agent.command.main import Plimsoll, plain_parser
-from plimsoll_agent.command.terminal import Terminal, terminal_of
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.layout.folding import folding
+from plimsoll_agent.layout.terminal import Terminal, terminal_of
 from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, is_digest
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError, Parameter
 from plimsoll_agent.util.text import meant, printable

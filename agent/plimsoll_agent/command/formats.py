@@ -16,11 +16,11 @@ from cliff.formatters import base
 from cliff.formatters.json_format import JSONFormatter
 from cliff.formatters.yaml_format import YAMLFormatter
 
-from plimsoll_agent.command import table
-from plimsoll_agent.command.columns import NOTHING, Column, number_of
-from plimsoll_agent.command.table import Cell
-from plimsoll_agent.command.terminal import Terminal, terminal_of
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout import table
+from plimsoll_agent.layout.columns import NOTHING, Column, number_of
+from plimsoll_agent.layout.table import Cell
+from plimsoll_agent.layout.terminal import Terminal, terminal_of
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.text import printable
 

@@ -10,10 +10,10 @@ from typing import Any
 from cliff import columns as cliff_columns
 from cliff import lister
 
-from plimsoll_agent.command.columns import Column, number_of
 from plimsoll_agent.command.formats import Formatted, terminal_for
 from plimsoll_agent.command.page import write_lines
-from plimsoll_agent.command.table import paragraph
+from plimsoll_agent.layout.columns import Column, number_of
+from plimsoll_agent.layout.table import paragraph
 
 _LAST = (2, 0.0, 0.0, "")
 

@@ -18,10 +18,10 @@ from cliff.app import App
 from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
 
-from plimsoll_agent.command.folding import folding
 from plimsoll_agent.command.overview import in_order, overview, unknown
-from plimsoll_agent.command.terminal import COLOUR_CHOICES, USUAL_WIDTH, terminal_of
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout.folding import folding
+from plimsoll_agent.layout.terminal import COLOUR_CHOICES, USUAL_WIDTH, terminal_of
 
 # Priorities of sd-daemon(3): the journal files a line that begins with <3> as an error.
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
@@ -70,7 +70,7 @@ class _HelpText(SmartHelpFormatter):
     """argparse breaks an option at its hyphens."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        from plimsoll_agent.command.wrap import folded  # here, since only help needs it
+        from plimsoll_agent.layout.wrap import folded  # here, since only help needs it
 
         return [piece for line in text.splitlines() for piece in folded(" ".join(line.split()), width)]
 

@@ -12,7 +12,7 @@ _MOST_NEAR = 5
 
 def overview(commands: Mapping[str, str], width: int) -> Iterator[str]:
     """A line for each command with what it does, wrapped below itself."""
-    from plimsoll_agent.command.wrap import folded  # here, since only help needs it
+    from plimsoll_agent.layout.wrap import folded  # here, since only help needs it
 
     column = _INDENT + max(map(len, commands)) + 2
     for name, what in sorted(commands.items()):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from plimsoll_agent.command.formats import Showing, Table, terminal_for
-from plimsoll_agent.command.problems import Line, problem_lines
+from plimsoll_agent.layout.problems import Line, problem_lines
 
 
 class Page(Showing):

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from plimsoll_agent.command.base import NodeCommand, add_format, add_verbose, text_of
-from plimsoll_agent.command.changes import FEW, laid_out
 from plimsoll_agent.command.main import Plimsoll
+from plimsoll_agent.layout.changes import FEW, laid_out
 from plimsoll_agent.messages.plan import DONE_IN, DiskLine, Line, Severity
 from plimsoll_agent.util.text import plural
 

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from plimsoll_agent.cli.region import RegionCommand
 from plimsoll_agent.command.page import Page, write_lines
+from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet.promql import Line
 from plimsoll_agent.util import durations

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from plimsoll_agent.command.base import NodeCommand
-from plimsoll_agent.command.columns import NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import time_of
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.monitor.cells import iops, mib, percent

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.columns import NOTHING, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import seconds_of
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
+from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable

@@ -10,10 +10,10 @@ from typing import Any
 
 from plimsoll_agent.app.context import pause_actual, rules_actual, state_of
 from plimsoll_agent.command.base import NodeCommand
-from plimsoll_agent.command.columns import GUEST, Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.util import durations

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.cli.region import RegionCommand, RegionDisks, RegionProbes, RegionStatus
+from plimsoll_agent.cli.region import RegionDisks, RegionProbes, RegionStatus
 from plimsoll_agent.cli.region_promised import RegionPromised
+from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, Unreachable
 from plimsoll_agent.fleet.promql import Series

@@ -11,9 +11,9 @@ import pytest
 from cliff import columns
 
 from plimsoll_agent.cli import top_once
-from plimsoll_agent.command import table, terminal
 from plimsoll_agent.command.base import OneLineErrors
 from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.layout import table, terminal
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.model.usage import Usage, unreachable

@@ -10,10 +10,10 @@ import pytest
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.formats import Showing
 from plimsoll_agent.command.listing import Listing
-from tests.unit.agent.command.test_table import LISTS
+from plimsoll_agent.layout.columns import Column
+from tests.unit.agent.layout.test_table import LISTS
 
 COMMANDS = entry_points(group="plimsoll.commands")
 

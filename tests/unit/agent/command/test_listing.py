@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from plimsoll_agent.command.base import OneLineErrors
-from plimsoll_agent.command.columns import Column
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.layout.columns import Column
 from tests.unit.person import Person
 
 ROWS = (

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from rich.cells import cell_len
 
-from plimsoll_agent.command.terminal import Terminal
-from plimsoll_agent.command.wrap import wrapped
+from plimsoll_agent.layout.terminal import Terminal
+from plimsoll_agent.layout.wrap import wrapped
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util.frozen import frozen

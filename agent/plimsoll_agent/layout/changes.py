@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from plimsoll_agent.command.terminal import Terminal
+from plimsoll_agent.layout.terminal import Terminal
 from plimsoll_agent.messages.plan import Alike, CommandLine, DiskLine, Line, TextLine
 from plimsoll_agent.messages.tones import TONES
 
@@ -58,7 +58,7 @@ class _Page:
         # Here: a pass from the timer needs none of it.
         from rich.cells import cell_len
 
-        from plimsoll_agent.command.wrap import wrapped
+        from plimsoll_agent.layout.wrap import wrapped
         from plimsoll_agent.monitor.cells import cut_middle
 
         self._terminal, self._width = terminal, width

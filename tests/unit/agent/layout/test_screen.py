@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from rich.text import Text
 
-from plimsoll_agent.command.screen import Screen
+from plimsoll_agent.layout.screen import Screen
 
 
 class Pipe:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from plimsoll_agent.command.wrap import longest_word
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.layout.wrap import longest_word
 from plimsoll_agent.util.text import meant, printable
 
 GAP = 2

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 from rich.text import Text
 
-from plimsoll_agent.command.terminal import console, terminal_of
+from plimsoll_agent.layout.terminal import console, terminal_of
 
 # xterm's control sequences. Without wrapping (?7l), a line that a terminal takes for longer stays in its line.
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
@@ -153,10 +153,10 @@ class Screen:
             self._show()  # a shell has set the terminal up for itself
         self._suspended = self._continued = False
 
-    def _on_suspend(self, number: int, frame: FrameType | None) -> None:
+    def _on_suspend(self, _number: int, _frame: FrameType | None) -> None:
         self._suspended = True
 
-    def _on_continue(self, number: int, frame: FrameType | None) -> None:
+    def _on_continue(self, _number: int, _frame: FrameType | None) -> None:
         self._continued = True
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll_agent.command.problems import Line, problem_lines
-from plimsoll_agent.command.terminal import Terminal
+from plimsoll_agent.layout.problems import Line, problem_lines
+from plimsoll_agent.layout.terminal import Terminal
 from plimsoll_agent.monitor.thresholds import Level
 
 

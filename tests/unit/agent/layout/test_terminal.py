@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from plimsoll_agent.command.terminal import Terminal, console, terminal_of
+from plimsoll_agent.layout.terminal import Terminal, console, terminal_of
 from plimsoll_agent.messages.tones import Tone
 from tests.unit import person
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TextIO, cast
 
-from plimsoll_agent.command.terminal import terminal_of
+from plimsoll_agent.layout.terminal import terminal_of
 
 
 def folding(stream: TextIO) -> TextIO:
@@ -46,6 +46,6 @@ class _Folding(io.TextIOBase):
             return [line]
         if not line.isprintable():
             return [line]
-        from plimsoll_agent.command.wrap import folded  # here, since rich takes time to import
+        from plimsoll_agent.layout.wrap import folded  # here, since rich takes time to import
 
         return folded(line, self._width)

@@ -9,9 +9,9 @@ from itertools import zip_longest
 
 from rich.cells import cell_len
 
-from plimsoll_agent.command.columns import GAP, NOTHING, Column, Fitted, fitted
-from plimsoll_agent.command.terminal import Terminal
-from plimsoll_agent.command.wrap import GLUE, unglued, wrapped
+from plimsoll_agent.layout.columns import GAP, NOTHING, Column, Fitted, fitted
+from plimsoll_agent.layout.terminal import Terminal
+from plimsoll_agent.layout.wrap import GLUE, unglued, wrapped
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.monitor.cells import cut_middle
 

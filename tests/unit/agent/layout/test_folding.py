@@ -11,9 +11,9 @@ import pytest
 from rich.cells import cell_len
 
 from plimsoll_agent.command.base import OneLineErrors
-from plimsoll_agent.command.folding import folding
-from plimsoll_agent.command.wrap import folded
 from plimsoll_agent.errors import Rejected
+from plimsoll_agent.layout.folding import folding
+from plimsoll_agent.layout.wrap import folded
 from tests.unit.person import Person, Terminal
 from tests.unit.widths import WIDTHS
 

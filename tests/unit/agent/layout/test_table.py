@@ -21,11 +21,11 @@ from plimsoll_agent.cli import (
     state,
     top_once,
 )
-from plimsoll_agent.command import table
-from plimsoll_agent.command.columns import Column
-from plimsoll_agent.command.table import Cell, Row
-from plimsoll_agent.command.terminal import Terminal
 from plimsoll_agent.fleet.probes import By
+from plimsoll_agent.layout import table
+from plimsoll_agent.layout.columns import Column
+from plimsoll_agent.layout.table import Cell, Row
+from plimsoll_agent.layout.terminal import Terminal
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli import load, slow

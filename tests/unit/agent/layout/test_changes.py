@@ -7,8 +7,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from plimsoll_agent.command.changes import laid_out
-from plimsoll_agent.command.terminal import Terminal
+from plimsoll_agent.layout.changes import laid_out
+from plimsoll_agent.layout.terminal import Terminal
 from plimsoll_agent.messages.plan import REMEDY, CommandLine, DiskLine, Manner, Severity, TextLine, plan_lines
 from tests.unit.manydisks import a_pass_over
 from tests.unit.widths import WIDTHS, misfits
