@@ -250,11 +250,12 @@ def _statuses_of_monitoring(run: Run, directory: Path, test_node: str) -> Iterat
 def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, int]]:
     for region in ("r1", "r2"):
         yield "region status", run("region", "status", "--prometheus", prometheus, "--region", region).status
-    for verb in ("status", "disks", "probes", "promised"):
+    for verb in ("status", "disks", "probes", "promised", "load"):
         nowhere = run("region", verb, "--prometheus", prometheus, "--region", "nowhere").status
-        yield "region status, region disks, region probes, region promised", nowhere
+        yield "region status, region disks, region probes, region promised, region load", nowhere
     for verb in ("disks", "probes"):
-        yield "region disks, region probes, region promised", run("region", verb, "--prometheus", prometheus).status
+        status = run("region", verb, "--prometheus", prometheus).status
+        yield "region disks, region probes, region promised, region load", status
     guest = "instance-00000001"
     for server, url in ((guest, prometheus), ("no-such", prometheus), (guest, "http://127.0.0.1:1")):
         yield "region explain", run("region", "explain", server, "--region", "r1", "--prometheus", url).status
@@ -395,8 +396,8 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         _statuses_of_orders,
         ("tmp_path",),
     ),
-    "region status; region status, region disks, region probes, region promised;"
-    " region disks, region probes, region promised; region explain": (
+    "region status; region status, region disks, region probes, region promised, region load;"
+    " region disks, region probes, region promised, region load; region explain": (
         _statuses_of_the_region,
         ("prometheus",),
     ),

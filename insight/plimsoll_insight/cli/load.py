@@ -19,7 +19,7 @@ from plimsoll_agent.monitor.cells import iops, mib, percent
 from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.util.text import plural
-from plimsoll_insight.load.tally import DIRECTIONS, Did, Share, Tally, heaviest, key_of, size_words
+from plimsoll_insight.load.tally import DIRECTIONS, Did, Share, Tally, heaviest, key_of, share_of, size_words
 
 BY = ("volume", "guest", "project", "type")
 _LEAST, _MOST = 0.5, 3600.0
@@ -90,17 +90,37 @@ class Load(NodeCommand, Listing):
                 time.sleep(max(began + (number + 1) * interval - time.monotonic(), 0))
 
 
-def _columns(by: str) -> Sequence[Column]:
-    sides = [
+def side_columns() -> list[Column]:
+    """Of reads, then of writes: their share of all, their rate, and the mean size of a request."""
+    return [
         column
         for direction in DIRECTIONS
         for column in (
             Column(f"{direction}_share", right=True),
-            Column(f"{direction}_iops", right=True),
+            Column(f"{direction}_iops", right=True, drop=6),
+            Column(f"{direction}_bytes_share", head=f"{direction.upper()} BYTES", right=True, drop=3),
             Column(f"{direction}_bytes_sec", head=f"{direction.upper()} MiB/s", right=True, drop=2),
-            Column(f"{direction}_size", right=True, drop=4 if direction == "read" else 3),
+            Column(f"{direction}_size", right=True, drop=5 if direction == "read" else 4),
         )
     ]
+
+
+def side_cells(did: Did, whole: Did, seconds: float) -> list[Shown]:
+    """The cells of these columns."""
+    cells = []
+    for direction in DIRECTIONS:
+        size = did.mean_size(direction)
+        cells += [
+            _part(share_of(did, whole, "requests", direction)),
+            _rate(did.requests[direction] / seconds, iops),
+            _part(share_of(did, whole, "bytes", direction)),
+            _rate(did.bytes[direction] / seconds, mib),
+            Shown(None if size is None else round(size), NOTHING if size is None else size_words(size)),
+        ]
+    return cells
+
+
+def _columns(by: str) -> Sequence[Column]:
     names = (
         [Column("server", most=16), Column("guest", most=32, least=17, drop=1)] if by in ("volume", "guest") else []
     )
@@ -108,7 +128,7 @@ def _columns(by: str) -> Sequence[Column]:
         Column(by, most=36),
         *names,
         Column("disks", right=True, long=True),
-        *sides,
+        *side_columns(),
         Column("sizes", wraps=True, drop=1),
     )
 
@@ -116,17 +136,12 @@ def _columns(by: str) -> Sequence[Column]:
 def _cells(share: Share, whole: Did, seconds: float, disks: dict[str, Disk], by: str) -> tuple[object, ...]:
     disk = disks[share.name]
     names = (disk.guest.display_name, disk.guest.name) if by in ("volume", "guest") else ()
-    sides: list[object] = []
-    for direction in DIRECTIONS:
-        of = share.of(whole, "requests", direction)
-        size = share.did.mean_size(direction)
-        sides += [
-            Shown(None if of is None else round(of, 4), NOTHING if of is None else percent(of)),
-            _rate(share.did.requests[direction] / seconds, iops),
-            _rate(share.did.bytes[direction] / seconds, mib),
-            Shown(None if size is None else round(size), NOTHING if size is None else size_words(size)),
-        ]
-    return (share.name, *names, share.disks, *sides, Shown(_sizes_data(share.did), _sizes_words(share.did)))
+    sizes = Shown(_sizes_data(share.did), _sizes_words(share.did))
+    return (share.name, *names, share.disks, *side_cells(share.did, whole, seconds), sizes)
+
+
+def _part(share: float | None) -> Shown:
+    return Shown(None if share is None else round(share, 4), NOTHING if share is None else percent(share))
 
 
 def _rate(value: float, words: Any) -> Shown:
@@ -149,16 +164,18 @@ def _sizes_words(did: Did) -> str:
     return "; ".join(parts) or NOTHING
 
 
+def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str) -> Iterator[str]:
+    """How few make a quarter of the load; ``of`` is how many there are: "96", "96 in r1"."""
+    for direction, verb in (("write", "written"), ("read", "read")):
+        requests = heaviest(did, whole, "requests", direction)
+        done = heaviest(did, whole, "bytes", direction)
+        if requests is not None:
+            number, part = requests
+            also = "" if done is None else f", {percent(done[1])} of bytes {verb} from {done[0]}"
+            yield f"{percent(part)} of {direction}s come from {plural(number, one)} of {of}{also}."
+
+
 def _closing(shares: Sequence[Share], whole: Did, tally: Tally, by: str) -> Iterator[str]:
-    for direction in reversed(DIRECTIONS):
-        for what, noun in (
-            ("requests", f"{direction}s"),
-            ("bytes", "bytes written" if direction == "write" else "bytes read"),
-        ):
-            found = heaviest(shares, whole, what, direction)
-            if found is not None:
-                number, part = found
-                verb = "come" if noun.endswith("s") else "comes"
-                yield f"{percent(part)} of {noun} {verb} from {plural(number, by)} of {len(shares)}."
+    yield from heaviest_lines([share.did for share in shares], whole, by, str(len(shares)))
     if tally.unknown:
         yield f"Incomplete: counters of {plural(len(tally.unknown), 'disk')} could not be read all the time."

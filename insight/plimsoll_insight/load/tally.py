@@ -62,10 +62,11 @@ class Share:
     disks: int
     did: Did
 
-    def of(self, whole: Did, what: str, direction: str) -> float | None:
-        """Its share of all requests or bytes of a direction; None where there were none."""
-        total = getattr(whole, what)[direction]
-        return getattr(self.did, what)[direction] / total if total else None
+
+def share_of(did: Did, whole: Did, what: str, direction: str) -> float | None:
+    """The share of all requests or bytes of a direction; None where there were none."""
+    total = getattr(whole, what)[direction]
+    return getattr(did, what)[direction] / total if total else None
 
 
 class Tally:
@@ -127,17 +128,19 @@ def key_of(what: str) -> Callable[[Disk], str]:
 
 
 def heaviest(
-    shares: Iterable[Share], whole: Did, what: str, direction: str, least: float = 0.25
+    each: Iterable[Did], whole: Did, what: str, direction: str, least: float = 0.25
 ) -> tuple[int, float] | None:
-    """The fewest that make a quarter of it, and what they make: ``(4, 0.26)``. None where nothing was done."""
+    """The fewest that make a quarter of it, and what they make: ``(4, 0.26)``. None where these make less, or where
+    nothing was done.
+    """
     total = getattr(whole, what)[direction]
     if not total:
         return None
     found = 0
-    for number, amount in enumerate(sorted((getattr(one.did, what)[direction] for one in shares), reverse=True), 1):
+    for number, amount in enumerate(sorted((getattr(did, what)[direction] for did in each), reverse=True), 1):
         found += amount
         if found >= least * total:
-            return number, found / total
+            return number, min(found / total, 1.0)
     return None
 
 

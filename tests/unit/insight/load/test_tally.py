@@ -8,7 +8,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading, Usage, follow
-from plimsoll_insight.load.tally import Did, Share, Tally, heaviest, key_of, size_words
+from plimsoll_insight.load.tally import Did, Tally, heaviest, key_of, share_of, size_words
 from tests.unit.values import a_disk, a_guest
 
 KIB = 1024
@@ -81,13 +81,13 @@ def test_disks_are_summed_by_what_is_asked_for() -> None:
     assert [each.did.requests["write"] for each in tally.by(key_of("volume"))] == [30, 20, 10]
 
 
-def shares(*writes: int) -> tuple[list[Share], Did]:
+def shares(*writes: int) -> tuple[list[Did], Did]:
     found, whole = [], Did()
-    for number, count in enumerate(writes):
+    for count in writes:
         did = Did()
         did.requests["write"] = count
         whole.merge(did)
-        found.append(Share(str(number), 1, did))
+        found.append(did)
     return found, whole
 
 
@@ -98,12 +98,13 @@ def test_a_quarter_of_all_writes_comes_from_the_fewest_volumes_that_make_it() ->
     assert heaviest(*shares(5), "requests", "write") == (1, 1.0)
     assert heaviest(*shares(0, 0), "requests", "write") is None
     assert heaviest(found, whole, "bytes", "read") is None
+    assert heaviest(found[:20], whole, "requests", "write") is None, "these make less than a quarter"
 
 
 def test_a_share_of_nothing_is_unknown() -> None:
-    [share], whole = shares(5)
-    assert share.of(whole, "requests", "write") == 1
-    assert share.of(whole, "requests", "read") is None
+    [did], whole = shares(5)
+    assert share_of(did, whole, "requests", "write") == 1
+    assert share_of(did, whole, "requests", "read") is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""``plimsoll region load``: which volumes make a region's load, from its Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.region import RegionCommand
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.fleet import disks as fleet_disks
+from plimsoll_agent.fleet import messages, serialize
+from plimsoll_agent.fleet.promql import key_of
+from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural
+from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns
+from plimsoll_insight.load import region
+from plimsoll_insight.load.region import By, RegionLoad, Row
+
+_LEAST, _LONGEST = 300, 7 * 86400
+_MOST = 200
+
+
+class RegionLoadList(RegionCommand, Listing):
+    """List who makes the load of the region: shares of all requests and bytes, rates, and mean sizes of requests.
+
+    All are averages since --since, by the averages of passes: a row has the load of the whole time, also if it was
+    there for a part of it. Order: the largest share first, of reads, writes, bytes read or bytes written.
+
+    Exit status: 0; 1 error; 64 usage.
+    """
+
+    empty = "No disk did anything."
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--by",
+            choices=[by.value for by in By],
+            default=By.VOLUME.value,
+            help="rows for each of these; default: volume",
+        )
+        parser.add_argument("--since", metavar="DURATION", default="1h", help="how far back: 6h, 1d; default: 1h")
+        parser.add_argument(
+            "--top", metavar="N", type=int, default=20, help=f"only the N heaviest, at most {_MOST}; default: 20"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        by, seconds, top = By(parsed_args.by), _seconds(parsed_args.since), parsed_args.top
+        if not 1 <= top <= _MOST:
+            raise UsageError(f"--top must be 1 or more, and {_MOST} or less")
+        settings, selection = self.settings(parsed_args), self.selection(parsed_args)
+        prometheus = self.connected(parsed_args, settings)
+        first = self.ask(prometheus, region.first_questions(selection))
+        if not first["nodes"]:
+            raise self.nothing(selection)
+        aggregates = fleet_disks.aggregates(first)
+        if by is not By.TYPE and aggregates >= {key_of(series) for series in first["nodes"]}:
+            raise self.summed("disks")
+        stale, names = region.stale(first), region.regions(first)
+        loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
+        self.warned(prometheus)
+        several = len(names) > 1
+        for line in messages.left_out_lines(stale, regions=several):
+            self.app.stderr.write(f"{line}\n")
+        if by is not By.TYPE:
+            self.partly(aggregates, several=several)
+        rows = [(row, load) for load in loads for row in load.rows[:top] if any(row.did.requests.values())]
+        rows.sort(key=lambda pair: -pair[0].largest(pair[1].whole))
+        self.closing = tuple(line for load in loads for line in _closing(load, by, several=several))
+        return _columns(by, several), [_cells(row, load, by, seconds) for row, load in rows[:top]]
+
+
+def _seconds(since: str) -> int:
+    """Raises ``UsageError``."""
+    try:
+        seconds = int(durations.parse(since).total_seconds())
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+    if not _LEAST <= seconds <= _LONGEST:
+        raise UsageError("--since must be 5m or more, and 7d or less")
+    return seconds
+
+
+def _columns(by: By, several: bool) -> list[Column]:
+    stall = Column("stall_lines", right=True, drop=1)
+    names = {
+        By.VOLUME: [
+            Column("volume", most=36),
+            Column("server", most=16),
+            Column("guest", most=GUEST.most, least=GUEST.least, long=True),
+            Column("guest_uuid", long=True),
+            Column("disk", drop=2),
+            Column("volume_type", head="type", most=16, drop=1),
+            Column("project", long=True),
+            Column("project_name", long=True),
+            stall,
+        ],
+        By.GUEST: [
+            Column("guest", most=GUEST.most, least=GUEST.least),
+            Column("guest_uuid", long=True),
+            Column("server", most=20),
+            Column("project", long=True),
+            Column("project_name", head="project", most=16, drop=1),
+            stall,
+        ],
+        By.PROJECT: [
+            Column("project", most=36),
+            Column("project_name", head="name", most=20),
+            Column("stalled", drop=1),
+        ],
+        By.TYPE: [Column("volume_type", head="type", most=24)],
+    }[by]
+    return [Column("region", most=16, long=not several), *names, *side_columns()]
+
+
+def _cells(row: Row, load: RegionLoad, by: By, seconds: int) -> list[object]:
+    found: Mapping[str, object] = {
+        "region": _name(row.region),
+        "volume": Shown(row.labels.get("volume") or None, row.labels.get("volume") or "(own disk)"),
+        "guest": _name(row.labels.get("domain")),
+        "guest_uuid": row.labels.get("uuid"),
+        "disk": row.labels.get("target_device"),
+        "stall_lines": row.stall_lines,
+        "stalled": serialize.moment(row.stalled),
+    }
+    names = _columns(by, several=True)
+    sides = side_cells(row.did, load.whole, seconds)
+    cells = [found.get(name, _name(row.labels.get(name))) for name in names[: -len(sides)]]
+    return [*cells, *sides]
+
+
+def _name(value: str | None) -> Shown:
+    return Shown(value or None, value or NOTHING)
+
+
+def _closing(load: RegionLoad, by: By, *, several: bool) -> Iterator[str]:
+    of = f"{load.number} in {messages.name_or_none(load.region)}" if several else f"{load.number}"
+    yield from heaviest_lines([row.did for row in load.rows], load.whole, by.value, of)
+    if load.stalled_projects:
+        guests = f"Guests of {plural(load.stalled_projects, 'project')} stalled in this time, by their consoles"
+        yield f"{guests} ({messages.name_or_none(load.region)})." if several else f"{guests}."

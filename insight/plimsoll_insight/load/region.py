@@ -1,0 +1,221 @@
+"""Who makes a region's load: the queries for its Prometheus, and sums and shares from the answers.
+
+Prometheus adds up each disk's averages over the time and answers with the few highest, not with every disk; names are
+asked of those only. What all disks did together is read from each node's own sums, so that shares are shares of
+everything, also where nodes have no metrics of single disks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from enum import StrEnum
+
+from plimsoll_agent.fleet.disks import without_disks
+from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
+
+UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
+"""What a disk did, and the word for it in names of metrics."""
+STALE = 3600
+"""Seconds: of a node whose disks were not observed for so long, the metrics are not of now."""
+_PASSES = "plimsoll_pass_last_timestamp_seconds"
+
+
+class By(StrEnum):
+    """What is summed up."""
+
+    VOLUME = "volume"
+    GUEST = "guest"
+    PROJECT = "project"
+    TYPE = "type"
+
+
+LABELS: Mapping[By, tuple[str, ...]] = {
+    By.VOLUME: ("uuid", "target_device"),
+    By.GUEST: ("uuid",),
+    By.PROJECT: ("project",),
+    By.TYPE: ("volume_type",),
+}
+_FACTS: Mapping[By, Sequence[tuple[str, str, tuple[str, ...]]]] = {
+    By.VOLUME: (
+        ("plimsoll_disk_info", "uuid, target_device", ("domain", "volume", "volume_type", "project")),
+        ("plimsoll_guest_info", "uuid", ("server", "project_name")),
+    ),
+    By.GUEST: (("plimsoll_guest_info", "uuid", ("domain", "server", "project", "project_name")),),
+    By.PROJECT: (("plimsoll_guest_info", "project", ("project_name",)),),
+    By.TYPE: (),
+}
+"""Metrics with names of a row: the labels that they have in common with it, and those that are taken."""
+
+Key = tuple[str, ...]
+
+
+@frozen
+class Row:
+    """One volume, guest, project or type, by its labels, and what it did; tenants may have chosen names."""
+
+    region: str
+    labels: Mapping[str, str] = field(hash=False)
+    did: Did = field(hash=False)
+    stall_lines: int | None = None
+    """Lines about stalls on the guest's console in the time; None where it is not read."""
+    stalled: float | None = None
+    """When a guest of the project stalled last in the time (seconds since 1970)."""
+
+    def largest(self, whole: Did) -> float:
+        """The largest of its shares."""
+        return max(share_of(self.did, whole, what, side) or 0.0 for what in UNITS for side in DIRECTIONS)
+
+
+@frozen
+class RegionLoad:
+    """What a region's disks did, and the rows with the largest shares of it, the largest first."""
+
+    region: str
+    whole: Did = field(hash=False)
+    rows: tuple[Row, ...]
+    number: int
+    """Of all volumes, guests, projects or types."""
+    stalled_projects: int
+
+
+def first_questions(selection: Selection) -> dict[str, str]:
+    nodes = selection.matchers()
+    observed = each("plimsoll_pass_observed_timestamp_seconds", nodes)
+    return {
+        "nodes": each(_PASSES, nodes),
+        "aggregates": without_disks(nodes),
+        "stale": f"{each(_PASSES, nodes)} unless on (region, instance) (time() - {observed} < {STALE})",
+    }
+
+
+def regions(answers: Answers) -> list[str]:
+    return sorted({label(series, "region") for series in answers["nodes"]})
+
+
+def stale(answers: Answers) -> list[NodeKey]:
+    return sorted({key_of(series) for series in answers["stale"]})
+
+
+def of_region(
+    ask: Ask,
+    region: str,
+    nodes: Sequence[str],
+    leave_out: Collection[NodeKey],
+    by: By,
+    seconds: int,
+    top: int,
+) -> RegionLoad:
+    """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
+    out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
+    matchers = Selection(region, tuple(nodes)).matchers(*([f"instance!~{quoted('|'.join(out))}"] if out else []))
+    moments = _only(ask(f"max(count_over_time({_PASSES}{matchers}[{seconds}s]))"))
+    if not moments:
+        return RegionLoad(region, Did(), (), 0, 0)
+    whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, seconds)})") for what, unit in UNITS.items()}
+    found = {what: ask(_ranked(by, unit, matchers, seconds, top)) for what, unit in UNITS.items()}
+    keys = sorted({_key(by, series) for answer in found.values() for series in answer})
+    named: dict[Key, dict[str, str]] = {}
+    stalls: dict[Key, float] = {}
+    if by in (By.VOLUME, By.GUEST) and keys:
+        few = Selection(region, tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
+        found = {what: ask(_summed(by, unit, few, seconds)) for what, unit in UNITS.items()}
+        lines = f"max without (job) (increase(plimsoll_guest_stall_lines_total{few}[{seconds}s]))"
+        stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
+        named = _named(ask, by, few, seconds)
+    elif by is By.PROJECT:
+        named = _named(ask, by, matchers, seconds)
+    last = f"max by (project) (plimsoll_project_stalled_timestamp_seconds{matchers}) >= time() - {seconds}"
+    stalled = {label(series, "project"): series.value for series in ask(last)}
+    did = _did(by, found, seconds / moments)
+    total = _did(None, whole, seconds / moments).get((), Did())
+    rows = []
+    for key in keys:
+        labels = dict(zip(LABELS[by], key, strict=True))
+        lines_of = stalls.get(key[:1]) if by in (By.VOLUME, By.GUEST) else None
+        rows.append(
+            Row(
+                region,
+                {**named.get(key, {}), **labels},
+                did.get(key, Did()),
+                None if lines_of is None else round(lines_of),
+                stalled.get(key[0]) if by is By.PROJECT and key[0] else None,
+            )
+        )
+    rows.sort(key=lambda row: -row.largest(total))
+    return RegionLoad(region, total, tuple(rows), _number(ask, by, matchers, rows), len(stalled))
+
+
+def _of_nodes(unit: str, matchers: str, seconds: int) -> str:
+    """What each node's disks of a type did together, of all moments of the time."""
+    metric = f"plimsoll_average_{unit}_per_second{matchers}"
+    return f"max without (job) (sum_over_time({metric}[{seconds}s]))"
+
+
+def _summed(by: By, unit: str, matchers: str, seconds: int) -> str:
+    """What each row did, of all moments of the time."""
+    labels = f"{', '.join(LABELS[by])}, direction"
+    if by is By.TYPE:
+        return f"sum by ({labels}) ({_of_nodes(unit, matchers, seconds)})"
+    metric = f"plimsoll_disk_average_{unit}_per_second{matchers}"
+    disks = f"max without (job) (sum_over_time({metric}[{seconds}s]))"
+    if by is not By.PROJECT:
+        return f"sum by ({labels}) ({disks})"
+    info = f"max by (uuid, project) (last_over_time(plimsoll_guest_info{matchers}[{seconds}s]))"
+    return (
+        f"sum by ({labels}) (\n  sum by (uuid, direction) ({disks})\n"
+        f"  * on (uuid) group_left (project) topk by (uuid) (1, {info})\n)"
+    )
+
+
+def _ranked(by: By, unit: str, matchers: str, seconds: int, top: int) -> str:
+    """The highest of each direction; all types and projects, which are few."""
+    summed = _summed(by, unit, matchers, seconds)
+    return f"topk by (direction) ({top}, {summed})" if by in (By.VOLUME, By.GUEST) else summed
+
+
+def _named(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str, str]]:
+    """The names of now, else the last ones; of a project with several names any."""
+    found: dict[Key, dict[str, str]] = {}
+    of_guest: dict[str, dict[str, str]] = {}
+    for metric, common, taken in _FACTS[by]:
+        labels = f"{common}, {', '.join(taken)}"
+        now = f"max by ({labels}) ({metric}{matchers})"
+        last = f"max by ({labels}) (last_over_time({metric}{matchers}[{seconds}s]))"
+        for series in ask(f"{now} or on ({common}) {last}"):
+            values = {name: label(series, name) for name in taken}
+            if by is By.VOLUME and common == "uuid":
+                of_guest[label(series, "uuid")] = values
+            else:
+                found[_key(by, series)] = values
+    return {key: {**of_guest.get(key[0], {}), **values} for key, values in found.items()}
+
+
+def _number(ask: Ask, by: By, matchers: str, rows: Sequence[Row]) -> int:
+    if by in (By.TYPE, By.PROJECT):
+        return len(rows)
+    metric = "plimsoll_disk_info" if by is By.VOLUME else "plimsoll_guest_info"
+    return round(_only(ask(f"count(group by ({', '.join(LABELS[by])}) ({metric}{matchers}))")))
+
+
+def _did(by: By | None, answers: Mapping[str, Iterable[Series]], seconds: float) -> dict[Key, Did]:
+    """Sums over all moments, each of which stands for so many seconds."""
+    found: dict[Key, Did] = {}
+    for what, answer in answers.items():
+        for series in answer:
+            did = found.setdefault(() if by is None else _key(by, series), Did())
+            counts: Counter[str] = getattr(did, what)
+            counts[label(series, "direction")] += round((series.known or 0.0) * seconds)
+    return found
+
+
+def _key(by: By, series: Series) -> Key:
+    return tuple(label(series, name) for name in LABELS[by])
+
+
+def _only(answer: Sequence[Series]) -> float:
+    return answer[0].known or 0.0 if answer else 0.0
