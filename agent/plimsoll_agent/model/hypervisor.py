@@ -60,7 +60,10 @@ class BlockStats:
     write_requests: int
     write_bytes: int
     nanoseconds: int | None = None
-    """What these requests took, all added; a request waits at its limit too. None where the driver does not tell."""
+    """What these requests and flushes took, all added; requests wait at their limit too. None is unknown.
+
+    With a cache (Nova's ``disk_cachemodes``) a write is there at once, and it is the flush that waits for Ceph.
+    """
 
     def since(self, before: BlockStats) -> BlockStats | None:
         """What was done since then; None if one counter is lower: the guest was restarted."""

@@ -2,9 +2,10 @@
 
 An interval is **slow** where the disk was at limit, or its requests took three times as long as those of the median
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
-where no request ended while a check was raised as in 2, although there were requests just before. Without a latency,
-without what is usual, or with fewer than 10 requests in five minutes, of which one may have been the first in hours,
-an interval is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow.
+where no request ended, although there were requests before, while a check was raised as in 2, and in the two minutes
+before that. Without a latency, without what is usual, or with fewer than 10 requests in five minutes,
+of which one may have been the first in hours, an interval is unknown, unless the disk was at limit. One without
+requests in a healthy cluster is not slow.
 
 Each slow interval has the first cause that applies:
 
@@ -24,7 +25,8 @@ intervals are, and where most slow intervals have no cause.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from statistics import median
 
@@ -41,6 +43,8 @@ LEAST_OF_TYPE = 5
 LEAST_OF_NODE = 3
 LEAST_RATE = 10 / 300
 """Requests per second."""
+LATE = 120.0
+"""Seconds from the last request until Ceph raises a check: it takes an OSD that hangs for a healthy one at first."""
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
 
@@ -86,7 +90,7 @@ def find(evidence: Evidence) -> Finding:
     """The cause, by the rules above."""
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
-    judged = list(around.judged(intervals))
+    judged = list(around.judged(intervals, max(LATE, evidence.seconds)))
     slow = [each for each, is_slow in judged if is_slow]
     known, total = sum(is_slow is not None for _, is_slow in judged), len(judged)
     if len(slow) < LEAST_SLOW:
@@ -137,16 +141,35 @@ class _Around:
                 rates.setdefault(key, []).append(rate)
         self._rates = {key: median(values) for key, values in rates.items() if len(values) >= LEAST_KNOWN}
 
-    def judged(self, intervals: Sequence[Interval]) -> Iterator[tuple[Interval, bool | None]]:
-        """Each, and whether it was slow; None is unknown."""
+    def judged(self, intervals: Sequence[Interval], late: float) -> Iterator[tuple[Interval, bool | None]]:
+        """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
+        what was without requests until then has it too.
+        """
         busy: bool | None = None
-        """Whether there were requests before the checks were raised."""
+        """Whether there were requests before they stopped, or the checks were raised."""
+        since, quiet = 0.0, list[Interval]()
         for each in intervals:
-            if each.operations == 0 and self.new(each):
+            checks = self.new(each)
+            if quiet and checks and each.at - since <= late:
+                yield from ((replace(one, raised=(*(one.raised or ()), *sorted(checks))), True) for one in quiet)
+                quiet = []
+            if each.operations == 0 and checks:
+                yield from self._idle(quiet)
+                busy, quiet = busy and not quiet, []
                 yield each, busy
-                continue
-            busy = None if each.operations is None else each.operations > 0
-            yield each, False if busy is False and each.raised is not None else _by_latency(each, self._usual)
+            elif each.operations == 0 and busy:
+                quiet.append(each)
+            else:
+                yield from self._idle(quiet)
+                yield from self._idle([each])
+                busy, since, quiet = None if each.operations is None else each.operations > 0, each.at, []
+        yield from self._idle(quiet)
+
+    def _idle(self, intervals: Iterable[Interval]) -> Iterator[tuple[Interval, bool | None]]:
+        """Without requests that wait."""
+        for each in intervals:
+            idle = each.operations == 0 and each.raised is not None
+            yield each, False if idle else _by_latency(each, self._usual)
 
     def cause(self, slow: Interval) -> Cause | Unexplained:
         if slow.share is not None and slow.share >= AT_LIMIT_RATIO:

@@ -6,8 +6,9 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,21 @@ class Ceph:
         told = json.loads(self.run("pg", "ls-by-pool", pool, "-f", "json"))
         primaries = Counter(group["acting_primary"] for group in told["pg_stats"])
         return f"osd.{primaries.most_common(1)[0][0]}"
+
+    @contextmanager
+    def metrics(self) -> Iterator[str]:
+        """The address at which its manager has them meanwhile, no older than a second."""
+        for option, value in (
+            ("server_addr", "127.0.0.1"),
+            ("server_port", ports.CEPH_METRICS),
+            ("scrape_interval", 1),
+        ):
+            self.run("config", "set", "mgr", f"mgr/prometheus/{option}", str(value), "--force")
+        self.run("mgr", "module", "enable", "prometheus")
+        try:
+            yield f"127.0.0.1:{ports.CEPH_METRICS}"
+        finally:
+            self.run("mgr", "module", "disable", "prometheus")
 
     def wait_healthy(self, timeout: float = 120, steady: float = 3) -> None:
         """Until all OSDs are up and in, every placement group is active+clean, and no check is raised.

@@ -31,6 +31,7 @@ PROMETHEUS = 29090 + OFFSET
 ALERTMANAGER = 29093 + OFFSET
 WEBHOOK = 29094 + OFFSET
 NODE_EXPORTERS = (29100 + OFFSET, 29101 + OFFSET)
+CEPH_METRICS = 29283 + OFFSET
 NRPE = 25666 + OFFSET
 
 # The hosts' own network, a /24 of which this machine is .1, and its one device on this machine.

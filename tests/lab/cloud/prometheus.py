@@ -9,7 +9,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,17 @@ class Prometheus:
         self.wait_for('{__name__=~"plimsoll_.*"}', lambda found: not found, seconds)
         url = self._api("admin/tsdb/delete_series", {"match[]": '{__name__=~".*plimsoll.*"}'})
         _ask(urllib.request.Request(url, method="POST"))
+
+    @contextmanager
+    def scraping(self, address: str) -> Iterator[None]:
+        """Also the metrics that are served there."""
+        more = self._home / "more.json"
+        more.write_text(json.dumps([{"targets": [address]}]))
+        try:
+            self.wait_for(f'up{{instance="{address}"}} == 1', len, 60)
+            yield
+        finally:
+            more.write_text("[]")
 
     def use_rules(self, rewrite: Callable[[str], str] = hurried) -> None:
         """Those of etc/prometheus as they stand, each file's text through ``rewrite``."""
@@ -243,7 +255,10 @@ def _configuration(home: Path) -> dict[str, Any]:
         "alerting": {
             "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{ports.ALERTMANAGER}"]}]}],
         },
-        "scrape_configs": [{"job_name": "node", "static_configs": targets}],
+        "scrape_configs": [
+            {"job_name": "node", "static_configs": targets},
+            {"job_name": "more", "file_sd_configs": [{"files": [f"{home}/more.json"]}]},
+        ],
     }
 
 

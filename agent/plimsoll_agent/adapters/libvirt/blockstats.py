@@ -17,7 +17,7 @@ from plimsoll_agent.model.hypervisor import BlockStats
 _ROOM = 16
 """The most that libvirt's protocol takes (REMOTE_DOMAIN_BLOCK_STATS_PARAMETERS_MAX); QEMU has 8 counters."""
 _NAMES = ("rd_operations", "rd_bytes", "wr_operations", "wr_bytes")
-_TIMES = ("rd_total_times", "wr_total_times")
+_TIMES = ("rd_total_times", "wr_total_times", "flush_total_times")
 
 
 class _TypedParameter(ctypes.Structure):

@@ -132,6 +132,11 @@ def of(*intervals: Interval, usual: float | None = 0.004) -> Evidence:
 
 
 NOTHING = Interval(0)
+IDLE = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
+
+
+def each_two_seconds(*intervals: Interval) -> Evidence:
+    return Evidence(2.0, tuple(replace(one, at=2.0 * number) for number, one in enumerate(intervals)), 0.004)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +160,26 @@ def test_its_limit_is_found_without_any_latency() -> None:
 
 
 def test_a_disk_without_requests_is_not_slow_but_for_requests_that_do_not_end() -> None:
-    idle = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
-    stopped = replace(idle, raised=("SLOW_OPS",))
-    assert find(of(*[idle] * 50)).cause is Cause.NOT_SLOW
-    assert find(of(*[idle] * 50, *[stopped] * 50)).cause is Cause.NOT_SLOW, "it wanted nothing"
+    stopped = replace(IDLE, raised=("SLOW_OPS",))
+    assert find(of(*[IDLE] * 50)).cause is Cause.NOT_SLOW
+    assert find(of(*[IDLE] * 50, *[stopped] * 50)).cause is Cause.NOT_SLOW, "it wanted nothing"
     assert find(of(*[CALM] * 50, *[stopped] * 50)).cause is Cause.CLUSTER
-    assert find(of(*[idle] * 50, raised_unknown := replace(idle, raised=None), raised_unknown)).known == 50
+    assert find(of(*[IDLE] * 50, raised_unknown := replace(IDLE, raised=None), raised_unknown)).known == 50
+
+
+@pytest.mark.parametrize(("quiet", "slow"), [(2, 4), (120, 63), (122, 0)])
+def test_requests_that_stop_some_time_before_ceph_raises_a_check_wait_for_the_cluster(quiet: int, slow: int) -> None:
+    """Ceph takes an OSD that hangs for a healthy one at first."""
+    stopped = replace(IDLE, raised=("OSD_DOWN",))
+    found = find(each_two_seconds(*[CALM] * 50, *[IDLE] * (quiet // 2 - 1), *[stopped] * 4, *[CALM] * 90))
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER if slow else Cause.NOT_SLOW, slow)
+
+
+def test_requests_that_go_on_when_a_check_is_raised_have_waited_for_the_cluster() -> None:
+    again = replace(CALM, raised=("OSD_DOWN",))
+    found = find(each_two_seconds(*[CALM] * 50, *[IDLE] * 4, *[again] * 9))
+    assert (found.cause, len(found.slow), found.raised) == (Cause.CLUSTER, 4, ("OSD_DOWN",))
+    assert find(each_two_seconds(*[CALM] * 50, *[IDLE] * 4, *[CALM] * 9)).cause is Cause.NOT_SLOW, "it wanted nothing"
 
 
 def test_a_few_requests_do_not_show_that_a_disk_is_slow() -> None:

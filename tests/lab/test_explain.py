@@ -1,0 +1,199 @@
+"""A guest that is slow by its limit, by a neighbour, by a stopped OSD, or not at all: the cause is found each time.
+
+The region's Prometheus scrapes the node and Ceph's manager each second, and passes follow one another, so what takes
+an hour in a region takes some seconds here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.adapters.prometheus import Prometheus as Client
+from plimsoll_agent.fleet.promql import Line, Selection
+from plimsoll_insight.explain import cause, messages, questions
+from plimsoll_insight.explain.cause import Cause, Finding
+from plimsoll_insight.explain.questions import ExplainedDisk, Span
+from tests import depth
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.prometheus import Prometheus
+from tests.lab.node import Node
+
+pytestmark = pytest.mark.hurt
+
+RUNS = depth.count(quick=1, landing=1, soak=20)
+STEP = 2
+CALM, TROUBLE = 10, 14
+"""Seconds before what is wrong, and of it."""
+SOON = 30.0
+FIO = "fio --name=w --filename=/mnt/volume/explain --size=64M --direct=1 --ioengine=libaio --rw=randwrite"
+# Each write is flushed: what librbd keeps in its cache waits for no OSD.
+LIGHT = f"{FIO} --time_based --runtime=36000 --bs=4k --rate_iops=60 --fdatasync=1"
+HEAVY = f"{FIO} --time_based --runtime=36000 --bs=64k --iodepth=64"
+FLUSHES = 40
+END = "kill $(cat /run/explain.pid); rm -f /run/explain.pid; true"
+RULE = "rules:\n  - {{name: slow, match: {{guest: {}}}, limits: {{total_iops_sec: {}}}}}\n"
+TIGHT, WIDE = 20, 20000
+
+
+def said(guest: Guest, words: str) -> None:
+    done = guest.exec(["sh", "-c", words], timeout=120)
+    assert done.exit_code == 0, done.err
+
+
+@contextmanager
+def loaded(guest: Guest, words: str) -> Iterator[None]:
+    said(guest, f"{words} >/dev/null 2>&1 & echo $! >/run/explain.pid")
+    try:
+        yield
+    finally:
+        said(guest, END)
+
+
+@contextmanager
+def passes(node: Node) -> Iterator[list[int]]:
+    """One after another; their exit statuses."""
+    over, statuses = threading.Event(), list[int]()
+
+    def go_on() -> None:
+        while not over.wait(0.5):
+            statuses.append(node.run("enforce").status)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield statuses
+    finally:
+        over.set()
+        thread.join()
+
+
+def explained(prometheus: Prometheus, guest: Guest) -> tuple[ExplainedDisk, Finding]:
+    """The guest's volume, as ``plimsoll region explain`` has it, in shorter intervals."""
+    client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), Span(CALM + TROUBLE, STEP)
+
+    def over(promql: str) -> Sequence[Line]:
+        return client.over(promql, span.seconds, span.step)
+
+    (found,) = questions.guests(client.query, Selection(), guest.uuid, span.seconds)
+    disks, _ = questions.disks(client.query, over, Selection(), found, None, client.now(), span)
+    (vdb,) = (disk for disk in disks if disk.disk == "vdb")
+    return vdb, cause.find(vdb.evidence)
+
+
+@pytest.fixture(scope="module")
+def another(cloud: Cloud, booted: Guest) -> Iterator[Guest]:
+    guest = cloud.another_booted_guest()
+    yield guest
+    guest.destroy()
+
+
+@pytest.fixture(scope="module")
+def node(
+    tmp_path_factory: pytest.TempPathFactory, cloud: Cloud, prometheus: Prometheus, booted: Guest, another: Guest
+) -> Iterator[Node]:
+    """With passes, and a light load on the volume of the guest that is explained."""
+    node = Node(tmp_path_factory.mktemp("explain"), cloud)
+    prometheus.forget(SOON)
+    prometheus.use_rules()
+    node.use_metrics(prometheus.textfiles("node-1"))
+    with (
+        cloud.ceph.metrics() as address,
+        prometheus.scraping(address),
+        loaded(booted, LIGHT),
+        passes(node) as statuses,
+    ):
+        prometheus.wait_for("ceph_health_status", len, SOON)
+        usual = "volume_type:plimsoll_disk_average_latency_seconds:median"
+        prometheus.wait_for(f"count_over_time({usual}[1m]) >= {CALM}", len, 60 + SOON)
+        yield node
+        assert set(statuses) <= {0, 3}, statuses
+    prometheus.clear()
+
+
+@pytest.fixture(params=range(RUNS))
+def calm(cloud: Cloud, node: Node) -> None:
+    """Some time before it, in which nothing is wrong."""
+    cloud.ceph.wait_healthy(120)
+    time.sleep(CALM)
+
+
+@contextmanager
+def nothing(*_: object) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def its_limit(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> Iterator[None]:
+    node.write_rules(RULE.format(booted.uuid, TIGHT))
+    yield
+    node.write_rules(RULE.format(booted.uuid, WIDE))
+
+
+@contextmanager
+def a_neighbour(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> Iterator[None]:
+    with loaded(another, HEAVY):
+        yield
+
+
+@contextmanager
+def a_stopped_osd(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> Iterator[None]:
+    osd = cloud.ceph.daemon(cloud.ceph.busiest_osd("volumes"))
+    osd.stop()
+    try:
+        yield
+    finally:
+        osd.cont()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "expected"),
+    [
+        (nothing, Cause.NOT_SLOW),
+        (its_limit, Cause.LIMIT),
+        (a_neighbour, Cause.NEIGHBOUR),
+        (a_stopped_osd, Cause.CLUSTER),
+    ],
+)
+def test_the_cause_is_found(
+    calm: None,
+    node: Node,
+    cloud: Cloud,
+    prometheus: Prometheus,
+    booted: Guest,
+    another: Guest,
+    trouble: Callable[..., AbstractContextManager[None]],
+    expected: Cause,
+) -> None:
+    with trouble(node, cloud, booted, another):
+        time.sleep(TROUBLE)
+        disk, finding = explained(prometheus, booted)
+    print("\n".join(messages.disk_lines(disk, finding, {})))
+    for one in disk.evidence.intervals:
+        print(replace(one, neighbours=()), *one.neighbours, sep="\n  ")
+    assert finding.cause is expected
+    if expected is Cause.NEIGHBOUR:
+        assert finding.neighbour
+        assert finding.neighbour.uuid == another.uuid
+
+
+def test_a_flush_is_time_that_a_guest_waited(booted: Guest, hypervisor: Libvirt) -> None:
+    """A write into librbd's cache takes no time; the flush after it does."""
+
+    def told() -> int:
+        stats = booted.domain().blockStatsFlags("vdb", 0)
+        return sum(stats[f"{kind}_total_times"] for kind in ("rd", "wr", "flush"))
+
+    before, since = hypervisor.block_stats(booted.uuid, ["vdb"])["vdb"], told()
+    said(booted, f"{FIO} --bs=4k --fdatasync=1 --number_ios={FLUSHES} >/dev/null")
+    done = hypervisor.block_stats(booted.uuid, ["vdb"])["vdb"].since(before)
+    flushed = booted.domain().blockStatsFlags("vdb", 0)["flush_operations"]
+    assert flushed >= FLUSHES
+    assert done is not None
+    assert done.nanoseconds == pytest.approx(told() - since, rel=0.05)
