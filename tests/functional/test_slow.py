@@ -25,8 +25,8 @@ def test_the_tree_has_sums_and_its_osds(plimsoll: Callable[..., Ran]) -> None:
     rows = [line.split() for line in ran.out.splitlines()]
     heads = "NAME PRIMARY REPLICA LOCKS WAITS UNKNOWN TOTAL FAILED BOOT WRONGLY DOWN WORST AGE VERDICT"
     assert rows[0] == heads.split()
-    assert rows[1][:7] == ["default", "24", "-", "-", "1", "-", "25"]
-    assert rows[5] == ["·", "·", "osd.2", "14", "-", "-", "-", "-", "14", "1", "2", "-", "4", "s", "-"]
+    assert rows[1][:7] == ["default", "24", "-", "?", "1", "-", "25"]
+    assert rows[5] == ["·", "·", "osd.2", "14", "-", "?", "-", "-", "14", "1", "2", "-", "4", "s", "-"]
     assert "No host, rack or OSD stands out." in ran.out
 
 
@@ -43,13 +43,83 @@ def test_csv_has_a_column_for_each_level_of_the_tree(plimsoll: Callable[..., Ran
     ("by", "first"),
     [
         ("pool", {"pool": "volumes", "requests": 25}),
-        ("image", {"image": "102afe660f2", "requests": 3}),
+        ("image", {"image": "102afe660f2", "name": None, "volume": None, "server": None, "guest": None,
+                   "guest_uuid": None, "requests": 3}),
         ("state", {"state": "delayed", "requests": 24}),
-        ("time", {"begin": "2026-11-21T09:35:00+00:00", "end": "2026-11-21T09:36:00+00:00", "requests": 22}),
+        ("time", {"begin": "2026-11-21T09:35:00+00:00", "end": "2026-11-21T09:36:00+00:00", "requests": 22,
+                  "osds": {"osd.2": 12, "osd.1": 6, "osd.0": 3}}),
     ],
-)
+)  # fmt: skip
 def test_other_views_of_the_same_requests(plimsoll: Callable[..., Ran], by: str, first: dict[str, object]) -> None:
     assert json.loads(plimsoll("slow", *LOGS, "--by", by, "-f", "json").out)[0] == first
+
+
+def test_locks_are_null_where_no_line_tells_them(plimsoll: Callable[..., Ran]) -> None:
+    rows = json.loads(plimsoll("slow", *LOGS, "--tree", TREE, "-f", "json").out)
+    assert [row["rwlock"] for row in rows] == [None] * 5
+
+
+def test_an_interval_is_as_long_as_told_and_has_hosts_with_a_tree(plimsoll: Callable[..., Ran]) -> None:
+    words = ("slow", *LOGS, "--by", "time", "--interval", "10s", "--tree", TREE)
+    rows = json.loads(plimsoll(*words, "-f", "json").out)
+    assert rows[1] == {
+        "begin": "2026-11-21T09:35:30+00:00", "end": "2026-11-21T09:35:40+00:00", "requests": 12,
+        "hosts": {"vm": 12}, "osds": {"osd.2": 12},
+    }  # fmt: skip
+    assert "2026-11-21 09:35:30 UTC        12  vm 12  osd.2 12" in plimsoll(*words).out
+
+
+def test_an_image_has_its_name_volume_and_guest(plimsoll: Callable[..., Ran], test_node: str, tmp_path: Path) -> None:
+    plimsoll("enforce", "--uri", test_node)
+    shown = next(each for each in json.loads(plimsoll("disk", "list", "--uri", test_node, "-f", "json").out)
+                 if each["guest"] == "instance-00000001" and each["volume"])  # fmt: skip
+    volume, pool = shown["volume"], shown["pool"]
+    images = tmp_path / "images"
+    images.write_text(f"102afe660f2 {pool}/volume-{volume}\n")
+    words = ("slow", *LOGS, "--by", "image", "--images", str(images))
+    [row] = json.loads(plimsoll(*words, "-f", "json").out)
+    assert row == {"image": "102afe660f2", "name": f"{pool}/volume-{volume}", "volume": volume,
+                   "server": shown["server"], "guest": "instance-00000001", "guest_uuid": shown["guest_uuid"],
+                   "requests": 3}  # fmt: skip
+    assert f"102afe660f2  {pool}/volume-{volume}" in plimsoll(*words).out
+    images.write_text("102afe660f2\n")
+    ran = plimsoll(*words, "-f", "json")
+    assert ran.status == 1
+    assert "images:1: 102afe660f2 (write ID IMAGE" in ran.err
+
+
+def test_pools_have_their_names_where_they_are_given_and_else_their_numbers(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "ceph.log").write_text(
+        "2021-09-19T13:05:31.3+0000 osd.1 (osd.1) 4 : cluster [WRN] slow request osd_op(client.1.0:1 7.3 o)"
+        " initiated 2021-09-19T13:05:01.3+0000 currently delayed\n"
+        "2021-09-19T13:05:32.3+0000 osd.2 (osd.2) 4 : cluster [WRN] 1 slow requests (by type [ 'delayed' : 1 ]"
+        " most affected pool [ 'volumes' : 1 ])\n"
+    )
+    (tmp_path / "pools").write_text("1 volumes\n7 vms\n")
+
+    def by_pool(*words: str) -> dict[str, int]:
+        ran = plimsoll("slow", str(tmp_path / "ceph.log"), "--by", "pool", "-f", "json", *words)
+        return {row["pool"]: row["requests"] for row in json.loads(ran.out)}
+
+    assert by_pool() == {"pool 7": 1, "volumes": 1}
+    assert by_pool("--pools", str(tmp_path / "pools")) == {"vms": 1, "volumes": 1}
+
+
+def test_the_zone_of_times_without_one_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "ceph.log").write_text(
+        "2016-09-19 13:05:31.343245 osd.1 10.0.0.1:6800/123 456 : cluster [WRN] slow request 30.1 seconds old,"
+        " received at 2016-09-19 13:05:01.343245: osd_op(client.41.0:1 o 1.ce1654c3 e20) currently reached_pg\n"
+    )
+    words = ("slow", str(tmp_path / "ceph.log"), "--by", "time")
+    said = "Times without a zone were read as UTC; --timezone gives another one."
+    assert said in plimsoll(*words).out
+    ran = plimsoll(*words, "-f", "json")
+    assert (json.loads(ran.out)[0]["begin"], ran.err) == ("2016-09-19T13:05:00+00:00", f"{said}\n")
+    ran = plimsoll(*words, "--timezone", "Europe/Berlin", "-f", "json")
+    assert (json.loads(ran.out)[0]["begin"], ran.err) == ("2016-09-19T11:05:00+00:00", "")
+    assert "Times without a zone were read as Europe/Berlin." in plimsoll(*words, "--timezone", "Europe/Berlin").out
 
 
 def test_a_dump_of_an_osd_names_whom_it_waited_for(plimsoll: Callable[..., Ran]) -> None:
@@ -80,6 +150,9 @@ def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path:
         (("nowhere",), "nowhere: no such file"),
         ((TREE.replace("osd-tree", "no"), "--tree", "x"), "--tree: x: no such file"),
         ((TREE,), "whose is it? its name must have osd.N"),
+        ((LOGS[0], "--timezone", "Mars/Olympus"), "--timezone Mars/Olympus: no such zone"),
+        ((LOGS[0], "--interval", "500ms"), "--interval: must be from 1 seconds to a day"),
+        ((LOGS[0], "--pools", "x"), "--pools: x: no such file"),
     ],
 )
 def test_a_wrong_word_is_one_line_and_status_64(
@@ -125,7 +198,7 @@ def test_an_osd_that_only_reports_a_number_is_shown_and_not_blamed(
         for second in range(1, 10)
     ))  # fmt: skip
     ran = plimsoll("slow", str(tmp_path / "ceph-osd.5.log"))
-    assert ran.out.splitlines()[1].split()[:7] == ["osd.5", "-", "-", "-", "-", "90", "90"]
+    assert ran.out.splitlines()[1].split()[:7] == ["osd.5", "-", "-", "?", "-", "90", "90"]
     assert "No line tells the state of the requests of osd.5" in ran.out
     [row] = json.loads(plimsoll("slow", str(tmp_path / "ceph-osd.5.log"), "--by", "time", "-f", "json").out)
     assert row["requests"] == 90
@@ -198,6 +271,30 @@ def test_live_requests_count_since_a_time_and_an_osd_that_remembers_no_more_is_n
     rows, said = counted("--since", "3h")
     assert sum(rows.values()) == 40
     assert "osd.1, osd.2 may have had more" in said
+
+
+def test_a_live_image_has_the_name_that_rbd_tells_and_one_that_is_gone_has_none(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    dump = json.loads((SAMPLES / "osd.1-dump_historic_slow_ops.json").read_text())
+    now = datetime.now(UTC).isoformat()
+    ops = [dump["Ops"][0] | {"initiated_at": now,
+                             "description": f"osd_op(client.1.0:{number} 1.3 1:c:::rbd_data.{id}.{number:016x}:head)"}
+           for number, id in enumerate(("aaaaaaaa", "aaaaaaaa", "bbbbbbbb"))]  # fmt: skip
+    (tmp_path / "ops.json").write_text(json.dumps(dump | {"Ops": ops}))
+    (tmp_path / "rbd").write_text(
+        '#!/bin/sh\ncase "$*" in *\'--pool volumes --image-id aaaaaaaa --format json\') echo \'{"name": "a"}\' ;;\n'
+        "*) echo 'error opening image: (2) No such file' >&2; exit 2 ;; esac\n"
+    )
+    (tmp_path / "rbd").chmod(0o755)
+    more = f"""*tell*osd.1*historic*) cat {tmp_path}/ops.json ;;
+*lspools*) echo '[{{{{"poolnum":1,"poolname":"volumes"}}}}]' ;;\n"""
+    script = LIVE.replace("*tell", more + "*tell", 1)
+    ran = live(plimsoll, tmp_path, "9", "--by", "image", "-f", "json", script=script)
+    assert {row["image"]: row["name"] for row in json.loads(ran.out)} == {"aaaaaaaa": "volumes/a", "bbbbbbbb": None}
+    assert "1 image without a name: rbd info --image-id bbbbbbbb ended with 2: error opening" in ran.err
+    [row] = json.loads(live(plimsoll, tmp_path, "9", "--by", "pool", "-f", "json", script=script).out)
+    assert row == {"pool": "volumes", "requests": 3}
 
 
 def test_a_directory_that_may_not_be_searched_and_too_long_a_name_are_one_line(

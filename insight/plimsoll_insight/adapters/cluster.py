@@ -11,8 +11,8 @@ from pathlib import Path
 from plimsoll_agent.adapters import program
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.slow import dumps, tree
-from plimsoll_insight.slow.events import SlowRequest
+from plimsoll_insight.slow import dumps, pools, tree
+from plimsoll_insight.slow.events import Clock, SlowRequest
 
 
 @frozen
@@ -41,6 +41,7 @@ class LiveCluster:
     deadline: float
     """Seconds, for each question."""
     command: str = "ceph"
+    rbd: str = "rbd"
 
     def map(self) -> Map:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``, ``UnreadableTree``."""
@@ -58,7 +59,7 @@ class LiveCluster:
         up = [osd for osd, word in status.items() if word == "up"]
         return Map(found, up, [osd for osd in status if osd not in set(up)])
 
-    def requests(self, osd: int, end: float) -> Remembered:
+    def requests(self, osd: int, end: float, clock: Clock) -> Remembered:
         """Until ``end`` of the monotonic clock. Raises as ``map`` does."""
         found: list[SlowRequest] = []
         is_full = False
@@ -67,16 +68,36 @@ class LiveCluster:
             if left <= 0:
                 raise DeadlineExceeded("not asked: the time for all OSDs has ended")
             words = self._run("tell", f"osd.{osd}", question, deadline=left)
-            found += dumps.requests(words, osd, f"{question} of osd.{osd}")
+            found += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
             is_full |= dumps.is_full(words)
         return Remembered(found, is_full)
+
+    def pools(self) -> dict[int, str]:
+        """By their numbers. Raises as ``map`` does."""
+        return pools.parsed(self._run("osd", "lspools").decode("utf-8", "replace"), "ceph osd lspools")
+
+    def image(self, pool: str, id: str, end: float) -> str:
+        """The name of the image with this id, in this pool. Until ``end``, and raises, as ``requests``."""
+        left = min(self.deadline, end - time.monotonic())
+        if left <= 0:
+            raise DeadlineExceeded("not asked: the time for all images has ended")
+        words = ("info", "--pool", pool, "--image-id", id, "--format", "json")
+        argv = [self.rbd, "--conf", str(self.conf), "--id", self.client, *words]
+        said = self._ended(f"rbd info --image-id {id}", argv, left)
+        try:
+            return str(json.loads(said)["name"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Rejected(f"rbd info: no name of image {id}") from error
 
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
         argv = [self.command, "--conf", str(self.conf), "--id", self.client]
         argv += ["--connect-timeout", str(max(1, int(deadline))), "--format", "json", *words]
+        return self._ended(f"ceph {' '.join(words)}", argv, deadline)
+
+    def _ended(self, asked: str, argv: Sequence[str], deadline: float) -> bytes:
         environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
         ended = program.run("Ceph", argv, deadline, environment=environment)
         if ended.status != 0:
-            raise Rejected(f"ceph {' '.join(words)} ended with {ended.status}: {ended.last_complaint}")
+            raise Rejected(f"{asked} ended with {ended.status}: {ended.last_complaint}")
         return ended.out

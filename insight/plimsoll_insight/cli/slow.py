@@ -6,23 +6,31 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from plimsoll_agent.app.context import state_of
 from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import seconds_of
+from plimsoll_agent.command.moments import seconds_of, time_of
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
 from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
+from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.util.concurrency import side_by_side
-from plimsoll_agent.util.text import minute, plural, printable
+from plimsoll_agent.util.durations import words as words_of
+from plimsoll_agent.util.text import minute, plural, printable, second
 from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 from plimsoll_insight.files.packed import UnreadableLog, opened
-from plimsoll_insight.slow import dumps
-from plimsoll_insight.slow.counts import Counts, OsdCount, together
+from plimsoll_insight.slow import dumps, images, pools
+from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
+from plimsoll_insight.slow.events import Clock
+from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import OF_OSD, Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
@@ -31,8 +39,12 @@ _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
 _ALL_OSDS = 120.0
 """Seconds for all OSDs of a cluster."""
+_ALL_IMAGES = 30.0
+_MOST_IMAGES = 100
 _SHOWN = 10
-_LARGEST_TREE = 64 << 20
+_SHORTEST, _LONGEST = 1.0, 86_400.0
+_LED_BY = 3
+_LARGEST_FILE = 64 << 20
 
 
 class Slow(LocalCommand, Listing):
@@ -56,6 +68,14 @@ class Slow(LocalCommand, Listing):
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                             help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
         parser.add_argument("--id", default="admin", help="the client that asks it; default: admin")
+        parser.add_argument("--timezone", metavar="ZONE", help="of times without one, as before Octopus:"
+                            " Europe/Berlin; default: UTC")  # fmt: skip
+        parser.add_argument("--interval", metavar="DURATION", default="1m", help="of --by time and of the verdict;"
+                            " default: 1m")  # fmt: skip
+        parser.add_argument("--pools", metavar="FILE", type=Path, help="the output of ceph osd lspools or osd dump")
+        parser.add_argument(
+            "--images", metavar="FILE", type=Path, help="lines ID IMAGE or ID POOL/IMAGE, for --by image"
+        )
         parser.add_argument("--by", choices=_BY, default="tree", help="rows for each of these; default: tree")
         parser.add_argument("--all", action="store_true", help="OSDs and buckets without slow requests too")
         return parser
@@ -63,46 +83,105 @@ class Slow(LocalCommand, Listing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         if bool(parsed_args.logs) == parsed_args.live:
             raise UsageError("give logs, or --live, and not both")
-        tree = _tree(parsed_args.tree) if parsed_args.tree else None
+        width = time_of("--interval", parsed_args.interval)
+        if not _SHORTEST <= width <= _LONGEST:
+            raise UsageError(f"--interval: must be from {_SHORTEST:g} seconds to a day")
+        found = Read.nothing(Clock(_zone(parsed_args.timezone)), width)
+        tree = parsed(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
+        named = pools.parsed(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
+        names = (
+            images.parsed(_text(parsed_args.images, "--images"), str(parsed_args.images))
+            if parsed_args.images
+            else {}
+        )
         unknown: Sequence[str] = ()
         if parsed_args.live:
-            found, of_cluster, unknown = self._live(parsed_args)
+            cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
+            of_cluster, unknown = self._live(cluster, found, seconds_of("--since", parsed_args.since))
             tree = tree or of_cluster
         else:
-            found = self._logged(parsed_args.logs)
+            self._logged(parsed_args.logs, found)
         counts = together(found.cluster, found.own, found.dumped)
+        if parsed_args.live and parsed_args.by in ("pool", "image"):
+            named = named or cluster.pools()
+        if parsed_args.live and parsed_args.by == "image":
+            names, untold = self._images(cluster, counts, named, names)
+            unknown = (*unknown, *untold)
         said = verdict(counts.blamed.counts, tree)
         unknown = (*unknown, *_unknown(found, counts))
-        self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown)
+        zone = _zone_words(found.clock, parsed_args.timezone)
+        self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown, *zone)
         if parsed_args.by in ("image", "pool") and counts.osds:
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
             self.empty = " ".join(("No slow requests in what is known.", *unknown))
         if parsed_args.formatter != "table":
-            self.app.stderr.write("".join(f"{each}\n" for each in unknown))
-        if parsed_args.by != "tree":
-            return _by(parsed_args.by, counts)
-        return _on_the_tree(counts, tree, said, parsed_args)
+            # A zone that was given needs no word.
+            self.app.stderr.writelines(
+                f"{each}\n" for each in (*unknown, *(zone if not parsed_args.timezone else ()))
+            )
+        match parsed_args.by:
+            case "tree":
+                return _on_the_tree(counts, tree, said, parsed_args)
+            case "time":
+                return _by_time(counts, tree)
+            case "pool":
+                by_name = Counter[str]()
+                for pool, number in counts.pools.items():
+                    by_name[named.get(pool, f"pool {pool}") if isinstance(pool, int) else pool] += number
+                return _by("pool", by_name)
+            case "image":
+                return _by_image(counts, named, names, self._last_disks(parsed_args))
+            case _:
+                return _by("state", counts.states)
 
-    def _logged(self, paths: Sequence[Path]) -> Read:
+    def _last_disks(self, parsed_args: argparse.Namespace) -> Sequence[LastDisk]:
+        """Of this node's last pass. A monitor's host has none."""
+        with suppress(PlimsollError):
+            last = pass_summary_file.load(state_of(self.settings(parsed_args)))
+            return last.disks if last else ()
+        return ()
+
+    def _images(
+        self, cluster: LiveCluster, counts: Counts, named: Mapping[int, str], names: Mapping[str, str]
+    ) -> tuple[dict[str, str], list[str]]:
+        """``POOL/IMAGE`` by id, of the images with most requests; and what is unknown."""
+        found, end = dict(names), time.monotonic() + _ALL_IMAGES
+        wanted = [id for id, _ in counts.images.most_common(_MOST_IMAGES) if id in counts.pool_of_image]
+        wanted = [id for id in wanted if id not in found and counts.pool_of_image[id] in named]
+        failed: list[PlimsollError] = []
+
+        def ask(id: str) -> str | PlimsollError:
+            pool = named[counts.pool_of_image[id]]
+            try:
+                return f"{pool}/{cluster.image(pool, id, end)}"
+            except PlimsollError as error:
+                return error
+
+        for id, told in side_by_side(ask, wanted, _AT_ONCE):
+            if isinstance(told, PlimsollError):
+                failed.append(told)
+            else:
+                found[id] = told
+        return found, [f"{plural(len(failed), 'image')} without a name: {failed[0]}."] if failed else []
+
+    def _logged(self, paths: Sequence[Path], found: Read) -> None:
         for path in paths:
             _must_be_there(path, "")
         jsons = [path for path in paths if _is_json(path)]
-        found = read([path for path in paths if path not in jsons], self._progress)
+        read([path for path in paths if path not in jsons], self._progress, found)
         for path in jsons:
             named = OF_OSD.search(path.name)
             if not named:
                 raise UsageError(f"{path}: whose is it? its name must have osd.N")
             with opened(path) as stream:
-                for request in dumps.requests(stream.read(_LARGEST_TREE), int(named[1]), str(path)):
+                for request in dumps.requests(stream.read(_LARGEST_FILE), int(named[1]), str(path), found.clock):
                     found.dumped.add(request)
         self._progress(None)
-        return found
 
-    def _live(self, parsed_args: argparse.Namespace) -> tuple[Read, Tree, list[str]]:
-        """With what is unknown. Raises ``PlimsollError``, also where no OSD answers."""
-        cluster, found = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0), Read()
-        begin = time.time() - seconds_of("--since", parsed_args.since)
+    def _live(self, cluster: LiveCluster, found: Read, since: int) -> tuple[Tree, list[str]]:
+        """The tree, and what is unknown. Raises ``PlimsollError``, also where no OSD answers."""
+        begin = time.time() - since
         map = cluster.map()
         failed: dict[int, PlimsollError] = {}
         full: list[int] = []
@@ -110,7 +189,7 @@ class Slow(LocalCommand, Listing):
 
         def ask(osd: int) -> Remembered | PlimsollError:
             try:
-                return cluster.requests(osd, end)
+                return cluster.requests(osd, end, found.clock)
             except PlimsollError as error:
                 return error
 
@@ -136,7 +215,7 @@ class Slow(LocalCommand, Listing):
             unknown.append(f"Down, and not asked: {_osds(map.down)}.")
         if full:
             unknown.append(f"{_osds(full)} may have had more: an OSD remembers no more than its last 20 or so.")
-        return found, map.tree, unknown
+        return map.tree, unknown
 
     def _progress(self, read: int | None) -> None:
         self._say("" if read is None else f"{read >> 20} MiB read")
@@ -163,10 +242,26 @@ def _is_json(path: Path) -> bool:
         return stream.read(64).lstrip().startswith(b"{")
 
 
-def _tree(path: Path) -> Tree:
-    _must_be_there(path, "--tree: ")
+def _text(path: Path, option: str) -> str:
+    _must_be_there(path, f"{option}: ")
     with opened(path) as stream:
-        return parsed(stream.read(_LARGEST_TREE).decode("utf-8", "replace"), str(path))
+        return stream.read(_LARGEST_FILE).decode("utf-8", "replace")
+
+
+def _zone(name: str | None) -> tzinfo:
+    """Raises ``UsageError``."""
+    try:
+        return UTC if name is None else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"--timezone {name}: no such zone; write it as Europe/Berlin or UTC") from error
+
+
+def _zone_words(clock: Clock, given: str | None) -> Sequence[str]:
+    if not clock.is_used:
+        return ()
+    return (
+        f"Times without a zone were read as {given or 'UTC'}{'' if given else '; --timezone gives another one'}.",
+    )
 
 
 # --- rows
@@ -225,7 +320,7 @@ def _rows(
 
 def _sum(counts: Sequence[OsdCount]) -> OsdCount:
     whole = OsdCount(worst_age=max((each.worst_age for each in counts), default=0.0))
-    for name in ("primary", "replica", "locks", "waits", "unknown", "failed", "boot", "wrongly_down"):
+    for name in ("primary", "replica", "locks", "told", "waits", "unknown", "failed", "boot", "wrongly_down"):
         setattr(whole, name, sum(getattr(each, name) for each in counts))
     return whole
 
@@ -246,10 +341,10 @@ def _cells(count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, sa
     named = _is_named(path, osd, said)
     return (
         *(
-            Shown(number, str(number) if number else NOTHING)
+            Shown(number, "?" if number is None else str(number or NOTHING))
             for number in (
-                count.primary, count.replica, count.locks, count.waits, count.unknown, count.total, count.failed,
-                count.boot, count.wrongly_down,
+                count.primary, count.replica, count.known_locks, count.waits, count.unknown, count.total,
+                count.failed, count.boot, count.wrongly_down,
             )
         ),
         Shown(round(count.worst_age, 3) or None, f"{count.worst_age:.0f} s" if count.worst_age else NOTHING),
@@ -267,22 +362,71 @@ def _is_named(path: Sequence[tuple[str, str]], osd: int | None, said: Verdict) -
             return False
 
 
-def _by(what: str, counts: Counts) -> tuple[Sequence[Column], list[Sequence[object]]]:
-    if what == "time":
-        width = counts.bins.width
-        return (Column("begin"), Column("end", long=True), Column("requests", right=True)), [
-            (_moment(bin * width), _moment((bin + 1) * width), number)
-            for bin, number in sorted(counts.bins.counts.items())
-        ]
-    named: Mapping[str, Counter[str]] = {"pool": counts.pools, "image": counts.images, "state": counts.states}
+def _by(what: str, numbers: Counter[str]) -> tuple[Sequence[Column], list[Sequence[object]]]:
     return (Column(what), Column("requests", right=True)), [
-        (printable(name), number) for name, number in named[what].most_common()
+        (printable(name), number) for name, number in numbers.most_common()
     ]
 
 
-def _moment(seconds: float) -> Shown:
+IMAGE_COLUMNS = (
+    Column("image", drop=4),
+    Column("name", most=52, least=24),
+    Column("volume", long=True),
+    Column("server", most=24, drop=1),
+    Column("guest", most=24, drop=2),
+    Column("guest_uuid", long=True),
+    Column("requests", right=True),
+)
+
+
+def _by_image(
+    counts: Counts, pools: Mapping[int, str], names: Mapping[str, str], disks: Sequence[LastDisk]
+) -> tuple[Sequence[Column], list[Sequence[object]]]:
+    rows: list[Sequence[object]] = []
+    for id, number in counts.images.most_common():
+        path = images.path(names.get(id), pools.get(counts.pool_of_image.get(id, -1)))
+        whose = images.owner(path, disks) if path else images.Owner()
+        cells = (path, whose.volume, whose.server, whose.guest, whose.uuid)
+        rows.append((id, *(Shown(cell, printable(cell) if cell else NOTHING) for cell in cells), number))
+    return IMAGE_COLUMNS, rows
+
+
+TIME_COLUMNS = (
+    Column("begin"),
+    Column("end", long=True),
+    Column("requests", right=True),
+    Column("hosts", wraps=True),
+    Column("osds", wraps=True),
+)
+
+
+def _by_time(counts: Counts, tree: Tree | None) -> tuple[Sequence[Column], list[Sequence[object]]]:
+    """Requests of each interval, and the OSDs and hosts that they may be due to."""
+    over = over_time(counts, tree)
+    columns = (*TIME_COLUMNS[:3], *(TIME_COLUMNS[3:4] if tree else ()), TIME_COLUMNS[4])
+    return columns, [
+        (
+            _moment(each.begin, over.width),
+            _moment(each.begin + over.width, over.width),
+            each.requests,
+            *([_most(each.hosts)] if tree else []),
+            _most({f"osd.{osd}": number for osd, number in each.osds.items()}),
+        )
+        for each in over.intervals
+    ]
+
+
+def _most(numbers: Mapping[str, int]) -> Shown:
+    order = sorted(numbers.items(), key=lambda each: -each[1])
+    words = [f"{printable(name)} {number}" for name, number in order[:_LED_BY]]
+    if len(order) > _LED_BY:
+        words.append(f"{len(order) - _LED_BY} more")
+    return Shown(dict(order), ", ".join(words) or NOTHING)
+
+
+def _moment(seconds: float, width: float = MINUTE) -> Shown:
     time = datetime.fromtimestamp(seconds, UTC)
-    return Shown(time.isoformat(), minute(time))
+    return Shown(time.isoformat(), minute(time) if width % 60 == 0 else second(time))
 
 
 # --- sentences
@@ -329,7 +473,7 @@ def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
             return (
                 f"osd.{said.osd} stands out: of {plural(said.all, 'request')} that {kind}OSDs may be the cause of"
                 f" {said.number} are its own; the next one has {said.next}. It has them in"
-                f" {plural(said.minutes, 'minute')}, and leads in {said.led}."
+                f" {_intervals(said.intervals, counts.blamed.width)}, and leads in {said.led}."
             )
         case _:
             if sum(each.blamed for each in counts.osds.values()) < LEAST:
@@ -337,6 +481,12 @@ def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
                     f"Fewer than {LEAST} requests have an OSD as their cause: too few to say whether one stands out."
                 )
             return f"No host, rack or OSD stands out{'' if is_complete else ' in what is known'}."
+
+
+def _intervals(number: int, width: float) -> str:
+    if width == MINUTE:
+        return plural(number, "minute")
+    return f"{plural(number, 'interval')} of {words_of(timedelta(seconds=width))}"
 
 
 def _percent(chance: float) -> str:

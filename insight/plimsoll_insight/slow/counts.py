@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
-from plimsoll_insight.slow.events import Blamed, Changed, Event, Oldest, SlowCount, SlowRequest
+from plimsoll_insight.slow.events import Blamed, Changed, Event, Oldest, Operation, SlowCount, SlowRequest
 
 _REMEMBERED = 100_000
 """Requests by which a later line about the same one is known."""
@@ -14,9 +15,13 @@ _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0; Ceph logs it every second or five."""
 _MOST_BINS = 600
 _MOST_NAMES = 1000
-_MOST_MINUTES = 50_000
-_LONGEST_MINUTE = 60 << 20
+_MOST_BLAMED = 50_000
+_LONGEST = 60 << 20
+MINUTE = 60.0
+ALL = -1
+"""In place of an OSD: requests wherever they are slow."""
 _UNKNOWN = "unknown"
+_Name = TypeVar("_Name", bound=str | int)
 _LOCKS = "waiting for rw locks"
 _REPLICAS = "waiting for sub ops"
 
@@ -28,7 +33,7 @@ class OsdCount:
     primary: int = 0
     replica: int = 0
     locks: int = 0
-    """Its own that wait for a lock: a hot object, rather than a slow disk."""
+    """Its own that wait for a lock: a hot object, rather than a slow disk. Only where the line tells it."""
     waits: int = 0
     """Its own that wait for replicas on OSDs that no line names: it is not to blame."""
     unknown: int = 0
@@ -37,8 +42,16 @@ class OsdCount:
     boot: int = 0
     wrongly_down: int = 0
     worst_age: float = 0.0
+    told: int = 0
+    """Its own of which the line would tell a wait for a lock."""
     reported: int = 0
     """By the sums of its own log, which do not tell the state: ``unknown`` where no other line has its requests."""
+
+    @property
+    def known_locks(self) -> int | None:
+        """None where it has requests, and no line of them would tell."""
+        own = self.primary + self.locks + self.waits + self.unknown
+        return self.locks if self.told or not own else None
 
     @property
     def total(self) -> int:
@@ -67,54 +80,46 @@ class Once:
         return True
 
 
-class Bins:
-    """Counts over time: at most 600, which get twice as wide when there are more."""
+class Intervals:
+    """Counts by interval and OSD: at most ``most``, of intervals that get twice as long when there are more."""
 
-    def __init__(self) -> None:
-        self.width = 60
-        self.counts: Counter[int] = Counter()
-
-    def add(self, time: float, number: int) -> None:
-        self.counts[int(time // self.width)] += number
-        while len(self.counts) > _MOST_BINS:
-            self.width *= 2
-            wider: Counter[int] = Counter()
-            for bin, count in self.counts.items():
-                wider[bin // 2] += count
-            self.counts = wider
-
-
-class Minutes:
-    """Counts by minute and OSD: at most 50,000, of spans that get twice as long when there are more."""
-
-    def __init__(self) -> None:
-        self.width = 60
+    def __init__(self, width: float, most: int) -> None:
+        """``width``: in seconds."""
+        self.width, self._most = width, most
         self.counts: Counter[tuple[int, int]] = Counter()
 
     def add(self, time: float, osd: int, number: int) -> None:
         self.counts[int(time // self.width), osd] += number
-        while len(self.counts) > _MOST_MINUTES and self.width < _LONGEST_MINUTE:
+        while len(self.counts) > self._most and self.width < _LONGEST:
             self.widen()
 
-    def widen(self) -> None:
-        self.width *= 2
+    def as_wide_as(self, width: float) -> Counter[tuple[int, int]]:
+        """The counts of intervals that are longer by a power of two."""
         wider: Counter[tuple[int, int]] = Counter()
-        for (span, osd), count in self.counts.items():
-            wider[span // 2, osd] += count
-        self.counts = wider
+        for (interval, osd), count in self.counts.items():
+            wider[int(interval * self.width // width), osd] += count
+        return wider
+
+    def widen(self) -> None:
+        self.counts = self.as_wide_as(2 * self.width)
+        self.width *= 2
 
 
 class Counts:
     """What the logs of one kind say: those of the cluster, or those of OSDs."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: float = MINUTE) -> None:
+        """``width``: of an interval, in seconds."""
+        self.width = width
         self.osds: dict[int, OsdCount] = {}
-        self.pools: Counter[str] = Counter()
+        self.pools: Counter[str | int] = Counter()
+        """By name, or by number where a line has that."""
         self.images: Counter[str] = Counter()
+        self.pool_of_image: dict[str, int] = {}
         self.states: Counter[str] = Counter()
-        self.bins = Bins()
-        self.reported = Bins()
-        self.blamed = Minutes()
+        self.bins = Intervals(width, _MOST_BINS)
+        self.reported = Intervals(width, _MOST_BINS)
+        self.blamed = Intervals(width, _MOST_BLAMED)
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
@@ -159,9 +164,10 @@ class Counts:
         if not self._once(*((one.id, event.osd) if one.is_replica else (one.id, event.osd, "request"))):
             return
         if self._once(one.id, "named"):
-            self._named(self.images, one.image)
+            self._image(one)
             self._named(self.pools, one.pool)
         self._tally(event.osd, event.state, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
+        self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
     def _tally(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
@@ -180,7 +186,7 @@ class Counts:
         if count.blamed > before:
             self.blamed.add(time, osd, number)
         self._named(self.states, state, number)
-        self.bins.add(time, number)
+        self.bins.add(time, ALL, number)
 
     def _count(self, event: SlowCount) -> None:
         """The number rises by those that became slow since the last line; what stays slow is counted once."""
@@ -212,52 +218,54 @@ class Counts:
         grown = event.number - (before.number if before and event.time - before.time <= _PAUSE else 0)
         if grown > 0:
             self.osd(event.osd).reported += grown
-            self.reported.add(event.time, grown)
+            self.reported.add(event.time, ALL, grown)
         if self._once(event.operation.id, "oldest"):
-            self._named(self.images, event.operation.image)
+            self._image(event.operation)
 
     def _changed(self, event: Changed) -> None:
         count = self.osd(event.osd)
         name = event.what.replace(" ", "_")
         setattr(count, name, getattr(count, name) + 1)
 
+    def _image(self, one: Operation) -> None:
+        self._named(self.images, one.image)
+        if one.image and one.image in self.images and one.image_pool is not None:
+            self.pool_of_image.setdefault(one.image, one.image_pool)
+
     def _age(self, osd: int, age: float) -> None:
         count = self.osd(osd)
         count.worst_age = max(count.worst_age, age)
 
     @staticmethod
-    def _named(counter: Counter[str], name: object, number: int = 1) -> None:
+    def _named(counter: Counter[_Name], name: _Name | None, number: int = 1) -> None:
         if name is not None and number > 0:
-            words = str(name)
-            counter[words if words in counter or len(counter) < _MOST_NAMES else "other"] += number
+            counter[name if name in counter or len(counter) < _MOST_NAMES else cast(_Name, "other")] += number
 
 
 def together(*sources: Counts) -> Counts:
     """Logs of all kinds as one: a request that two tell of is in each, so of each OSD the larger count of it."""
-    found = Counts()
+    found = Counts(sources[0].width)
     for source in sources:
         found.blamed.width = max(found.blamed.width, source.blamed.width)
     chosen: dict[int, Counts] = {}
     for osd in sorted({osd for source in sources for osd in source.osds}):
-        counts = [source.osds.get(osd, OsdCount()) for source in sources]
-        chosen[osd], more = max(zip(sources, counts, strict=True), key=lambda each: each[1].total)
-        unknown = 0 if more.total else max(each.reported for each in counts)
+        of_osd = [source.osds.get(osd, OsdCount()) for source in sources]
+        chosen[osd], more = max(zip(sources, of_osd, strict=True), key=lambda each: each[1].total)
+        unknown = 0 if more.total else max(each.reported for each in of_osd)
         found.states[_UNKNOWN] += unknown
         found.osds[osd] = replace(
             more,
-            failed=max(each.failed for each in counts),
-            boot=max(each.boot for each in counts),
-            wrongly_down=max(each.wrongly_down for each in counts),
-            worst_age=max(each.worst_age for each in counts),
+            failed=max(each.failed for each in of_osd),
+            boot=max(each.boot for each in of_osd),
+            wrongly_down=max(each.wrongly_down for each in of_osd),
+            worst_age=max(each.worst_age for each in of_osd),
             unknown=more.unknown + unknown,
         )
     for source in sources:
-        while source.blamed.width < found.blamed.width:
-            source.blamed.widen()
-        found.blamed.counts += Counter(
-            {key: count for key, count in source.blamed.counts.items() if chosen[key[1]] is source}
-        )
+        counts = source.blamed.as_wide_as(found.blamed.width)
+        found.blamed.counts += Counter({key: count for key, count in counts.items() if chosen[key[1]] is source})
         found.images |= source.images
+        found.pool_of_image |= source.pool_of_image
     larger = max(sources, key=lambda source: source.requests)
     found.pools = larger.pools or next((source.pools for source in sources if source.pools), Counter())
     found.bins = (

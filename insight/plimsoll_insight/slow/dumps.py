@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from plimsoll_insight.files.packed import UnreadableLog
-from plimsoll_insight.slow.events import SlowRequest, operation
+from plimsoll_insight.slow.events import Clock, SlowRequest, operation
 
 _DESCRIPTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _WAITING = re.compile(r"waiting for subops from ([\d,]+)")
@@ -19,12 +18,12 @@ _REPLICAS = "waiting for sub ops"
 _LONGEST = 1e9
 
 
-def requests(text: bytes, osd: int, where: str) -> list[SlowRequest]:
+def requests(text: bytes, osd: int, where: str, clock: Clock) -> list[SlowRequest]:
     """Raises ``UnreadableLog``."""
     try:
         told = json.loads(text)
         operations = told["Ops"] if "Ops" in told else told["ops"]
-        return [_request(each, osd) for each in operations]
+        return [_request(each, osd, clock) for each in operations]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops") from error
 
@@ -35,29 +34,22 @@ def is_full(text: bytes) -> bool:
     return bool(len(told.get("Ops", ())) >= told.get("num to keep", float("inf")))
 
 
-def _request(told: Mapping[str, Any], osd: int) -> SlowRequest:
+def _request(told: Mapping[str, Any], osd: int, clock: Clock) -> SlowRequest:
     """``age`` grows after the request has ended; ``duration`` is how long it took."""
     kind, inside = ("", told["description"])
     if match := _DESCRIPTION.fullmatch(told["description"]):
         kind, inside = match[1], match[2]
-    events = told["type_data"].get("events", ())
-    begun, duration = _time(told["initiated_at"]), float(told["duration"])
+    events = [(clock.time(each["time"].encode()), str(each["event"])) for each in told["type_data"].get("events", ())]
+    begun, duration = clock.time(told["initiated_at"].encode()), float(told["duration"])
     if not 0 <= duration < _LONGEST:
         raise ValueError("no duration")
     peers = tuple(_late(events, begun + duration))
     state = "waiting for sub ops" if peers else _slowest(events, begun + duration) or "unknown"
     one = operation(kind.encode(), inside.encode())
-    return SlowRequest(begun, osd, state[:100], duration, peers, one)
+    return SlowRequest(begun, osd, state[:100], duration, peers, one, tells_locks=True)
 
 
-def _time(text: str) -> float:
-    """Raises ``ValueError``."""
-    if not text.startswith("20"):
-        raise ValueError("not of this century")
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _late(events: Sequence[Mapping[str, Any]], end: float) -> Iterator[int]:
+def _late(events: Sequence[tuple[float, str]], end: float) -> Iterator[int]:
     """The replicas that answered after the primary had committed, and made up most of the time; or did not answer.
     Before the primary has committed, who has not answered yet is not late.
 
@@ -66,8 +58,7 @@ def _late(events: Sequence[Mapping[str, Any]], end: float) -> Iterator[int]:
     asked: list[int] = []
     when: dict[str, float] = {}
     answers: list[tuple[int | None, float]] = []
-    for each in events:
-        time, text = _time(each["time"]), str(each["event"])
+    for time, text in events:
         if waiting := _WAITING.search(text):
             asked = [int(number) for number in waiting[1].split(",") if number]
             when["asked"] = time
@@ -86,7 +77,7 @@ def _late(events: Sequence[Mapping[str, Any]], end: float) -> Iterator[int]:
             yield peer
 
 
-def _slowest(events: Sequence[Mapping[str, Any]], end: float) -> str:
+def _slowest(events: Sequence[tuple[float, str]], end: float) -> str:
     """The event after which most time went by; ``throttled`` can be a wrapped number, so times are compared.
 
     A primary that has asked its replicas waits for them once its own disk has committed. Before, it is unknown for
@@ -95,10 +86,9 @@ def _slowest(events: Sequence[Mapping[str, Any]], end: float) -> str:
     steps: list[tuple[float, str]] = []
     asked = answers = 0
     committed = False
-    commits = any(each["event"] == "op_commit" for each in events)
-    times = [*(_time(each["time"]) for each in events), end]
-    for each, time, later in zip(events, times, times[1:], strict=False):
-        text = str(each["event"])
+    commits = any(text == "op_commit" for _, text in events)
+    times = [*(time for time, _ in events[1:]), end]
+    for (time, text), later in zip(events, times, strict=True):
         if waiting := _WAITING.search(text):
             asked = len([number for number in waiting[1].split(",") if number])
         answers += bool(_ANSWERED.match(text))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 from plimsoll_agent.util.frozen import frozen
@@ -29,6 +29,8 @@ class Operation:
     """This OSD does a part of another one's request."""
     pool: int | None
     image: str | None
+    image_pool: int | None
+    """The pool that has the image's name; its data may be in another one."""
 
 
 @frozen
@@ -41,6 +43,8 @@ class SlowRequest:
     age: float
     peers: tuple[OSD, ...]
     operation: Operation
+    tells_locks: bool
+    """Whether a wait for a lock would be told as that. Since Nautilus logs call it ``delayed``, as other waits."""
 
 
 @frozen
@@ -137,40 +141,65 @@ _SUB_OP = re.compile(rb"sub_op_(?:commit|applied)_rec")
 _ID = re.compile(rb"\b(\w{1,64}\.\d+\.\d+:\d+)")
 _PG = re.compile(rb"(?:^|[ (])(\d{1,9})\.[0-9a-f]+(?:s\d+)? ")
 _IMAGE = re.compile(
-    rb"rbd_(?:data\.(?:\d+\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64}))"
+    rb"rbd_(?:data\.(?:(\d{1,9})\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64}))"
 )
+_SECONDS = re.compile(rb":(\d\d(?:\.\d{1,9})?)([+-]\d{4}|Z)?")
 _REPLICA = (b"osd_repop", b"osd_sub_op", b"MOSDECSubOp")
 
 
-def event(line: bytes, osd: OSD | None) -> Event | None:
+class Clock:
+    """Reads the times of logs: those without a zone, as before Octopus, in ``zone``."""
+
+    def __init__(self, zone: tzinfo = UTC) -> None:
+        self.zone = zone
+        self.is_used = False
+        """Whether there was a time without a zone."""
+        self._minute = lru_cache(maxsize=4096)(_minute)
+
+    def time(self, text: bytes) -> float:
+        """Seconds since the epoch of the time that ``text`` begins with. Raises ``ValueError``."""
+        rest = _SECONDS.match(text, 16)
+        if not rest:
+            raise ValueError("no time")
+        if rest[2] is None:
+            self.is_used = True
+            return self._minute(text[:16], self.zone) + float(rest[1])
+        minute = self._minute(text[:16], UTC) + float(rest[1])
+        if rest[2] == b"Z":
+            return minute
+        zone = (60 * int(rest[2][1:3]) + int(rest[2][3:])) * 60
+        return minute - (zone if rest[2].startswith(b"+") else -zone)
+
+
+def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     """What the line says; None if that is not understood. ``osd`` is whose log it is, None for the cluster's."""
     # Most lines begin with the time: they need no look for what is before it.
     head = HEAD.match(line) if b"]: " in line[:160] or not line.startswith(b"2") else None
     if head and head.end():
         line, osd = line[head.end() :], osd if head[1] is None else int(head[1])
     try:
-        time = _time(line)
+        time = clock.time(line)
         if b"get_health_metrics" in line:
             return _oldest(time, line)
         own = _OF_OSD.search(line)
         if own and osd is not None:
-            return _said(time, osd, own[1])
+            return _said(time, osd, own[1], clock)
         if own:  # a monitor's says what the cluster's log says, too
-            return _KNOWN if isinstance(_said(time, None, own[1]), Blamed | Changed | Known) else None
+            return _KNOWN if isinstance(_said(time, None, own[1], clock), Blamed | Changed | Known) else None
         cluster = _CLUSTER.match(line)
         if not cluster:
             return None
         if cluster[1] == b"mds":
             return _KNOWN
         who = _osd(cluster[2]) if cluster[1] == b"osd" else None
-        return _said(time, who, cluster[3])
+        return _said(time, who, cluster[3], clock)
     except ValueError:
         return None
 
 
-def _said(time: float, osd: OSD | None, words: bytes) -> Event | None:
+def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | None:
     if osd is not None:
-        found = _of_one(time, osd, words)
+        found = _of_one(time, osd, words, clock)
         if found is not None:
             return found
     health = _HEALTH.search(words)
@@ -189,14 +218,15 @@ def _said(time: float, osd: OSD | None, words: bytes) -> Event | None:
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_INTEREST) else None
 
 
-def _of_one(time: float, osd: OSD, words: bytes) -> Event | None:
+def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
     """What an OSD says of itself."""
     old = _OLD.match(words)
     if old:
-        return _request(time, osd, float(old[1]), old[2] or old[4], old[3] or old[4], old[5])
+        return _request(time, osd, float(old[1]), old[2] or old[4], old[3] or old[4], old[5], tells_locks=True)
     new = _NEW.match(words)
     if new:
-        return _request(time, osd, time - _time(new[4]), new[1] or new[3], new[2] or new[3], new[5])
+        age = time - clock.time(new[4])
+        return _request(time, osd, age, new[1] or new[3], new[2] or new[3], new[5], tells_locks=False)
     together = _SUM.match(words)
     if together:
         return SlowCount(time, osd, int(together[1]), _pairs(together[2]), _pairs(together[3] or b""))
@@ -207,14 +237,17 @@ def _of_one(time: float, osd: OSD, words: bytes) -> Event | None:
     return (_KNOWN if wrongly[1] else Changed(time, osd, "wrongly down")) if wrongly else None
 
 
-def _request(time: float, osd: OSD, age: float, kind: bytes, inside: bytes, state: bytes) -> Event:
+def _request(
+    time: float, osd: OSD, age: float, kind: bytes, inside: bytes, state: bytes, *, tells_locks: bool
+) -> Event:
     """Who has an answer of one replica, ``sub_op_commit_rec from 22``, waits for the others."""
     if _OF_OTHERS.match(kind + b"("):
         return _KNOWN
     peers = _PEERS.search(state)
     named = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
     words = b"waiting for sub ops" if peers or _SUB_OP.match(state) else state[:100].strip()
-    return SlowRequest(time, osd, words.decode("utf-8", "replace"), max(age, 0.0), named, operation(kind, inside))
+    name = words.decode("utf-8", "replace")
+    return SlowRequest(time, osd, name, max(age, 0.0), named, operation(kind, inside), tells_locks)
 
 
 def _oldest(time: float, line: bytes) -> Event | None:
@@ -234,11 +267,13 @@ def _osd(number: bytes) -> OSD:
 def operation(kind: bytes, inside: bytes) -> Operation:
     """``osd_op(client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head [write …] … e20)``"""
     found, group, image = _ID.search(inside), _PG.search(inside), _IMAGE.search(inside)
+    pool = int(group[1]) if group else None
     return Operation(
         found[1] if found else inside[:64],
         kind.startswith(_REPLICA),
-        int(group[1]) if group else None,
-        (image[1] or image[2]).decode() if image else None,
+        pool,
+        (image[2] or image[3]).decode() if image else None,
+        int(image[1]) if image and image[1] else pool,
     )
 
 
@@ -246,21 +281,10 @@ def _pairs(text: bytes) -> dict[str, int]:
     return {name[:100].decode("utf-8", "replace"): int(number) for name, number in _PAIR.findall(text)}
 
 
-def _time(text: bytes) -> float:
-    """Seconds since the epoch; a time without a zone, as before Octopus, is taken for UTC. Raises ``ValueError``."""
-    minute = _minute(text[:16])
-    rest = re.match(rb":(\d\d(?:\.\d{1,9})?)(?:([+-])(\d\d)(\d\d)|Z)?", text[16:40])
-    if not rest:
-        raise ValueError("no time")
-    zone = (60 * int(rest[3]) + int(rest[4])) * 60 if rest[2] else 0
-    return minute + float(rest[1]) - (zone if rest[2] == b"+" else -zone)
-
-
-@lru_cache(maxsize=4096)
-def _minute(text: bytes) -> float:
+def _minute(text: bytes, zone: tzinfo) -> float:
     if not text.startswith(b"20"):
         raise ValueError("not of this century")
-    return datetime.fromisoformat(text.decode("ascii")).replace(tzinfo=UTC).timestamp()
+    return datetime.fromisoformat(text.decode("ascii")).replace(tzinfo=zone).timestamp()
 
 
 def lines(block: bytes) -> Iterator[bytes]:

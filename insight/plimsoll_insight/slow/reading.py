@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
-from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import HEAD, event, lines
+from plimsoll_insight.slow.counts import MINUTE, Counts
+from plimsoll_insight.slow.events import HEAD, Clock, event, lines
 
 _BLOCK = 4 << 20
 _LONGEST = 64 << 10
@@ -22,31 +23,37 @@ _SHOWN = 5
 class Read:
     """What was read: of the cluster's logs, of OSDs' own, and of what OSDs remember."""
 
-    cluster: Counts = field(default_factory=Counts)
-    own: Counts = field(default_factory=Counts)
-    dumped: Counts = field(default_factory=Counts)
+    cluster: Counts
+    own: Counts
+    dumped: Counts
+    clock: Clock
     bytes: int = 0
     missed: int = 0
     """Lines about slow requests that are not understood,"""
     examples: list[str] = field(default_factory=list)
     """and the first few of them."""
 
+    @classmethod
+    def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Read:
+        """``width``: of an interval, in seconds."""
+        return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
 
-def read(paths: Sequence[Path], progress: Callable[[int], None]) -> Read:
+
+def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) -> Read:
     """All files, the oldest first, as counts need the order of time. Raises ``UnreadableLog``."""
-    found = Read()
-    for path in sorted(paths, key=_first_time):
+    for path in sorted(paths, key=lambda path: _first_time(path, found.clock)):
         _file(path, found, progress)
     return found
 
 
-def _first_time(path: Path) -> bytes:
-    """Times of all dialects sort as text."""
+def _first_time(path: Path, clock: Clock) -> float:
     with opened(path) as stream:
         begin = stream.read(65536)
     plain = (HEAD.sub(b"", line[:400], count=1) for line in begin.split(b"\n"))
-    times = (line[:19].replace(b"T", b" ") for line in plain if re.match(rb"\d{4}-\d\d-\d\d[T ]", line))
-    return next(times, b"")
+    for line in plain:
+        with suppress(ValueError):
+            return clock.time(line)
+    return 0.0
 
 
 def _file(path: Path, found: Read, progress: Callable[[int], None]) -> None:
@@ -70,7 +77,7 @@ def _file(path: Path, found: Read, progress: Callable[[int], None]) -> None:
 
 def _lines(block: bytes, osd: int | None, found: Read) -> None:
     for line in lines(block):
-        said = event(line[:_LONGEST], osd)
+        said = event(line[:_LONGEST], osd, found.clock)
         if said is None:
             found.missed += 1
             if len(found.examples) < _SHOWN:

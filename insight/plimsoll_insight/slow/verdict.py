@@ -6,10 +6,10 @@ OSDs are compared with those of their own device class and root only.
 these at random would do it less than once in a thousand clusters: the upper tail of the hypergeometric distribution,
 times the number of buckets of its type (Bonferroni). It needs at least two of its OSDs there, and half of them.
 
-**An OSD** is named where it has three times as many as any other, and so many minutes that chance would give it these
-in less than one of a thousand clusters: minutes in which it has any, or in which it leads, having three times as many
-as any other; at least three. Each is drawn as if it could be any OSD's (binomial, times the number of OSDs and 2).
-Slow requests come in bursts: their number says little, and a burst makes one minute.
+**An OSD** is named where it has three times as many as any other, and so many intervals that chance would give it
+these in less than one of a thousand clusters: intervals in which it has any, or in which it leads, having three times
+as many as any other; at least three. Each is drawn as if it could be any OSD's (binomial, times twice the number of
+OSDs). Slow requests come in bursts: their number says little, and a burst that is short beside an interval makes one.
 
 With fewer than 10 requests none is named. ``tests/unit/insight/slow/test_verdict.py`` draws clusters in which none
 stands out, and counts how often one is named.
@@ -28,7 +28,7 @@ SLOWEST = 0.05
 CHANCE = 0.001
 LEAST = 10
 _TIMES = 3
-_MINUTES = 3
+_INTERVALS = 3
 _SMALLEST = 3
 """OSDs in a cluster of which no tree is known."""
 
@@ -50,9 +50,9 @@ class OfBucket:
 
 @frozen
 class OfOsd:
-    """The OSD has ``number`` of ``all`` blamed requests of OSDs like it, in ``minutes``; the next has ``next``.
+    """The OSD has ``number`` of ``all`` blamed requests of OSDs like it, in ``intervals``; the next has ``next``.
 
-    In ``led`` minutes it leads.
+    In ``led`` of them it leads.
     """
 
     osd: int
@@ -60,7 +60,7 @@ class OfOsd:
     number: int
     all: int
     next: int
-    minutes: int
+    intervals: int
     led: int
 
 
@@ -68,7 +68,7 @@ Verdict = OfBucket | OfOsd | None
 
 
 def verdict(blamed: Mapping[tuple[int, int], int], tree: Tree | None) -> Verdict:
-    """``blamed``: the requests of each OSD that has any, by minute: ``(minute, OSD)``."""
+    """``blamed``: the requests of each OSD that has any, by interval: ``(interval, OSD)``."""
     if sum(blamed.values()) < LEAST:
         return None
     sums: Counter[int] = Counter()
@@ -140,26 +140,26 @@ def _osd(
     of_alike = {key: number for key, number in blamed.items() if key[1] in among}
     led, any_ = leaders(of_alike), Counter(osd for _, osd in of_alike)
     chance = min(
-        at_least(minutes[worst], sum(minutes.values()), 1 / osds)
-        for minutes in (led, any_)
-        if minutes[worst] >= _MINUTES or minutes is any_
+        at_least(times[worst], sum(times.values()), 1 / osds)
+        for times in (led, any_)
+        if times[worst] >= _INTERVALS or times is any_
     )
-    if any_[worst] < _MINUTES or 2 * chance * all >= CHANCE:
+    if any_[worst] < _INTERVALS or 2 * chance * all >= CHANCE:
         return None
     return OfOsd(worst, kind, most, sum(sums[osd] for osd in order), following, any_[worst], led[worst])
 
 
 def leaders(blamed: Mapping[tuple[int, int], int]) -> Counter[int]:
-    """The minutes that each OSD leads."""
-    minutes: dict[int, list[tuple[int, int]]] = {}
-    for (minute, osd), number in blamed.items():
-        first_two = minutes.setdefault(minute, [])
+    """The intervals that each OSD leads."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for (interval, osd), number in blamed.items():
+        first_two = found.setdefault(interval, [])
         first_two.append((number, osd))
         first_two.sort(reverse=True)
         del first_two[2:]
     return Counter(
         first_two[0][1]
-        for first_two in minutes.values()
+        for first_two in found.values()
         if len(first_two) == 1 or first_two[0][0] >= _TIMES * first_two[1][0]
     )
 

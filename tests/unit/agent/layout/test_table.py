@@ -80,6 +80,8 @@ LISTS: dict[str, Sequence[Column]] = {
     **{f"load --by {by}": load._columns(by) for by in load.BY},
     **{f"region load --by {by}": region_load._columns(by, several=True) for by in LoadBy},
     "slow": (Column("name"), *slow._FIGURES),
+    "slow --by time": slow.TIME_COLUMNS,
+    "slow --by image": slow.IMAGE_COLUMNS,
     "top --once": top_once.COLUMNS,
     "rules test": rules_test._COLUMNS,
     "state check": state._COLUMNS,

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.slow import counts, reading
-from plimsoll_insight.slow.counts import Bins, Counts, OsdCount, together
-from plimsoll_insight.slow.events import SlowCount, event
+from plimsoll_insight.slow.counts import ALL, Counts, Intervals, OsdCount, together
+from plimsoll_insight.slow.events import Clock, SlowCount, event
+from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import Read, read
+from plimsoll_insight.slow.tree import Bucket, Tree
 
 SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
 """A real cluster of three OSDs; osd.2 was stopped for 15 s at 09:35:15, and killed at 09:35:40."""
@@ -23,7 +25,7 @@ BY_HAND = {
 
 
 def found(*names: str) -> Read:
-    return read([SAMPLES / name for name in names], lambda _: None)
+    return read([SAMPLES / name for name in names], lambda _: None, Read.nothing())
 
 
 def plain(osds: dict[int, OsdCount]) -> dict[int, tuple[float, ...]]:
@@ -53,7 +55,7 @@ def test_a_rotated_set_is_read_in_the_order_of_time(tmp_path: Path) -> None:
     line = "2021-09-19T13:05:{:02}.0+0000 osd.1 (osd.1) 1 : cluster [WRN] {} slow requests (by type [ '{}' : {} ])\n"
     (tmp_path / "a.log").write_text("".join(line.format(second, 5, "delayed", 5) for second in range(30, 40)))
     (tmp_path / "b.log").write_text("".join(line.format(second, 2, "delayed", 2) for second in range(20, 30)))
-    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None)
+    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None, Read.nothing())
     assert read_.cluster.osds[1].primary == 5
 
 
@@ -84,7 +86,7 @@ def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Pa
         number += 1
         lines.append(jewel(382, number, "waiting for rw locks"))
     (tmp_path / "ceph.log").write_text("".join(lines))
-    osds = read([tmp_path / "ceph.log"], lambda _: None).cluster.osds
+    osds = read([tmp_path / "ceph.log"], lambda _: None, Read.nothing()).cluster.osds
     assert {osd: (osds[osd].primary, osds[osd].replica) for osd in wanted} == wanted
     assert osds[382].locks == 7
     assert sum(osds[osd].primary + osds[osd].replica for osd in wanted) == 1479
@@ -94,7 +96,7 @@ def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Pa
 
 def test_what_is_not_understood_is_counted_and_shown_harmless(tmp_path: Path) -> None:
     (tmp_path / "ceph.log").write_text("a slow request \x1b[31m\nmore slow ops\n" * 10)
-    read_ = read([tmp_path / "ceph.log"], lambda _: None)
+    read_ = read([tmp_path / "ceph.log"], lambda _: None, Read.nothing())
     assert read_.missed == 20
     assert read_.examples[0] == "a slow request ?[31m"
     assert len(read_.examples) == 5
@@ -106,7 +108,7 @@ def test_a_last_line_without_an_end_counts_and_a_line_without_end_is_dropped(
     monkeypatch.setattr(reading, "_BLOCK", 1000)
     monkeypatch.setattr(reading, "_LONGEST", 5000)
     (tmp_path / "ceph.log").write_text("x" * 20_000 + "\n" + jewel(1, 1, "delayed") + jewel(1, 2, "delayed").rstrip())
-    assert read([tmp_path / "ceph.log"], lambda _: None).cluster.osds[1].primary == 2
+    assert read([tmp_path / "ceph.log"], lambda _: None, Read.nothing()).cluster.osds[1].primary == 2
 
 
 def test_a_pause_ends_a_count_and_a_growing_one_counts_what_it_grew_by() -> None:
@@ -122,9 +124,9 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
     once = counts.Once()
     assert sum(once(number) for number in range(10_000)) == 10_000
     assert len(once._new) + len(once._old) <= 200
-    bins = Bins()
+    bins = Intervals(60, 600)
     for number in range(5000):
-        bins.add(number * 60.0, 1)
+        bins.add(number * 60.0, ALL, 1)
     assert len(bins.counts) <= 600
     assert (sum(bins.counts.values()), bins.width) == (5000, 960)
 
@@ -137,6 +139,51 @@ def of_osd(osd: int, kind: str, state: str) -> str:
     )
 
 
+def test_locks_are_known_only_where_a_line_would_tell_them(tmp_path: Path) -> None:
+    (tmp_path / "ceph.log").write_text(jewel(1, 1, "reached_pg") + of_osd(2, "osd_op", "delayed") + "\n")
+    osds = read([tmp_path / "ceph.log"], lambda _: None, Read.nothing()).cluster.osds
+    assert {osd: each.known_locks for osd, each in osds.items()} == {1: 0, 2: None}
+    assert OsdCount(boot=1).known_locks == 0, "without requests there is nothing to tell"
+
+
+def test_files_of_several_zones_are_read_in_the_order_of_time(tmp_path: Path) -> None:
+    line = "2021-09-19T{}:05:{:02}.0{} osd.1 (osd.1) 1 : cluster [WRN] {} slow requests (by type [ 'x' : {} ])\n"
+    (tmp_path / "a.log").write_text("".join(line.format(13, each, "+0000", 5, 5) for each in range(30, 40)))
+    (tmp_path / "b.log").write_text("".join(line.format(15, each, "+0200", 2, 2) for each in range(20, 30)))
+    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None, Read.nothing())
+    assert read_.cluster.osds[1].primary == 5
+
+
+def test_over_time_has_all_requests_and_the_osds_and_hosts_that_may_be_the_cause() -> None:
+    tree = Tree({1: Bucket((("root", "default"), ("host", "a"))), 2: Bucket((("root", "default"), ("host", "a")))})
+    some = Counts(10.0)
+    for time, osd, state in (
+        (0, 1, "delayed"),
+        (9, 2, "delayed"),
+        (11, 1, "waiting for sub ops"),
+        (35, 3, "delayed"),
+    ):
+        some.add(SlowCount(time, osd, 2, {state: 2}, {}))
+    over = over_time(some, tree)
+    assert over.width == 10
+    assert [(each.begin, each.requests, dict(each.osds), dict(each.hosts)) for each in over.intervals] == [
+        (0, 4, {1: 2, 2: 2}, {"a": 4}),
+        (10, 2, {}, {}),
+        (30, 2, {3: 2}, {}),
+    ]
+
+
+def test_over_time_is_as_coarse_as_the_coarser_of_what_is_known() -> None:
+    some = Counts(10.0)
+    for number in range(8):
+        some.add(SlowCount(10.0 * number, number, 1, {"delayed": 1}, {}))
+    some.bins.widen()
+    over = over_time(some, None)
+    assert [(each.begin, each.requests, len(each.osds)) for each in over.intervals] == [
+        (20.0 * number, 2, 2) for number in range(4)
+    ]
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_replica_s_own_complaint_counts_for_it_in_any_order_and_once(backwards: bool) -> None:
     lines = [
@@ -147,18 +194,20 @@ def test_a_replica_s_own_complaint_counts_for_it_in_any_order_and_once(backwards
     ]
     some = Counts()
     for line in reversed(lines) if backwards else lines:
-        said = event(line.encode(), None)
+        said = event(line.encode(), None, Clock())
         assert said is not None
         some.add(said)
     assert {osd: each.replica for osd, each in some.osds.items()} == {1: 0, 2: 1, 3: 1}
     assert some.osds[1].primary == 0
-    assert (some.images, some.pools) == ({"102afe660f2": 1}, {"1": 1})
+    assert (some.images, some.pools) == ({"102afe660f2": 1}, {1: 1})
 
 
 def test_osds_that_are_stuck_on_one_message_without_an_id_count_each() -> None:
     some = Counts()
     for osd in range(20):
-        said = event(of_osd(osd, "osd_pg_create", "started").replace("client.4140.0:39903", "e567").encode(), None)
+        said = event(
+            of_osd(osd, "osd_pg_create", "started").replace("client.4140.0:39903", "e567").encode(), None, Clock()
+        )
         assert said is not None
         some.add(said)
     assert [each.primary for each in some.osds.values()] == [1] * 20
@@ -185,19 +234,18 @@ def test_one_mark_is_one_though_two_lines_tell_it() -> None:
     head = "2019-09-19 09:46:40.479 osd.44 (osd.44) 4 : cluster "
     for words in ("[WRN] Monitor daemon marked osd.44 down, but it is still running",
                   "[DBG] map e6540 wrongly marked me down at e6539"):  # fmt: skip
-        said = event(f"{head}{words}".encode(), None)
+        said = event(f"{head}{words}".encode(), None, Clock())
         assert said is not None
         some.add(said)
     assert some.osds[44].wrongly_down == 1
 
 
-def test_a_split_of_minutes_among_many_osds_is_bounded_and_keeps_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_MOST_MINUTES", 100)
-    minutes = counts.Minutes()
+def test_a_split_of_intervals_among_many_osds_is_bounded_and_keeps_the_sum() -> None:
+    split = Intervals(60, 100)
     for number in range(5000):
-        minutes.add(60.0 * number, number % 7, 1)
-    assert len(minutes.counts) <= 100
-    assert sum(minutes.counts.values()) == 5000
+        split.add(60.0 * number, number % 7, 1)
+    assert len(split.counts) <= 100
+    assert sum(split.counts.values()) == 5000
 
 
 def test_names_are_bounded_and_the_rest_is_counted() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from plimsoll_insight.slow.events import (
     Blamed,
     Changed,
+    Clock,
     Event,
     Known,
     Oldest,
@@ -16,6 +19,7 @@ from plimsoll_insight.slow.events import (
     SlowRequest,
     event,
     lines,
+    operation,
 )
 
 OLD_OP = (
@@ -38,7 +42,7 @@ MON = "2021-09-19T13:05:31.343245+0000 mon.a (mon.0) 87 : cluster [WRN] "
 
 
 def said(line: str, osd: int | None = None) -> Event | None:
-    return event(line.encode(), osd)
+    return event(line.encode(), osd, Clock())
 
 
 @pytest.mark.parametrize(
@@ -91,6 +95,39 @@ def test_times_have_their_zone_and_without_one_are_utc() -> None:
     times = [each.time for each in moments if isinstance(each, SlowCount)]
     assert times == pytest.approx([1632056731.343245, 1758287131.343])
     assert isinstance(said(f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs"), Blamed)
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("UTC", 13), ("Europe/Berlin", 11), ("America/New_York", 17)])
+def test_times_without_a_zone_are_read_in_the_one_that_is_given(zone: str, hours: int) -> None:
+    clock = Clock(ZoneInfo(zone))
+    line = f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs".encode()
+    found = event(line, None, clock)
+    assert isinstance(found, Blamed)
+    assert datetime.fromtimestamp(found.time, UTC).replace(microsecond=0) == datetime(
+        2016, 9, 19, hours, 5, 31, 0, UTC
+    )
+    assert clock.is_used
+    told = Clock(ZoneInfo(zone))
+    found = event(f"{OCTOPUS}1 slow requests (by type [ 'delayed' : 1 ])".encode(), None, told)
+    assert isinstance(found, SlowCount)
+    assert (found.time, told.is_used) == (pytest.approx(1632056731.343245), False)
+
+
+@pytest.mark.parametrize(("line", "tells"), [
+    (f"{MIMIC}{RECEIVED} {OP} currently reached_pg", True),
+    (f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed", False),
+])  # fmt: skip
+def test_since_nautilus_no_line_tells_locks(line: str, tells: bool) -> None:
+    found = said(line)
+    assert isinstance(found, SlowRequest)
+    assert found.tells_locks is tells
+
+
+def test_the_data_of_an_image_may_be_in_another_pool_than_its_name() -> None:
+    inside = b"client.4140.0:39903 9.3 9:ce1654c3:::rbd_data.%s102afe660f2.0000000000000094:head [write 0~4096] e20"
+    for prefix, pool in ((b"", 9), (b"4.", 4)):
+        found = operation(b"osd_op", inside % prefix)
+        assert (found.image, found.pool, found.image_pool) == ("102afe660f2", 9, pool)
 
 
 def test_an_osd_s_own_log_has_the_oldest_request() -> None:
@@ -217,7 +254,7 @@ def test_a_line_of_a_container_or_of_syslog(head: str, osd: int | None) -> None:
 ])  # fmt: skip
 def test_a_hostile_line_takes_no_time(begin: bytes) -> None:
     began = time.process_time()
-    event(OCTOPUS.encode() + begin, None)
+    event(OCTOPUS.encode() + begin, None, Clock())
     assert time.process_time() - began < 0.5
 
 

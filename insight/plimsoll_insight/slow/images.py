@@ -1,0 +1,60 @@
+"""From the id of an RBD image to its name, its volume and its guest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.monitor.pass_summary import LastDisk
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+
+_UUID = r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+_VOLUME = re.compile(rf"volume-{_UUID}")
+_OF_NOVA = re.compile(rf"{_UUID}_disk(?:\.\w+)?")
+
+
+class UnreadableImages(PlimsollError):
+    """A file is no list of images and their ids."""
+
+
+@frozen
+class Owner:
+    """Whose image it is. ``server`` and ``guest`` are names, ``uuid`` the guest's; None is unknown."""
+
+    volume: str | None = None
+    server: str | None = None
+    guest: str | None = None
+    uuid: str | None = None
+
+
+def parsed(text: str, where: str) -> dict[str, str]:
+    """Names by ids, out of lines ``ID IMAGE`` or ``ID POOL/IMAGE``. Raises ``UnreadableImages``."""
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        id, _, name = line.strip().partition(" ")
+        if not id:
+            continue
+        if not re.fullmatch("[0-9a-f]{6,64}", id) or not name.strip():
+            raise UnreadableImages(
+                f"{where}:{number}: {printable(line[:60])} (write ID IMAGE, as 102afe660f2 volume-…)"
+            )
+        found[id] = name.strip()
+    return found
+
+
+def owner(path: str, disks: Sequence[LastDisk]) -> Owner:
+    """Whose image ``POOL/IMAGE`` or ``IMAGE`` is: of the disks that this node's last pass saw, else by its name."""
+    pool, _, name = path.rpartition("/")
+    for disk in disks:
+        named = disk.named
+        if named.image == name and pool in ("", named.pool):
+            return Owner(named.volume_id, disk.server, named.guest_name, named.guest_uuid)
+    volume, server = _VOLUME.fullmatch(name), _OF_NOVA.fullmatch(name)
+    return Owner(volume[1] if volume else None, uuid=server[1] if server else None)
+
+
+def path(name: str | None, pool: str | None) -> str | None:
+    """``POOL/IMAGE`` where the pool is known, of ``IMAGE`` or ``POOL/IMAGE``."""
+    return f"{pool}/{name}" if name and pool and "/" not in name else name

@@ -1,0 +1,52 @@
+"""Requests over time, with the OSDs and hosts that may be their cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.slow.counts import Counts
+from plimsoll_insight.slow.tree import Tree
+
+
+@frozen
+class Interval:
+    """``requests`` were slow in it; ``osds`` and ``hosts`` have those that they may be the cause of."""
+
+    begin: float
+    requests: int
+    osds: Mapping[int, int]
+    hosts: Mapping[str, int]
+
+
+@frozen
+class OverTime:
+    """Intervals of ``width`` seconds, without those in which no request was slow."""
+
+    width: float
+    intervals: Sequence[Interval]
+
+
+def over_time(counts: Counts, tree: Tree | None) -> OverTime:
+    """In the wider ones of the intervals that are known of all requests and of those of each OSD."""
+    width = max(counts.bins.width, counts.blamed.width)
+    all_, blamed = counts.bins.as_wide_as(width), counts.blamed.as_wide_as(width)
+    requests: Counter[int] = Counter()
+    osds: dict[int, Counter[int]] = {}
+    for (interval, _), number in all_.items():
+        requests[interval] += number
+    for (interval, osd), number in blamed.items():
+        osds.setdefault(interval, Counter())[osd] += number
+    return OverTime(width, [
+        Interval(each * width, requests[each], osds.get(each, {}), _hosts(osds.get(each, {}), tree))
+        for each in sorted({*requests, *osds})
+    ])  # fmt: skip
+
+
+def _hosts(osds: Mapping[int, int], tree: Tree | None) -> Mapping[str, int]:
+    found: Counter[str] = Counter()
+    for osd, number in osds.items():
+        if tree and osd in tree.bucket_of:
+            found[tree.bucket_of[osd].name] += number
+    return found

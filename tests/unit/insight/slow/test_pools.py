@@ -1,0 +1,28 @@
+"""Names of pools, as each command prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll_insight.slow.pools import UnreadablePools, parsed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 volumes\n7 my vms\n\n",
+        "1 volumes,7 my vms,",
+        '[{"poolnum":1,"poolname":"volumes"},{"poolnum":7,"poolname":"my vms"}]\n',
+        '{"epoch":9,"pools":[{"pool":1,"pool_name":"volumes","size":3},{"pool":7,"pool_name":"my vms"}]}',
+        "epoch 14\npool 1 'volumes' replicated size 2 min_size 1\npool 7 'my vms' erasure size 4\nmax_osd 3\n",
+    ],
+    ids=["lspools", "before Nautilus", "lspools as JSON", "dump as JSON", "dump"],
+)
+def test_each_form_has_the_names_by_number(text: str) -> None:
+    assert parsed(text, "here") == {1: "volumes", 7: "my vms"}
+
+
+@pytest.mark.parametrize("text", ["", "no pools", "{}", "[1]", '{"pools": 3}', "[" * 100_000, '[{"poolnum":"x"}]'])
+def test_what_is_none_is_one_line(text: str) -> None:
+    with pytest.raises(UnreadablePools, match=r"^here: not the output of ceph osd lspools or ceph osd dump$"):
+        parsed(text, "here")
