@@ -6,6 +6,7 @@ import ipaddress
 import json
 import ssl
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -57,9 +58,11 @@ class Prometheus:
         if self._at is None:
             told = self._asked("time()")
             try:
-                self._at = _number(told["result"][1])
-            except (ValueError, TypeError, LookupError) as error:
+                at = _number(told["result"][1])
+                datetime.fromtimestamp(at, UTC)  # raises for what is no time
+            except (ValueError, TypeError, LookupError, OverflowError, OSError) as error:
                 raise self._garbled() from error
+            self._at = at
         return self._at
 
     def query(self, promql: str) -> Sequence[Series]:
@@ -79,7 +82,7 @@ class Prometheus:
         told = self._asked(promql, "_range", start=str(start), end=str(end), step=str(step))
         try:
             return [_line(row) for row in told["result"]]
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
             raise self._garbled() from error
 
     def _asked(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
@@ -206,7 +209,7 @@ def _series(row: Any) -> Series:
 
 
 def _line(row: Any) -> Line:
-    """Raises ``ValueError``, ``TypeError`` or ``LookupError``."""
+    """Raises ``ValueError``, ``TypeError``, ``LookupError`` or ``OverflowError``."""
     labels, values = row["metric"], row["values"]
     if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
         raise ValueError("no labels")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from plimsoll_agent.catalogue.model import (
     CatalogueError,
@@ -30,6 +30,8 @@ from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, mapping, maybe, several, text, time
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import minute
+
+Value = TypeVar("Value")
 
 KIND = "plimsoll-region"
 VERSION = 1
@@ -148,8 +150,8 @@ def _region(envelope: Mapping[str, Any]) -> Region:
         orders=read_orders({**orders_data(Orders()), **envelope}),
         specs=read_specs(_by_id(envelope["specs"])),
         types=read_types(_by_id(envelope["types"])),
-        volumes=dict(pair for group in several(_volumes, envelope["volumes"]) for pair in group),
-        servers=dict(pair for group in several(_servers, envelope["servers"]) for pair in group),
+        volumes=_once_each(several(_volumes, envelope["volumes"])),
+        servers=_once_each(several(_servers, envelope["servers"])),
     )
 
 
@@ -163,10 +165,20 @@ def _by_id(entries: Any) -> dict[str, Any]:
     return found
 
 
-def _volumes(group: Any) -> Iterable[tuple[str, str | None]]:
-    return dict.fromkeys(several(text, group["volumes"]), maybe(text, group["type"])).items()
+def _volumes(group: Any) -> dict[str, str | None]:
+    return dict.fromkeys(several(text, group["volumes"]), maybe(text, group["type"]))
 
 
-def _servers(group: Any) -> Iterable[tuple[str, Mapping[str, str] | None]]:
+def _servers(group: Any) -> dict[str, Mapping[str, str] | None]:
     extra_specs = maybe(partial(mapping, text), group["extra_specs"])
-    return dict.fromkeys(several(text, group["servers"]), extra_specs).items()
+    return dict.fromkeys(several(text, group["servers"]), extra_specs)
+
+
+def _once_each(groups: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    """All of them. Raises ``ValueError`` for an id in two groups: of two types, the last would count."""
+    found: dict[str, Value] = {}
+    for group in groups:
+        if again := found.keys() & group.keys():
+            raise ValueError(f"{min(again)!r} is in two groups")
+        found |= group
+    return found

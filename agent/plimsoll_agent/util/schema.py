@@ -171,7 +171,7 @@ def in_order(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def key_of(path: Steps) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{short(step, 40)}" for step in path).lstrip(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{short(step, 40)}" for step in path).removeprefix(".")
 
 
 def short(text: str, most: int) -> str:

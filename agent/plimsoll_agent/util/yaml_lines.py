@@ -22,8 +22,9 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # No number here has a longer text, and PyYAML is slow to convert one.
 _LONGEST_NUMBER = 64
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]*)", re.ASCII)
-# PyYAML's own list (yaml.reader) and the byte order mark, on which its two parsers disagree.
-_NO_CHARACTER = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+# PyYAML's own list (yaml.reader) without the byte order mark, on which its two parsers disagree, and without the line
+# breaks that editors do not count (U+0085, U+2028, U+2029).
+_NO_CHARACTER = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 _NO_ASCII_CHARACTER = "[^\t\n\r\x20-\x7e]"
 # Tabs before a comment: the parsers disagree on tabs between words, and text with a tab is refused anyway.
 _TAB = re.compile(r"^[^#\n\t]*\t", re.MULTILINE)

@@ -34,6 +34,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
 from plimsoll_agent.model.limits import Limits, LimitsError, group_alone, shared_group
 from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
+from plimsoll_agent.util.decoding import UNREADABLE, complaint
 
 Answer = TypeVar("Answer")
 
@@ -211,7 +212,10 @@ class Libvirt:
         return self._call("libvirt", ask)
 
     def qemu_says(self, uuid: str) -> Mapping[str, Limits]:
-        """Limits by ``pool/image`` from QEMU's own ``query-block``; libvirt marks the guest as tainted for it."""
+        """Limits by ``pool/image`` from QEMU's own ``query-block``; libvirt marks the guest as tainted for it.
+
+        Also raises ``Rejected`` for an answer that is not QEMU's.
+        """
         import libvirt_qemu  # rarely needed
 
         answer: str = self._ask(
@@ -219,7 +223,10 @@ class Libvirt:
             uuid,
             lambda domain: libvirt_qemu.qemuMonitorCommand(domain, '{"execute": "query-block"}', 0),
         )
-        return qmp.limits_by_image(json.loads(answer)["return"])
+        try:
+            return qmp.limits_by_image(json.loads(answer)["return"])
+        except UNREADABLE as error:
+            raise Rejected(f"QEMU's answer to query-block cannot be read: {complaint(error)}") from error
 
     def agent(self, uuid: str, request: str, seconds: int) -> str:
         """The guest agent's answer to a request, both JSON; ``seconds`` is the timeout for the answer.

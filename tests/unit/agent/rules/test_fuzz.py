@@ -16,29 +16,13 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.limits import PARAMETERS, Limits
-from plimsoll_agent.rules.loader import check, parse
+from plimsoll_agent.rules.loader import parse
 from plimsoll_agent.rules.model import Match, Rule, Rules
-from plimsoll_agent.util.schema import decoded
-from tests.unit.values import NOON, PROJECT, a_disk, examples, examples_of, possible_limits
+from tests.fuzz.targets.rules import rules_or_faults
+from tests.unit.values import PROJECT, examples, examples_of, possible_limits
 
 SAMPLE = Path(__file__).parents[4] / "etc" / "rules.yaml.sample"
 UNCOMMENTED = re.sub(r"^#(?! ?$| \S)", "", SAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE).encode()
-
-
-def rules_or_faults(written: bytes) -> Rules | None:
-    """The rules; None once it was seen that every fault is told in a line that names file and line."""
-    try:
-        text = decoded(written, "rules.yaml")
-        rules = parse(text, "rules.yaml")
-    except ConfigError as error:
-        for line in str(error).splitlines():
-            assert re.fullmatch(r"rules\.yaml:[1-9]\d*: \S.*", line)
-            assert int(line.split(":")[1]) <= len(written.splitlines()) + 1
-        return None
-    assert check(text, NOON).rules == rules
-    for rule in rules.rules:
-        rule.match.misfit(a_disk())
-    return rules
 
 
 # --- any text

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.holds import Hold
-from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.decide import Remembered
 from plimsoll_agent.store.state import Given, Memory, State, StateError
+from tests.fuzz.targets.memory import judge
 from tests.unit.damage import damaged, each_damage
 from tests.unit.values import NOON, OF_0_1_0, a_disk, examples_of
 
@@ -49,8 +50,6 @@ MEMORY = Memory(
         OTHER.key: Hold(OTHER.named, None, NOON, NOON + timedelta(hours=2), "root", "left alone"),
     },
 )
-NEW_NAMES = {"wanted": "desired", "put": "applied", "returns": "restore_to", "theirs": "foreign"}
-"""Of what is compared below, by the names in version 3."""
 
 
 @pytest.fixture(scope="module")
@@ -87,39 +86,6 @@ def read(state: State, content: bytes, *, approval: bool = False) -> Outcome:
     assert complaint.startswith(f"{path}: "), "it names the file"
     assert len(complaint) < 10_000, "and does not repeat it"
     return None
-
-
-def judge(content: bytes, outcome: Outcome) -> None:
-    """Whatever is read stands in the file as it is."""
-    if outcome is None:
-        return
-    written = json.loads(content)
-    if isinstance(outcome, tuple):
-        approvals = [(given.approval.digest, given.approval.remove, given.by) for given in outcome]
-        assert approvals == [(each["digest"], each["remove"], each["by"]) for each in written.get("approvals", [])]
-        return
-    assert outcome.brake.judged == written.get("judged")
-    assert outcome.brake.recent.keys() == written.get("recent", {}).keys()
-    for key, remembered in outcome.disks.items():
-        disk = {NEW_NAMES.get(name, name): part for name, part in written["disks"][key].items()}
-        for part in ("desired", "applied", "restore_to"):
-            _same(getattr(remembered, part), disk.get(part))
-        assert remembered.foreign is disk.get("foreign", False)
-        assert remembered.by_type == disk.get("by_type")
-        assert remembered.by_rules == tuple(disk.get("by_rules", ()))
-        assert remembered.revision == disk.get("revision")
-    for key, hold in outcome.holds.items():
-        assert hold.disk.key == key
-        _same(hold.limits, written["holds"][key]["limits"])
-
-
-def _same(limits: Limits | None, written: Any) -> None:
-    if limits is None:
-        assert written is None
-        return
-    lengths = {parameter.name for parameter in PARAMETERS if parameter.role == "length"}
-    said = {name: value for name, value in written.items() if value not in ({0, 1} if name in lengths else {0, None})}
-    assert limits.in_effect() == said
 
 
 KINDS = pytest.mark.parametrize("kind", ["version 5", "version 3", "approval"])

@@ -8,8 +8,6 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from xml.dom import minidom
-from xml.parsers.expat import ExpatError
 
 import pytest
 from hypothesis import example, given
@@ -17,113 +15,17 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.adapters.libvirt.domxml import parse
 from plimsoll_agent.errors import UnreadableXML
-from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
 from plimsoll_agent.model.reason import Unknown
 from tests import depth
 from tests.fakes import FakeDisk, FakeGuest, domain_xml
+from tests.fuzz.targets.domain_xml import NOVA, assert_read_right, read
 from tests.unit.values import GUEST, NINETEEN, NOON, VOLUME, examples, possible_limits
 
 SAMPLES = tuple(
     path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parents[3] / "data").glob("*.live.xml"))
 )
-NOVA = "http://openstack.org/xmlns/libvirt/nova/1."
-
-
-def read(text: str) -> tuple[Guest, tuple[Disk, ...]] | None:
-    """None where the text is refused. Any other error is the test's failure."""
-    try:
-        return parse(text)
-    except UnreadableXML:
-        return None
-
-
-# --- what libvirt could have meant: another parser, and the strictest reading
-
-
-def _texts(node: minidom.Node) -> str:
-    """All the text below a node, as XPath's string() and so libvirt takes it."""
-    if node.nodeType in (node.TEXT_NODE, node.CDATA_SECTION_NODE):
-        return node.data
-    if node.nodeType in (node.COMMENT_NODE, node.PROCESSING_INSTRUCTION_NODE):
-        return ""
-    return "".join(_texts(child) for child in node.childNodes)
-
-
-def _elements(node: minidom.Node, *path: str) -> list[minidom.Element]:
-    if not path:
-        return [node]
-    inner = [child for child in node.childNodes if child.nodeType == child.ELEMENT_NODE and child.tagName == path[0]]
-    return [found for child in inner for found in _elements(child, *path[1:])]
-
-
-def meant(disk: minidom.Element) -> dict[str, str] | None:
-    """The limits that the definition of a disk states, None where it states none that are clear."""
-    iotunes = _elements(disk, "iotune")
-    if len(iotunes) > 1:
-        return None
-    said: dict[str, str] = {}
-    for child in (node for iotune in iotunes for node in iotune.childNodes if node.nodeType == node.ELEMENT_NODE):
-        text = _texts(child)
-        known = child.tagName in NINETEEN and re.fullmatch("0|[1-9][0-9]*", text, re.ASCII)
-        if child.tagName in said or not (known or child.tagName == "group_name"):
-            return None
-        said[child.tagName] = text
-    return said
-
-
-LONGEST_NUMBER = 100
-"""Digits of one that may be a limit; Python reads no number of thousands of them."""
-
-
-def is_what_was_meant(disk: Disk, element: minidom.Element) -> bool:
-    """The disk was read off this element, and nothing of it is looser or somebody else's."""
-    said = meant(element)
-    serial = "".join(map(_texts, _elements(element, "serial")))
-    if isinstance(disk.defined, Limits):
-        if said is None or ("group_name" in said) < bool(disk.defined.group_name):
-            return False
-        if any(len(said.get(name, "0")) > LONGEST_NUMBER for name in NINETEEN):
-            return False
-        for name in NINETEEN:
-            value = int(said.get(name, "0"))
-            # A length of 0 and of 1 is the same, and there is none without a burst.
-            plain = name.endswith("_length") and value <= 1 and getattr(disk.defined, name) <= 1
-            if getattr(disk.defined, name) != value and not plain:
-                return False
-    return (
-        [target.getAttribute("dev") for target in _elements(element, "target")] == [disk.target]
-        and [source.getAttribute("name") for source in _elements(element, "source")] == [disk.path]
-        and disk.volume_id in (None, serial.lower())
-    )
-
-
-def assert_read_right(text: str) -> None:
-    answer = read(text)
-    if answer is None:
-        return
-    guest, disks = answer
-    try:
-        root = minidom.parseString(text.encode()).documentElement
-    except ExpatError:  # a namespace with a space in it, which minidom alone refuses
-        return
-    assert root.tagName == "domain"
-    assert [guest.name] == [_texts(name) for name in _elements(root, "name")]
-    assert [guest.uuid] == [_texts(uuid) for uuid in _elements(root, "uuid")]
-    if guest.project is not None:
-        # Which prefix stands for Nova is the document's business: any project that says so.
-        stated = [each for each in root.getElementsByTagName("*") if each.localName == "project"]
-        assert guest.project in [
-            each.getAttribute("uuid") for each in stated if (each.namespaceURI or "").startswith(NOVA)
-        ]
-    elements = _elements(root, "devices", "disk")
-    for disk in disks:
-        assert isinstance(disk.defined, Limits | Unknown)
-        assert all([disk.target, disk.pool, disk.image])
-        assert any(is_what_was_meant(disk, element) for element in elements), disk
-
-
 # --- whole documents
 
 

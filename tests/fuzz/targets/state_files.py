@@ -1,0 +1,50 @@
+"""The other JSON files of a node, and those beside the region's file: each is read, or refused by its name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue.orders_file import RegionState
+from plimsoll_agent.consoles import file as consoles_file
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.monitor import pass_metrics, pass_summary_file
+from plimsoll_agent.store import clock
+from plimsoll_agent.store.refresh_state import RefreshDir
+from plimsoll_agent.store.state import State
+from tests.fuzz import scratch
+from tests.fuzz.refusals import assert_clear
+from tests.unit.values import NOON
+
+logging.getLogger("plimsoll_agent").setLevel(logging.ERROR)
+
+
+def _summary(state: State) -> None:
+    last = pass_summary_file.load(state)
+    if last is not None:
+        for detail in ("guest", "type"):
+            "".join(family.text for family in pass_metrics.families(last, detail=detail)).encode()
+
+
+def target(data: bytes) -> None:
+    directory = scratch.directory()
+    state, region = State(directory), RegionState(directory / "region.json")
+    readers: tuple[tuple[Path, Callable[[], object]], ...] = (
+        (state.last_pass, lambda: _summary(state)),
+        (state.attachments, lambda: attachments.load(state.attachments)),
+        (state.consoles, lambda: consoles_file.load(state)),
+        (state.clock, lambda: clock.load(state.clock)),
+        (directory / "refresh.json", lambda: RefreshDir(directory).load_notes().pausing(NOON)),
+        (region.orders_file, region.orders),
+        (region.last_file, region.last),
+    )
+    for path, read in readers:
+        path.write_bytes(data)
+        try:
+            read()
+        except PlimsollError as error:
+            assert_clear(error, f"{path}: ")
+        finally:
+            path.unlink()
