@@ -30,6 +30,7 @@ from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
+from tests.functional.daemons import a_daemon
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
 from tests.functional.webserver import key_pair
@@ -368,6 +369,13 @@ def _statuses_of_passes(run: Run, directory: Path, test_node: str) -> Iterator[t
     yield "disk acknowledge add, disk acknowledge list, disk acknowledge end", run(*named, "list").status
 
 
+def _statuses_of_the_daemon(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
+    with a_daemon(directory, test_node) as daemon:
+        daemon.until("READY=1")
+        yield "any", run("daemon", "--config-file", str(daemon.config)).status
+        yield "daemon", daemon.ended()
+
+
 # Lines of the list, and what tries all of them with these fixtures beside ``plimsoll``.
 def _statuses_of_orders(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
     for file in (directory / "region.json", directory / "none" / "region.json"):
@@ -385,6 +393,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         _statuses_of_passes,
         ("tmp_path", "test_node"),
     ),
+    "daemon": (_statuses_of_the_daemon, ("tmp_path", "test_node")),
     "top; record; disk hold add; disk hold list, disk hold end; rules check; rules test; approve, pause, resume": (
         _statuses_of_the_rest,
         ("tmp_path", "test_node"),

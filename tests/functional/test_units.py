@@ -27,11 +27,13 @@ from tests.functional.webserver import key_pair
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "systemd"
 GUIDE = ROOT / "docs/guide/units.rst"
-SERVICES = ("plimsoll-enforce", "plimsoll-probe", "plimsoll-catalogue")
-WITH_LIBVIRT = ("plimsoll-enforce", "plimsoll-probe")
+TIMED = ("plimsoll-enforce", "plimsoll-probe", "plimsoll-catalogue")
+DAEMON = "plimsoll-daemon"
+SERVICES = (*TIMED, DAEMON)
+WITH_LIBVIRT = ("plimsoll-enforce", "plimsoll-probe", DAEMON)
 MOST_EXPOSED = 20
 """Tenths: an exposure of 2.0."""
-TARGETS = ("sysinit", "basic", "shutdown", "timers", "network-online", "time-sync")
+TARGETS = ("sysinit", "basic", "shutdown", "timers", "network-online", "time-sync", "multi-user")
 METRICS = "-/var/lib/prometheus/node-exporter"
 """Where Debian's node_exporter looks; without it the units start all the same."""
 COMMAND = "opt/plimsoll/current/bin/plimsoll"
@@ -103,10 +105,11 @@ def a_root(tmp_path: Path) -> Path:
         shutil.copy(unit, system)
     for target in TARGETS:
         (system / f"{target}.target").write_text("[Unit]\nDescription=what the machine has\n")
-    command = tmp_path / COMMAND
-    command.parent.mkdir(parents=True)
-    command.write_text("#!/bin/sh\n")
-    command.chmod(0o755)
+    for path in (COMMAND, "bin/kill"):
+        command = tmp_path / path
+        command.parent.mkdir(parents=True)
+        command.write_text("#!/bin/sh\n")
+        command.chmod(0o755)
     return tmp_path
 
 
@@ -126,10 +129,11 @@ def verify(root: Path) -> Ran:
     return run("systemd-analyze", "verify", "--man=no", f"--root={root}", *units)
 
 
-def test_each_service_has_its_timer_and_there_is_nothing_else() -> None:
+def test_each_service_has_its_timer_but_the_daemon_and_there_is_nothing_else() -> None:
     units = {path.name for path in UNITS.iterdir()}
     assert units == {
-        *(f"{name}.{kind}" for name in SERVICES for kind in ("service", "timer")),
+        *(f"{name}.{kind}" for name in TIMED for kind in ("service", "timer")),
+        f"{DAEMON}.service",
         "network.conf",
         "sysusers.conf",
         "tmpfiles.conf",
@@ -198,6 +202,7 @@ def test_a_service_may_write_its_own_directory_and_metrics_and_nothing_else(name
     settings = config.load([])
     own = {
         "plimsoll-enforce": {str(settings.state_dir), METRICS},
+        DAEMON: {str(settings.state_dir), METRICS},
         "plimsoll-probe": {str(settings.state_dir), METRICS},
         "plimsoll-catalogue": {str(settings.catalogue.directory)},
     }[name]
@@ -220,14 +225,44 @@ def test_a_service_that_goes_by_the_clock_waits_for_it_where_the_site_has_that_w
     assert "time-sync.target" not in unit.get("Unit.Desired", [])
 
 
-def test_a_pass_may_ask_the_kernel_whether_the_clock_is_synchronised() -> None:
-    lines = (UNITS / "plimsoll-enforce.service").read_text().splitlines()
+@pytest.mark.parametrize("name", ["plimsoll-enforce", DAEMON])
+def test_a_pass_may_ask_the_kernel_whether_the_clock_is_synchronised(name: str) -> None:
+    lines = (UNITS / f"{name}.service").read_text().splitlines()
     said = [line for line in lines if line.startswith("SystemCallFilter=")]
     assert said[-1] == "SystemCallFilter=adjtimex", "what is taken out before it, is in again"
     assert "ProtectClock=true" not in lines
 
 
-@pytest.mark.parametrize("name", SERVICES)
+def test_the_daemon_comes_back_always_and_ends_in_its_time() -> None:
+    said, options = service(DAEMON), dict(config.list_options())["daemon"]
+    assert (said["Type"], said["Restart"]) == (["notify"], ["always"])
+    assert said["ExecReload"][-2:] == ["-HUP", "$MAINPID"]
+    (longest,) = [option.type.max for option in options if option.name == "stop_timeout"]
+    assert seconds(" ".join(said["TimeoutStopSec"])) > longest
+    unit = settings_of(UNITS / f"{DAEMON}.service")
+    (burst,), interval = unit["Unit.StartLimitBurst"], seconds(" ".join(unit["Unit.StartLimitIntervalSec"]))
+    assert interval / seconds(" ".join(said["RestartSec"])) < int(burst), "systemd never gives up"
+
+
+def test_the_daemon_has_the_rights_of_a_pass_and_no_others() -> None:
+    """What is different is how it runs."""
+    own, passes = service(DAEMON), service("plimsoll-enforce")
+    assert {key for key in own.keys() | passes.keys() if own.get(key) != passes.get(key)} == {
+        *(
+            "Type",
+            "NotifyAccess",
+            "ExecStart",
+            "ExecReload",
+            "Restart",
+            "RestartSec",
+            "WatchdogSec",
+            "WatchdogSignal",
+        ),
+        *("TimeoutStartSec", "TimeoutStopSec", "SuccessExitStatus", "MemoryMax"),
+    }
+
+
+@pytest.mark.parametrize("name", TIMED)
 def test_nothing_starts_a_service_over_and_over_or_lets_it_run_for_ever(name: str) -> None:
     said = service(name)
     assert said["Type"] == ["oneshot"]
@@ -268,7 +303,7 @@ def test_when_memory_runs_out_a_service_goes_before_a_guest_does(name: str) -> N
 
 
 def test_each_service_has_a_user_of_its_own() -> None:
-    assert [service(name)["User"] for name in SERVICES] == [[name] for name in ("plimsoll", *SERVICES[1:])]
+    assert [service(name)["User"] for name in TIMED] == [[name] for name in ("plimsoll", *TIMED[1:])]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -336,7 +371,7 @@ def test_network_conf_as_shipped_allows_only_addresses_for_documentation() -> No
 # --- when
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", TIMED)
 def test_each_node_has_a_delay_that_stays_the_same(name: str) -> None:
     said = timer(name)
     assert said["FixedRandomDelay"] == ["true"]
@@ -345,7 +380,7 @@ def test_each_node_has_a_delay_that_stays_the_same(name: str) -> None:
     assert settings_of(UNITS / f"{name}.timer")["Install.WantedBy"] == ["timers.target"]
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", TIMED)
 def test_a_calendar_is_one(name: str) -> None:
     for calendar in timer(name).get("OnCalendar", []):
         ran = run("systemd-analyze", "calendar", "--iterations=3", "--base-time=2026-01-01 00:00:00 UTC", calendar)

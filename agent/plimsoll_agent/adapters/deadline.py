@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -36,9 +37,10 @@ class Deadlines:
         self.seconds = seconds
         self._at_once = at_once
         self._slots = threading.Semaphore(at_once)
-        self._idle: SimpleQueue[SimpleQueue[_Errand]] = SimpleQueue()
+        self._idle: SimpleQueue[SimpleQueue[_Errand | None]] = SimpleQueue()
         self._lock = threading.Lock()
         self._hung = 0
+        self._closed = False
 
     @property
     def hung(self) -> int:
@@ -72,16 +74,26 @@ class Deadlines:
 
         threading.Thread(target=wait, name="wait-for-hung-call", daemon=True).start()
 
-    def _inbox(self) -> SimpleQueue[_Errand]:
+    def close(self) -> None:
+        """End the threads: idle ones now, and one that hangs when its call returns. No call may follow."""
+        self._closed = True
+        with suppress(Empty):
+            while True:
+                self._idle.get_nowait().put(None)
+
+    def _inbox(self) -> SimpleQueue[_Errand | None]:
         """The inbox of an idle thread."""
         try:
             return self._idle.get_nowait()
         except Empty:
-            inbox: SimpleQueue[_Errand] = SimpleQueue()
+            inbox: SimpleQueue[_Errand | None] = SimpleQueue()
             threading.Thread(target=self._serve, args=(inbox,), name="caller", daemon=True).start()
             return inbox
 
-    def _serve(self, inbox: SimpleQueue[_Errand]) -> None:
-        while True:
-            inbox.get().run()
+    def _serve(self, inbox: SimpleQueue[_Errand | None]) -> None:
+        while (errand := inbox.get()) is not None:
+            errand.run()
+            del errand  # else an idle thread keeps the answer of its last call
             self._idle.put(inbox)
+            if self._closed:  # perhaps nobody takes it from the idle ones
+                self.close()

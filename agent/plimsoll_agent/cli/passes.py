@@ -6,6 +6,8 @@ import argparse
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from importlib.metadata import version
 
 from plimsoll_agent.adapters.refresher import refresh
 from plimsoll_agent.app.context import pass_context, run, state_of
@@ -28,10 +30,12 @@ from plimsoll_agent.messages.plan import (
 )
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.store.state import Busy, State, StateError
+from plimsoll_agent.util.text import minute
 
 LOG = logging.getLogger(__name__)
 
@@ -205,11 +209,19 @@ class Enforce(_Pass):
             help="run plimsoll catalogue refresh first; if it fails, the pass uses the last catalogue and ends with"
             " status 3",
         )
+        parser.add_argument(
+            "--unless-daemon",
+            action="store_true",
+            help="do nothing while plimsoll daemon of this version runs on this node and its passes over the whole"
+            " node succeed",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         by_hand = given_limits(parsed_args)
         settings = self.settings(parsed_args)
+        if parsed_args.unless_daemon and self._daemon_enforces(settings):
+            return 0
         mode = _mode(parsed_args, settings, by_hand)
         if parsed_args.refresh and mode is Mode.PLAN:
             raise UsageError(
@@ -235,6 +247,15 @@ class Enforce(_Pass):
             why = "Dry run" if mode is Mode.PLAN else "Mode is observe (--mode enforce writes)"
             self.say(f"{why}: nothing is written.")
         return status
+
+    def _daemon_enforces(self, settings: Settings) -> bool:
+        found, now = daemon_status.load_or_none(state_of(settings)), datetime.now(UTC)
+        if found is None or found.last_full_pass is None or not found.enforces(version("plimsoll-agent"), now):
+            return False
+        self.say(
+            f"No pass: plimsoll daemon runs (pid {found.pid}); its last full pass {minute(found.last_full_pass)}."
+        )
+        return True
 
 
 def _mode(parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None) -> Mode:

@@ -123,6 +123,24 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             " After that it leaves the limit as it is, and every pass reports that.",
         ),
     ),
+    "daemon": (
+        _seconds(
+            "full_pass_interval",
+            default=300,
+            min=10,
+            max=3600,
+            help="Seconds between two passes of the daemon over the whole node. They find what libvirt has no event"
+            " for.",
+        ),
+        _seconds(
+            "stop_timeout",
+            default=10,
+            min=1,
+            max=60,
+            help="Seconds that running passes may take after SIGTERM. Then the daemon ends without them, and the next"
+            " pass finds out what they did.",
+        ),
+    ),
     "record": (
         cfg.IntOpt(
             "keep_days",

@@ -30,6 +30,14 @@ _PLACES = ("directory", "credentials_file", "region_key")
 
 
 @frozen
+class DaemonSettings:
+    """Times are in seconds."""
+
+    full_pass_interval: int
+    stop_timeout: int
+
+
+@frozen
 class CephSettings:
     """``deadline`` in seconds."""
 
@@ -100,6 +108,7 @@ class Settings:
     state_dir: Path
     pause_file: Path
     rounds: int
+    daemon: DaemonSettings
     record: Retention
     brake: Brake
     ceph: CephSettings
@@ -178,6 +187,7 @@ def _settings(conf: Any) -> Settings:
         state_dir=Path(conf.state_dir),
         pause_file=Path(conf.pause_file),
         rounds=conf.rounds,
+        daemon=DaemonSettings(conf.daemon.full_pass_interval, conf.daemon.stop_timeout),
         record=Retention(conf.record.keep_days, conf.record.keep_mib),
         brake=Brake(conf.brake.disks, conf.brake.percent, conf.brake.factor),
         ceph=CephSettings(

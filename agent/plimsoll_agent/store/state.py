@@ -161,6 +161,23 @@ CLOCK = StateFile(
     corrupt="the next pass trusts the node's clock, and writes a new one",
     missing="the same",
 )
+DAEMON = StateFile(
+    "daemon.json",
+    owner="``daemon``",
+    version=1,
+    what="what the daemon does, written every 15 seconds while it runs: ``status`` reads it, and ``enforce"
+    " --unless-daemon``",
+    corrupt="the daemon writes a new one; until then it counts as not running",
+    missing="the daemon does not run",
+)
+DAEMON_LOCK = StateFile(
+    "daemon.lock",
+    owner="the first ``daemon``",
+    version=None,
+    what="locked by the daemon while it runs; of mode 0600, so that no other user can lock it",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails, the daemon does not start",
+)
 PASS_LOCK = StateFile(
     "pass.lock",
     owner="the first pass, or ``systemd-tmpfiles``",
@@ -199,6 +216,8 @@ FILES = (
     CONSOLES,
     BUSY,
     CLOCK,
+    DAEMON,
+    DAEMON_LOCK,
     PASS_LOCK,
     APPROVAL_LOCK,
     PROBES_LOCK,
@@ -255,6 +274,10 @@ class State:
         return self.directory / CLOCK.name
 
     @property
+    def daemon(self) -> Path:
+        return self.directory / DAEMON.name
+
+    @property
     def busy(self) -> int:
         """How many passes have found another one running."""
         try:
@@ -290,6 +313,11 @@ class State:
         with locks.held(path, busy, StateError, "; nothing was changed", patience=patience, former=True):
             files.sweep(self.directory, tuple(file.name for file in FILES))
             yield
+
+    def daemon_locked(self) -> AbstractContextManager[None]:
+        """For the life of a daemon. Raises ``Busy`` while another one runs, ``StateError``."""
+        busy = Busy("another plimsoll daemon runs on this node; this one ends")
+        return locks.held(self.directory / DAEMON_LOCK.name, busy, StateError)
 
     def load_memory(self) -> Memory | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""

@@ -48,6 +48,7 @@ _LONGEST_COMPLAINT = 1000  # characters: an agent may send megabytes
 
 # In milliseconds. Other clients' calls to QEMU take a few.
 _PATIENCE = 500
+_MOST_ANSWERED = 1000
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 
 
@@ -83,9 +84,17 @@ class Libvirt:
     delay calls to other guests.
     """
 
-    def __init__(self, uri: str, *, deadline: float, at_once: int) -> None:
-        """Connect. Raises ``Unreachable``."""
+    def __init__(
+        self,
+        uri: str,
+        *,
+        deadline: float,
+        at_once: int,
+        writes: Callable[[Disk, Mapping[str, object]], None] = lambda _, __: None,
+    ) -> None:
+        """Connect; ``writes`` is called before limits are set, with libvirt's parameters. Raises ``Unreachable``."""
         self.uri = uri
+        self._writes = writes
         self._deadlines = Deadlines(deadline, at_once)
         self._idle: SimpleQueue[_Link] = SimpleQueue()
         self._answered: dict[str, float] = {}
@@ -109,6 +118,7 @@ class Libvirt:
                 link = self._idle.get_nowait()
                 with suppress(PlimsollError, libvirt.libvirtError):
                     self._deadlines.call("libvirt", link.close)
+        self._deadlines.close()
 
     def guests(self) -> Sequence[GuestRef]:
         def ask(link: _Link) -> list[GuestRef]:
@@ -138,7 +148,7 @@ class Libvirt:
                 except (Rejected, NotFound, NotSent, LimitsError) as error:
                     told[disk.target] = error
             if told:
-                self._answered[uuid] = time.monotonic()
+                self._just_answered(uuid)
             return survey
 
         # One errand for all calls: its two hand-offs between threads take longer than a call.
@@ -179,6 +189,7 @@ class Libvirt:
         alone = alone and not limits.unlimited
         group = {"group_name": group_alone(disk.guest.uuid, disk.target)} if alone else {}
         full_set, live = limits.full_set() | group, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        self._writes(disk, full_set)
         self._ask("QEMU", disk.guest.uuid, lambda domain: domain.setBlockIoTune(disk.target, full_set, live))
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
@@ -251,6 +262,12 @@ class Libvirt:
             return answer
 
         return self._ask("the guest's agent", uuid, ask)
+
+    def _just_answered(self, uuid: str) -> None:
+        now = time.monotonic()
+        if len(self._answered) >= _MOST_ANSWERED:  # of a process that lives on, while guests come and go
+            self._answered = {known: at for known, at in [*self._answered.items()] if now - at < _PATIENCE / 1000}
+        self._answered[uuid] = now
 
     def _link(self) -> _Link:
         try:

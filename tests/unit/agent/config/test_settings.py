@@ -182,7 +182,7 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         ("[libvirt]\nmode = enforce\n", "plimsoll.conf:2: [libvirt] mode: no such setting; known are uri, deadline"),
         (
             "[libvrit]\nuri = x\n",
-            "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [record], [brake], [ceph],",
+            "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [daemon], [record], [brake],",
         ),
         ("[DEFAULT]\nmode = enforced\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
         ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),

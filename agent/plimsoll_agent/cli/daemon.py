@@ -1,0 +1,39 @@
+"""``plimsoll daemon``."""
+
+from __future__ import annotations
+
+import argparse
+
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.adapters.libvirt.event_link import EventLink
+from plimsoll_agent.adapters.service_manager import ServiceManager
+from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.daemon.service import Service, World, Writes, heed_signals
+
+
+class Daemon(NodeCommand):
+    """Keep limits in force on libvirt's events: a pass over a guest as soon as it starts, gets a disk, or has its
+    limits changed; and a pass over the whole node at an interval.
+
+    It runs in the foreground; plimsoll-daemon.service starts it. SIGHUP reads the settings again and starts a pass
+    over the whole node. SIGTERM ends it when the passes that run have ended, at most stop_timeout later. The mode is
+    that of the settings: in mode observe nothing is written.
+
+    Exit status: 0 stopped; 1 the settings or the state directory cannot be used; 64 usage; 75 another daemon runs on
+    this node.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        def load() -> Settings:
+            return self.settings(parsed_args)
+
+        service = Service(
+            World(load, _connect, lambda settings, tell: EventLink(settings.uri, tell), ServiceManager())
+        )
+        heed_signals(service)
+        return service.run()
+
+
+def _connect(settings: Settings, writes: Writes) -> Libvirt:
+    return Libvirt(settings.uri, deadline=settings.deadline, at_once=settings.bounds.at_once, writes=writes)

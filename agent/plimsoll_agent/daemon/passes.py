@@ -1,0 +1,87 @@
+"""The passes of the daemon: over one guest, and over the whole node as ``enforce`` does it."""
+
+from __future__ import annotations
+
+import logging
+
+from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.publish import Publisher, counters_clock
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.daemon.connections import Connections
+from plimsoll_agent.daemon.schedule import PassResult
+from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
+from plimsoll_agent.store.state import Busy, StateError
+
+LOG = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+
+
+def guest_pass(settings: Settings, connections: Connections, uuid: str) -> PassResult:
+    """A pass over one guest; it raises nothing."""
+    try:
+        state = state_of(settings)
+        state.prepare()
+        with state.locked(patience=_PATIENCE):
+            hypervisor = connections.get()
+            context = pass_context(settings, read_only=False)
+            report = run(settings, hypervisor, context, scope=Scope(frozenset({uuid})), mode=Mode(settings.mode))
+        return result_of(report)
+    except NoSuchGuest:
+        return PassResult.GONE
+    except Busy:
+        return PassResult.BUSY
+    except Unreachable as error:
+        LOG.warning("pass over guest %s: %s", uuid, error)
+        return PassResult.UNREACHABLE
+    except PlimsollError as error:
+        LOG.error("pass over guest %s: %s", uuid, error)
+    except Exception as error:
+        LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+    return PassResult.FAILED
+
+
+def result_of(report: PassReport) -> PassResult:
+    """The result of a pass over one guest."""
+    unreachable = report.unreachable_guests
+    if unreachable:
+        gone = all(each.reason.code is Code.NOT_FOUND for each in unreachable)
+        return PassResult.GONE if gone else PassResult.UNREACHABLE
+    if report.count(Kind.FAILED):
+        return PassResult.FAILED
+    if report.count(Kind.CHANGED):
+        return PassResult.CHANGED
+    return PassResult.INCOMPLETE if report.count(Kind.DEFERRED, Kind.UNKNOWN) else PassResult.IN_SYNC
+
+
+def full_pass(settings: Settings, connections: Connections) -> bool:
+    """A pass over the whole node, published; False if there was none. It raises nothing."""
+    mode, source = Mode(settings.mode), "record"
+    publisher: Publisher | None = None
+    try:
+        state = state_of(settings)
+        state.prepare()
+        with state.locked():
+            publisher = Publisher(settings, state, mode)
+            try:
+                source = "rules"
+                context = pass_context(settings, read_only=False)
+                source = "libvirt"
+                clock = counters_clock(settings)
+                report = run(settings, connections.get(), context, scope=Scope(), mode=mode, clock=clock)
+            except PlimsollError as error:
+                publisher.failed(error, "record" if isinstance(error, StateError) else source)
+                raise
+            publisher.passed(report)
+        if report.complaint:
+            LOG.error("%s", report.complaint)
+        return True
+    except Busy as error:
+        LOG.info("full pass: %s", error)
+    except PlimsollError as error:
+        LOG.error("full pass: %s", error)
+    except Exception as error:
+        LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+    return False

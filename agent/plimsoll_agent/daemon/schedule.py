@@ -1,0 +1,269 @@
+"""What the daemon does next. Pure: no threads, and no clock (``now`` is in seconds, and never goes back)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from plimsoll_agent.model.guest_events import EventKind, GuestEvent
+from plimsoll_agent.util.frozen import frozen
+
+QUIET = 60.0
+"""Seconds between two passes over a guest after which it does not count as flapping."""
+SPACING = ((6, 0.0), (9, 1.0), (12, 5.0))
+"""Up to so many passes in a row, each less than ``QUIET`` after the one before, are so many seconds apart."""
+SPACED = 30.0
+"""Seconds between two passes of a guest that goes on flapping."""
+ASIDE = (5.0, 600.0)
+"""Seconds that a guest is set aside after a failure, doubled with each further one; and at most."""
+BUSY_AGAIN = 1.0
+"""Seconds before another try where another pass works on the guest."""
+FULL_AGAIN = 10.0
+"""Seconds before a full pass that failed, or found another one running, is tried again; doubled each time."""
+FULL_APART = 1.0
+"""Seconds between the beginnings of two full passes, whatever asks for them."""
+MOST_GUESTS = 4096
+"""Guests in the queue, and writes that are remembered. Above it a full pass takes the place of the queue."""
+ECHO = 30.0
+"""Seconds in which libvirt's event for a write of the daemon is expected."""
+
+_LEADS_TO_A_PASS = frozenset(EventKind) - {EventKind.ARRIVING, EventKind.STOPPED, EventKind.DEVICE_REMOVED}
+
+
+class Verdict(StrEnum):
+    """What an event leads to."""
+
+    PASS = "pass"  # noqa: S105  # no password
+    MERGED = "merged"
+    """A pass over the guest is due already."""
+    ECHO = "echo"
+    """It tells of a write of this daemon."""
+    NONE = "none"
+    """It changes no limit: a guest that stopped, lost a device, or arrives and does not run yet."""
+    OVERFLOW = "overflow"
+    """The queue is full: a full pass is due instead."""
+
+
+class PassResult(StrEnum):
+    """How a pass over a guest ended."""
+
+    IN_SYNC = "in-sync"
+    CHANGED = "changed"
+    INCOMPLETE = "incomplete"
+    """A disk is unknown, or a change deferred: as after a full pass, which also tries it again."""
+    GONE = "gone"
+    """The guest does not run any more."""
+    BUSY = "busy"
+    """Another pass works on the guest, or on the node."""
+    UNREACHABLE = "unreachable"
+    """The guest does not answer, or libvirt."""
+    FAILED = "failed"
+
+
+_SET_ASIDE = (PassResult.UNREACHABLE, PassResult.FAILED)
+
+
+@dataclass
+class _Guest:
+    name: str
+    waits_since: float | None = None
+    """When the first event came for which no pass has begun."""
+    runs: bool = False
+    started: bool = False
+    """It was started while its pass ran: what this pass found out is of a QEMU that is gone."""
+    not_before: float = 0.0
+    last: float | None = None
+    """When the last pass began."""
+    in_a_row: int = 0
+    """Passes that each began less than ``QUIET`` after the one before."""
+    failures: int = 0
+
+    @property
+    def spacing(self) -> float:
+        return next((seconds for most, seconds in SPACING if self.in_a_row < most), SPACED)
+
+
+@frozen
+class Waiting:
+    """A guest that is not passed over at once, until when (on the clock of ``now``), and after how many failures."""
+
+    uuid: str
+    name: str
+    until: float
+    failures: int
+
+
+@frozen
+class _Write:
+    at: float
+    limits: Mapping[str, object]
+
+
+@dataclass
+class Schedule:
+    """``interval``: seconds between two full passes. The first is due at once."""
+
+    interval: float
+    connected: bool = False
+    """While it is false no pass over a guest begins: there would be no answer."""
+    _guests: OrderedDict[str, _Guest] = field(default_factory=OrderedDict)
+    """By uuid, those who wait in the order of their first event."""
+    _written: OrderedDict[tuple[str, str], _Write] = field(default_factory=OrderedDict)
+    """By guest and target the last write of this daemon."""
+    _full_at: float = 0.0
+    _full_began: float = float("-inf")
+    _full_runs: bool = False
+    _full_failures: int = 0
+
+    # --- what happens
+
+    def event(self, event: GuestEvent, now: float) -> Verdict:
+        known = self._guests.get(event.uuid)
+        if event.kind in (EventKind.STOPPED, EventKind.STARTED) and known is not None:
+            known.failures, known.not_before = 0, 0.0  # another QEMU: what hung is gone
+            known.started = known.runs and event.kind is EventKind.STARTED
+        if event.kind is EventKind.STOPPED and known is not None:
+            known.waits_since = None
+        if event.kind not in _LEADS_TO_A_PASS:
+            return Verdict.NONE
+        if event.kind is EventKind.TUNABLE and self._is_echo(event, now):
+            return Verdict.ECHO
+        if known is None:
+            if len(self._guests) >= MOST_GUESTS:
+                self._forget(now)
+            if len(self._guests) >= MOST_GUESTS:
+                self.full_pass_due(now)
+                return Verdict.OVERFLOW
+            known = self._guests[event.uuid] = _Guest(event.name)
+        known.name = event.name
+        if known.waits_since is not None:
+            return Verdict.MERGED
+        known.waits_since = now
+        self._guests.move_to_end(event.uuid)
+        return Verdict.PASS
+
+    def wrote(self, uuid: str, target: str, limits: Mapping[str, object], now: float) -> None:
+        """The daemon is about to set these limits."""
+        self._written[uuid, target] = _Write(now, limits)
+        self._written.move_to_end((uuid, target))
+        while self._written and (
+            len(self._written) > MOST_GUESTS or now - next(iter(self._written.values())).at > ECHO
+        ):
+            self._written.popitem(last=False)
+
+    def full_pass_due(self, now: float) -> None:
+        """As soon as possible; while one runs, after it: it may have looked before what happened now."""
+        self._full_at = now
+        self._full_failures = 0
+
+    def ended(self, uuid: str, result: PassResult, now: float) -> None:
+        guest = self._guests[uuid]
+        started, guest.runs, guest.started = guest.started, False, False
+        if started:
+            return
+        if result in _SET_ASIDE:
+            first, most = ASIDE
+            guest.not_before = now + min(most, first * 2.0 ** min(guest.failures, 20))
+            guest.failures += 1
+        elif result is PassResult.BUSY:
+            guest.not_before = now + BUSY_AGAIN
+        else:
+            guest.failures = 0
+        if result in (*_SET_ASIDE, PassResult.BUSY) and guest.waits_since is None:
+            guest.waits_since = now
+            self._guests.move_to_end(uuid)
+
+    def full_pass_ended(self, done: bool, now: float) -> None:
+        """``done`` is false if it failed, or found another one running."""
+        self._full_runs = False
+        if done:
+            self._full_failures = 0
+            return
+        if self._full_at > now:  # else it was asked for meanwhile
+            again = now + min(self.interval, FULL_AGAIN * 2.0 ** min(self._full_failures, 20))
+            self._full_at = min(self._full_at, again)
+            self._full_failures += 1
+
+    # --- what is next
+
+    def begin_full_pass(self, now: float) -> bool:
+        """Whether one is due; then it counts as begun."""
+        if self._full_runs or now < self._when_full:
+            return False
+        self._full_runs = True
+        self._full_began = now
+        self._full_at = now + self.interval
+        return True
+
+    def begin(self, now: float) -> str | None:
+        """The uuid of the guest whose pass begins now; None if none is due."""
+        if not self.connected:
+            return None
+        for uuid, guest in self._guests.items():
+            if guest.waits_since is not None and not guest.runs and self._when(guest) <= now:
+                quiet = guest.last is None or now - guest.last >= QUIET
+                guest.in_a_row = 1 if quiet else guest.in_a_row + 1
+                guest.waits_since, guest.runs, guest.last = None, True, now
+                return uuid
+        return None
+
+    def wake_at(self) -> float:
+        """When something is due next, if nothing happens before and a worker is free."""
+        times = [] if self._full_runs else [self._when_full]
+        if self.connected:
+            times += [self._when(guest) for guest in self._waiting.values()]
+        return min(times, default=float("inf"))
+
+    # --- what is shown
+
+    @property
+    def queue(self) -> int:
+        """Guests for which a pass is due, those set aside or damped too."""
+        return len(self._waiting)
+
+    def set_aside(self, now: float) -> tuple[Waiting, ...]:
+        return tuple(
+            Waiting(uuid, guest.name, guest.not_before, guest.failures)
+            for uuid, guest in self._guests.items()
+            if guest.failures and not guest.runs and guest.not_before > now
+        )
+
+    def damped(self, now: float) -> tuple[Waiting, ...]:
+        """Guests that flap."""
+        return tuple(
+            Waiting(uuid, guest.name, guest.last + guest.spacing, 0)
+            for uuid, guest in self._guests.items()
+            if guest.last is not None and guest.spacing and now - guest.last < QUIET
+        )
+
+    @property
+    def _waiting(self) -> dict[str, _Guest]:
+        return {
+            uuid: guest for uuid, guest in self._guests.items() if guest.waits_since is not None and not guest.runs
+        }
+
+    @property
+    def _when_full(self) -> float:
+        return max(self._full_at, self._full_began + FULL_APART)
+
+    @staticmethod
+    def _when(guest: _Guest) -> float:
+        """When its pass may begin."""
+        return max(guest.not_before, 0.0 if guest.last is None else guest.last + guest.spacing)
+
+    def _is_echo(self, event: GuestEvent, now: float) -> bool:
+        """Whether it tells of the daemon's last write to the disk, all of it. An external change in between has an
+        event of its own."""
+        write = self._written.get((event.uuid, event.target))
+        if write is None or now - write.at > ECHO:
+            return False
+        return all(event.limits.get(name) == value for name, value in write.limits.items())
+
+    def _forget(self, now: float) -> None:
+        """Guests of which nothing is due or known that still counts."""
+        for uuid, guest in [*self._guests.items()]:
+            idle = guest.waits_since is None and not guest.runs and not guest.failures
+            if idle and (guest.last is None or now - guest.last >= QUIET):
+                del self._guests[uuid]

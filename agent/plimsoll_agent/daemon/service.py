@@ -1,0 +1,385 @@
+"""The daemon's main loop: takes in events and results, starts what is due, and tells how it is."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from importlib.metadata import version
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from plimsoll_agent.adapters.service_manager import ServiceManager
+from plimsoll_agent.app.context import state_of
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.daemon.connections import Connection, Connections
+from plimsoll_agent.daemon.passes import full_pass, guest_pass
+from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
+from plimsoll_agent.daemon.vitals import vitals
+from plimsoll_agent.daemon.workers import Ended, FullPassEnded, GuestPassEnded, Workers
+from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.guest_events import Connected, Disconnected, GuestEvent, LinkEvent
+from plimsoll_agent.monitor import daemon_metrics, daemon_status, textfile
+from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+
+LOG = logging.getLogger(__name__)
+
+MOST_MESSAGES = 10_000
+"""Events that wait for the main loop; further ones are dropped, and a full pass takes their place."""
+STUCK = 900.0
+"""Seconds of one pass after which the watchdog is not told any more: each call has a deadline, so this is a fault."""
+_TICK = 5.0
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Of the histogram of passes over single guests, in seconds."""
+
+
+class Signal(Enum):
+    STOP = "stop"
+    RELOAD = "reload"
+
+
+Writes = Callable[[Disk, Mapping[str, object]], None]
+Tell = Callable[[LinkEvent], None]
+
+
+class Link(Protocol):
+    @property
+    def alive(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+@frozen
+class World:
+    """What the daemon stands on."""
+
+    load: Callable[[], Settings]
+    """Raises ``ConfigError``."""
+    connect: Callable[[Settings, Writes], Connection]
+    """Raises ``Unreachable``."""
+    link: Callable[[Settings, Tell], Link]
+    manager: ServiceManager
+
+
+@frozen
+class _Wrote:
+    uuid: str
+    target: str
+    limits: Mapping[str, object]
+
+
+Message = LinkEvent | Ended | Signal
+
+
+class Service:
+    """Raises ``ConfigError`` if the settings cannot be read."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._settings = settings = world.load()
+        self._inbox: SimpleQueue[Message] = SimpleQueue()
+        self._wrote: SimpleQueue[_Wrote] = SimpleQueue()
+        self._schedule = Schedule(settings.daemon.full_pass_interval)
+        self._counted = _Counted()
+        self._connections = Connections(self._connect), Connections(self._connect)
+        """For passes over single guests, and for full passes, which may take all calls at once."""
+        of_guests, of_node = self._connections
+        self._workers = Workers(
+            settings.bounds.at_once,
+            lambda uuid: guest_pass(self._settings, of_guests, uuid),
+            lambda: full_pass(self._settings, of_node),
+            self._inbox.put,
+        )
+        self._link: Link | None = None
+        self._stop_by: float | None = None
+        self._beat = 0.0
+        self._lost = 0
+        """Of the link's thread; those in ``_counted`` are known to the schedule."""
+        self._unwritten: set[str] = set()
+        """What could not be written last time, and was logged."""
+
+    def signal(self, what: Signal) -> None:
+        """May be called in a signal handler."""
+        self._inbox.put(what)
+
+    def run(self) -> int:
+        """Until it is stopped; returns the exit status. Raises ``Busy``, ``StateError``."""
+        state = state_of(self._settings)
+        state.prepare()
+        with state.daemon_locked():
+            self._link = self._world.link(self._settings, self._tell)
+            self._world.manager.ready()
+            LOG.info("plimsoll daemon %s runs (mode %s)", version("plimsoll-agent"), self._settings.mode)
+            try:
+                while not self._ends():
+                    self._turn()
+            finally:
+                self._link.close()
+                self._world.manager.stopping()
+                self._remove()
+            LOG.info("plimsoll daemon ended%s", "; a pass did not end in time" if self._workers.busy else "")
+            return 0
+
+    # --- a turn of the loop
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        self._begin_due(now)
+        if now >= self._beat:
+            self._tell_how_it_is(now)
+        if self._healthy():
+            self._world.manager.alive()
+        until = min(self._schedule.wake_at(), self._beat, now + self._longest_wait)
+        if self._workers.free == 0:  # what is due waits for a worker, whose end is a message
+            until = min(self._beat, now + self._longest_wait)
+        with suppress(Empty):
+            message = self._inbox.get(timeout=max(0.0, until - now))
+            for _ in range(MOST_MESSAGES):
+                self._take(message, time.monotonic())
+                message = self._inbox.get_nowait()
+
+    def _begin_due(self, now: float) -> None:
+        if self._stop_by is not None:
+            return
+        if self._schedule.begin_full_pass(now):
+            self._workers.begin_full()
+        while self._workers.free > 0 and (uuid := self._schedule.begin(now)) is not None:
+            self._workers.begin(uuid)
+
+    def _ends(self) -> bool:
+        return self._stop_by is not None and (not self._workers.busy or time.monotonic() >= self._stop_by)
+
+    @property
+    def _longest_wait(self) -> float:
+        watchdog = self._world.manager.watchdog
+        longest = _TICK if watchdog is None else min(_TICK, watchdog / 3)
+        return longest if self._stop_by is None else min(longest, max(0.0, self._stop_by - time.monotonic()))
+
+    def _healthy(self) -> bool:
+        return self._link is not None and self._link.alive and not self._workers.stuck(STUCK)
+
+    # --- messages
+
+    def _tell(self, event: LinkEvent) -> None:
+        """In libvirt's event loop: only hands it on."""
+        if isinstance(event, GuestEvent) and self._inbox.qsize() >= MOST_MESSAGES:
+            self._lost += 1
+        else:
+            self._inbox.put(event)
+
+    def _take(self, message: Message, now: float) -> None:
+        with suppress(Empty):  # a write is noted before its event can come
+            while True:
+                wrote = self._wrote.get_nowait()
+                self._schedule.wrote(wrote.uuid, wrote.target, wrote.limits, now)
+        match message:
+            case GuestEvent():
+                self._counted.events[message.kind.value] += 1
+                self._counted.lost += self._schedule.event(message, now) is Verdict.OVERFLOW
+            case Connected():
+                self._connected(now)
+            case Disconnected():
+                self._disconnected(message)
+            case GuestPassEnded():
+                self._workers.ended(message)
+                self._counted.guest_pass(message)
+                self._schedule.ended(message.uuid, message.result, now)
+                self._log_set_aside(message.uuid, now)
+            case FullPassEnded():
+                self._workers.ended(message)
+                self._counted.full_pass(message)
+                self._schedule.full_pass_ended(message.done, now)
+                self._beat = now
+            case Signal.RELOAD:
+                self._reload(now)
+            case Signal.STOP:
+                if self._stop_by is None:
+                    self._stop_by = now + self._settings.daemon.stop_timeout
+                    self._world.manager.stopping()
+        if self._lost > self._counted.dropped:
+            self._counted.lost += self._lost - self._counted.dropped
+            self._counted.dropped = self._lost
+            self._schedule.full_pass_due(now)
+
+    def _connected(self, now: float) -> None:
+        counted = self._counted
+        LOG.info("events of libvirt at %s arrive", self._settings.uri)
+        counted.reconnects += counted.was_connected
+        counted.was_connected = True
+        counted.connected_since, counted.disconnected = datetime.now(UTC), ""
+        for connections in self._connections:
+            connections.renew()
+        self._schedule.connected = True
+        self._schedule.full_pass_due(now)  # what happened in between is unknown
+        self._beat = now
+
+    def _disconnected(self, message: Disconnected) -> None:
+        if self._counted.disconnected != message.why:
+            LOG.warning("%s; trying again", message.why)
+        self._counted.connected_since, self._counted.disconnected = None, message.why
+        self._schedule.connected = False
+        self._beat = 0.0
+
+    def _reload(self, now: float) -> None:
+        manager = self._world.manager
+        manager.reloading()
+        try:
+            settings = self._world.load()
+            if settings.state_dir != self._settings.state_dir:
+                raise ConfigError("state_dir was changed; restart plimsoll-daemon.service")
+        except ConfigError as error:
+            LOG.error("%s\nThe settings read before stay in use.", error)
+            self._counted.trouble = str(error)
+        else:
+            uri, self._settings = self._settings.uri, settings
+            self._counted.trouble = ""
+            self._schedule.interval = settings.daemon.full_pass_interval
+            if settings.uri != uri and self._link is not None:
+                self._link.close()
+                self._link = self._world.link(settings, self._tell)
+            for connections in self._connections:
+                connections.renew()
+            LOG.info("settings read again (mode %s)", settings.mode)
+        self._schedule.full_pass_due(now)
+        self._beat = now
+        manager.ready()
+
+    def _log_set_aside(self, uuid: str, now: float) -> None:
+        for each in self._schedule.set_aside(now):
+            if each.uuid == uuid and each.failures == 1:
+                name, seconds = printable(each.name), round(each.until - now)
+                LOG.warning("guest %s (%s) is set aside: its pass failed; next try in %s s", name, uuid, seconds)
+
+    def _connect(self) -> Connection:
+        return self._world.connect(self._settings, self._note_write)
+
+    def _note_write(self, disk: Disk, limits: Mapping[str, object]) -> None:
+        """In a worker's thread, before the write."""
+        self._wrote.put(_Wrote(disk.guest.uuid, disk.target, limits))
+
+    # --- what it tells
+
+    def _tell_how_it_is(self, now: float) -> None:
+        self._beat = now + HEARTBEAT
+        told = self._told()
+        self._world.manager.status(daemon_status.line(told))
+        self._write(told)
+
+    def _write(self, told: DaemonStatus) -> None:
+        state, directory = state_of(self._settings), self._settings.metrics.textfile_dir
+        self._try("status", lambda: daemon_status.save(state, told))
+        if directory is not None:
+            families = daemon_metrics.families(told)
+            self._try("metrics", lambda: textfile.write(directory, "daemon", families))
+
+    def _remove(self) -> None:
+        """What is left would be read as that of a daemon that runs."""
+        state, directory = state_of(self._settings), self._settings.metrics.textfile_dir
+        self._try("status", lambda: state.daemon.unlink(missing_ok=True))
+        if directory is not None:
+            self._try("metrics", lambda: textfile.remove(directory, "daemon"))
+
+    def _try(self, name: str, write: Callable[[], None]) -> None:
+        """A fault is logged once, until it is gone."""
+        try:
+            write()
+        except (OSError, PlimsollError) as error:
+            if name not in self._unwritten:
+                LOG.error("%s of the daemon: %s", name, error)
+            self._unwritten.add(name)
+        else:
+            self._unwritten.discard(name)
+
+    def _told(self) -> DaemonStatus:
+        now, moment, counted, used = time.monotonic(), datetime.now(UTC), self._counted, vitals()
+
+        def shown(waiting: Waiting) -> WaitingGuest:
+            return WaitingGuest(
+                waiting.uuid, waiting.name, moment + timedelta(seconds=waiting.until - now), waiting.failures
+            )
+
+        return DaemonStatus(
+            version=version("plimsoll-agent"),
+            pid=os.getpid(),
+            started=counted.started,
+            written=moment,
+            full_pass_interval=self._settings.daemon.full_pass_interval,
+            connected_since=counted.connected_since,
+            disconnected=counted.disconnected,
+            reconnects=counted.reconnects,
+            events=dict(counted.events),
+            lost=counted.lost,
+            passes=dict(counted.passes),
+            seconds=counted.cumulative,
+            seconds_sum=counted.seconds_sum,
+            full_passes=dict(counted.full_passes),
+            last_full_pass=counted.last_full_pass,
+            queue=self._schedule.queue,
+            set_aside=tuple(map(shown, self._schedule.set_aside(now))),
+            damped=tuple(map(shown, self._schedule.damped(now))),
+            threads=used.threads,
+            descriptors=used.descriptors,
+            memory=used.memory,
+            reloaded=not counted.trouble,
+            trouble=counted.trouble,
+        )
+
+
+class _Counted:
+    """Since the start."""
+
+    def __init__(self) -> None:
+        self.started = datetime.now(UTC)
+        self.connected_since: datetime | None = None
+        self.was_connected = False
+        self.disconnected = ""
+        self.reconnects = 0
+        self.events: Counter[str] = Counter()
+        self.lost = 0
+        self.dropped = 0
+        self.passes: Counter[str] = Counter()
+        self.buckets: Counter[float] = Counter()
+        self.seconds_sum = 0.0
+        self.full_passes: Counter[str] = Counter()
+        self.last_full_pass: datetime | None = None
+        self.trouble = ""
+
+    def guest_pass(self, ended: GuestPassEnded) -> None:
+        self.passes[ended.result.value] += 1
+        self.seconds_sum += ended.seconds
+        self.buckets[next((bound for bound in BUCKETS if ended.seconds <= bound), float("inf"))] += 1
+
+    def full_pass(self, ended: FullPassEnded) -> None:
+        self.full_passes["done" if ended.done else "failed"] += 1
+        if ended.done:
+            self.last_full_pass = datetime.now(UTC)
+
+    @property
+    def cumulative(self) -> dict[str, int]:
+        counts, total = dict[str, int](), 0
+        for bound in BUCKETS:
+            total += self.buckets[bound]
+            counts[f"{bound:g}"] = total
+        return counts | {"+Inf": total + self.buckets[float("inf")]}
+
+
+def heed_signals(service: Service) -> None:
+    """SIGTERM and SIGINT stop it, SIGHUP reloads."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number, what in (
+        (signal.SIGTERM, Signal.STOP),
+        (signal.SIGINT, Signal.STOP),
+        (signal.SIGHUP, Signal.RELOAD),
+    ):
+        signal.signal(number, lambda *_, what=what: service.signal(what))

@@ -1,0 +1,364 @@
+"""The daemon's main loop on a fake hypervisor and a fake source of events, with real threads and files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.adapters.service_manager import ServiceManager
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
+from plimsoll_agent.daemon import service as module
+from plimsoll_agent.daemon.service import Service, Signal, Tell, World, Writes
+from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind, GuestEvent
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.monitor import daemon_status, pass_summary_file
+from plimsoll_agent.monitor.daemon_status import DaemonStatus
+from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.store.state import Busy, State
+from tests.fakes import FakeGuest, FakeHypervisor
+from tests.unit.node import guest
+
+LIMIT = Limits(total_iops_sec=250)
+RULES = "default: {limits: {total_iops_sec: 250}}\n"
+PATIENT = 20.0
+
+
+class Qemus(FakeHypervisor):
+    """It tells of its writes, as libvirt does, and of those of others."""
+
+    hung = False
+    down = False
+
+    def __init__(self, *guests: FakeGuest) -> None:
+        super().__init__(*guests)
+        self.tell: Tell = lambda _: None
+        self.noted: Writes = lambda _, __: None
+        self.gate = threading.Event()
+        self.gate.set()
+        self.held: str | None = None
+        """Questions to this guest wait for the gate."""
+        self.looked: list[str] = []
+
+    def close(self) -> None: ...
+
+    def look(self, uuid: str):  # type: ignore[no-untyped-def]  # as the base
+        self.looked.append(uuid)
+        if uuid == self.held:
+            self.gate.wait(PATIENT)
+        return super().look(uuid)
+
+    def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
+        self.noted(asked, limits.full_set())
+        super().set_limits(asked, limits, alone=alone)
+        self.tell(self.tuned(asked.guest.uuid, asked.target, limits))
+
+    def tuned(self, uuid: str, target: str, limits: Limits) -> GuestEvent:
+        return GuestEvent(uuid, "instance", EventKind.TUNABLE, target, limits.full_set())
+
+
+class Heard(ServiceManager):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[str] = []
+        self.watchdog = 0.2
+
+    def _send(self, message: str) -> None:
+        self.sent.append(message)
+
+
+class Fixture:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.rules = directory / "rules.yaml"
+        self.rules.write_text(RULES)
+        (directory / "textfiles").mkdir()
+        whole = config.load([], [])
+        self.settings = replace(
+            whole,
+            mode="enforce",
+            state_dir=directory / "state",
+            rules_file=self.rules,
+            pause_file=directory / "paused",
+            ceph=replace(whole.ceph, conf_files=(), blocking_checks=()),
+            metrics=MetricsSettings(directory / "textfiles", "disk"),
+            daemon=DaemonSettings(3600, 5),
+        )
+        self.fault: PlimsollError | None = None
+        self.qemus = Qemus(guest(1))
+        self.manager = Heard()
+        self.alive = True
+        self.link_closed = False
+        self.tell: Tell = lambda _: None
+        self.service: Service | None = None
+        self.thread: threading.Thread | None = None
+        self.status: int | None = None
+
+    @property
+    def world(self) -> World:
+        def load() -> Settings:
+            if self.fault is not None:
+                raise self.fault
+            return self.settings
+
+        def connect(_: Settings, writes: Writes) -> Qemus:
+            if self.qemus.down:
+                raise Unreachable("libvirt is down")
+            self.qemus.noted = writes
+            return self.qemus
+
+        def link(_: Settings, tell: Tell) -> Fixture:
+            self.tell = self.qemus.tell = tell
+            return self
+
+        return World(load, connect, link, self.manager)
+
+    def close(self) -> None:
+        self.link_closed = True
+
+    def start(self, *, connected: bool = True) -> None:
+        service = self.service = Service(self.world)
+
+        def run() -> None:
+            self.status = service.run()
+
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        self.until(lambda: "READY=1" in self.manager.sent)
+        if connected:
+            self.tell(Connected())
+            self.until(lambda: self.known is not None and self.known.connected_since is not None)
+            self.until_idle()
+
+    def until_idle(self) -> None:
+        """No pass runs or is due now, and all messages are taken."""
+        service = self.service
+        assert service is not None
+        self.until(
+            lambda: (
+                service._inbox.empty()
+                and not service._workers.busy
+                and not service._schedule._full_runs
+                and service._schedule.wake_at() > time.monotonic()
+            )
+        )
+
+    def until(self, true: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENT
+        while not true():
+            assert time.monotonic() < end
+            assert self.status is None, "the daemon has ended"
+            time.sleep(0.002)
+
+    def happens(self, number: int, kind: EventKind) -> None:
+        told = guest(number)
+        self.tell(GuestEvent(told.uuid, told.name, kind))
+
+    def stop(self) -> int:
+        assert self.service is not None
+        assert self.thread is not None
+        self.service.signal(Signal.STOP)
+        self.thread.join(PATIENT)
+        assert self.status is not None
+        return self.status
+
+    @property
+    def known(self) -> DaemonStatus | None:
+        return daemon_status.load(State(self.settings.state_dir))
+
+    @property
+    def passes(self) -> dict[str, int]:
+        assert self.service is not None
+        return dict(self.service._counted.passes)
+
+    def actual(self, number: int) -> set[Limits]:
+        return {disk.actual for disk in self.qemus.by_uuid[guest(number).uuid].disks.values()}
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Fixture]:
+    daemon = Fixture(tmp_path)
+    yield daemon
+    daemon.qemus.gate.set()
+    if daemon.thread is not None and daemon.thread.is_alive():
+        daemon.stop()
+
+
+def test_the_first_full_pass_sets_limits_and_is_published(daemon: Fixture) -> None:
+    daemon.start()
+    assert daemon.actual(1) == {LIMIT}
+    last = pass_summary_file.load(State(daemon.settings.state_dir))
+    assert last is not None
+    assert last.grade is Grade.GOOD
+
+
+def test_a_guest_that_starts_gets_its_limits_and_the_echo_leads_to_no_pass(daemon: Fixture) -> None:
+    daemon.start()
+    new = guest(2)
+    daemon.qemus.by_uuid[new.uuid] = new
+    daemon.happens(2, EventKind.STARTED)
+    daemon.until(lambda: daemon.actual(2) == {LIMIT})
+    daemon.until_idle()
+    assert daemon.passes == {"changed": 1}
+
+
+def test_a_pass_on_an_event_looks_at_that_guest_alone(daemon: Fixture) -> None:
+    daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
+    daemon.start()
+    daemon.qemus.looked.clear()
+    daemon.happens(2, EventKind.DEVICE_ADDED)
+    daemon.until(lambda: daemon.passes)
+    daemon.until_idle()
+    assert set(daemon.qemus.looked) == {guest(2).uuid}
+
+
+def test_an_external_change_is_reverted(daemon: Fixture) -> None:
+    daemon.start()
+    disk = daemon.qemus.by_uuid[guest(1).uuid].disks["vda"]
+    disk.actual = disk.defined = Limits(total_iops_sec=9000)
+    daemon.tell(daemon.qemus.tuned(guest(1).uuid, "vda", disk.actual))
+    daemon.until(lambda: daemon.actual(1) == {LIMIT})
+
+
+def test_a_guest_that_does_not_answer_is_set_aside_and_shown_and_others_are_served(daemon: Fixture) -> None:
+    daemon.start()
+    hung, new = daemon.qemus.by_uuid[guest(1).uuid], guest(2)
+    hung.trouble = DeadlineExceeded("no answer from QEMU within 5 s")
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.passes.get("unreachable"))
+    daemon.qemus.by_uuid[new.uuid] = new
+    daemon.happens(2, EventKind.STARTED)
+    daemon.until(lambda: daemon.actual(2) == {LIMIT})
+    assert daemon.service is not None
+    daemon.service.signal(Signal.RELOAD)  # tells at once
+    daemon.until(lambda: daemon.known and [one.uuid for one in daemon.known.set_aside] == [guest(1).uuid])
+    daemon.until(lambda: any("set aside" in sent for sent in daemon.manager.sent))
+
+
+def test_after_a_reconnect_there_is_a_full_pass(daemon: Fixture) -> None:
+    daemon.start()
+    daemon.tell(Disconnected("the connection was lost"))
+    new = guest(2)
+    daemon.qemus.by_uuid[new.uuid] = new  # its event is lost
+    daemon.tell(Connected())
+    daemon.until(lambda: daemon.actual(2) == {LIMIT})
+    daemon.until(lambda: daemon.known is not None and daemon.known.reconnects == 1)
+
+
+def test_while_it_is_disconnected_it_says_so_and_full_passes_fail(daemon: Fixture) -> None:
+    daemon.qemus.down = True
+    daemon.start(connected=False)
+    daemon.tell(Disconnected("libvirt at qemu:///system cannot be reached"))
+    daemon.until(lambda: any("STATUS=no events: libvirt at" in sent for sent in daemon.manager.sent))
+    daemon.until(lambda: (last := pass_summary_file.load(State(daemon.settings.state_dir))) and last.trouble)
+    daemon.qemus.down = False
+    daemon.tell(Connected())
+    daemon.until(lambda: daemon.actual(1) == {LIMIT})
+
+
+def test_events_that_find_the_queue_full_lead_to_a_full_pass(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon.start()
+    monkeypatch.setattr(module, "MOST_MESSAGES", 0)
+    new = guest(2)
+    daemon.qemus.by_uuid[new.uuid] = new
+    daemon.happens(2, EventKind.STARTED)  # dropped
+    monkeypatch.undo()
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.actual(2) == {LIMIT})
+    daemon.until(lambda: daemon.known and daemon.known.lost == 1)
+
+
+def test_reload_reads_rules_and_settings(daemon: Fixture) -> None:
+    daemon.start()
+    assert daemon.service is not None
+    daemon.rules.write_text(RULES.replace("250", "240"))
+    daemon.settings = replace(daemon.settings, daemon=DaemonSettings(60, 5))
+    daemon.service.signal(Signal.RELOAD)
+    daemon.until(lambda: daemon.actual(1) == {Limits(total_iops_sec=240)})
+    daemon.until(lambda: daemon.known and daemon.known.full_pass_interval == 60)
+    reloading = next(index for index, sent in enumerate(daemon.manager.sent) if sent.startswith("RELOADING=1\nMONO"))
+    assert "READY=1" in daemon.manager.sent[reloading:]
+
+
+def test_a_reload_of_settings_with_a_fault_keeps_those_before_and_says_so(
+    daemon: Fixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon.start()
+    assert daemon.service is not None
+    daemon.fault = ConfigError("plimsoll.conf:3: rounds: must be at least 1")
+    daemon.service.signal(Signal.RELOAD)
+    daemon.until(lambda: daemon.known and daemon.known.trouble)
+    assert "plimsoll.conf:3: rounds" in caplog.text
+    metrics = daemon.directory / "textfiles/plimsoll-daemon.prom"
+    daemon.until(lambda: "plimsoll_daemon_last_reload_successful 0" in metrics.read_text())
+    disk = daemon.qemus.by_uuid[guest(1).uuid].disks["vda"]
+    disk.actual = disk.defined = Limits()
+    daemon.happens(1, EventKind.STARTED)
+    daemon.until(lambda: daemon.actual(1) == {LIMIT})
+    daemon.fault = None
+    daemon.service.signal(Signal.RELOAD)
+    daemon.until(lambda: daemon.known and daemon.known.reloaded)
+
+
+def test_it_ends_when_what_runs_has_ended_and_leaves_no_sign_of_life(daemon: Fixture) -> None:
+    daemon.start()
+    daemon.qemus.held = guest(1).uuid
+    daemon.qemus.gate.clear()
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.service and daemon.service._workers.busy)
+    assert daemon.service is not None
+    assert daemon.thread is not None
+    daemon.service.signal(Signal.STOP)
+    daemon.until(lambda: "STOPPING=1" in daemon.manager.sent)
+    assert daemon.thread.is_alive()
+    daemon.qemus.gate.set()
+    daemon.thread.join(PATIENT)
+    assert daemon.status == 0
+    assert (daemon.known, daemon.link_closed) == (None, True)
+    assert not (daemon.directory / "textfiles/plimsoll-daemon.prom").exists()
+
+
+def test_it_ends_by_its_deadline_without_a_pass_that_does_not(daemon: Fixture) -> None:
+    daemon.settings = replace(daemon.settings, daemon=DaemonSettings(3600, 0))
+    daemon.start()
+    daemon.qemus.held = guest(1).uuid
+    daemon.qemus.gate.clear()
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.service and daemon.service._workers.busy)
+    assert daemon.stop() == 0
+    assert not daemon.qemus.gate.is_set()
+
+
+def test_a_second_daemon_does_not_start(daemon: Fixture) -> None:
+    daemon.start()
+    with pytest.raises(Busy, match="another plimsoll daemon"):
+        Service(daemon.world).run()
+
+
+def test_the_watchdog_is_told_only_while_events_can_arrive(daemon: Fixture) -> None:
+    daemon.start()
+    count = daemon.manager.sent.count("WATCHDOG=1")
+    daemon.until(lambda: daemon.manager.sent.count("WATCHDOG=1") > count)
+    daemon.alive = False
+    daemon.until(lambda: daemon.service and not daemon.service._healthy())
+    time.sleep(0.1)  # a turn that was under way
+    count = daemon.manager.sent.count("WATCHDOG=1")
+    time.sleep(0.3)  # several turns: there is no event to wait for where nothing is sent
+    assert daemon.manager.sent.count("WATCHDOG=1") == count
+
+
+def test_in_mode_observe_nothing_is_written(daemon: Fixture) -> None:
+    daemon.settings = replace(daemon.settings, mode="observe")
+    daemon.start()
+    daemon.happens(1, EventKind.STARTED)
+    daemon.until(lambda: daemon.passes)
+    assert daemon.qemus.writes == []

@@ -1,0 +1,108 @@
+"""What the daemon tells of itself: its file, its line, its metrics, and when it counts as running."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.monitor import daemon_metrics, daemon_status
+from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
+from plimsoll_agent.store.state import CorruptState, State, StateError
+from tests.unit.node import uuid_of
+from tests.unit.values import NOON
+
+GOLDEN = Path(__file__).parents[2] / "data" / "daemon_metrics.prom"
+
+WAITS = WaitingGuest(uuid_of(1), "instance-00000001", NOON + timedelta(minutes=2), 3)
+FULL = DaemonStatus(
+    version="1.0",
+    pid=4711,
+    started=NOON - timedelta(hours=2),
+    written=NOON,
+    full_pass_interval=300,
+    connected_since=NOON - timedelta(hours=1),
+    reconnects=2,
+    events={"started": 7, "tunable": 9},
+    lost=1,
+    passes={"changed": 7, "in-sync": 2},
+    seconds={"0.05": 8, "1": 9, "+Inf": 9},
+    seconds_sum=0.75,
+    full_passes={"done": 24, "failed": 1},
+    last_full_pass=NOON - timedelta(minutes=1),
+    queue=1,
+    set_aside=(WAITS,),
+    damped=(replace(WAITS, failures=0),),
+    threads=14,
+    descriptors=31,
+    memory=60_000_000,
+    reloaded=False,
+    trouble="plimsoll.conf:3: rounds: must be at least 1",
+)
+FRESH = DaemonStatus(version="1.0", pid=4711, started=NOON, written=NOON, full_pass_interval=300)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path)
+
+
+@pytest.mark.parametrize("status", [FULL, FRESH])
+def test_it_is_read_as_it_was_written(state: State, status: DaemonStatus) -> None:
+    assert daemon_status.load(state) is None
+    daemon_status.save(state, status)
+    assert daemon_status.load(state) == status
+
+
+@pytest.mark.parametrize(
+    ("content", "error"), [("{", CorruptState), ('{"version": 1}', CorruptState), ('{"version": 2}', StateError)]
+)
+def test_a_file_that_cannot_be_read_counts_as_no_daemon(
+    state: State, content: str, error: type[StateError], caplog: pytest.LogCaptureFixture
+) -> None:
+    state.daemon.write_text(content)
+    with pytest.raises(error):
+        daemon_status.load(state)
+    assert daemon_status.load_or_none(state) is None
+    assert "daemon.json" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "runs"), [(0, True), (4 * HEARTBEAT, True), (4 * HEARTBEAT + 1, False), (-1, False)]
+)
+def test_it_runs_if_it_has_written_lately_and_not_in_the_future(seconds: float, runs: bool) -> None:
+    assert FULL.runs(NOON + timedelta(seconds=seconds)) is runs
+
+
+@pytest.mark.parametrize(
+    ("status", "enforces"),
+    [
+        (FULL, True),
+        (FRESH, False),  # no full pass yet
+        (replace(FULL, last_full_pass=NOON - timedelta(seconds=601)), False),
+        (replace(FULL, version="0.9"), False),
+        (replace(FULL, written=NOON - timedelta(minutes=2)), False),
+    ],
+)
+def test_the_timers_pass_runs_unless_the_daemon_of_its_version_does_its_work(
+    status: DaemonStatus, enforces: bool
+) -> None:
+    assert status.enforces("1.0", NOON) is enforces
+
+
+def test_its_line_says_what_is_wrong() -> None:
+    assert daemon_status.line(FULL) == (
+        "events since 2026-11-20 11:00 UTC: 16; passes over guests: 9; last full pass 2026-11-20 11:59 UTC;"
+        " instance-00000001 set aside until 2026-11-20 12:02:00 UTC;"
+        " 1 guest with passes spaced out, after many events; the last reload failed, earlier settings are in use"
+    )
+    assert daemon_status.line(replace(FRESH, disconnected="libvirt at x cannot be reached")) == (
+        "no events: libvirt at x cannot be reached; passes over guests: 0; no full pass yet"
+    )
+
+
+def test_the_metrics_are_the_golden_text() -> None:
+    text = "".join(family.text for family in daemon_metrics.families(FULL))
+    assert text == GOLDEN.read_text(), "look at each line that differs, then copy it there"
