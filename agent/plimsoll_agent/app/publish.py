@@ -12,7 +12,14 @@ from importlib.metadata import version
 from plimsoll_agent.app.consoles import read_consoles
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor import console_metrics, pass_metrics, pass_summary, pass_summary_file, textfile
+from plimsoll_agent.monitor import (
+    console_metrics,
+    pass_metrics,
+    pass_summary,
+    pass_summary_file,
+    textfile,
+    usage_history,
+)
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.store.refresh_state import RefreshDir
@@ -82,6 +89,7 @@ class Publisher:
         before = self._before()
         last = after(before)
         saved = _done(lambda: pass_summary_file.save(self._state, last))
+        _done(lambda: usage_history.append(self._state, last))
         # Metrics may be on another file system than the state directory, so they are written in any case.
         shown = last if saved else pass_summary.uncounted(before, last)
         return _done(lambda: self._write_metrics(shown)) and saved

@@ -113,7 +113,14 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(kept))
     yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(kept))
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(kept.clock))
-    for file in (state.BUSY, state.PASS_LOCK, state.APPROVAL_LOCK, state.PROBES_LOCK):
+    for file in (
+        state.USAGE,
+        state.USAGE_BEFORE,
+        state.BUSY,
+        state.PASS_LOCK,
+        state.APPROVAL_LOCK,
+        state.PROBES_LOCK,
+    ):
         yield _Kind(kept.directory / file.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
     of_catalogue = _of_json(catalogue.MOST_BYTES)

@@ -144,6 +144,22 @@ CONSOLES = StateFile(
     corrupt="the next pass writes a new one, with counts of zero, and reads each log from its end on",
     missing="the same",
 )
+USAGE = StateFile(
+    "usage.jsonl",
+    owner="passes over the whole node, with metrics",
+    version=None,
+    what="the use and the latency of each disk, a line a pass: ``disk explain --since`` reads it",
+    corrupt="what cannot be read is left out",
+    missing="a new one begins",
+)
+USAGE_BEFORE = StateFile(
+    "usage.before.jsonl",
+    owner="the same",
+    version=None,
+    what="the 8 MiB before ``usage.jsonl``",
+    corrupt="the same",
+    missing="the time before is unknown",
+)
 BUSY = StateFile(
     "busy.count",
     owner="passes that find another pass running",
@@ -214,6 +230,8 @@ FILES = (
     PROBES_SHOWN,
     LAST_PASS,
     CONSOLES,
+    USAGE,
+    USAGE_BEFORE,
     BUSY,
     CLOCK,
     DAEMON,
@@ -268,6 +286,14 @@ class State:
     @property
     def consoles(self) -> Path:
         return self.directory / CONSOLES.name
+
+    @property
+    def usage(self) -> Path:
+        return self.directory / USAGE.name
+
+    @property
+    def usage_before(self) -> Path:
+        return self.directory / USAGE_BEFORE.name
 
     @property
     def clock(self) -> Path:

@@ -11,15 +11,17 @@ from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.cli import disk
 from plimsoll_agent.command.page import write_lines
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor import pass_summary_file, usage_history
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util import durations
-from plimsoll_insight.explain import node
+from plimsoll_insight.explain import cause, node
+from plimsoll_insight.explain.evidence import Evidence
 from plimsoll_insight.explain.node import NodeEvidence
 from plimsoll_probes.app.history import history_of
 
@@ -28,10 +30,10 @@ _MOST_ENTRIES = 50
 
 
 class DiskExplain(disk.DiskExplain):
-    """Explain a disk's limits: the answer of each source, in order; with --since also what is known of its past.
+    """Explain a disk's limits: the answer of each source, in order; with --since also whether it was slow, and why.
 
-    That is what this node knows: changes of its limits and holds in the record, its use and latency in the last pass
-    beside others, and probes. Whether it was slow over time: plimsoll region explain.
+    That is what this node knows: what its passes measured of the disk and of others, changes of its limits and holds,
+    probes, and stalls that the guest's console tells of. With Ceph's health and other nodes: plimsoll region explain.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -56,8 +58,7 @@ class DiskExplain(disk.DiskExplain):
     ) -> int:
         status = super().produce_output(parsed_args, column_names, data)
         if self._found is not None and parsed_args.formatter == "table" and not parsed_args.columns:
-            uuid = self._outcome.disk.guest.uuid
-            write_lines(self.app.stdout, ("", *node.lines(self._found, uuid, parsed_args.since)))
+            write_lines(self.app.stdout, ("", *node.lines(self._found, parsed_args.since)))
         return status
 
 
@@ -88,7 +89,9 @@ def _evidence(settings: Settings, asked: Disk, back: timedelta) -> NodeEvidence:
     record = Record(state.record)
     entries = read(lambda: record_query.newest(record, Selection(disk=asked.key, since=since), _MOST_ENTRIES))
     last = read(lambda: pass_summary_file.load(state))
-    ran = read(probes)
+    ran, consoles = read(probes), read(lambda: consoles_file.load(state))
+    types = {} if last is None else {each.named.key: each.volume_type for each in last.disks}
+    past = read(lambda: node.evidence(usage_history.passes(state), asked, types, since)) or Evidence(300.0, ())
     return NodeEvidence(
         since,
         now,
@@ -96,5 +99,8 @@ def _evidence(settings: Settings, asked: Disk, back: timedelta) -> NodeEvidence:
         last,
         None if last is None else next((each for each in last.disks if each.named.key == asked.key), None),
         ran,
+        None if consoles is None else consoles.guests.get(asked.guest.uuid),
+        node.explained(asked, past),
+        cause.find(past),
         tuple(complaints),
     )

@@ -23,7 +23,7 @@ CAUSES: Mapping[Cause, str] = {
     Cause.NOT_SLOW: "none, it is not slow",
     Cause.UNKNOWN: "unknown",
 }
-_UNEXPLAINED: Mapping[Unexplained, str] = {
+UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.TOO_LITTLE: "too little is known",
     Unexplained.NO_USUAL: "what is usual for its type is unknown: load plimsoll-rules.yaml into Prometheus",
     Unexplained.NODE: "the disks of other guests on its node are slow too, and the region is not: look at the node",
@@ -49,7 +49,12 @@ def stall_lines(stalls: Sequence[Stall]) -> Iterator[str]:
         yield f"its kernel reported {printable(kind)}: {number} {when}"
 
 
-def disk_lines(disk: ExplainedDisk, finding: Finding, probed: Mapping[str, int]) -> Iterator[str]:
+def disk_lines(
+    disk: ExplainedDisk,
+    finding: Finding,
+    probed: Mapping[str, int] | None,
+    unexplained: Mapping[Unexplained, str] = UNEXPLAINED,
+) -> Iterator[str]:
     """The first names the disk, the last is the tenant's sentence."""
     intervals = disk.evidence.intervals
     what = f"volume {disk.volume}" if disk.volume else "own disk"
@@ -65,15 +70,15 @@ def disk_lines(disk: ExplainedDisk, finding: Finding, probed: Mapping[str, int])
     yield f"  {_load_words(intervals)}"
     yield f"  {_latency_words(disk, finding)}"
     yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probed)}"
-    yield f"  Cause: {cause_words(disk, finding)}"
+    yield f"  Cause: {cause_words(disk, finding, unexplained)}"
     yield f'  To the tenant: "{tenant_words(disk, finding)}"'
 
 
-def cause_words(disk: ExplainedDisk, finding: Finding) -> str:
+def cause_words(disk: ExplainedDisk, finding: Finding, unexplained: Mapping[Unexplained, str] = UNEXPLAINED) -> str:
     """``its own limit, 500 IOPS; between 2026-11-22 14:00 and 15:20 UTC, 12 of 15 slow intervals; …``."""
     words = CAUSES[finding.cause]
     if finding.unexplained:
-        words += f": {_UNEXPLAINED[finding.unexplained]}"
+        words += f": {unexplained[finding.unexplained]}"
     if finding.cause is Cause.LIMIT:
         words += f", {_limit_words(finding.slow).removeprefix('its ')}"
     if finding.raised:
@@ -200,7 +205,9 @@ def _cluster_words(intervals: Sequence[Interval]) -> str:
     return f"cluster: {', '.join(raised)} of the time"
 
 
-def _probe_words(probed: Mapping[str, int]) -> str:
+def _probe_words(probed: Mapping[str, int] | None) -> str:
+    if probed is None:
+        return "unknown"
     return ", ".join(f"{number} {printable(verdict)}" for verdict, number in sorted(probed.items())) or "none"
 
 

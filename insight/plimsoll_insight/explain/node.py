@@ -1,22 +1,37 @@
-"""What one node knows of a disk: its last pass, its record and its probes. Figures over time are in Prometheus."""
+"""What one node knows of a disk: what its passes measured, its record, its probes, and the guest's console."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from statistics import median
+from itertools import pairwise
+from statistics import median, quantiles
 
-from plimsoll_agent.fleet.messages import percent, seconds_words
-from plimsoll_agent.messages.limits import short_limits
+from plimsoll_agent.consoles.model import GuestConsole, Stalls
+from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.messages.record import entry_data, entry_words, time_words
+from plimsoll_agent.model.disk import Disk, guest_of
+from plimsoll_agent.model.limits import BASES, Limits
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
+from plimsoll_agent.monitor.usage_history import PastPass
 from plimsoll_agent.store.entries import Entry
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
-from plimsoll_insight.explain.cause import Cause
-from plimsoll_insight.explain.evidence import Interval, Neighbour, Place
-from plimsoll_insight.explain.messages import CAUSES
+from plimsoll_insight.explain.cause import Finding, Unexplained
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.messages import disk_lines
+from plimsoll_insight.explain.questions import UNITS, ExplainedDisk
+from plimsoll_insight.explain.serialize import disk_data
+
+_MOST_MISSING = 2016
+_TOO_LITTLE = "too little is known (few requests, or few passes with [metrics] textfile_dir)"
+_UNEXPLAINED: Mapping[Unexplained, str] = {
+    Unexplained.TOO_LITTLE: _TOO_LITTLE,
+    Unexplained.NO_USUAL: _TOO_LITTLE,
+    Unexplained.NODE: "the disks of other guests on this node are slow too: it is the node, or the cluster",
+    Unexplained.ALONE: "it is slow, and the disks of other guests on this node are not (large requests take longer)",
+}
 
 
 @frozen
@@ -32,75 +47,126 @@ class NodeEvidence:
     """In the last pass."""
     probes: Mapping[str, int] | None
     """Runs on this node by their verdict."""
+    console: GuestConsole | None
+    """None also where consoles are not read."""
+    explained: ExplainedDisk
+    finding: Finding
     complaints: tuple[str, ...] = ()
 
-    @property
-    def cause(self) -> Cause:
-        """The limit where the disk was at limit in the last pass; one pass tells no more."""
-        return Cause.LIMIT if self.disk is not None and self.disk.at_limit else Cause.UNKNOWN
 
-
-def interval(last: LastPass, disk: LastDisk) -> Interval | None:
-    """The averages of the last pass, of the disk and of other guests on the node; None without any."""
-    rates = disk.rates
-    if rates is None or last.looked is None:
-        return None
-    others = [each for each in last.disks if each.named.guest_uuid != disk.named.guest_uuid and each.rates]
-    waits = [each.rates.latency for each in others if each.rates and each.rates.latency is not None]
-    of_type = [
-        each.rates.latency
-        for each in others
-        if each.rates and each.rates.latency is not None and each.volume_type == disk.volume_type
-    ]
-    limit = max(disk.shares, key=lambda name: disk.shares[name], default=None)
-    return Interval(
-        last.looked.timestamp(),
-        operations=rates.of("total_iops_sec"),
-        bytes=rates.of("total_bytes_sec"),
-        share=None if limit is None else disk.shares[limit],
-        limit=limit,
-        allowed=None if limit is None or disk.actual is None else getattr(disk.actual, limit) or None,
-        latency=rates.latency,
-        of_type=median(of_type) if of_type else None,
-        of_type_disks=len(of_type),
-        of_node=median(waits) if waits else None,
-        of_node_disks=len(waits),
-        neighbours=tuple(_busiest(last, disk)),
+def explained(disk: Disk, evidence: Evidence) -> ExplainedDisk:
+    """Its changes are entries of the record."""
+    actual = disk.actual if isinstance(disk.actual, Limits) else None
+    return ExplainedDisk(
+        guest_uuid=disk.guest.uuid,
+        disk=disk.target,
+        volume=disk.volume_id or "",
+        volume_type=disk.volume_type or "",
+        pool=disk.pool,
+        cluster=disk.cluster or "",
+        evidence=evidence,
+        limits=None if actual is None else {base: getattr(actual, base) for base in BASES if getattr(actual, base)},
     )
 
 
-def _busiest(last: LastPass, disk: LastDisk) -> Iterator[Neighbour]:
-    for unit, base in (("operations", "total_iops_sec"), ("bytes", "total_bytes_sec")):
+def evidence(past: Iterable[PastPass], disk: Disk, types: Mapping[str, str | None], since: datetime) -> Evidence:
+    """What passes measured since then; ``types`` has the volume types of the node's disks by ``Disk.key``.
+
+    What is usual is the lower quartile over all of these passes, as for the region: the median disk of its type here.
+    """
+    alike = {key for key, name in types.items() if name == disk.volume_type} | {disk.key}
+    medians, found = list[float](), list[Interval]()
+    for one in past:
+        waits = [each.latency for key, each in one.disks.items() if key in alike and each.latency is not None]
+        if waits:
+            medians.append(median(waits))
+        if one.at >= since:
+            found.append(_past_interval(one, disk, alike))
+    known = [number for number, each in enumerate(found) if each.operations is not None]
+    found = found[known[0] :] if known else []
+    gaps = [later.at - each.at for each, later in pairwise(found)]
+    seconds = median(gaps) if gaps else 300.0
+    usual = quantiles(medians, n=4, method="inclusive")[0] if len(medians) > 1 else None
+    return Evidence(seconds, tuple(_without_gaps(found, seconds)), usual)
+
+
+def _without_gaps(found: Sequence[Interval], seconds: float) -> Iterator[Interval]:
+    """With intervals of which nothing is known where there was no pass."""
+    for each, later in pairwise(found):
+        yield each
+        for number in range(1, min(round((later.at - each.at) / seconds), _MOST_MISSING)):
+            yield Interval(each.at + number * seconds)
+    yield from found[-1:]
+
+
+def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interval:
+    own = one.disks.get(disk.key)
+    if own is None:
+        return Interval(one.at.timestamp())
+    others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
+    waits = [each.latency for each in others.values() if each.latency is not None]
+    of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]
+    rates = {unit: {key: getattr(each, unit) for key, each in one.disks.items()} for unit in UNITS}
+    return Interval(
+        one.at.timestamp(),
+        operations=own.operations,
+        bytes=own.bytes,
+        share=own.share,
+        limit=own.limit,
+        allowed=own.allowed,
+        latency=own.latency,
+        of_type=median(of_type) if of_type else None,
+        of_node=median(waits) if waits else None,
+        of_node_disks=len(waits),
+        neighbours=tuple(_busiest(rates, disk.guest.uuid)),
+    )
+
+
+def _busiest(rates_of: Mapping[str, Mapping[str, float]], guest: str) -> Iterator[Neighbour]:
+    """Of each unit the busiest other guest; the rates are by ``Disk.key``."""
+    for unit, by_disk in rates_of.items():
         rates: dict[str, float] = {}
-        for each in last.disks:
-            if each.rates is not None:
-                uuid = each.named.guest_uuid
-                rates[uuid] = rates.get(uuid, 0.0) + each.rates.of(base)
+        for key, rate in by_disk.items():
+            rates[guest_of(key)] = rates.get(guest_of(key), 0.0) + rate
         whole = sum(rates.values())
-        rates.pop(disk.named.guest_uuid, None)
+        rates.pop(guest, None)
         most = max(rates, key=lambda uuid: rates[uuid], default=None)
         if most is not None and rates[most]:
             yield Neighbour(most, Place.NODE, unit, rates[most], rates[most] / whole)
 
 
-def lines(found: NodeEvidence, name: str, asked: str) -> Iterator[str]:
-    """In words; ``name`` is the guest's UUID, ``asked`` the duration that was typed."""
-    yield f"In the last {asked}, by this node's record and its last pass:"
+def lines(found: NodeEvidence, asked: str) -> Iterator[str]:
+    """In words; ``asked`` is the duration that was typed."""
+    yield f"In the last {asked}, by the passes and the record of this node:"
     yield from (f"  {printable(complaint)}" for complaint in found.complaints)
     if found.entries is not None:
         yield from (f"  {time_words(entry.at)}  {entry_words(entry)}" for entry in found.entries)
         if not found.entries:
             yield f"  no change of its limits since {minute(found.since)} in this node's record"
-    yield from (f"  {line}" for line in _pass_lines(found))
-    if found.probes is not None:
-        told = ", ".join(f"{number} {printable(verdict)}" for verdict, number in sorted(found.probes.items()))
-        yield f"  probes on this node: {told or 'none'}"
-    words = f"  Cause: {CAUSES[found.cause]}"
-    yield words + (" in the last pass" if found.cause is Cause.LIMIT else ": one pass does not show it")
-    yield f"Figures over time are in Prometheus: plimsoll region explain {printable(name)} --since {asked}"
+    yield from (f"  {line}" for line in (*_console_lines(found), *_now_lines(found)))
+    _, *told = disk_lines(found.explained, found.finding, found.probes, _UNEXPLAINED)
+    yield from told
+    guest = printable(found.explained.guest_uuid)
+    yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} --since {asked}"
 
 
-def _pass_lines(found: NodeEvidence) -> Iterator[str]:
+def _console_lines(found: NodeEvidence) -> Iterator[str]:
+    console = found.console
+    if console is None:
+        return
+    if console.trouble is not None:
+        yield f"its console cannot be read ({printable(console.trouble)}): it is unknown whether it stalled"
+    for kind, stalls in _recent(found).items():
+        number = plural(stalls.lines, "line")
+        yield f"its kernel reported {kind.value}: {number} since its console is read, the last {minute(stalls.last)}"
+
+
+def _recent(found: NodeEvidence) -> dict[StallKind, Stalls]:
+    known = {} if found.console is None else found.console.stalls
+    return {kind: stalls for kind, stalls in known.items() if stalls.last >= found.since}
+
+
+def _now_lines(found: NodeEvidence) -> Iterator[str]:
     last, disk = found.last, found.disk
     if last is None or disk is None:
         yield "last pass: unknown: no pass over the whole node has seen this disk"
@@ -109,53 +175,31 @@ def _pass_lines(found: NodeEvidence) -> Iterator[str]:
         yield f"held by an operator until {minute(disk.held_until)}"
     if disk.gated:
         yield "its change is deferred: its cluster is unhealthy, or its health unknown"
-    one, when = interval(last, disk), ago(last.ended, found.now)
-    if one is None:
+    if disk.rates is None:
+        when = ago(last.ended, found.now)
         yield f"last pass, {when}: its use is unknown, which needs two readings of QEMU's counters"
-        return
-    limits = "unknown" if disk.actual is None else short_limits(disk.actual)
-    used = "" if one.share is None or one.limit is None else f", {percent(one.share)} of {one.limit}"
-    yield (
-        f"last pass, {when}: {one.operations or 0:.0f} IOPS{used} (limit {limits}); a request took"
-        f" {seconds_words(one.latency)}"
-    )
-    yield (
-        f"others on this node: {plural(one.of_type_disks or 0, 'disk')} of its type took"
-        f" {seconds_words(one.of_type)}, all {one.of_node_disks} took {seconds_words(one.of_node)} (median)"
-    )
-    names = {each.named.guest_uuid: each.named.guest_name for each in last.disks}
-    for busy in one.neighbours:
-        unit = "requests" if busy.unit == "operations" else "bytes"
-        yield f"busiest other guest: {printable(names[busy.uuid])} did {percent(busy.share)} of all {unit}"
 
 
 def data(found: NodeEvidence) -> dict[str, object]:
     """The same as plain data."""
-    one = None if found.last is None or found.disk is None else interval(found.last, found.disk)
+    console = found.console
     return {
         "since": found.since.isoformat(),
         "entries": None if found.entries is None else [entry_data(entry) for entry in found.entries],
-        "last_pass": None
-        if one is None or found.last is None
-        else {
-            "at": found.last.ended.isoformat(),
-            "operations_per_second": one.operations,
-            "bytes_per_second": one.bytes,
-            "limit": one.limit,
-            "limit_ratio": one.share,
-            "latency": one.latency,
-            "type_latency": one.of_type,
-            "node_latency": one.of_node,
-            "neighbours": [
-                {"guest_uuid": each.uuid, "place": each.place.value, "unit": each.unit, "share": each.share}
-                for each in one.neighbours
-            ],
-        },
         "held_until": None
         if found.disk is None or found.disk.held_until is None
         else found.disk.held_until.isoformat(),
         "probes": None if found.probes is None else dict(found.probes),
-        "cause": found.cause.value,
+        "console": None
+        if console is None
+        else {
+            "state": console.state.value,
+            "stalls": {
+                kind.value: {"lines": stalls.lines, "last": stalls.last.isoformat()}
+                for kind, stalls in _recent(found).items()
+            },
+        },
+        "disk": disk_data(found.explained, found.finding),
         "complaints": list(found.complaints),
     }
 

@@ -23,7 +23,7 @@ GATE = "health gate of plimsoll"
 _USUAL = "7d"
 _DISK = ("target_device", "uuid")
 _PLACE = ("cluster", "pool")
-_UNITS = ("operations", "bytes")
+UNITS = ("operations", "bytes")
 
 
 @frozen
@@ -196,13 +196,13 @@ class _Own:
 
     def __init__(self, over: Over, own: str) -> None:
         by = f"region, instance, {', '.join(_DISK)}"
-        rate = {unit: each(f"plimsoll_disk_average_{unit}_per_second", own, *_DISK, "direction") for unit in _UNITS}
-        self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in _UNITS}
+        rate = {unit: each(f"plimsoll_disk_average_{unit}_per_second", own, *_DISK, "direction") for unit in UNITS}
+        self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in UNITS}
         self._latency = _by_disk(over(each("plimsoll_disk_average_latency_seconds", own, *_DISK)))
         self._shares = _lines_by_disk(over(each("plimsoll_disk_average_limit_ratio", own, *_DISK, "parameter")))
         self._limits = _lines_by_disk(
             line
-            for unit in _UNITS
+            for unit in UNITS
             for line in over(each(f"plimsoll_disk_limit_actual_{unit}_per_second", own, *_DISK, "parameter"))
             if label(line, "parameter") in BASES
         )
@@ -288,7 +288,7 @@ class _Around:
         self._of_node_disks = _by_node(over(f"count by ({by}) ({latency})"))
         self._on_node: dict[str, list[Line]] = {}
         self._node_sum: dict[str, dict[NodeKey, Mapping[float, float]]] = {}
-        for unit in _UNITS:
+        for unit in UNITS:
             name, labels = f"plimsoll_disk_average_{unit}_per_second", (*_DISK, "direction")
             busiest = f"topk by ({by}) (1, sum by ({by}, uuid) ({each(name, self._others, *labels)}))"
             self._on_node[unit] = list(over(busiest))
@@ -337,7 +337,7 @@ class _Around:
     def _neighbours(
         self, node: NodeKey, pools: Mapping[str, tuple[list[Line], Mapping[float, float]]], at: float
     ) -> Iterator[Neighbour]:
-        for unit in _UNITS:
+        for unit in UNITS:
             on_node = [line for line in self._on_node[unit] if key_of(line) == node]
             lines_of = (
                 (Place.NODE, on_node, self._node_sum[unit].get(node, {})),
@@ -354,7 +354,7 @@ class _Around:
         if (cluster, pool) not in self._pools:
             matchers = "{" + ",".join([*self._region, f"cluster={quoted(cluster)}", f"pool={quoted(pool)}"]) + "}"
             found = {}
-            for unit in _UNITS:
+            for unit in UNITS:
                 of_nodes = each(f"plimsoll_pool_average_{unit}_per_second", matchers, *_PLACE, "volume_type")
                 found[unit] = (
                     list(

@@ -9,7 +9,7 @@ import pytest
 from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.config.settings import MetricsSettings
 from plimsoll_agent.errors import Unreachable
-from plimsoll_agent.monitor import pass_metrics, pass_summary_file
+from plimsoll_agent.monitor import pass_metrics, pass_summary_file, usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
@@ -74,6 +74,19 @@ def test_what_was_done_is_averaged_between_two_passes(shell: Shell) -> None:
     assert seen.interval is not None
     assert rates is not None
     assert rates.read_iops * seen.interval == pytest.approx(100)
+    (past,) = usage_history.passes(shell.state)
+    assert past.at == seen.looked
+    assert past.disks[seen.disks[0].named.key].operations == pytest.approx(rates.of("total_iops_sec"), rel=1e-3)
+
+
+def test_a_history_that_cannot_be_written_is_told_and_fails_no_pass(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell.enforce()
+    shell.refresh()
+    shell.state.usage.mkdir()
+    assert shell.enforce() == 0
+    assert [line for line in caplog.messages if "usage.jsonl: cannot be written: Is a directory" in line]
 
 
 def test_without_a_place_for_metrics_no_counters_are_read(shell: Shell) -> None:

@@ -20,7 +20,7 @@ from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor import pass_summary_file, usage_history
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store import clock, refresh_state
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
@@ -74,6 +74,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.note_busy()
     clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
     pass_summary_file.save(state, a_varied_pass())
+    usage_history.append(state, a_varied_pass())
+    state.usage_before.touch()
     consoles_file.save(state, some_consoles())
     history = History(state.probes)
     history.add(a_probe())

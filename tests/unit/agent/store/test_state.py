@@ -838,7 +838,8 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     for write in FILES.values():
         write(state)
     state.record.touch()
-    for path in (state.clock, state.probes, state.probes_shown, state.last_pass, state.consoles, state.daemon):
+    kept = (state.clock, state.probes, state.probes_shown, state.last_pass, state.consoles, state.usage)
+    for path in (*kept, state.usage_before, state.daemon):
         path.touch()
     with state.daemon_locked():
         pass

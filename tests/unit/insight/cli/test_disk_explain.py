@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.consoles import file as consoles_file
+from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
+from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastDisk
+from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.policy.decide import decide
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
@@ -28,6 +32,7 @@ from plimsoll_agent.store.state import State
 from plimsoll_insight.cli.disk_explain import DiskExplain
 from tests import schemas
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
+from tests.unit.node import uuid_of
 from tests.unit.person import Person
 from tests.unit.values import a_disk, a_situation
 
@@ -56,46 +61,109 @@ def keep(state: Path, *disks: LastDisk) -> None:
     pass_summary_file.save(State(state), last)
 
 
-def of_itself(share: float, latency: float | None) -> LastDisk:
+def own(share: float = 0.2, latency: float | None = 0.004) -> LastDisk:
     rates = Rates(100, 400, 4e5, 1.6e6, 300, latency)
     return a_last_disk(DISK.named, actual=LIMITS, rates=rates, shares={"total_iops_sec": share})
 
 
-def others(*rates: float) -> Sequence[LastDisk]:
+def others(*rates: float, latency: float = 0.004) -> Sequence[LastDisk]:
     return [
-        a_last_disk(a_name(number), volume_type="gold", rates=Rates(rate, 0, rate * 4096, 0, 300, 0.004))
+        a_last_disk(a_name(number), rates=Rates(rate, 0, rate * 4096, 0, 300, latency))
         for number, rate in enumerate(rates, 50)
     ]
 
 
+def remember(state: Path, *passes: Sequence[LastDisk]) -> None:
+    """Passes of every five minutes until now."""
+    for back, disks in zip(range(len(passes) - 1, -1, -1), passes, strict=True):
+        append(State(state), a_last_pass(*disks, looked=NOW - timedelta(minutes=5 * back, seconds=42)))
+
+
 def test_without_since_it_is_the_explanation_of_limits_alone(tmp_path: Path) -> None:
-    keep(tmp_path, of_itself(1.0, 0.04))
+    keep(tmp_path, own(1.0, 0.04))
     status, out, _ = ran(tmp_path)
-    assert (status, "last pass" in out) == (0, False)
+    assert (status, "In the last" in out) == (0, False)
     assert "past" not in json.loads(ran(tmp_path, "-f", "json")[1])
 
 
-def test_a_disk_that_was_at_limit_in_the_last_pass_has_its_limit_as_cause(tmp_path: Path) -> None:
-    keep(tmp_path, of_itself(0.99, 0.04), *others(100, 1400, 0))
+CALM = [own(), *others(100, 100, 100)]
+CAUSES: dict[str, tuple[list[LastDisk], str]] = {
+    "its limit": ([own(0.99, 0.04), *others(100, 100, 100)], "its own limit, 500 IOPS; between"),
+    "a neighbour": (
+        [own(latency=0.09), *others(100, 100, 9000, latency=0.09)],
+        f"a neighbour: guest {uuid_of(52)} did 92.9 % of all bytes of the node; between",
+    ),
+    "the node": (
+        [own(latency=0.09), *others(100, 100, 100, latency=0.09)],
+        "unknown: the disks of other guests on this node are slow too: it is the node, or the cluster; between",
+    ),
+    "alone": (
+        [own(latency=0.09), *others(100, 100, 100)],
+        "unknown: it is slow, and the disks of other guests on this node are not",
+    ),
+    "not slow": (CALM, "none, it is not slow; known 100 % of the time"),
+}
+
+
+@pytest.mark.parametrize("what", CAUSES)
+def test_the_cause_is_found_in_what_passes_measured(tmp_path: Path, what: str) -> None:
+    slow, words = CAUSES[what]
+    remember(tmp_path, *[CALM] * 20, *[slow] * 9)
+    keep(tmp_path, *slow)
     status, out, _ = ran(tmp_path, "--since", "24h")
     assert status == 0
-    assert "500 IOPS, 99 % of total_iops_sec (limit 500 IOPS); a request took 40 ms" in out
-    assert "all 3 took 4 ms (median)" in out
-    assert "busiest other guest: instance-00000051 did 70 % of all requests" in out
-    assert "Cause: its own limit in the last pass\n" in out
+    assert f"Cause: {words}" in out
+    assert "usual for its type 4 ms" in out
     assert f"plimsoll region explain {DISK.guest.uuid} --since 24h" in out
+    data = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])
+    schemas.hold("disk explain", json.dumps(data), "json")
+    past = data["past"]["disk"]
+    assert (len(past["intervals"]), past["known_intervals"], past["interval"]) == (29, 29, 300)
 
 
-@pytest.mark.parametrize("disks", [[of_itself(0.2, 0.9)], [of_itself(0.2, None)], others(5)])
-def test_one_pass_does_not_show_another_cause(tmp_path: Path, disks: list[LastDisk]) -> None:
+def test_what_was_before_the_time_is_left_out_and_yet_tells_what_is_usual(tmp_path: Path) -> None:
+    remember(tmp_path, *[CALM] * 90, *[CAUSES["alone"][0]] * 12)
+    past = json.loads(ran(tmp_path, "--since", "1h", "-f", "json")[1])["past"]["disk"]
+    assert (len(past["intervals"]), past["slow_intervals"], past["usual_latency"]) == (12, 12, 0.004)
+
+
+def test_time_without_passes_is_unknown(tmp_path: Path) -> None:
+    remember(tmp_path, *[CALM] * 6, *[[]] * 10, *[CALM] * 6)
+    past = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])["past"]["disk"]
+    assert (len(past["intervals"]), past["known_intervals"]) == (22, 12)
+
+
+@pytest.mark.parametrize("disks", [[own(0.2, 0.9)], [own(1.0, None)], others(5)])
+def test_one_pass_shows_no_cause(tmp_path: Path, disks: list[LastDisk]) -> None:
     keep(tmp_path, *disks)
+    remember(tmp_path, disks)
     status, out, _ = ran(tmp_path, "--since", "24h")
     assert status == 0
-    assert "Cause: unknown: one pass does not show it\n" in out
+    assert "Cause: unknown: too little is known (few requests, or few passes with [metrics] textfile_dir)" in out
+
+
+def test_what_its_kernel_reported_in_that_time_is_told(tmp_path: Path) -> None:
+    stalls = {
+        StallKind.HUNG_TASK: Stalls(3, NOW - timedelta(hours=2)),
+        StallKind.IO_ERROR: Stalls(9, NOW - timedelta(days=2)),
+    }
+    console = GuestConsole(name="i", server=None, project=None, tried=NOW, stalls=stalls)
+    consoles_file.save(
+        State(tmp_path), Consoles(NOW, {DISK.guest.uuid: replace(console, trouble="Permission denied")})
+    )
+    out = ran(tmp_path, "--since", "24h")[1]
+    last = f"{NOW - timedelta(hours=2):%Y-%m-%d %H:%M} UTC"
+    assert f"  its kernel reported hung-task: 3 lines since its console is read, the last {last}\n" in out
+    assert "  its console cannot be read (Permission denied): it is unknown whether it stalled\n" in out
+    assert "io-error" not in out
+    told = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])
+    schemas.hold("disk explain", json.dumps(told), "json")
+    assert told["past"]["console"]["state"] == "unreadable"
+    assert {kind: each["lines"] for kind, each in told["past"]["console"]["stalls"].items()} == {"hung-task": 3}
 
 
 def test_changes_in_that_time_are_told_with_why_and_older_ones_are_not(tmp_path: Path) -> None:
-    keep(tmp_path, of_itself(0.2, 0.004))
+    keep(tmp_path, own())
     record = Record(tmp_path / "record.sqlite")
     for back, iops in ((timedelta(days=2), 111), (timedelta(hours=2), 333)):
         after = Limits(total_iops_sec=iops)
@@ -113,11 +181,13 @@ def test_changes_in_that_time_are_told_with_why_and_older_ones_are_not(tmp_path:
 
 def test_what_cannot_be_read_is_told_and_is_not_zero(tmp_path: Path) -> None:
     (tmp_path / "pass.json").write_text("{")
+    (tmp_path / "consoles.json").write_text("{")
+    (tmp_path / "usage.jsonl").mkdir()
     (tmp_path / "record.sqlite").write_text("no database " * 100)
     status, out, _ = ran(tmp_path, "--since", "24h", "-f", "json")
     past = json.loads(out)["past"]
-    assert (status, past["last_pass"], past["entries"], past["cause"]) == (1, None, None, "unknown")
-    assert len(past["complaints"]) == 2
+    assert (status, past["entries"], past["console"], past["disk"]["cause"]) == (1, None, None, "unknown")
+    assert len(past["complaints"]) == 4
 
 
 @pytest.mark.parametrize("since", ["soon", "-1h", "0s", ""])

@@ -1,0 +1,115 @@
+"""What each pass measured of disks, kept for ``disk explain --since``: a line of JSON a pass, in two files.
+
+When the first is full it takes the place of the second, so there is always some time to look back on. A line that
+cannot be read is left out: a crash may cut the last one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
+from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util import decoding, files
+from plimsoll_agent.util.decoding import mapping, maybe, number, text
+from plimsoll_agent.util.frozen import frozen
+
+# A disk takes some 120 bytes a pass: with 200 disks and a pass every five minutes each file has a day.
+MOST_BYTES = 8 * 2**20
+
+
+@frozen
+class PastDisk:
+    """The averages of a disk; None is unknown."""
+
+    operations: float
+    """Per second, as ``bytes``."""
+    bytes: float
+    latency: float | None
+    """Seconds a request; None also without requests."""
+    limit: str | None
+    """Of which it used the largest share, under libvirt's name; None without a limit, or if it is unknown."""
+    share: float | None
+    allowed: int | None
+    """The limit's value."""
+
+
+@frozen
+class PastPass:
+    """The disks by ``Disk.key``; those without averages are not there."""
+
+    at: datetime
+    disks: Mapping[str, PastDisk] = field(hash=False)
+
+
+def append(state: State, last: LastPass) -> None:
+    """Add the averages of a pass; without any there is nothing to add. Raises ``StateError``."""
+    disks = {disk.named.key: _row(disk, disk.rates) for disk in last.disks if disk.rates is not None}
+    if not disks or last.looked is None:
+        return
+    line = json.dumps({"at": last.looked.timestamp(), "disks": disks}, separators=(",", ":")).encode() + b"\n"
+    try:
+        with suppress(FileNotFoundError):
+            if state.usage.stat().st_size + len(line) > MOST_BYTES:
+                state.usage.replace(state.usage_before)
+        files.append(state.usage, line)
+    except OSError as error:
+        raise StateError(f"{state.usage}: cannot be written: {error.strerror}") from error
+
+
+def passes(state: State) -> Iterator[PastPass]:
+    """In order of time. Raises ``StateError``."""
+    for path in (state.usage_before, state.usage):
+        yield from _of(path)
+
+
+def _of(path: Path) -> Iterator[PastPass]:
+    try:
+        content = files.read_whole(path, MOST_BYTES)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+    for line in content.split(b"\n"):
+        with suppress(*decoding.UNREADABLE):
+            yield _past(json.loads(line))
+
+
+def _past(value: Any) -> PastPass:
+    return PastPass(datetime.fromtimestamp(number(value["at"]), UTC), mapping(_disk, value["disks"]))
+
+
+def _disk(value: Any) -> PastDisk:
+    operations, of_bytes, latency, limit, share, allowed = value
+    return PastDisk(
+        number(operations),
+        number(of_bytes),
+        maybe(number, latency),
+        maybe(text, limit),
+        maybe(number, share),
+        maybe(decoding.count, allowed),
+    )
+
+
+def _row(disk: LastDisk, rates: Rates) -> list[object]:
+    limit = max(disk.shares, key=lambda name: disk.shares[name], default=None)
+    return [
+        _short(rates.of("total_iops_sec")),
+        _short(rates.of("total_bytes_sec")),
+        None if rates.latency is None else _short(rates.latency),
+        limit,
+        None if limit is None else _short(disk.shares[limit]),
+        None if limit is None or disk.actual is None else getattr(disk.actual, limit) or None,
+    ]
+
+
+def _short(value: float) -> float:
+    """More digits would be noise, and half of the file."""
+    return float(f"{value:.4g}")

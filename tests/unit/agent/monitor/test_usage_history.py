@@ -1,0 +1,93 @@
+"""What passes measured of disks, and what is left of it after a crash, at the end of the room, and of bad lines."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor import usage_history
+from plimsoll_agent.monitor.pass_summary import LastPass
+from plimsoll_agent.monitor.usage_history import PastDisk, append, passes
+from plimsoll_agent.store.state import State, StateError
+from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
+from tests.unit.values import NOON
+
+RATES = Rates(100.0, 50.25, 4096.0, 8192.0, 300.0, 0.00812345)
+
+
+def a_pass(minutes: int = 0, number: int = 1) -> LastPass:
+    used = a_last_disk(
+        a_name(number),
+        actual=Limits(read_iops_sec=200, write_iops_sec=100),
+        rates=RATES,
+        shares={"read_iops_sec": 0.5, "write_iops_sec": 0.502512},
+    )
+    return a_last_pass(used, a_last_disk(a_name(9)), looked=NOON + timedelta(minutes=minutes))
+
+
+def test_a_pass_is_kept_with_four_digits_and_without_disks_of_which_nothing_is_known(tmp_path: Path) -> None:
+    append(State(tmp_path), a_pass())
+    (past,) = passes(State(tmp_path))
+    used = PastDisk(150.2, 12290.0, 0.008123, "write_iops_sec", 0.5025, 100)
+    assert (past.at, dict(past.disks)) == (NOON, {a_name(1).key: used})
+
+
+def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: Path) -> None:
+    idle = a_last_disk(actual=None, rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0))
+    append(State(tmp_path), a_last_pass(idle))
+    (past,) = passes(State(tmp_path))
+    assert dict(past.disks) == {a_name().key: PastDisk(0.0, 0.0, None, None, None, None)}
+
+
+@pytest.mark.parametrize("other", [{}, {"looked": None}])
+def test_a_pass_without_averages_adds_nothing(tmp_path: Path, other: dict[str, object]) -> None:
+    disks = [a_last_disk(rates=RATES)] if other else [a_last_disk()]
+    append(State(tmp_path), a_last_pass(*disks, **other))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_file_takes_the_place_of_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State(tmp_path)
+    append(state, a_pass())
+    monkeypatch.setattr(usage_history, "MOST_BYTES", 3 * state.usage.stat().st_size)
+    for minute in range(1, 8):
+        append(state, a_pass(minute))
+    assert [(past.at - NOON) / timedelta(minutes=1) for past in passes(state)] == [3, 4, 5, 6, 7]
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) <= usage_history.MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at": 1, "dis',
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"at": -1, "disks": {}}',
+        b'{"at": 1e99, "disks": {}}',
+        b'{"at": 1, "disks": {"a/b": [1]}}',
+        b'{"at": 1, "disks": {"a/b": [NaN, 1, 1, "total_iops_sec", 1, 1]}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_line_that_cannot_be_read_is_left_out(tmp_path: Path, line: bytes) -> None:
+    state = State(tmp_path)
+    append(state, a_pass(0))
+    with state.usage.open("ab") as file:
+        file.write(line + b"\n")
+    append(state, a_pass(5))
+    assert [past.at for past in passes(state)] == [NOON, NOON + timedelta(minutes=5)]
+
+
+def test_without_a_file_there_is_no_history_and_a_link_is_refused(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    assert list(passes(state)) == []
+    state.usage.symlink_to("/etc/passwd")
+    with pytest.raises(StateError, match=r"usage\.jsonl: cannot be read"):
+        list(passes(state))
+    with pytest.raises(StateError, match=r"usage\.jsonl: cannot be written"):
+        append(state, a_pass())
