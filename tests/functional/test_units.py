@@ -583,6 +583,8 @@ def test_the_units_users_share_the_state_directory(node: Machine) -> None:
         "memory.json",
         "pass.json",
         "pass.lock",
+        "guests.lock",
+        "store.lock",
         "record.sqlite",
         "rules.last.yaml",
         "attachments.json",
@@ -600,7 +602,9 @@ def test_the_units_users_share_the_state_directory(node: Machine) -> None:
 def test_what_root_probed_by_hand_is_a_history_that_the_unit_goes_on_with(node: Machine) -> None:
     node.plimsoll("root", "probe", "run", "--job", "read")
     probes = {"probes.lock", "probes.sqlite", "probes-latest.sqlite"}
-    assert node.owners(node.state) == {"pass.lock": "plimsoll"} | dict.fromkeys(probes, "plimsoll-probe")
+    assert node.owners(node.state) == dict.fromkeys(
+        ("pass.lock", "guests.lock", "store.lock"), "plimsoll"
+    ) | dict.fromkeys(probes, "plimsoll-probe")
     goes_on = node.plimsoll("plimsoll-probe", "probe", "run", "--due")
     assert (goes_on.status, goes_on.err) == (0, "")
 

@@ -39,13 +39,14 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
 
 LOG = logging.getLogger(__name__)
 
-# A pass takes seconds; one with guests that hang takes a few deadlines.
+# A guest that hangs takes a few deadlines; so does a pass over the node with such guests.
 PATIENCE = 60.0
-"""Seconds that an operator's command waits for a running pass."""
+"""Seconds that an operator's command waits for what changes the same guests."""
 _LOGINUID, _CGROUP = Path("/proc/self/loginuid"), Path("/proc/self/cgroup")
 _NO_LOGIN = 2**32 - 1
 
@@ -80,8 +81,9 @@ def pass_context(
     without_rules: bool = False,
     sure: bool = False,
     approvals: tuple[Approval, ...] = (),
+    locks: ByteLocks | None = None,
 ) -> PassContext:
-    """Rules, memory and caution; with ``read_only`` nothing is written.
+    """Rules, memory and caution; with ``read_only`` nothing is written. ``locks`` are those of guests held already.
 
     ``without_rules``: a missing rules file is a complaint and no error, for commands that only show something.
     ``sure``: the operator confirmed. ``approvals`` are for this pass, besides those stored on the node.
@@ -101,7 +103,7 @@ def pass_context(
         notes.add(Code.CLOCK_SUSPECT, f"{time.doubt}; if it is right: rm {state.clock}")
     if doubt is not None:
         notes.append(doubt)
-    node_store = NodeStore(state, who(), settings.record, to_journal, notes)
+    node_store = NodeStore(state, who(), settings.record, to_journal, notes, locks)
     memory = node_store.recall(now, read_only=read_only)
     region = Orders() if isinstance(orders, Unknown) else orders
     disks, percent = region.bounds(now)
@@ -257,7 +259,9 @@ def run(
     clock: Callable[[], float] | None = None,
     tell: Callable[[Outcome], None] = lambda _: None,
 ) -> PassReport:
-    """A pass over this node with its settings; the caller must hold the node's lock if it may write."""
+    """A pass with these settings. If it may write, the caller must hold the node's lock, or the locks of its guests
+    (``app.guest_pass``).
+    """
     passed = run_pass(
         scope,
         context.situation,

@@ -118,7 +118,8 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
         state.USAGE_BEFORE,
         state.BUSY,
         state.PASS_LOCK,
-        state.APPROVAL_LOCK,
+        state.GUESTS_LOCK,
+        state.STORE_LOCK,
         state.PROBES_LOCK,
     ):
         yield _Kind(kept.directory / file.name, None, _of_count, oldest=None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from plimsoll_agent.app.context import PATIENCE, now_of, state_of, who
+from plimsoll_agent.app.context import now_of, state_of, who
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.hold import add_choice, chosen, duration, name_of, save, tell_notes
 from plimsoll_agent.command.base import LocalCommand, given_reason
@@ -56,18 +56,16 @@ class AcknowledgeAdd(OneDisk):
             self.app.stdout.write(f"{_line(given)}\nDry run: nothing is written.\n")
             return 0
         state.prepare()
-        with state.locked(patience=PATIENCE):
-            now = now_of(state)
-            given = self._given(parsed_args, now, span, why)
-            node_store = NodeStore(state, who())
-            memory = node_store.recall(now, read_only=False)
+        now = now_of(state)
+        given, node_store = self._given(parsed_args, now, span, why), NodeStore(state, who())
+        with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
             events = [acknowledgement_event(given, Happening.ACKNOWLEDGED, now, who())]
             known = memory.acknowledged.get(given.disk.key)
             if known is not None:
                 events.insert(0, acknowledgement_event(known, Happening.ACKNOWLEDGEMENT_ENDED, now, who()))
             save(state, replace(memory, acknowledged={**memory.acknowledged, given.disk.key: given}), events)
-            self.app.stdout.write(f"{_line(given)}; {_NEXT}\n")
+        self.app.stdout.write(f"{_line(given)}; {_NEXT}\n")
         return 0
 
     def _given(self, parsed_args: argparse.Namespace, now: datetime, span: timedelta, why: str) -> Acknowledgement:
@@ -105,15 +103,14 @@ class AcknowledgeEnd(LocalCommand):
             )
             return 0
         state.prepare()
-        with state.locked(patience=PATIENCE):
-            now, node_store = now_of(state), NodeStore(state, who())
-            memory = node_store.recall(now, read_only=False)
+        now, node_store = now_of(state), NodeStore(state, who())
+        with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
             ended = self._meant(parsed_args, memory.acknowledged, now)
             others = {key: each for key, each in memory.acknowledged.items() if key != ended.disk.key}
             event = acknowledgement_event(ended, Happening.ACKNOWLEDGEMENT_ENDED, now, who())
             save(state, replace(memory, acknowledged=others), [event])
-            self.app.stdout.write(f"{name_of(ended)}  no longer acknowledged; {_NEXT}\n")
+        self.app.stdout.write(f"{name_of(ended)}  no longer acknowledged; {_NEXT}\n")
         return 0
 
     def _meant(

@@ -9,6 +9,7 @@ from functools import partial
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
+from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.cli.hold import next_words
 from plimsoll_agent.command.base import LocalCommand, NodeCommand, given_approval, given_reason
 from plimsoll_agent.config.settings import Settings
@@ -137,20 +138,21 @@ class Approve(_NodeDecision, NodeCommand):
         """Approve the removal of orphaned limits, in the memory. Raises ``UsageError``."""
         state = state_of(settings)
         state.prepare()
-        with state.locked(patience=PATIENCE):
-            planned = self._plan(settings, self._context(settings))
-            orphans = [o for o in planned.outcomes if o.result.reason.code is Code.ORPHANED and meant(o)]
-            if not orphans:
-                if _released(planned, meant):
-                    return self._already(_RELEASE)
-                raise UsageError(
-                    f"no volume of type {parsed_args.type} on this node has orphaned limits; see: plimsoll plan"
-                    if parsed_args.type is not None
-                    else f"the limits of {parsed_args.digest} are no longer orphaned; see: plimsoll plan"
-                )
-            now, by = now_of(state), who()
-            memory = NodeStore(state, by).recall(now, read_only=False)
-            disks = {**memory.disks, **releasing([o.disk for o in orphans], planned.situation.memory)}
+        planned = self._plan(settings, self._context(settings))
+        orphans = [o for o in planned.outcomes if o.result.reason.code is Code.ORPHANED and meant(o)]
+        if not orphans:
+            if _released(planned, meant):
+                return self._already(_RELEASE)
+            raise UsageError(
+                f"no volume of type {parsed_args.type} on this node has orphaned limits; see: plimsoll plan"
+                if parsed_args.type is not None
+                else f"the limits of {parsed_args.digest} are no longer orphaned; see: plimsoll plan"
+            )
+        now, by = now_of(state), who()
+        guests = {o.disk.guest.uuid for o in orphans}
+        with guests_locked(state, guests, patience=PATIENCE), NodeStore(state, by).changing(now) as memory:
+            known = {**planned.situation.memory, **memory.disks}
+            disks = {**memory.disks, **releasing([o.disk for o in orphans], known)}
             state.save_memory(replace(memory, disks=disks))
         for outcome in orphans:
             self.app.stdout.write(

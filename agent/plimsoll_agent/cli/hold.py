@@ -10,6 +10,7 @@ from typing import Any, TextIO, TypeVar
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
+from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.command.base import LocalCommand, given_reason, limits_from
 from plimsoll_agent.command.formats import Shown
@@ -32,6 +33,7 @@ from plimsoll_agent.store.node_store import NodeStore, hold_event
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.util import durations
+from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute, printable
 
 Given = TypeVar("Given", Hold, Acknowledgement)
@@ -84,19 +86,19 @@ class HoldAdd(OneDisk):
             self.status = 0
             return self._show(disk, Hold(disk.named, limits, now, now + span, who(), why))
         state.prepare()
-        with state.locked(patience=PATIENCE):
-            disk, now = self._meant(parsed_args), now_of(state)
-            self.status = 0  # from here on the status of the hold
-            node_store = NodeStore(state, who())
-            memory = node_store.recall(now, read_only=False)
-            tell_notes(node_store, self.app.stderr)
+        disk = self._meant(parsed_args)
+        self.status = 0  # from here on the status of the hold
+        with guests_locked(state, [disk.guest.uuid], patience=PATIENCE) as locks:
+            now, node_store = now_of(state), NodeStore(state, who())
             hold = Hold(disk.named, limits, now, now + span, who(), why, ignore_health=parsed_args.ignore_health)
-            events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
-            if disk.key in memory.holds:
-                events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
-            save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
+            with node_store.changing(now) as memory:
+                tell_notes(node_store, self.app.stderr)
+                events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
+                if disk.key in memory.holds:
+                    events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
+                save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
             self.app.stdout.write(f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}\n")
-            return self._apply(settings, disk, hold)
+            return self._apply(settings, disk, hold, locks)
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
         outcome = self.find(parsed_args)
@@ -113,12 +115,12 @@ class HoldAdd(OneDisk):
         self.app.stdout.write("Dry run: nothing is written.\n")
         return 0
 
-    def _apply(self, settings: Settings, disk: Disk, hold: Hold) -> int:
+    def _apply(self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks) -> int:
         if Mode(settings.mode) is Mode.OBSERVE:
             self.app.stdout.write("Mode is observe: the hold is saved, no limit is written.\n")
             return 0
         try:
-            passed = self._pass(settings, disk)
+            passed = self._pass(settings, disk, locks)
         except PlimsollError as error:
             self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
             return 3
@@ -130,9 +132,9 @@ class HoldAdd(OneDisk):
         done = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
         return 0 if done or hold.limits is None else 3
 
-    def _pass(self, settings: Settings, disk: Disk) -> PassReport:
+    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks) -> PassReport:
         """Run a pass over the guest, and print its lines."""
-        context = pass_context(settings, read_only=False)
+        context = pass_context(settings, read_only=False, locks=locks)
         if context.complaint and self._sound:  # else it was printed when the disk was looked up
             self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
@@ -161,20 +163,23 @@ class HoldEnd(LocalCommand):
         settings = self.settings(parsed_args)
         state = state_of(settings)
         state.prepare()
-        with state.locked(patience=PATIENCE):
-            now, node_store = now_of(state), NodeStore(state, who())
-            memory = node_store.recall(now, read_only=False)
-            tell_notes(node_store, self.app.stderr)
-            ended = chosen(parsed_args, memory.holds.values(), now, "no hold on {}; see: plimsoll disk hold list")
+        now, node_store = now_of(state), NodeStore(state, who())
+        none = "no hold on {}; see: plimsoll disk hold list"
+        memory = node_store.recall(now, read_only=False)
+        tell_notes(node_store, self.app.stderr)
+        meant = chosen(parsed_args, memory.holds.values(), now, none)
+        # A pass over the guest may be writing the hold into its metadata.
+        with guests_locked(state, [meant.disk.guest_uuid], patience=PATIENCE), node_store.changing(now) as memory:
+            ended = chosen(parsed_args, memory.holds.values(), now, none)
             event = hold_event(ended, Happening.HOLD_ENDED, now, who())
             if parsed_args.reason:
                 early = printable(parsed_args.reason)
                 event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
             others = {key: hold for key, hold in memory.holds.items() if key != ended.disk.key}
             save(state, replace(memory, holds=others), [event])
-            self.app.stdout.write(
-                f"{name_of(ended)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
-            )
+        self.app.stdout.write(
+            f"{name_of(ended)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
+        )
         return 0
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 from plimsoll_agent.adapters.refresher import refresh
-from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.context import PATIENCE, pass_context, run, state_of
+from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.app.publish import Publisher, counters_clock
 from plimsoll_agent.command.base import add_limits, given_approval, given_limits, has_units
 from plimsoll_agent.command.telling import TellsDisks
@@ -32,9 +33,11 @@ from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status
+from plimsoll_agent.reconcile.observe import guests_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.store.state import Busy, State, StateError
+from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
 
 LOG = logging.getLogger(__name__)
@@ -78,13 +81,19 @@ class _Pass(TellsDisks):
             self.say(f"On the command line: {exact_limits(by_hand)}")
         scope = Scope(frozenset(parsed_args.guest))
         seen_by_others = scope.everything and mode is not Mode.PLAN
-        with nullcontext() if mode is Mode.PLAN else _held(state):
+        with self._held(settings, state, scope, mode) as locks:
             complete = self._refresh(settings) if refresh else True
             publisher = Publisher(settings, state, mode) if seen_by_others else None
             with _telling(publisher, "rules"):
                 looks = mode is Mode.PLAN
                 context = pass_context(
-                    settings, by_hand, read_only=looks, without_rules=looks, sure=sure, approvals=approvals
+                    settings,
+                    by_hand,
+                    read_only=looks,
+                    without_rules=looks,
+                    sure=sure,
+                    approvals=approvals,
+                    locks=locks,
                 )
             with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor, self.telling():
                 passed = run(
@@ -110,6 +119,28 @@ class _Pass(TellsDisks):
             self.tell([TextLine(incomplete_words(passed, complete))])
         return 1 if self.stdout_gone else status
 
+    @contextmanager
+    def _held(self, settings: Settings, state: State, scope: Scope, mode: Mode) -> Iterator[ByteLocks | None]:
+        """Hold the locks of a pass: the node's, or those of the guests that it is over.
+
+        A lock of the node that another pass holds is counted. Raises ``Busy``, ``StateError``; for guests also
+        ``Unreachable``, ``NoSuchGuest``.
+        """
+        if mode is Mode.PLAN:
+            yield None
+        elif scope.everything:
+            try:
+                with state.locked():
+                    yield None
+            except Busy:
+                state.note_busy()
+                raise
+        else:
+            with self.libvirt(settings) as hypervisor:
+                uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
+            with guests_locked(state, uuids, patience=PATIENCE) as locks:
+                yield locks
+
     def _refresh(self, settings: Settings) -> bool:
         """Refresh the catalogue for what is attached now; False, with an error logged, if that failed."""
         context = pass_context(settings, read_only=True)
@@ -129,17 +160,6 @@ class _Pass(TellsDisks):
         line = outcome_line(outcome, self._manner) if told_at_once(outcome) else None
         if line is not None:
             self.tell_one(line, every=self._manner.every)
-
-
-@contextmanager
-def _held(state: State) -> Iterator[None]:
-    """Hold the node's lock; a lock that another pass holds is counted. Raises ``Busy``, ``StateError``."""
-    try:
-        with state.locked():
-            yield
-    except Busy:
-        state.note_busy()
-        raise
 
 
 @contextmanager
@@ -178,8 +198,8 @@ class Enforce(_Pass):
     or lose its limits. Limits given on the command line pass the same brake.
 
     Exit status: 0 no change failed or deferred; 3 some failed, deferred or unknown; 4 the brake
-    deferred changes; 1 none changed, or the rules cannot be read; 64 usage; 75 another pass is running. With
-    --dry-run as plimsoll plan.
+    deferred changes; 1 none changed, or the rules cannot be read; 64 usage; 75 another pass is running, with --guest
+    over that guest. With --dry-run as plimsoll plan.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +18,14 @@ from plimsoll_agent.messages.plan import DiskLine, Manner, TextLine, alike, undo
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.messages.undo import undo_data, undo_lines
+from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.policy.sources import SOURCES
-from plimsoll_agent.reconcile.outcome import Kind, Mode
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Scope
 from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import State
+from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import plural, second
 
 _BOOTED = "btime "
@@ -135,8 +139,8 @@ class Undo(TellsDisks):
         state = state_of(settings)
         if not read_only:
             state.prepare()
-        with nullcontext() if read_only else state.locked(patience=PATIENCE):
-            context = pass_context(settings, read_only=read_only)
+        with nullcontext() if read_only else self._held(state, wish) as locks:
+            context = pass_context(settings, read_only=read_only, locks=locks)
             if context.complaint:
                 self.app.stderr.write(f"{context.complaint}\n")
             gate, heedless = context.caution.gate, parsed_args.ignore_health
@@ -155,6 +159,18 @@ class Undo(TellsDisks):
                     read_only=read_only,
                     tell=self._tell_one if parsed_args.format == "text" and not read_only else lambda _: None,
                 )
+
+    @contextmanager
+    def _held(self, state: State, wish: Wish) -> Iterator[ByteLocks]:
+        """Hold the node's lock and those of the guests to restore; the disks of one that is busy are not restored.
+
+        Raises ``Busy``, ``StateError``.
+        """
+        with state.locked(patience=PATIENCE), state.guest_locks() as locks:
+            changed = {row.disk for row in record_query.changes_of_disks(Record(state.record), wish.since)}
+            meant = Scope(wish.guests)
+            locks.take({d.guest_uuid for d in changed if GuestRef(d.guest_uuid, d.guest_name) in meant}, PATIENCE)
+            yield locks
 
     def _tell_one(self, undone: Undone) -> None:
         line = self._line(undone)

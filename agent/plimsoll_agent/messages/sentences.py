@@ -110,6 +110,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CLUSTER_UNHEALTHY: "deferred until Ceph cluster {cluster} is healthy: {checks}",
     Code.CLUSTER_UNREACHABLE: "deferred: health of Ceph cluster {cluster} unknown: {detail}",
     Code.CHANGED_SINCE: "limits changed during the pass; the next pass reads them again",
+    Code.GUEST_BUSY: "deferred: another pass or command is changing this guest; the next pass reads it again",
     Code.NOT_APPROVED: "changed since it was shown and confirmed",
     Code.NOT_UNDONE: "not undone",
     Code.REVERTED_TOO_OFTEN: lambda facts: (

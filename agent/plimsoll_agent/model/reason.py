@@ -84,6 +84,7 @@ class Code(StrEnum):
     CLUSTER_UNREACHABLE = "cluster-unreachable"
     REVERTED_TOO_OFTEN = "reverted-too-often"
     CHANGED_SINCE = "changed-since"
+    GUEST_BUSY = "guest-busy"
     NOT_APPROVED = "not-approved"
     NOT_UNDONE = "not-undone"
     # why a change was not made, or not as meant

@@ -72,9 +72,10 @@ class Applier:
             if outcome.change is not None and outcome.result.kind is Kind.PLANNED
         ]
         if errands and not self._intend(errands):
-            deferred = _without_record(considered)
+            failed = {outcome.disk.key: outcome.result for outcome in without_record(considered)}
             for errand in errands:
-                errand.result = deferred.get(errand.change.disk.key)
+                result = failed[errand.change.disk.key]
+                errand.result = None if result.kind is Kind.PLANNED else result
         guests: dict[str, list[_Errand]] = {}
         for errand in errands:
             if errand.result is None:
@@ -150,19 +151,20 @@ class _Errand:
         return replace(self.considered, result=self.result or self.considered.result)
 
 
-def _without_record(considered: Sequence[Outcome]) -> dict[str, Result]:
-    """The results of the planned changes that are not made without a record, by ``Disk.key``.
+def without_record(considered: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes, without the planned changes that are not made without a record.
 
     Without a record a limit may only be lowered. A disk that is not changed also stops changes of its groups.
     """
     failed = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
-    outcomes = [
-        replace(each, result=failed)
-        if each.result.kind is Kind.PLANNED and each.change and each.change.direction is not Direction.LOWER
-        else each
-        for each in considered
-    ]
-    return {each.disk.key: each.result for each in withheld(outcomes) if each.result.kind is not Kind.PLANNED}
+    return withheld(
+        [
+            replace(each, result=failed)
+            if each.result.kind is Kind.PLANNED and each.change and each.change.direction is not Direction.LOWER
+            else each
+            for each in considered
+        ]
+    )
 
 
 def _detail(result: Result) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
@@ -12,6 +13,7 @@ from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk, Guest, guest_of
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
+from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.adoption import with_marks
 from plimsoll_agent.policy.decide import (
@@ -26,7 +28,7 @@ from plimsoll_agent.policy.decide import (
 )
 from plimsoll_agent.policy.diff import change_for
 from plimsoll_agent.policy.sources.cinder import per_gib, volume_type
-from plimsoll_agent.reconcile.apply import Applier
+from plimsoll_agent.reconcile.apply import Applier, without_record
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
 from plimsoll_agent.reconcile.follow import with_what_came, without_what_left
 from plimsoll_agent.reconcile.groups import judged, withheld
@@ -38,6 +40,11 @@ from plimsoll_agent.store.node_store import Findings, NodeStore, remembering, re
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import Memory, StateError
 from plimsoll_agent.util.frozen import frozen
+
+LOG = logging.getLogger(__name__)
+
+_PATIENCE = 1.0
+"""Seconds to wait for other passes over the guests to be changed."""
 
 
 @frozen
@@ -85,64 +92,72 @@ def run_pass(
     """One pass; ``tell`` gets each outcome when it is final. ``notes`` are shared with the node_store.
 
     ``sizes`` reads the size of every disk of the scope, not only where limits depend on it; with a ``clock``
-    (seconds) the disks' counters are read, at its times.
+    (seconds) the disks' counters are read, at its times. What it changes, it locks; ``node_store`` may hold guests
+    already, which nothing else has changed since the situation was read.
     Raises ``Unreachable`` when the guests cannot be listed; every later error is an outcome.
     """
     stopwatch = _Stopwatch()
-    look_at = _to_look_at(scope, situation, hypervisor) if decider.lasting else scope
-    seen = observe(
-        hypervisor,
-        look_at,
-        clusters=caution.gate.clusters,
-        sized=lambda disk: (
-            (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
-        ),
-        clock=clock,
-        at_once=bounds.at_once,
-    )
-    stopwatch.ended("observe")
-    situation = _recalled(seen, look_at, situation, mode, node_store, notes)
-    if scope.everything and mode is not Mode.PLAN:
-        situation = without_what_left(situation, hypervisor, node_store)
-    told = situation.attachments
-    considered = _considered(seen, look_at, scope, situation, mode, decider, node_store, caution)
-    situation, seen, outcomes, stop = considered.situation, considered.seen, considered.outcomes, considered.stop
-    stopwatch.ended("decide")
-    if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
-        outcomes = gated(caution.gate, outcomes)
-    stopwatch.ended("gate")
-    sight = _Sight(situation, seen, scope, stop, told, considered.found, caution.brake, decider.lasting, notes)
-    if mode is Mode.ENFORCE:
-        applier = Applier(hypervisor, node_store, notes, bounds, situation, hung=seen.hung, stopped=caution.paused)
-        try:
-            outcomes = applier.apply(outcomes, tell)
-            stopwatch.ended("apply")
-        finally:  # also after an interrupt: the limits that were written are ours
-            sight.keep(node_store, outcomes, applier)
-        if considered.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
-            # They are used up, or for another revision.
-            with notes.taking(Code.NOT_REMEMBERED):
-                node_store.use_up_approvals()
-    else:
-        for outcome in outcomes:
-            tell(outcome)
-        if mode is Mode.OBSERVE:
-            sight.keep(node_store, outcomes)
-    stopwatch.ended("keep")
-    return PassReport(
-        mode,
-        scope,
-        situation,
-        stopwatch.seconds,
-        tuple(outcomes),
-        seen.unreachable,
-        tuple(notes),
-        stop,
-        considered.paused,
-        seen.guests,
-        stopwatch.parts,
-        seen.readings,
-    )
+    with node_store.locks.for_now():
+        if mode is not Mode.PLAN:
+            node_store.lock_unsettled(lambda disk: GuestRef(disk.guest_uuid, disk.guest_name) in scope)
+        look_at = _to_look_at(scope, situation, hypervisor) if decider.lasting else scope
+        seen = observe(
+            hypervisor,
+            look_at,
+            clusters=caution.gate.clusters,
+            sized=lambda disk: (
+                (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
+            ),
+            clock=clock,
+            at_once=bounds.at_once,
+        )
+        stopwatch.ended("observe")
+        situation = _recalled(seen, look_at, situation, mode, node_store, notes)
+        if scope.everything and mode is not Mode.PLAN:
+            situation = without_what_left(situation, hypervisor, node_store)
+        told = situation.attachments
+        considered = _considered(seen, look_at, scope, situation, mode, decider, node_store, caution)
+        situation, seen, outcomes, stop = considered.situation, considered.seen, considered.outcomes, considered.stop
+        stopwatch.ended("decide")
+        if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
+            outcomes = gated(caution.gate, outcomes)
+            if mode is Mode.ENFORCE:
+                outcomes = _locked(outcomes, node_store, notes)
+        stopwatch.ended("gate")
+        sight = _Sight(situation, seen, scope, stop, told, considered.found, caution.brake, decider.lasting, notes)
+        if mode is Mode.ENFORCE:
+            applier = Applier(
+                hypervisor, node_store, notes, bounds, situation, hung=seen.hung, stopped=caution.paused
+            )
+            try:
+                outcomes = applier.apply(outcomes, tell)
+                stopwatch.ended("apply")
+            finally:  # also after an interrupt: the limits that were written are ours
+                sight.keep(node_store, outcomes, applier)
+            if considered.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
+                # They are used up, or for another revision.
+                with notes.taking(Code.NOT_REMEMBERED):
+                    node_store.use_up_approvals()
+        else:
+            for outcome in outcomes:
+                tell(outcome)
+            if mode is Mode.OBSERVE:
+                sight.keep(node_store, outcomes)
+        stopwatch.ended("keep")
+        return PassReport(
+            mode,
+            scope,
+            situation,
+            stopwatch.seconds,
+            tuple(outcomes),
+            seen.unreachable,
+            tuple(notes),
+            stop,
+            considered.paused,
+            seen.guests,
+            stopwatch.parts,
+            seen.readings,
+        )
 
 
 @frozen
@@ -351,6 +366,26 @@ def gated(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
     return withheld([_deferred(o, reasons.get(o.disk.key)) for o in outcomes])
 
 
+def _locked(outcomes: Sequence[Outcome], node_store: NodeStore, notes: Notes) -> list[Outcome]:
+    """The outcomes, with planned changes deferred that something else makes or has made since.
+
+    From now on only this pass changes the guests of the others, until its results are recorded.
+    """
+    planned = [each.disk for each in outcomes if each.change is not None and each.result.kind is Kind.PLANNED]
+    try:
+        locked = node_store.locks.take({disk.guest.uuid for disk in planned}, _PATIENCE)
+    except StateError as error:
+        notes.add(Code.NO_RECORD, error)
+        return without_record(outcomes)
+    reasons = {disk.key: because(Code.GUEST_BUSY) for disk in planned if disk.guest.uuid not in locked}
+    reasons |= {
+        disk.key: because(Code.CHANGED_SINCE)
+        for disk in planned
+        if disk.guest.uuid in locked and node_store.changed_since(disk)
+    }
+    return withheld([_deferred(each, reasons.get(each.disk.key)) for each in outcomes])
+
+
 def _reason_to_defer(
     outcome: Outcome, situation: Situation, caution: Caution, paused: Reason | None
 ) -> Reason | None:
@@ -382,6 +417,17 @@ def _still_unknown(situation: Situation, outcomes: Sequence[Outcome]) -> dict[st
         key: replace(given, until=situation.now) if key in known else given
         for key, given in situation.acknowledged.items()
     }
+
+
+def _lockable(marks: Mapping[str, Marks], disks: Sequence[Disk], node_store: NodeStore) -> dict[str, Marks]:
+    """The marks of guests that nothing else is changing or has changed since."""
+    try:
+        locked = node_store.locks.take(marks)
+    except StateError as error:
+        LOG.info("%s; guests keep their old marks", error)
+        return {}
+    changed = {disk.guest.uuid for disk in disks if disk.guest.uuid in locked and node_store.changed_since(disk)}
+    return {uuid: its for uuid, its in marks.items() if uuid in locked - changed}
 
 
 @frozen
@@ -443,11 +489,11 @@ class _Sight:
             return
         disks = [outcome.after for outcome in outcomes]
         # The memory first: else, after a kill, a mark would bring back a hold that an operator ended.
-        marks = applier.marks(disks, memory)
+        marks = _lockable(applier.marks(disks, memory), disks, node_store)
         try:
             save(with_marks(disks, memory, marks))
         except StateError:
-            applier.mark(applier.marks(disks, memory, saved=False))
+            applier.mark(_lockable(applier.marks(disks, memory, saved=False), disks, node_store))
             raise
         took = applier.mark(marks)
         if took.keys() != marks.keys():

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from plimsoll_agent.catalogue.attachments import Attachments, sight
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.direction import Direction
-from plimsoll_agent.model.disk import Disk, guest_of
+from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.holds import Hold, active_holds
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
@@ -23,13 +24,16 @@ from plimsoll_agent.policy.adoption import awaits_adoption
 from plimsoll_agent.policy.decide import Decision, Desired, Remembered, Situation, released_for
 from plimsoll_agent.policy.diff import EXTERNAL, Change
 from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening, RecordedChange
+from plimsoll_agent.store.merge import merged, merged_attachments
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.record import CorruptRecord, Record, Tell
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import CorruptState, Given, Memory, State, StateError
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.locks import ByteLocks
 
+Value = TypeVar("Value")
 LOG = logging.getLogger(__name__)
 
 # A guest that is off stays in the memory: when it is started again, its definition has the limits that plimsoll set.
@@ -48,47 +52,97 @@ class NodeStore:
         retention: Retention | None = None,
         tell: Tell | None = None,
         notes: Notes | None = None,
+        locks: ByteLocks | None = None,
     ) -> None:
         """Without ``retention`` nothing is removed from the record; ``tell`` gets each entry written to it.
 
-        ``notes`` are those of the pass, if there is one: faults of the files are added to them.
+        ``notes`` are those of the pass, if there is one: faults of the files are added to them. ``locks`` are those
+        of the guests that the pass holds already.
         """
         self._state = state
+        self.locks = state.guest_locks() if locks is None else locks
         self._record = Record(state.record, tell)
         self._tell = tell
         self._by = by
         self._retention = retention
         self._settled: list[Conclusion] = []
-        self._ended: list[Hold] = []
-        self._over: list[Acknowledgement] = []
+        self._settles: frozenset[str] | None = None
+        """The uuids of the guests that nothing else changes while this pass settles; None for all."""
+        self._base = Memory()
+        """What the pass began with, or saved last."""
+        self._locked: frozenset[str] = frozenset()
+        """The guests that only this pass has changed since it read ``_base``."""
         self._approvals: tuple[Given, ...] = ()
         self.notes = Notes() if notes is None else notes
 
     def recall(self, now: datetime, *, read_only: bool) -> Memory:
         """The memory. If it is lost, it is rebuilt from the limits that plimsoll set by the record."""
+        self._locked = self.locks.held
         try:
             memory = self._state.load_memory()
         except CorruptState as error:
-            memory = None
-            if not read_only:
-                _make_room(self._state.memory)
-            self.notes.add(Code.MEMORY_SET_ASIDE, error)
-        if memory is not None:
-            return memory
+            memory = None if read_only else self._without_corrupt(self._state.memory, self._state.load_memory)
+            if memory is None:
+                self.notes.add(Code.MEMORY_SET_ASIDE, error)
+        self._base = self._rebuilt(now) if memory is None else memory
+        return self._base
+
+    def _rebuilt(self, now: datetime) -> Memory:
         try:
             return Memory(disks=_from_record(self._record, now))
         except StateError:  # ``settle`` reports it
             return Memory()
 
+    def _without_corrupt(self, path: Path, load: Callable[[], Value]) -> Value | None:
+        """Set a corrupt file aside; returns what is in it if another pass was faster, and replaced it."""
+        with suppress(StateError), self._state.changing():  # saving the new file reports the error
+            try:
+                return load()
+            except CorruptState:
+                files.set_aside(path, StateError)
+        return None
+
     def approved(self, *, read_only: bool) -> tuple[Approval, ...]:
         try:
             self._approvals = self._state.load_approvals()
         except CorruptState as error:
-            if not read_only:
-                _make_room(self._state.approval)
-            self.notes.add(Code.APPROVAL_SET_ASIDE, error)
-            self._approvals = ()
+            found = None if read_only else self._without_corrupt(self._state.approval, self._state.load_approvals)
+            if found is None:
+                self.notes.add(Code.APPROVAL_SET_ASIDE, error)
+            self._approvals = found or ()
         return tuple(given.approval for given in self._approvals)
+
+    @contextmanager
+    def changing(self, now: datetime) -> Iterator[Memory]:
+        """The memory, to be changed and saved by an operator's command: no pass saves it until then."""
+        self.recall(now, read_only=False)  # sets a corrupt one aside
+        with self._state.changing():
+            memory = self._state.load_memory()
+            yield self._rebuilt(now) if memory is None else memory
+
+    def changed_since(self, disk: Disk) -> bool:
+        """Whether something else has changed what is known of a disk since this pass read it."""
+        if disk.guest.uuid in self._locked:
+            return False
+        base, key = self._base, disk.key
+        try:
+            now = self._state.load_memory()
+        except StateError:  # nothing else can save it either
+            return False
+        return now is not None and (
+            now.disks.get(key) != base.disks.get(key) or now.holds.get(key) != base.holds.get(key)
+        )
+
+    def lock_unsettled(self, meant: Callable[[DiskName], bool]) -> None:
+        """Take the locks of the guests with open changes, if ``meant``, before they are observed.
+
+        Else a change could be later than what is observed. Changes of guests that others hold are in flight.
+        """
+        try:
+            uuids = {change.disk.guest_uuid for change in self._record.unsettled() if meant(change.disk)}
+            self._settles = self.locks.take(uuids)
+        except StateError:  # the pass reports it where it matters
+            self._settles = self.locks.held
 
     def settle(
         self, disks: Sequence[Disk], situation: Situation, *, everything: bool, read_only: bool = False
@@ -102,11 +156,20 @@ class NodeStore:
             unsettled = self._record.unsettled()
         except CorruptRecord as error:
             if not read_only:
-                self._record.set_aside(situation.now, self._by)
+                self._set_record_aside(situation.now)
             self.notes.add(Code.RECORD_SET_ASIDE, error)
             return {}
+        if self._settles is not None and not read_only:
+            unsettled = [change for change in unsettled if change.disk.guest_uuid in self._settles]
         self._settled, ours = settled(unsettled, disks, situation, everything=everything)
         return ours
+
+    def _set_record_aside(self, now: datetime) -> None:
+        with self._state.changing():
+            try:
+                self._record.unsettled()  # another pass may have been faster
+            except CorruptRecord:
+                self._record.set_aside(now, self._by)
 
     @property
     def settled_results(self) -> Mapping[int, Ending]:
@@ -126,7 +189,9 @@ class NodeStore:
     def save_attachments(self, met: Attachments, before: Attachments) -> None:
         """Write the attachments for the refresh of the catalogue, if they changed."""
         if met != before:
-            self._state.save_attachments(met)
+            with self._state.changing():
+                stored = self._state.load_attachments()
+                self._state.save_attachments(merged_attachments(before, met, stored, self._locked))
 
     def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
         """Record holds that came or went with their guests."""
@@ -134,25 +199,34 @@ class NodeStore:
             self._record.note([_move_event(hold, move, now, self._by) for hold, move in moves])
 
     def remember(self, memory: Memory, now: datetime) -> None:
-        """Store the memory, without holds and acknowledgements that have ended; each end is recorded once.
+        """Store what this pass changed of the memory, without holds and acknowledgements that have ended.
 
-        A hold whose end cannot be recorded stays.
+        Each end is recorded once. A hold whose end cannot be recorded stays.
         """
+        with self._state.changing():
+            try:
+                stored = self._state.load_memory()
+            except CorruptState:
+                stored = None
+                with suppress(StateError):  # saving the new file reports the error
+                    files.set_aside(self._state.memory, StateError)
+            after = memory if stored is None else merged(self._base, memory, stored, self._locked)
+            self._state.save_memory(self._without_ended(after, now))
+        self._base = memory
+
+    def _without_ended(self, memory: Memory, now: datetime) -> Memory:
         active = active_holds(memory.holds, now)
         acknowledged = {key: each for key, each in memory.acknowledged.items() if not each.ended(now)}
         over = [each for key, each in memory.acknowledged.items() if key not in acknowledged]
-        over = [each for each in over if each not in self._over]
-        ended = [hold for key, hold in memory.holds.items() if key not in active and hold not in self._ended]
+        ended = [hold for key, hold in memory.holds.items() if key not in active]
         try:
             events = [hold_event(hold, Happening.HOLD_ENDED, now, self._by) for hold in ended]
             events += [acknowledgement_event(each, Happening.ACKNOWLEDGEMENT_ENDED, now, self._by) for each in over]
             self._record.note(events)
-            self._ended += ended
-            self._over += over
         except StateError as error:
             active = dict(memory.holds)
             self.notes.add(Code.NO_RECORD, error)
-        self._state.save_memory(replace(memory, holds=active, acknowledged=acknowledged))
+        return replace(memory, holds=active, acknowledged=acknowledged)
 
     def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
         """Record the intents. If that fails, ``tell`` still gets those that lower limits, which are made anyway."""
@@ -201,11 +275,6 @@ def _unrecorded(change: Change, now: datetime, by: str, revision: str) -> Record
         result_at=None,
         detail=None,
     )
-
-
-def _make_room(corrupt: Path) -> None:
-    with suppress(StateError):  # saving the new file reports the error
-        files.set_aside(corrupt, StateError)
 
 
 def hold_event(hold: Hold, what: Happening, now: datetime, by: str) -> Event:

@@ -23,6 +23,7 @@ from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.decoding import several, text, time
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.locks import ByteLocks
 
 LOG = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -198,19 +199,28 @@ PASS_LOCK = StateFile(
     "pass.lock",
     owner="the first pass, or ``systemd-tmpfiles``",
     version=None,
-    what="locked by a pass, ``disk hold`` and ``undo``, one at a time; of mode 0600, so that no other user can"
-    " lock it",
+    what="locked by a pass over the whole node and by ``undo``, one at a time; of mode 0600, so that no other user"
+    " can lock it",
     corrupt="not possible: it is empty",
     missing="created; if that fails (a full or read-only file system), there is no pass",
 )
-APPROVAL_LOCK = StateFile(
-    "approval.lock",
-    owner="the first ``approve``",
+GUESTS_LOCK = StateFile(
+    "guests.lock",
+    owner="the first change of a limit, or ``systemd-tmpfiles``",
     version=None,
-    what="locked while ``approval.json`` is replaced, by ``approve`` and at the end of a pass that used approvals; of"
+    what="a byte is locked for each guest that is being changed, by passes, ``disk hold`` and ``undo``; of mode 0600,"
+    " as above",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails, passes over the whole node only lower limits, and there is no other",
+)
+STORE_LOCK = StateFile(
+    "store.lock",
+    owner="the first pass, or ``systemd-tmpfiles``",
+    version=None,
+    what="locked for milliseconds while ``memory.json``, ``attachments.json`` or ``approval.json`` is replaced; of"
     " mode 0600, as above",
     corrupt="not possible: it is empty",
-    missing="created; if that fails, nothing is approved",
+    missing="created; if that fails, nothing is remembered or approved",
 )
 PROBES_LOCK = StateFile(
     "probes.lock",
@@ -237,7 +247,8 @@ FILES = (
     DAEMON,
     DAEMON_LOCK,
     PASS_LOCK,
-    APPROVAL_LOCK,
+    GUESTS_LOCK,
+    STORE_LOCK,
     PROBES_LOCK,
 )
 
@@ -330,7 +341,7 @@ class State:
 
     @contextmanager
     def locked(self, *, patience: float = 0) -> Iterator[None]:
-        """Lock the node for one pass; wait at most ``patience`` seconds.
+        """Lock the node for one pass over all of it; wait at most ``patience`` seconds.
 
         Raises ``Busy`` while another pass runs, ``StateError`` if it cannot be locked.
         """
@@ -344,6 +355,17 @@ class State:
         """For the life of a daemon. Raises ``Busy`` while another one runs, ``StateError``."""
         busy = Busy("another plimsoll daemon runs on this node; this one ends")
         return locks.held(self.directory / DAEMON_LOCK.name, busy, StateError)
+
+    def guest_locks(self) -> ByteLocks:
+        """The locks of guests by their uuids, none of them taken yet; they raise ``StateError``."""
+        return ByteLocks(self.directory / GUESTS_LOCK.name, StateError)
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Hold the lock of the files from reading one until it is replaced: for milliseconds, and not twice.
+
+        Raises ``StateError``.
+        """
+        return locks.for_a_change(self.directory / STORE_LOCK.name, "the state of this node", StateError)
 
     def load_memory(self) -> Memory | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""
@@ -382,7 +404,7 @@ class State:
 
         A corrupt file is set aside. Raises ``StateError``.
         """
-        with self._approvals_locked():
+        with self.changing():
             try:
                 kept = self.load_approvals()
             except CorruptState:
@@ -403,7 +425,7 @@ class State:
 
     def forget_approvals(self, known: Collection[Given]) -> None:
         """Remove these, and none that was given since they were loaded. Raises ``StateError``."""
-        with self._approvals_locked():
+        with self.changing():
             kept = [each for each in self.load_approvals() if each not in known]
             if kept:
                 return self.save_approvals(kept)
@@ -411,10 +433,6 @@ class State:
                 self.approval.unlink(missing_ok=True)
             except OSError as error:
                 raise StateError(f"{self.approval}: cannot be removed: {error.strerror}") from error
-
-    def _approvals_locked(self) -> AbstractContextManager[None]:
-        """Not the node's lock: ``approve`` does not wait for a pass. Raises ``StateError``."""
-        return locks.for_a_change(self.directory / APPROVAL_LOCK.name, "the approvals", StateError)
 
     def read_last_rules(self) -> bytes:
         """Raises ``OSError``."""

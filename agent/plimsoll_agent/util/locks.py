@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import logging
 import os
 import stat
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from plimsoll_agent.errors import PlimsollError
@@ -21,8 +24,8 @@ from plimsoll_agent.util import files
 LOG = logging.getLogger(__name__)
 
 _MODE = 0o600
-_BETWEEN = 0.1
-"""Seconds between two tries."""
+_BETWEEN = (0.002, 0.1)
+"""Seconds between two tries: at first, and at most."""
 _LONGEST_CHANGE = 30.0
 """Seconds to wait for other commands that change the same file."""
 
@@ -83,14 +86,96 @@ def for_a_change(path: Path, of: str, error: type[PlimsollError]) -> AbstractCon
 
 def lock_open(descriptor: int, patience: float) -> None:
     """Lock an open file. Raises ``BlockingIOError`` after ``patience`` seconds, ``OSError``."""
-    end = time.monotonic() + patience
+    _try(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB), time.monotonic() + patience)
+
+
+def _try(lock: Callable[[], object], end: float) -> None:
+    """Call it until it succeeds. Raises ``BlockingIOError`` after ``end``."""
+    between, longest = _BETWEEN
     while True:
         try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock()
+            return
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise
-        time.sleep(_BETWEEN)
+        time.sleep(min(between, max(0.0, end - time.monotonic())))
+        between = min(2 * between, longest)
+
+
+class ByteLocks:
+    """Locks of any number of names in one file, a byte for each.
+
+    They belong to this object's open file (``F_OFD_SETLK``, fcntl(2)), so that they work between the threads of a
+    process as between processes, and a process that is killed leaves none. The file stays empty.
+    """
+
+    def __init__(self, path: Path, error: type[PlimsollError]) -> None:
+        """``error`` is raised if the file cannot be locked."""
+        self._path = path
+        self._error = error
+        self._file: int | None = None
+        self._held: set[str] = set()
+
+    @property
+    def held(self) -> frozenset[str]:
+        return frozenset(self._held)
+
+    def take(self, names: Iterable[str], patience: float = 0) -> frozenset[str]:
+        """Lock what is free, or becomes free within ``patience`` seconds; returns which of the names are locked.
+
+        Raises the error of this object.
+        """
+        asked, end = frozenset(names), time.monotonic() + patience
+        try:
+            for name in sorted(asked - self._held):  # in the same order everywhere: no two wait for each other
+                self._take(name, end)
+        except OSError as trouble:
+            raise self._error(f"{self._path}: cannot be locked: {trouble.strerror}") from trouble
+        return asked & self._held
+
+    def _take(self, name: str, end: float) -> None:
+        if self._file is None:
+            self._file = _opened(self._path, os.O_RDWR)
+        with suppress(BlockingIOError):
+            _try(partial(_set_byte, self._file, fcntl.F_WRLCK, name), end)
+            if not _is_still(self._file, self._path):  # others would lock the new file of that name
+                raise OSError(errno.ESTALE, "was removed or replaced just now; try again", str(self._path))
+            self._held.add(name)
+
+    @contextmanager
+    def for_now(self) -> Iterator[None]:
+        """Release in the end what is taken from now on."""
+        kept = self.held
+        try:
+            yield
+        finally:
+            for name in self._held - kept:
+                if self._file is not None:
+                    _set_byte(self._file, fcntl.F_UNLCK, name)
+            self._held &= kept
+            if not self._held:
+                self.close()
+
+    def close(self) -> None:
+        """Release all."""
+        self._held.clear()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> ByteLocks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _set_byte(descriptor: int, kind: int, name: str) -> None:
+    """Raises ``BlockingIOError`` while another open file has the byte of this name, ``OSError``."""
+    byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 2
+    flock = struct.pack("hhqqi0q", kind, os.SEEK_SET, byte, 1, 0)
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, flock)
 
 
 def _take_former(directory: Path) -> int | None:
@@ -112,12 +197,12 @@ def _take_former(directory: Path) -> int | None:
     return descriptor
 
 
-def _opened(path: Path) -> int:
+def _opened(path: Path, how: int = os.O_RDONLY) -> int:
     try:
-        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+        lock = os.open(path, how | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     except OSError as error:  # on a read-only file system it is not FileExistsError
         try:
-            lock = files.open_regular(path, os.O_RDONLY)
+            lock = files.open_regular(path, how)
         except FileNotFoundError:
             raise error from None
     with suppress(OSError):  # on a read-only file system it can still be held

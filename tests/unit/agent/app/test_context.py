@@ -608,7 +608,12 @@ def test_a_release_is_recorded_with_the_disk_and_the_reason(orphaned: Shell) -> 
     assert event.reason.facts["why"] == "ticket 4711"
 
 
-def test_nothing_is_released_while_a_pass_runs(orphaned: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_released_while_something_changes_its_guest(
+    orphaned: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("plimsoll_agent.cli.approve.PATIENCE", 0)
-    with orphaned.state.locked():
+    with orphaned.state.locked(), orphaned.state.guest_locks() as locks:
+        locks.take([guest.uuid for guest in orphaned.hypervisor.by_uuid.values()])
         assert orphaned.run(Approve, "--remove", "--type", "gold") == Busy.exit_status
+        locks.close()
+        assert orphaned.run(Approve, "--remove", "--type", "gold") == 0, "it waits for no pass over the node"

@@ -26,13 +26,14 @@ from plimsoll_agent.store import clock, refresh_state
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
 from plimsoll_agent.store.state import (
     APPROVAL,
-    APPROVAL_LOCK,
     FILES,
+    GUESTS_LOCK,
     MEMORY,
     PASS_LOCK,
     PROBES,
     PROBES_LOCK,
     RECORD,
+    STORE_LOCK,
     Given,
     State,
     StateError,
@@ -80,7 +81,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = History(state.probes)
     history.add(a_probe())
     history.show(NOON)
-    for lock in (PASS_LOCK, APPROVAL_LOCK, PROBES_LOCK):
+    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, PROBES_LOCK):
         os.close(locks.take(directory / lock.name))
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)

@@ -375,9 +375,8 @@ def test_the_end_of_a_hold_is_recorded_once_however_often_its_pass_remembers(
     node_store: NodeStore, tmp_path: Path
 ) -> None:
     other = replace(ENDED_HOLD, disk=NEIGHBOUR.named)
-    one, two = {DISK.key: ENDED_HOLD}, {NEIGHBOUR.key: other}
-    for holds in (one, two, one | two):
-        node_store.remember(Memory({}, holds), NOON)
+    for _ in range(3):
+        node_store.remember(Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: other}), NOON)
     events = list(record_query.entries(Record(State(tmp_path).record), Selection()))
     ended = [each.disk for each in events if isinstance(each, RecordedEvent) and each.what is Happening.HOLD_ENDED]
     assert sorted(ended, key=str) == sorted([DISK.named, NEIGHBOUR.named], key=str)
