@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,14 +147,14 @@ def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None, unread
 def _logged(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
     """Logs that can be read; of the others a line is added to ``unread``. Raises ``UnreadableLog`` where none can."""
     from plimsoll_insight.files.packed import UnreadableLog
-    from plimsoll_insight.hist.flows import flows, survey
+    from plimsoll_insight.hist.flows import Log, survey
     from plimsoll_insight.hist.sources import Chosen, Source, sources
     from plimsoll_insight.hist.study import Part
 
     def part(source: Source) -> Part:
         extent = survey(source)
         name = printable(str(source.path))
-        return Part(name, source.guest, source.group, extent, source.offset_ms, partial(flows, source, extent))
+        return Part(name, source.guest, source.group, extent, source.offset_ms, Log(source, extent).flows)
 
     groups = dict(_pair("--group", text) for text in parsed_args.group)
     offsets = {
@@ -304,7 +303,7 @@ def _stall(run: Sequence[Interval], asked: Study) -> str:
 
 
 def _lost(extents: Sequence[Extent], asked: Study) -> Iterable[str]:
-    interval = max((extent.interval_ms for extent in extents if extent.rows > 1), default=0)
+    interval = max((extent.interval_ms for extent in extents if sum(extent.rows) > 1), default=0)
     if interval:
         yield (
             "fio never logs its last interval: up to"

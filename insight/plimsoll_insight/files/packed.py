@@ -24,8 +24,8 @@ class UnreadableLog(PlimsollError):
 
 
 @contextmanager
-def opened(path: Path, damaged: Callable[[str], None] | None = None) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed where they begin as gzip or zstd do. Raises ``UnreadableLog``.
+def opened(path: Path, damaged: Callable[[str], None] | None = None, place: int = 0) -> Iterator[BinaryIO]:
+    """The file's bytes from ``place`` on, decompressed where it begins as gzip or zstd do. Raises ``UnreadableLog``.
 
     Where compressed data are damaged or cut, ``damaged`` is told why, and what was before can be read; without it,
     reading raises.
@@ -38,10 +38,11 @@ def opened(path: Path, damaged: Callable[[str], None] | None = None) -> Iterator
             file.seek(0)
             if begin.startswith(_GZIP):
                 with gzip.open(file) as inside:
-                    yield cast(BinaryIO, _Unpacked(inside.read1, (EOFError, OSError, zlib.error), None, damaged))
+                    yield _Unpacked(inside.read1, (EOFError, OSError, zlib.error), None, damaged).at(place)
             elif begin == _ZSTD:
-                yield cast(BinaryIO, _zstd(path, file, damaged))
+                yield _zstd(path, file, damaged).at(place)
             else:
+                file.seek(place)
                 yield file
     except (OSError, _Damaged) as error:
         words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -64,6 +65,12 @@ class _Unpacked:
     ) -> None:
         self._read, self._errors, self._is_whole, self._damaged = read, errors, is_whole, damaged
         self._ended = False
+
+    def at(self, place: int) -> BinaryIO:
+        """What is before is decompressed too."""
+        while place > 0 and (part := self.read(min(place, _STEP))):
+            place -= len(part)
+        return cast(BinaryIO, self)
 
     def read(self, size: int = -1) -> bytes:
         parts: list[bytes] = []

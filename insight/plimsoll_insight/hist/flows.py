@@ -12,8 +12,8 @@ of. The first interval of a direction begins with its first completion.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,13 @@ class Extent:
     last_ms: int
     interval_ms: int
     scales: frozenset[Scale]
-    rows: int
+    rows: tuple[int, ...]
+    """Of each direction."""
     unread: Unread
     directions: frozenset[int]
     """Those of which a request completed."""
+    is_ordered: bool = True
+    """No row is earlier than the one before it of its direction."""
     damaged: str = ""
     """Why the file could be read to some place only."""
 
@@ -75,19 +78,25 @@ def survey(source: Source) -> Extent:
     if _is_json(source):
         found, runtime = _json(source)
         seen = frozenset(flow.direction for flow in found)
-        return Extent(0, runtime, runtime, frozenset({_whole()}), 1, Unread(), seen)
+        return Extent(0, runtime, runtime, frozenset({_whole()}), (), Unread(), seen)
     first = last = None
     scales: set[Scale] = set()
     directions: set[int] = set()
     steps: list[int] = []
-    rows = 0
+    rows = [0] * len(DIRECTIONS)
+    lasts = [0] * len(DIRECTIONS)
+    is_ordered = True
     damages: list[str] = []
     with opened(source.path, damages.append) as stream:
         reader = Reader(stream)
         for records in reader:
             scales.add(records.scale)
             directions.update(np.flatnonzero(np.bincount(records.direction[records.row])).tolist())
-            rows += len(records.time_ms)
+            for direction in range(len(DIRECTIONS)):
+                if len(times := records.time_ms[records.direction == direction]):
+                    is_ordered &= bool(times[0] >= lasts[direction] and (np.diff(times) >= 0).all())
+                    rows[direction] += len(times)
+                    lasts[direction] = int(times[-1])
             first = int(records.time_ms.min()) if first is None else min(first, int(records.time_ms.min()))
             last = max(last or 0, int(records.time_ms.max()))
             if len(steps) < 2:
@@ -95,23 +104,43 @@ def survey(source: Source) -> Extent:
     if first is None or last is None:
         why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
         raise UnreadableLog(f"{_shown(source)}: {why}")
-    return Extent(first, last, _interval(steps, first), frozenset(scales), rows, reader.unread,
-                  frozenset(directions), "".join(damages))  # fmt: skip
+    return Extent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
+                  frozenset(directions), is_ordered, "".join(damages))  # fmt: skip
 
 
-def flows(source: Source, extent: Extent) -> Iterator[Flow]:
-    """All requests of the file, in parts. Raises ``UnreadableLog``."""
-    if _is_json(source):
-        yield from _json(source)[0]
-        return
-    start = extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0
-    known = [_Known(start) for _ in DIRECTIONS]
-    with opened(source.path, lambda _: None) as stream:
-        for records in Reader(stream):
-            for direction in range(len(DIRECTIONS)):
-                rows = np.flatnonzero(records.direction == direction)
-                if len(rows):
-                    yield from _windows(records, direction, rows, known[direction], extent.interval_ms, source)
+class Log:
+    """The requests of a file, from one part of the time to the next: what lies before is not parsed again."""
+
+    def __init__(self, source: Source, extent: Extent) -> None:
+        self._source, self._extent = source, extent
+        start = extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0
+        self._begin = _Mark(float("-inf"), 0, tuple(_Known(start, left) for left in extent.rows))
+        self._mark = self._begin
+
+    def flows(self, begin_ms: float, next_ms: float, end_ms: float) -> Iterator[Flow]:
+        """All that count from ``begin_ms`` until ``end_ms``, and some besides. The next part begins at ``next_ms``.
+        Raises ``UnreadableLog``.
+        """
+        if _is_json(self._source):
+            yield from _json(self._source)[0]
+            return
+        next_ms, end_ms = next_ms - self._source.offset_ms, end_ms - self._source.offset_ms
+        mark = self._mark if self._mark.next_ms <= begin_ms else self._begin
+        known = _copies(mark.known)
+        with opened(self._source.path, lambda _: None, mark.place) as stream:
+            reader = Reader(stream)
+            place = -1
+            for records in reader:
+                if reader.place != place and self._extent.is_ordered:
+                    place = reader.place
+                    if all(each.end_ms <= next_ms for each in known):
+                        self._mark = _Mark(next_ms + self._source.offset_ms, mark.place + place, _copies(known))
+                    if all(each.is_past(end_ms) for each in known):
+                        return
+                for direction, state in enumerate(known):
+                    rows = np.flatnonzero(records.direction == direction)
+                    if len(rows):
+                        yield from _windows(records, direction, rows, state, self._extent.interval_ms, self._source)
 
 
 def of_histogram(direction: int, begin_ms: float, end_ms: float, latency: Histogram) -> Flow:
@@ -127,11 +156,30 @@ class _Known:
 
     end_ms: float
     """Of the last row, or when the log began."""
+    left: int
+    """Rows that are still to come."""
     is_first: bool = True
     late_ends: Floats = field(default_factory=lambda: np.empty(0))
     """When rows came late: their ends,"""
     late_since: Floats = field(default_factory=lambda: np.empty(0))
     """and the last completion before each."""
+
+    def is_past(self, moment_ms: float) -> bool:
+        """No row that comes tells of anything before: of those after a late one, requests may have waited as long."""
+        return not self.left or (self.end_ms > moment_ms and not (self.late_since < moment_ms).any())
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A place in a file, and what the rows before it tell, all of which ended by ``next_ms``."""
+
+    next_ms: float
+    place: int
+    known: tuple[_Known, ...]
+
+
+def _copies(known: Iterable[_Known]) -> tuple[_Known, ...]:
+    return tuple(replace(each) for each in known)
 
 
 def _windows(
@@ -140,10 +188,10 @@ def _windows(
     end = records.time_ms[rows].astype(np.float64)
     previous = max(known.end_ms, end[0] - interval) if known.is_first else known.end_ms
     begin = np.minimum(np.concatenate(([previous], end[:-1])), end)
-    known.end_ms, known.is_first = float(end[-1]), False
-    mine = np.isin(records.row, rows) if len(rows) < len(records.time_ms) else np.ones(len(records.row), bool)
-    window = np.searchsorted(rows, records.row[mine])
-    column, count = records.column[mine], records.count[mine].copy()
+    known.end_ms, known.is_first, known.left = float(end[-1]), False, known.left - len(rows)
+    mine = (records.direction == direction)[records.row]
+    window = (np.cumsum(records.direction == direction) - 1)[records.row[mine]]
+    column, count = records.column[mine], records.count[mine]  # copies
     late = end - begin > _LATE * interval
     if late.any():
         late[np.bincount(window, minlength=len(rows)) == 0] = False

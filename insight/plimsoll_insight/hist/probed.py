@@ -20,12 +20,12 @@ def part_of(result: ProbeResult) -> Part | None:
     begin = round(result.started.timestamp() * 1000)
     length = max(round(measured.seconds * 1000), 1)
 
-    def flows() -> Iterator[Flow]:
+    def flows(*_: float) -> Iterator[Flow]:
         for direction, flow in measured.flows:
             if flow.latency.buckets:
                 yield of_histogram(DIRECTIONS.index(direction), begin, begin + length, flow.latency)
 
     directions = frozenset(DIRECTIONS.index(direction) for direction, flow in measured.flows if flow.latency.buckets)
-    extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), 1, Unread(), directions)
+    extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), (), Unread(), directions)
     subject = result.subject
     return Part(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)

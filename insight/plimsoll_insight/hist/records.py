@@ -6,6 +6,7 @@ three characters. A row of any other form is read number by number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +24,8 @@ BLOCK = 1 << 20
 """Bytes that are read at once."""
 LONGEST = 1 << 20
 """Bytes of the longest line; a full row of large counts has 22 kB."""
-_ZERO, _SPACE = ord("0"), ord(" ")
+_ZERO, _SPACE, _COMMA = ord("0"), ord(" "), ord(",")
+_HEAD = re.compile(rb"(\d{1,14}), ([012]), (\d{1,16}), ")
 _OF_ROWS = b"0123456789, \n"
 _COUNT_MAX = 2**53
 _SHORTEST = len("0,0,0") + 2 * min(SCALES)
@@ -65,15 +67,20 @@ class Reader:
         self._within = False
         """The line goes on that was too long, and is counted already."""
         self.unread = Unread()
+        self.place = 0
+        """Of the block that is being read: how many bytes are before it."""
 
     def __iter__(self) -> Iterator[Records]:
         rest = b""
+        taken = 0
         while block := self._stream.read(BLOCK):
+            taken += len(block)
             if self._within:
                 _, newline, block = block.partition(b"\n")
                 self._within = not newline
             whole, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
+                self.place = taken - len(rest) - len(whole) - len(newline)
                 yield from self._records(whole + newline)
             if len(rest) > LONGEST:
                 self._line += 1
@@ -116,7 +123,7 @@ class _Rows:
             starts, ends = starts[self._long], ends[self._long]
         self._starts, self._ends = starts, ends
         self.lines = len(ends)
-        self._heads = [_head(block[start : min(end, start + 64)]) for start, end in zip(starts, ends, strict=True)]
+        self._heads = [_head(block, start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         self._columns = np.empty(0, np.int64)
         if self.lines:
             self._fast(data)
@@ -127,36 +134,36 @@ class _Rows:
 
     def _fast(self, data: NDArray[np.uint8]) -> None:
         """The counts of rows that separate numbers by a comma and a space."""
-        bins = np.array(
-            [start + (head[3] if head else 0) for start, head in zip(self._starts, self._heads, strict=True)],
-            np.int64,
-        )
+        bins = self._starts + np.array([head[3] if head else 0 for head in self._heads], np.int64)
+        space = data == _SPACE
         # 1 to 9 after a space: the unsigned difference of any other character is more than 8.
-        begins = np.flatnonzero((data[1:] - np.uint8(_ZERO + 1) <= 8) & (data[:-1] == _SPACE)) + 1
-        row = np.searchsorted(self._starts, begins, side="right") - 1
-        inside = begins >= bins[row]
-        if self.short:
-            inside &= begins < self._ends[row]
-        begins, row = begins[inside], row[inside]
+        begins = np.flatnonzero((data[1:] - np.uint8(_ZERO + 1) <= 8) & space[:-1]) + 1
+        first, last = np.searchsorted(begins, bins), np.searchsorted(begins, self._ends)
+        number = last - first
+        row = np.repeat(np.arange(self.lines), number)
+        if len(row) < len(begins):  # there are those of heads and of short lines too
+            begins = begins[np.arange(len(row)) + (first - np.cumsum(number) + number)[row]]
         value, digits = _numbers(data, begins)
         # Where each number stood, were all of one digit: then column n begins at 3n.
-        surplus = np.cumsum(digits - 1)
-        before = surplus - (digits - 1)
-        first = np.searchsorted(row, np.arange(self.lines), side="left")
-        last = np.searchsorted(row, np.arange(self.lines), side="right")
-        at_first = np.concatenate((before, surplus[-1:] if len(surplus) else [0]))[first] if self.lines else first
-        total = np.where(last > first, np.concatenate(([0], surplus))[last] - at_first, 0)
-        place = begins - bins[row] - (before - at_first[row])
-        length = self._ends - bins - total + 2
+        surplus = np.concatenate(([0], np.cumsum(digits - 1)))
+        done = np.cumsum(number)
+        before, after = surplus[done - number], surplus[done]
+        place = begins - surplus[:-1] - (bins - before)[row]
+        length = self._ends - bins - (after - before) + 2
         sound = (length % 3 == 0) & np.array([head is not None for head in self._heads])
-        sound[row[(place % 3 != 0) | (digits > 15)]] = False
-        self._columns = self._certain(np.where(sound, length // 3, 0))
-        self._row, self._column, self._value = row, place // 3, value
+        column = place // 3
+        sound[row[(column * 3 != place) | (digits > 15)]] = False
+        self._columns = self._certain(np.where(sound, length // 3, 0), data, space)
+        self._row, self._column, self._value = row, column, value
 
-    def _certain(self, columns: Ints) -> Ints:
+    def _certain(self, columns: Ints, data: NDArray[np.uint8], space: NDArray[np.bool_]) -> Ints:
         """The columns of rows that have no other characters and as many separators as numbers; else 0."""
         separators = np.where(columns > 0, columns + 2, 0)
-        if not self._block.translate(None, _OF_ROWS) and self._block.count(b", ") == separators.sum():
+        comma = data == _COMMA
+        known = np.count_nonzero(comma) + np.count_nonzero(space) + np.count_nonzero(data - np.uint8(_ZERO) <= 9)
+        if known + self.lines + self.short == len(data) and (
+            np.count_nonzero(comma[:-1] & space[1:]) == separators.sum()
+        ):
             return columns
         lines = (self._block[start:end] for start, end in zip(self._starts, self._ends, strict=True))
         sound = [
@@ -189,7 +196,7 @@ class _Rows:
 
     def _slowly(self, number: int) -> Records | None:
         line = self._block[self._starts[number] : self._ends[number]]
-        head = _head(line)
+        head = self._heads[number]
         if head is None or len(line) > LONGEST:
             return None
         try:
@@ -205,9 +212,12 @@ class _Rows:
         return Records(scale, at, direction, zeros, column, np.array(counts, np.int64)[column])
 
 
-def _head(text: bytes) -> tuple[int, int, int, int] | None:
-    """Time, direction, block size, and where the counts begin."""
-    parts = text.split(b",", 3)
+def _head(block: bytes, start: int, end: int) -> tuple[int, int, int, int] | None:
+    """Time, direction, block size, and how far from its start the counts begin."""
+    if (usual := _HEAD.match(block, start, end)) is not None:
+        time, direction, size = map(int, usual.groups())
+        return time, direction, size, usual.end() - start
+    parts = block[start : min(end, start + 64)].split(b",", 3)
     if len(parts) < 4 or not all(part.strip().isdigit() and len(part) < 17 for part in parts[:3]):
         return None
     time, direction, size = (int(part) for part in parts[:3])

@@ -33,7 +33,8 @@ class Part:
     group: str
     extent: Extent
     offset_ms: int
-    flows: Callable[[], Iterator[Flow]]
+    flows: Callable[[float, float, float], Iterator[Flow]]
+    """As ``Log.flows``."""
 
     @property
     def begin_ms(self) -> int:
@@ -81,6 +82,7 @@ class Study:
         clocks = list(self.clock.parts(self.scale, len(_directions(self.parts))))
         for number, (clock, wanted) in enumerate(clocks):
             whole = Timeline(clock, self.scale)
+            time = clock.begin_ms, clock.part(0, wanted).end_ms, clock.end_ms
             read = number * len(named)
             for whose, members in groupby(named, key=key or (lambda _: "")):
                 mine = []
@@ -88,7 +90,7 @@ class Study:
                 for part in members:
                     mine.append(part)
                     if part.begin_ms < clock.end_ms and clock.begin_ms < part.end_ms:
-                        for flow in part.flows():
+                        for flow in part.flows(*time):
                             timeline.add(flow)
                     read += 1
                     self.progress(read, len(clocks) * len(named))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.hist.flows import flows, survey
+from plimsoll_insight.hist.flows import Log, survey
 from plimsoll_insight.hist.percentiles import Interval, bound_of, name_of
 from plimsoll_insight.hist.scale import COARSENESS, Scale
 from plimsoll_insight.hist.sources import Chosen, sources
@@ -40,7 +40,7 @@ def generated(name: str, number: int, seed: int, direction: int = 0, span_ms: in
 def parts_of(directory: Path) -> list[Part]:
     found = sources([directory], Chosen({}, {}))
     return [
-        Part(str(each.path), each.guest, each.group, extent, 0, lambda each=each, extent=extent: flows(each, extent))
+        Part(str(each.path), each.guest, each.group, extent, 0, Log(each, extent).flows)
         for each in found
         for extent in [survey(each)]
     ]

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import zstandard
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_insight.files.packed import UnreadableLog, opened
-from plimsoll_insight.hist.flows import flows, survey
+from plimsoll_insight.hist.flows import Flow, Log, survey
 from plimsoll_insight.hist.sources import Chosen, Source, sources
 from tests.unit.insight.hist.fiolog import Request, fio_log
 
@@ -25,9 +25,13 @@ NOISE = random.Random(1).randbytes(1_000_000)
 LOG = fio_log([Request(each * MS, 2 * MS, each % 2) for each in range(4000)], 1000)
 
 
+def flows(source: Source) -> Iterator[Flow]:
+    return Log(source, survey(source)).flows(float("-inf"), float("inf"), float("inf"))
+
+
 def requests(path: Path) -> int:
     source = Source(path, "g", "")
-    return sum(int(flow.count.sum()) for flow in flows(source, survey(source)))
+    return sum(int(flow.count.sum()) for flow in flows(source))
 
 
 def found(directory: Path, **groups: str) -> list[tuple[str, str, str]]:
@@ -180,7 +184,7 @@ def test_the_sample_has_its_requests_and_its_interval() -> None:
     path = SAMPLES / "F_clat_hist.1.log.gz"
     assert requests(path) == 12_961
     extent = survey(Source(path, "g", ""))
-    assert (extent.rows, extent.first_ms, extent.last_ms) == (34, 5066, 85_095)
+    assert (sum(extent.rows), extent.first_ms, extent.last_ms) == (34, 5066, 85_095)
     assert 4900 < extent.interval_ms < 5100  # fio ran with log_hist_msec=5000
 
 
@@ -193,13 +197,13 @@ def test_fio_s_json_has_the_requests_of_its_jobs(tmp_path: Path) -> None:
     extent = survey(source)
     assert requests(path) == 20
     assert extent.last_ms == 3000
-    assert {(flow.direction, float(flow.end_ms[0])) for flow in flows(source, extent)} == {(0, 3000.0)}
+    assert {(flow.direction, float(flow.end_ms[0])) for flow in flows(source)} == {(0, 3000.0)}
 
 
 def test_an_offset_moves_the_times_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "late_clat_hist.1.log").write_text(LOG)
     [source] = sources([tmp_path], Chosen({}, {"late": 7000}))
-    first = next(iter(flows(source, survey(source))))
+    first = next(iter(flows(source)))
     assert first.begin_ms[0] == 7000 + 2  # when the first request ended
 
 
@@ -209,4 +213,4 @@ def test_times_of_the_unix_epoch_begin_an_interval_before_the_first_row(tmp_path
     source = Source(path, "g", "")
     extent = survey(source)
     assert extent.is_of_epoch
-    assert next(iter(flows(source, extent))).begin_ms[0] == extent.first_ms - 1000
+    assert next(iter(flows(source))).begin_ms[0] == extent.first_ms - 1000

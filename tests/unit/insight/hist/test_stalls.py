@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+import zstandard
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from plimsoll_insight.hist.flows import of_histogram
+from plimsoll_insight.hist.flows import Flow, of_histogram
 from plimsoll_insight.hist.percentiles import Interval
 from plimsoll_insight.hist.scale import Scale
 from plimsoll_insight.hist.study import Part, Row, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
 from plimsoll_probes.model.histogram import Histogram
+from tests import depth
 from tests.unit.insight.hist.fiolog import Request, bucket, fio_log
 from tests.unit.insight.hist.test_exact import FRACTIONS, looked, parts_of
 
@@ -169,7 +176,7 @@ def test_a_log_is_read_only_for_the_parts_of_the_time_that_it_is_of(
     read = []
 
     def counted(part: Part) -> Part:
-        return dataclasses.replace(part, flows=lambda: read.append(part.name) or part.flows())
+        return dataclasses.replace(part, flows=lambda *time: read.append(part.name) or part.flows(*time))
 
     asked = study([counted(part) for part in parts_of(tmp_path)], 1000, FRACTIONS, lambda *_: None)
     assert sum(each.interval.completed for each in asked.rows(None)) == 100
@@ -225,3 +232,64 @@ def test_parts_of_a_long_clock_are_as_the_whole(tmp_path: Path, monkeypatch: pyt
     assert [each.begin_ms for each in in_parts] == [each.begin_ms for each in whole]
     assert [each.percentiles for each in in_parts] == [each.percentiles for each in whole]
     assert [each.waiting for each in in_parts] == pytest.approx([each.waiting for each in whole])
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> str:
+    """Coarse rows of three directions: gaps, stalls longer than the last bucket, times out of order."""
+    rows = []
+    for direction in draw(st.sets(st.integers(0, 2), min_size=1)):
+        now = draw(st.sampled_from([0, 1000, 90_000, 1_700_000_000_000]))
+        for _ in range(draw(st.integers(1, 12))):
+            now += draw(st.sampled_from([0, 1000, 1000, 1000, 1700, 20_000, 70_000, -5000]))
+            counts = draw(st.dictionaries(st.sampled_from([0, 20, 27, 28]), st.integers(1, 9)))
+            columns = ", ".join(str(counts.get(each, 0)) for each in range(29))
+            rows.append((max(now, 0), f"{max(now, 0)}, {direction}, 4096, {columns}\n"))
+    mixed = draw(st.booleans())
+    return "".join(text for _, text in (sorted(rows) if mixed else rows))
+
+
+@settings(max_examples=depth.examples(60), deadline=None)
+@given(logs(), st.sampled_from([100, 300, 1000]), st.sampled_from(["", ".gz", ".zst"]))
+def test_any_log_is_in_parts_as_it_is_whole(text: str, block: int, suffix: str) -> None:
+    packed = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}[suffix]
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        Path(directory, f"a_clat_hist.1.log{suffix}").write_bytes(packed(text.encode()))
+        [part] = parts_of(Path(directory))
+        assume(part.end_ms - part.begin_ms < 400 * 1000)
+
+        def rows() -> list[tuple[object, ...]]:
+            asked = study([part], 1000, FRACTIONS, lambda *_: None)
+            return [
+                (each.begin_ms, each.direction, *each.percentiles, pytest.approx(each.waiting, abs=1e-6))
+                for each in (row.interval for row in asked.rows(None))
+            ]
+
+        patch.setattr("plimsoll_insight.hist.records.BLOCK", block)
+        whole = rows()
+        patch.setattr("plimsoll_insight.hist.timeline.CELLS", 100 * 29)
+        assert rows() == whole
+        assert rows() == whole, "from the beginning again"
+
+
+@pytest.mark.parametrize("stalls", [(), (80, 200)])
+def test_in_any_number_of_parts_a_log_is_parsed_once_but_for_their_borders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stalls: tuple[int, ...]
+) -> None:
+    """300 s of a row each second. A part is of 31 s, and 19 s more."""
+    monkeypatch.setattr("plimsoll_insight.hist.timeline.CELLS", 50 * 1856)
+    monkeypatch.setattr("plimsoll_insight.hist.records.BLOCK", 6000)
+    times = [each for each in range(1, 301) if not any(begin < each < begin + 9 for begin in stalls)]
+    (tmp_path / "a_clat_hist.1.log").write_text("".join(row(each * 1000, {FAST: 1}) for each in times))
+    [part] = parts_of(tmp_path)
+    read = 0
+
+    def counted(*time: float) -> Iterator[Flow]:
+        nonlocal read
+        for flow in part.flows(*time):
+            read += len(flow.end_ms)
+            yield flow
+
+    asked = study([dataclasses.replace(part, flows=counted)], 1000, FRACTIONS, lambda *_: None)
+    assert sum(each.interval.completed for each in asked.rows(None)) == len(times)
+    assert read < 2 * len(times)
