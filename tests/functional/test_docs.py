@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import sqlite3
@@ -23,6 +24,7 @@ from plimsoll_agent.qos.review import LooseEnd
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util import locks
 from plimsoll_probes.model import finding as probes
 from tests import schemas
 from tests.command import NO_BRAKE
@@ -311,6 +313,10 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     short = ("--for", "500ms", "--interval", "500ms")
     yield "load", run("load", "--uri", test_node, *short).status
     yield "load", run("load", "--uri", "test:///nowhere.xml", *short).status
+    State(directory / "state").prepare()
+    lock = locks.take(State(directory / "state").histograms_lock)
+    yield "load", run("load", "--uri", test_node, "--latency", "--top", "1").status
+    os.close(lock)
     yield "hist", run("hist", str(Path(__file__).parents[1] / "unit/data/fio-hist")).status
     (directory / "a_clat_hist.1.log").write_text("")
     yield "hist", run("hist", str(directory)).status

@@ -112,6 +112,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.PROBES_SHOWN, _of_database(of_runs, state.PROBES_SHOWN))
     yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(kept))
     yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(kept))
+    yield kind(state.HISTOGRAMS, _of_json(state.MOST_BYTES))
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(kept.clock))
     for file in (
         state.USAGE,
@@ -121,6 +122,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
         state.GUESTS_LOCK,
         state.STORE_LOCK,
         state.PROBES_LOCK,
+        state.HISTOGRAMS_LOCK,
     ):
         yield _Kind(kept.directory / file.name, None, _of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME

@@ -161,6 +161,15 @@ USAGE_BEFORE = StateFile(
     corrupt="the same",
     missing="the time before is unknown",
 )
+HISTOGRAMS = StateFile(
+    "histograms.json",
+    owner="``load --latency``",
+    version=1,
+    what="the guests in whose QEMU latency histograms are set; removed at its end, and after ``kill -9`` by the next"
+    " ``load``",
+    corrupt="the next ``load --latency`` writes a new one; histograms that were left stay until their guests stop",
+    missing="no histograms are set",
+)
 BUSY = StateFile(
     "busy.count",
     owner="passes that find another pass running",
@@ -230,6 +239,14 @@ PROBES_LOCK = StateFile(
     corrupt="not possible: it is empty",
     missing="created; if that fails, nothing is probed",
 )
+HISTOGRAMS_LOCK = StateFile(
+    "histograms.lock",
+    owner="the first ``load --latency``",
+    version=None,
+    what="locked by ``load --latency``, as above",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails, no histogram is set",
+)
 FILES = (
     MEMORY,
     APPROVAL,
@@ -242,6 +259,7 @@ FILES = (
     CONSOLES,
     USAGE,
     USAGE_BEFORE,
+    HISTOGRAMS,
     BUSY,
     CLOCK,
     DAEMON,
@@ -250,6 +268,7 @@ FILES = (
     GUESTS_LOCK,
     STORE_LOCK,
     PROBES_LOCK,
+    HISTOGRAMS_LOCK,
 )
 
 
@@ -305,6 +324,14 @@ class State:
     @property
     def usage_before(self) -> Path:
         return self.directory / USAGE_BEFORE.name
+
+    @property
+    def histograms(self) -> Path:
+        return self.directory / HISTOGRAMS.name
+
+    @property
+    def histograms_lock(self) -> Path:
+        return self.directory / HISTOGRAMS_LOCK.name
 
     @property
     def clock(self) -> Path:

@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
-from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.app.context import state_of
+from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import time_of
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.fleet.messages import seconds_words
 from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.monitor.cells import iops, mib, percent
 from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
-from plimsoll_agent.util.text import plural
+from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
+from plimsoll_agent.util import locks
+from plimsoll_agent.util.text import plural, printable
+from plimsoll_insight.load.latency import MOST_DISKS, Histograms, Latencies, merged
 from plimsoll_insight.load.tally import DIRECTIONS, Did, Share, Tally, heaviest, key_of, share_of, size_words
+from plimsoll_probes.model.histogram import Histogram, edges
+from plimsoll_probes.output.serialize import quantile_data
 
 BY = ("volume", "guest", "project", "type")
 _LEAST, _MOST = 0.5, 3600.0
 _SIZES_SHOWN = 2
+_QUANTILES = {"p50": 0.5, "p99": 0.99}
+_SHOWN = {"read": _QUANTILES, "write": _QUANTILES, "flush": {"p99": 0.99}}
+"""The quantiles that have a column, by direction."""
+_NANOSECONDS = 1e9
 
 
 class Load(NodeCommand, Listing):
     """Watch the disks of this node for some time, and list who made the load: shares, rates and sizes of requests.
 
     QEMU is asked for its counters once each interval and guest, as by top. SIZES are the mean sizes of requests in
-    intervals, the most frequent first: 4k 74 % are requests in intervals whose mean was 4 to 8 KiB.
+    intervals, the most frequent first: 4k 74 % are requests in intervals whose mean was 4 to 8 KiB. SIGINT and
+    SIGTERM end it early, with the list of the time until then.
 
-    Exit status: 0, 1 error or incomplete, 64 usage.
+    Exit status: 0, 1 error or incomplete, 64 usage, 75 another load measures latencies.
     """
 
     empty = "No disk did anything."
@@ -42,52 +57,152 @@ class Load(NodeCommand, Listing):
         parser.add_argument("--for", dest="length", metavar="TIME", default="10s", help="how long; default: 10s")
         parser.add_argument("--interval", metavar="TIME", default="1s", help="between two readings; default: 1s")
         parser.add_argument("--by", choices=BY, default="volume", help="rows for each of these; default: volume")
+        parser.add_argument("--top", metavar="N", type=int, help="only the N rows with most requests")
+        add_guests(parser)
         parser.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its libvirt name or UUID",
+            "--latency",
+            action="store_true",
+            help="have QEMU keep latency histograms of the disks of each --guest, or of the --top N disks; libvirt"
+            " marks these guests as tainted until they stop",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        length = time_of("--for", parsed_args.length)
-        interval = time_of("--interval", parsed_args.interval)
-        if not _LEAST <= interval <= length <= _MOST:
-            raise UsageError(f"--interval must be {_LEAST:g} seconds or more, and --for from there to an hour")
-        settings = self.settings(parsed_args)
-        tally = Tally()
-        with self.libvirt(settings) as hypervisor:
+        length, interval = _times(parsed_args)
+        settings, tally = self.settings(parsed_args), Tally()
+        state = state_of(settings)
+        with self.libvirt(settings) as hypervisor, _ended_early() as stop:
             scope = Scope(frozenset(parsed_args.guest))
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=settings.bounds.at_once)
             sampler.check()
-            self._watch(sampler, tally, length, interval)
+            histograms = Histograms(hypervisor, state, settings.uri)
+            known: Mapping[str, Latencies] = {}
+            if parsed_args.latency:
+                with self._locked(state):
+                    self._remove_leftovers(histograms)
+                    try:
+                        for number in self._watch(sampler, tally, length, interval, stop):
+                            if number == (1 if parsed_args.top else 0):
+                                self._measure(histograms, _chosen(tally, parsed_args.top))
+                        known = histograms.read()
+                    finally:
+                        histograms.remove()
+            else:
+                self._try_leftovers(state, histograms)
+                for _ in self._watch(sampler, tally, length, interval, stop):
+                    pass
             sample = sampler.sample()
-        for unreachable in sample.unreachable:
-            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
-        self.status = 1 if sample.unreachable or tally.unknown else 0
-        whole, shares = (
-            tally.whole,
-            [each for each in tally.by(key_of(parsed_args.by)) if any(each.did.requests.values())],
-        )
-        disks = {key_of(parsed_args.by)(disk): disk for disk in tally.disks.values()}
-        self.closing = tuple(_closing(shares, whole, tally, parsed_args.by))
-        seconds = tally.seconds
-        return _columns(parsed_args.by), [_cells(each, whole, seconds, disks, parsed_args.by) for each in shares]
+        troubles = [sentences.unreachable_words(unreachable) for unreachable in sample.unreachable]
+        for line in (*troubles, *histograms.complaints):
+            self.app.stderr.write(f"{line}\n")
+        self.status = 1 if troubles or histograms.complaints or tally.unknown else 0
+        by, whole = parsed_args.by, tally.whole
+        shares = [each for each in tally.by(key_of(by)) if any(each.did.requests.values())]
+        self.closing = tuple(_closing(shares, whole, tally, by))
+        rows = [_cells(each, whole, tally, by) for each in shares[: parsed_args.top]]
+        if not parsed_args.latency:
+            return _columns(by), rows
+        cells = [_latency_cells(each, tally, by, known) for each in shares]
+        return (*_columns(by), *LATENCY_COLUMNS), [(*row, *more) for row, more in zip(rows, cells, strict=False)]
 
-    def _watch(self, sampler: Sampler, tally: Tally, length: float, interval: float) -> None:
-        """Rounds begin on time, however long one took; progress on a terminal."""
+    def _watch(self, sampler: Sampler, tally: Tally, length: float, interval: float, stop: Event) -> Iterator[int]:
+        """The number of each round; they begin on time, however long one took. Progress on a terminal."""
         stderr, began = self.app.stderr, time.monotonic()
         rounds = round(length / interval)
         for number in range(rounds + 1):
             sampler.ask()
             tally.add(sampler.sample().usages)
+            yield number
             if stderr.isatty():
                 stderr.write(f"\r{number * interval:.0f} s of {length:.0f} s" if number < rounds else "\r\x1b[K")
                 stderr.flush()
-            if number < rounds:
-                time.sleep(max(began + (number + 1) * interval - time.monotonic(), 0))
+            if number < rounds and stop.wait(max(began + (number + 1) * interval - time.monotonic(), 0)):
+                return
+
+    @contextmanager
+    def _locked(self, state: State) -> Iterator[None]:
+        state.prepare()
+        busy = Busy("another plimsoll load --latency is under way on this node; no histogram was set")
+        with locks.held(state.histograms_lock, busy, StateError, "; no histogram was set"):
+            yield
+
+    def _measure(self, histograms: Histograms, disks: Sequence[Disk]) -> None:
+        """Raises ``UsageError``, ``StateError``."""
+        if len(disks) > MOST_DISKS:
+            raise UsageError(
+                f"--latency is for {MOST_DISKS} disks or fewer, not {len(disks)}; add --top {MOST_DISKS}"
+            )
+        names = sorted({printable(disk.guest.name) for disk in disks})
+        if names:
+            marked = "libvirt marks these guests as tainted (custom-monitor) until they stop"
+            self.app.stderr.write(f"--latency uses QEMU's monitor: {marked}: {', '.join(names)}\n")
+            histograms.set(disks)
+
+    def _remove_leftovers(self, histograms: Histograms) -> None:
+        """Raises ``StateError``; not for a corrupt file, which the next histograms replace."""
+        try:
+            had = histograms.remove()
+        except CorruptState as error:
+            self.app.stderr.write(f"{error}; histograms that it named stay until their guests stop\n")
+            return
+        if had:
+            left = f"Removed the latency histograms that an earlier plimsoll load left in {plural(len(had), 'guest')}"
+            self.app.stderr.write(f"{left}: {', '.join(map(printable, had))}\n")
+
+    def _try_leftovers(self, state: State, histograms: Histograms) -> None:
+        """Unless another load is measuring them."""
+        if not state.histograms.exists():
+            return
+        try:
+            with self._locked(state):
+                self._remove_leftovers(histograms)
+        except Busy:
+            return
+        except StateError as error:
+            self.app.stderr.write(f"{error}\n")
+
+
+@contextmanager
+def _ended_early() -> Iterator[Event]:
+    """Set by a signal that would have ended the process."""
+    stop = Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN  # nohup
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:
+    """How long, and between two readings. Raises ``UsageError``, also for options that do not fit together."""
+    length = time_of("--for", parsed_args.length)
+    interval = time_of("--interval", parsed_args.interval)
+    if not _LEAST <= interval <= length <= _MOST:
+        raise UsageError(f"--interval must be {_LEAST:g} seconds or more, and --for from there to an hour")
+    if parsed_args.top is not None and parsed_args.top < 1:
+        raise UsageError("--top must be 1 or more")
+    if parsed_args.latency:
+        if not parsed_args.guest and parsed_args.top is None:
+            raise UsageError("--latency needs --guest GUEST or --top N: it is for few disks")
+        if (parsed_args.top or 0) > MOST_DISKS:
+            raise UsageError(f"--latency is for {MOST_DISKS} disks or fewer; lower --top")
+        if length < 2 * interval:
+            raise UsageError("--latency needs two intervals or more; give a longer --for")
+    return length, interval
+
+
+def _chosen(tally: Tally, top: int | None) -> list[Disk]:
+    """All of them, or those with most requests until now."""
+    if top is None:
+        return list(tally.disks.values())
+    did = {key: sum(each.requests.values()) for key, each in tally.did.items()}
+    busiest = sorted((key for key in did if did[key]), key=lambda key: -did[key])
+    return [tally.disks[key] for key in busiest[:top]]
 
 
 def side_columns() -> list[Column]:
@@ -133,11 +248,44 @@ def _columns(by: str) -> Sequence[Column]:
     )
 
 
-def _cells(share: Share, whole: Did, seconds: float, disks: dict[str, Disk], by: str) -> tuple[object, ...]:
-    disk = disks[share.name]
-    names = (disk.guest.display_name, disk.guest.name) if by in ("volume", "guest") else ()
+def _cells(share: Share, whole: Did, tally: Tally, by: str) -> tuple[object, ...]:
+    names: tuple[object, ...] = ()
+    if by in ("volume", "guest"):
+        guest = next(disk.guest for disk in tally.disks.values() if key_of(by)(disk) == share.name)
+        names = guest.display_name, guest.name
     sizes = Shown(_sizes_data(share.did), _sizes_words(share.did))
-    return (share.name, *names, share.disks, *side_cells(share.did, whole, seconds), sizes)
+    return (share.name, *names, share.disks, *side_cells(share.did, whole, tally.seconds), sizes)
+
+
+LATENCY_COLUMNS = (
+    *(
+        Column(f"{way}_{name}", right=True, drop=1 if way == "flush" else 0)
+        for way, quantiles in _SHOWN.items()
+        for name in quantiles
+    ),
+    Column("latency", long=True),
+)
+
+
+def _latency_cells(share: Share, tally: Tally, by: str, known: Mapping[str, Latencies]) -> list[Shown]:
+    of = [known[key] for key, disk in tally.disks.items() if key in known and key_of(by)(disk) == share.name]
+    latencies = merged(of)
+    cells = []
+    for way, quantiles in _SHOWN.items():
+        for fraction in quantiles.values():
+            quantile = latencies[way].quantile(fraction)
+            words = NOTHING if quantile is None else seconds_words(quantile.value / _NANOSECONDS)
+            cells.append(Shown(quantile_data(quantile), words))
+    data = {"disks": len(of), **{way: _latency_data(histogram) for way, histogram in latencies.items()}}
+    return [*cells, Shown(data if of else None, "yes" if of else NOTHING)]
+
+
+def _latency_data(histogram: Histogram) -> dict[str, object]:
+    return {
+        "requests": histogram.count,
+        "saturated": histogram.saturated,
+        "histogram_ns": [[*edges(index), number] for index, number in histogram.buckets],
+    }
 
 
 def _part(share: float | None) -> Shown:

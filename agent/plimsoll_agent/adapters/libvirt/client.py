@@ -227,17 +227,24 @@ class Libvirt:
 
         Also raises ``Rejected`` for an answer that is not QEMU's.
         """
-        import libvirt_qemu  # rarely needed
-
-        answer: str = self._ask(
-            "QEMU",
-            uuid,
-            lambda domain: libvirt_qemu.qemuMonitorCommand(domain, '{"execute": "query-block"}', 0),
-        )
         try:
-            return qmp.limits_by_image(json.loads(answer)["return"])
+            return qmp.limits_by_image(self.monitor(uuid, "query-block"))
         except UNREADABLE as error:
             raise Rejected(f"QEMU's answer to query-block cannot be read: {complaint(error)}") from error
+
+    def monitor(self, uuid: str, command: str, arguments: Mapping[str, object] | None = None) -> Any:
+        """What QEMU returns for a command of its own protocol; libvirt marks the guest as tainted for it.
+
+        Also raises ``Rejected`` for an answer that is not QEMU's.
+        """
+        import libvirt_qemu  # rarely needed
+
+        request = json.dumps({"execute": command, "arguments": arguments or {}})
+        answer: str = self._ask("QEMU", uuid, lambda domain: libvirt_qemu.qemuMonitorCommand(domain, request, 0))
+        try:
+            return qmp.returned(json.loads(answer))
+        except UNREADABLE as error:
+            raise Rejected(f"QEMU's answer to {command} cannot be read: {complaint(error)}") from error
 
     def agent(self, uuid: str, request: str, seconds: int) -> str:
         """The guest agent's answer to a request, both JSON; ``seconds`` is the timeout for the answer.

@@ -1,4 +1,4 @@
-"""Reads limits by image from QEMU's answer to ``query-block``. Pure: decoded JSON in."""
+"""Reads QEMU's answers. Pure: decoded JSON in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
+
+
+def returned(answer: Mapping[str, Any]) -> Any:
+    """What a command returned. Raises ``Rejected``: libvirt passes QEMU's errors on as answers."""
+    if "return" not in answer:
+        error = answer.get("error")
+        raise Rejected(" ".join(str(error.get("desc") if isinstance(error, dict) else answer).split()))
+    return answer["return"]
 
 
 def limits_by_image(devices: list[dict[str, Any]]) -> Mapping[str, Limits]:

@@ -28,6 +28,7 @@ from plimsoll_agent.store.state import (
     APPROVAL,
     FILES,
     GUESTS_LOCK,
+    HISTOGRAMS_LOCK,
     MEMORY,
     PASS_LOCK,
     PROBES,
@@ -39,17 +40,26 @@ from plimsoll_agent.store.state import (
     StateError,
 )
 from plimsoll_agent.util import files, locks
+from plimsoll_insight.load import latency
 from plimsoll_probes.store.history import History
 from tests.unit.clouds import a_catalogue
 from tests.unit.consolevalues import some_consoles
 from tests.unit.lastpasses import a_varied_pass
-from tests.unit.node import Node, a_volume, guest, own_disk
+from tests.unit.node import Node, a_volume, guest, own_disk, uuid_of
 from tests.unit.results import a_probe
 from tests.unit.values import NOON, OF_0_1_0
 
 DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
-PASSING = ("attachments.json", "pass.json", "consoles.json", "clock.json", "probes-latest.sqlite", "refresh.json")
+PASSING = (
+    "attachments.json",
+    "pass.json",
+    "consoles.json",
+    "histograms.json",
+    "clock.json",
+    "probes-latest.sqlite",
+    "refresh.json",
+)
 """Files that are written anew, whatever stands in them."""
 LASTING = (*(name for name in WITH_VERSION if name not in PASSING), "catalogue.json")
 
@@ -78,10 +88,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()
     consoles_file.save(state, some_consoles())
+    latency.save(state, [latency.Guest("qemu:///system", uuid_of(1))])
     history = History(state.probes)
     history.add(a_probe())
     history.show(NOON)
-    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, PROBES_LOCK):
+    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, PROBES_LOCK, HISTOGRAMS_LOCK):
         os.close(locks.take(directory / lock.name))
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)

@@ -843,7 +843,8 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
         path.touch()
     with state.daemon_locked():
         pass
-    (state.directory / "probes.lock").touch()
+    for path in (state.directory / "probes.lock", state.histograms, state.histograms_lock):
+        path.touch()
     state.add_approval(OTHER)
     hold(state)
     with state.guest_locks() as locks:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.adapters.libvirt.qmp import limits_by_image
+from plimsoll_agent.adapters.libvirt.qmp import limits_by_image, returned
+from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
 
 THROTTLED = {"bps": 0, "bps_rd": 0, "bps_wr": 0, "iops": 250, "iops_rd": 0, "iops_wr": 0, "iops_max": 500}
@@ -69,3 +70,11 @@ def test_each_disk_has_its_own_limits() -> None:
         "volumes/volume-1": LIMITS,
         "volumes/volume-2": Limits(),
     }
+
+
+def test_an_error_of_qemu_is_rejected_with_its_words() -> None:
+    assert returned({"return": {}, "id": "libvirt-7"}) == {}
+    with pytest.raises(Rejected, match=r"^Device 'x' not found$"):
+        returned({"error": {"class": "DeviceNotFound", "desc": "Device 'x' not found"}, "id": "libvirt-7"})
+    with pytest.raises(Rejected):
+        returned({"error": 7})

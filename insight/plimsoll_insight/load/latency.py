@@ -1,0 +1,197 @@
+"""Latency histograms that QEMU itself keeps of some disks, as long as ``plimsoll load --latency`` watches them.
+
+The intervals are fio's buckets, so they add up exactly with those of probes, and no other program's histograms look
+like these: only such are ever removed. The guests are in a file before the first is set, so that a later command
+finds what a killed one left. QEMU counts a request from when it takes it from the guest to its end, with what it
+waited at its limit; flushes too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from plimsoll_agent.errors import NotFound, PlimsollError, Rejected
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.store.state import HISTOGRAMS, MOST_BYTES, CorruptState, State, StateError
+from plimsoll_agent.util import decoding, files
+from plimsoll_agent.util.decoding import count, several, text
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_probes.model.histogram import BUCKETS, Histogram, edges
+
+MOST_DISKS = 20
+"""Each takes 50 KB of QEMU's answer to every program that asks for its counters."""
+BOUNDARIES = tuple(edges(index)[0] for index in range(1, BUCKETS))
+"""In nanoseconds: QEMU counts from one up to, not with, the next."""
+DIRECTIONS: Mapping[str, str] = {
+    "read": "rd_latency_histogram",
+    "write": "wr_latency_histogram",
+    "flush": "flush_latency_histogram",
+}
+_QUERY, _SET = "query-blockstats", "block-latency-histogram-set"
+
+Latencies = Mapping[str, Histogram]
+"""By direction."""
+
+
+class Monitor(Protocol):
+    """Has QEMU's own protocol. Raises ``PlimsollError``."""
+
+    def monitor(self, uuid: str, command: str, arguments: Mapping[str, object] | None = None) -> Any: ...
+
+
+@frozen
+class Device:
+    """A device of a guest in QEMU."""
+
+    path: str
+    latencies: Latencies | None
+    """None unless it has histograms with these boundaries."""
+    others: bool
+    """It has histograms that another program has set."""
+
+
+def devices(answer: Any) -> list[Device]:
+    """From QEMU's answer to ``query-blockstats``. Raises ``Rejected``."""
+    try:
+        return [_device(entry) for entry in answer if entry.get("qdev")]
+    except decoding.UNREADABLE as error:
+        raise Rejected(f"QEMU's answer to {_QUERY} is not understood: {decoding.complaint(error)}") from error
+
+
+def _device(entry: Mapping[str, Any]) -> Device:
+    found = {way: entry["stats"][name] for way, name in DIRECTIONS.items() if name in entry["stats"]}
+    ours = len(found) == len(DIRECTIONS) and all(tuple(one["boundaries"]) == BOUNDARIES for one in found.values())
+    latencies = {way: _histogram(one["bins"]) for way, one in found.items()} if ours else None
+    return Device(text(entry["qdev"]), latencies, bool(found) and not ours)
+
+
+def _histogram(bins: Sequence[int]) -> Histogram:
+    if len(bins) != BUCKETS:
+        raise ValueError(f"{len(bins)} bins for {BUCKETS - 1} boundaries")
+    return Histogram(tuple((index, count(number)) for index, number in enumerate(bins) if number))
+
+
+def device_of(disk: Disk, found: Iterable[Device]) -> Device | None:
+    """QEMU names a device by its path, ``/machine/peripheral/ALIAS``, with ``/virtio-backend`` for virtio."""
+    return next((each for each in found if disk.alias and disk.alias in each.path.split("/")), None)
+
+
+def merged(each: Iterable[Latencies]) -> Latencies:
+    """The exact histograms of all of them together."""
+    every = list(each)
+    return {way: Histogram.merged(latencies[way] for latencies in every) for way in DIRECTIONS}
+
+
+@frozen
+class Guest:
+    """A guest whose QEMU has histograms, and the libvirt that it is on."""
+
+    uri: str
+    uuid: str
+
+
+def load(state: State) -> list[Guest]:
+    """The guests that have histograms. Raises ``CorruptState``, ``StateError``."""
+
+    def of(value: Any) -> list[Guest]:
+        if count(value["version"]) != HISTOGRAMS.version:
+            raise StateError(f"{state.histograms}: written by another version; use that one's plimsoll load")
+        return list(several(lambda one: Guest(text(one["uri"]), text(one["uuid"])), value["guests"]))
+
+    return decoding.load(state.histograms, MOST_BYTES, of, StateError, corrupt=CorruptState) or []
+
+
+def save(state: State, guests: Iterable[Guest]) -> None:
+    """Raises ``StateError``."""
+    kept = [{"uri": guest.uri, "uuid": guest.uuid} for guest in dict.fromkeys(guests)]
+    if kept:
+        files.save(state.histograms, json.dumps({"version": HISTOGRAMS.version, "guests": kept}) + "\n", StateError)
+        return
+    try:
+        state.histograms.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(f"{state.histograms}: cannot be removed: {error.strerror}") from error
+
+
+class Histograms:
+    """Those of one libvirt. The caller holds ``histograms.lock``."""
+
+    def __init__(self, qemu: Monitor, state: State, uri: str) -> None:
+        self.complaints: list[str] = []
+        """What was not done, and why."""
+        self._qemu, self._state, self._uri = qemu, state, uri
+        self._set: dict[str, list[Disk]] = defaultdict(list)
+        """By guest."""
+
+    def set(self, disks: Iterable[Disk]) -> None:
+        """A histogram that is there from before begins at zero. Raises ``StateError``, with none set then."""
+        by_guest: dict[str, list[Disk]] = defaultdict(list)
+        for disk in disks:
+            by_guest[disk.guest.uuid].append(disk)
+        self._state.prepare()
+        try:
+            before = load(self._state)
+        except CorruptState:
+            before = []
+        save(self._state, [*before, *(Guest(self._uri, uuid) for uuid in by_guest)])
+        for uuid, of_guest in by_guest.items():
+            try:
+                found = devices(self._qemu.monitor(uuid, _QUERY))
+                for disk in of_guest:
+                    self._set_one(disk, device_of(disk, found))
+            except PlimsollError as error:
+                self.complaints.append(f"{of_guest[0].guest.name}: latencies not measured: {error}")
+
+    def _set_one(self, disk: Disk, device: Device | None) -> None:
+        name = f"{disk.guest.name} {disk.target}"
+        if device is None:
+            self.complaints.append(f"{name}: latencies not measured: QEMU has no device of this name")
+        elif device.others:
+            self.complaints.append(f"{name}: latencies not measured: another program has set histograms, which stay")
+        else:
+            self._qemu.monitor(disk.guest.uuid, _SET, {"id": device.path, "boundaries": list(BOUNDARIES)})
+            self._set[disk.guest.uuid].append(disk)
+
+    def read(self) -> dict[str, Latencies]:
+        """What QEMU counted since, by the key of the disk."""
+        known: dict[str, Latencies] = {}
+        for uuid, disks in self._set.items():
+            try:
+                found = devices(self._qemu.monitor(uuid, _QUERY))
+            except PlimsollError as error:
+                self.complaints.append(f"{disks[0].guest.name}: latencies unknown: {error}")
+                continue
+            for disk in disks:
+                device = device_of(disk, found)
+                if device is None or device.latencies is None:
+                    self.complaints.append(
+                        f"{disk.guest.name} {disk.target}: latencies unknown: its histograms are gone"
+                    )
+                else:
+                    known[disk.key] = device.latencies
+        return known
+
+    def remove(self) -> list[str]:
+        """Remove those of every guest in the file; returns the guests that had some. Raises ``StateError``."""
+        kept, had = [], []
+        for guest in load(self._state):
+            if guest.uri != self._uri:
+                kept.append(guest)
+                continue
+            try:
+                for device in devices(self._qemu.monitor(guest.uuid, _QUERY)):
+                    if device.latencies is not None:
+                        self._qemu.monitor(guest.uuid, _SET, {"id": device.path})
+                        had.append(guest.uuid)
+            except NotFound:  # it has stopped or moved, and a QEMU that starts has none
+                continue
+            except PlimsollError as error:
+                self.complaints.append(
+                    f"{guest.uuid}: latency histograms not removed: {error}; the next plimsoll load tries again"
+                )
+                kept.append(guest)
+        save(self._state, kept)
+        return list(dict.fromkeys(had))

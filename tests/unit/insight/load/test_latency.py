@@ -1,0 +1,205 @@
+"""Latency histograms of QEMU: what is set, read, added up and removed, and what a killed command leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.errors import DeadlineExceeded, NotFound, PlimsollError, Rejected
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.store.state import CorruptState, State
+from plimsoll_insight.load import latency
+from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, Guest, Histograms, devices, merged
+from plimsoll_probes.model.histogram import BUCKETS, Histogram
+from tests.unit.values import GUEST, a_disk, a_guest
+
+URI = "qemu:///system"
+OTHER = "2ebc1454-0d31-4367-8c90-06e18daa66f9"
+
+
+class Qemu:
+    """QEMU's histograms of the devices of guests, as block-latency-histogram-set and query-blockstats have them."""
+
+    def __init__(self, *paths: tuple[str, str]) -> None:
+        self.set: dict[tuple[str, str], tuple[list[int], dict[str, list[int]]] | None] = dict.fromkeys(paths)
+        self.trouble: dict[str, PlimsollError] = {}
+        self.before_each: Any = lambda: None
+
+    def monitor(self, uuid: str, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        if uuid in self.trouble:
+            raise self.trouble[uuid]
+        if command == "query-blockstats":
+            return [self._entry(path, found) for (of, path), found in self.set.items() if of == uuid]
+        assert command == "block-latency-histogram-set"
+        self.before_each()
+        boundaries = (arguments or {}).get("boundaries")
+        bins = {way: [0] * (len(boundaries or ()) + 1) for way in DIRECTIONS}
+        self.set[uuid, (arguments or {})["id"]] = boundaries and (boundaries, bins)
+        return {}
+
+    def _entry(self, path: str, found: tuple[list[int], dict[str, list[int]]] | None) -> dict[str, Any]:
+        boundaries, bins = found or ([], {})
+        stats = {DIRECTIONS[way]: {"boundaries": boundaries, "bins": each} for way, each in bins.items()}
+        return {"device": "", "qdev": path, "stats": {"rd_bytes": 1, **stats}}
+
+    def request(self, uuid: str, path: str, way: str, nanoseconds: int) -> None:
+        """Counted as QEMU's documentation has it: [10, 50, 100] are the intervals [0, 10), [10, 50), [50, 100), …"""
+        found = self.set[uuid, path]
+        assert found is not None
+        boundaries, bins = found
+        bins[way][sum(boundary <= nanoseconds for boundary in boundaries)] += 1
+
+
+def path_of(alias: str) -> str:
+    return f"/machine/peripheral/{alias}/virtio-backend"
+
+
+VDB = (GUEST, path_of("ua-1"))
+VDC = (GUEST, path_of("virtio-disk2"))
+
+
+@pytest.fixture
+def qemu() -> Qemu:
+    return Qemu(VDB, VDC, (OTHER, path_of("ua-1")))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path / "state")
+
+
+@pytest.fixture
+def histograms(qemu: Qemu, state: State) -> Histograms:
+    return Histograms(qemu, state, URI)
+
+
+def disk(alias: str = "ua-1", uuid: str = GUEST) -> Disk:
+    return a_disk(a_guest(uuid=uuid), alias=alias, volume_id=None, image=alias)
+
+
+def test_intervals_are_fios_buckets_so_a_request_is_where_fio_counts_it(qemu: Qemu, histograms: Histograms) -> None:
+    histograms.set([disk()])
+    samples = [0, 1, 127, 128, 129, 4_000_000, 4_063_231, 4_063_232, 20_000_000_000]
+    for each in samples:
+        qemu.request(*VDB, "write", each)
+    found = histograms.read()[disk().key]
+    assert found["write"] == Histogram.of(samples)
+    assert found["read"].count == found["flush"].count == 0
+    assert len(BOUNDARIES) == BUCKETS - 1
+    assert all(0 < one < next for one, next in pairwise(BOUNDARIES)), "as QEMU requires"
+
+
+def test_the_histograms_of_disks_add_up_exactly() -> None:
+    one = {"read": Histogram(((100, 3), (700, 1))), "write": Histogram(), "flush": Histogram(((5, 2),))}
+    other = {"read": Histogram(((100, 4), (701, 6))), "write": Histogram(((9, 1),)), "flush": Histogram()}
+    both = merged([one, other])
+    assert both["read"] == Histogram(((100, 7), (700, 1), (701, 6)))
+    assert both["write"] == Histogram(((9, 1),))
+    assert both["flush"] == Histogram(((5, 2),))
+    assert merged([]) == {way: Histogram() for way in DIRECTIONS}
+
+
+def test_only_the_disks_that_were_named_have_some_and_none_after_the_end(qemu: Qemu, histograms: Histograms) -> None:
+    histograms.set([disk()])
+    assert [path for path, found in qemu.set.items() if found] == [VDB]
+    assert histograms.remove() == [GUEST]
+    assert not any(qemu.set.values())
+    assert histograms.complaints == []
+
+
+def test_the_guest_is_in_the_file_before_anything_is_set(qemu: Qemu, state: State, histograms: Histograms) -> None:
+    seen = []
+    qemu.before_each = lambda: seen.append(latency.load(state))
+    histograms.set([disk()])
+    assert seen == [[Guest(URI, GUEST)]]
+    histograms.remove()
+    assert not state.histograms.exists()
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next(qemu: Qemu, state: State, histograms: Histograms) -> None:
+    histograms.set([disk(), disk(uuid=OTHER)])
+    assert set(Histograms(qemu, state, URI).remove()) == {GUEST, OTHER}
+    assert not any(qemu.set.values())
+    assert not state.histograms.exists()
+
+
+def test_histograms_of_another_program_stay_and_are_not_read(qemu: Qemu, histograms: Histograms) -> None:
+    qemu.monitor(GUEST, "block-latency-histogram-set", {"id": VDB[1], "boundaries": [10, 50]})
+    histograms.set([disk()])
+    assert histograms.read() == {}
+    assert histograms.remove() == []
+    assert qemu.set[VDB] is not None
+    (complaint,) = histograms.complaints
+    assert "another program has set histograms" in complaint
+
+
+def test_a_guest_that_times_out_is_tried_again_and_stops_no_other(
+    qemu: Qemu, state: State, histograms: Histograms
+) -> None:
+    histograms.set([disk(), disk(uuid=OTHER)])
+    qemu.trouble[GUEST] = DeadlineExceeded("no answer within 5 s")
+    assert list(histograms.read()) == [disk(uuid=OTHER).key]
+    assert histograms.remove() == [OTHER]
+    assert latency.load(state) == [Guest(URI, GUEST)]
+    unknown, kept = histograms.complaints
+    assert unknown == "instance-00000001: latencies unknown: no answer within 5 s"
+    assert kept.endswith("the next plimsoll load tries again")
+    qemu.trouble.clear()
+    assert Histograms(qemu, state, URI).remove() == [GUEST]
+
+
+def test_a_guest_that_is_gone_is_forgotten(qemu: Qemu, state: State, histograms: Histograms) -> None:
+    histograms.set([disk()])
+    qemu.trouble[GUEST] = NotFound("the guest is gone")
+    assert histograms.remove() == []
+    assert not state.histograms.exists()
+
+
+def test_guests_of_another_libvirt_are_left_to_a_command_there(
+    qemu: Qemu, state: State, histograms: Histograms
+) -> None:
+    histograms.set([disk()])
+    assert Histograms(qemu, state, "test:///default").remove() == []
+    assert qemu.set[VDB] is not None
+    assert latency.load(state) == [Guest(URI, GUEST)]
+
+
+def test_a_disk_that_qemu_does_not_know_is_a_complaint(histograms: Histograms) -> None:
+    histograms.set([disk("ua-9"), disk("virtio-disk2")])
+    assert list(histograms.read()) == [disk("virtio-disk2").key]
+    (complaint,) = histograms.complaints
+    assert "QEMU has no device of this name" in complaint
+
+
+def test_a_corrupt_file_is_an_error_that_new_histograms_replace(state: State, histograms: Histograms) -> None:
+    state.prepare()
+    state.histograms.write_text('{"version": 1, "guests": 7}')
+    with pytest.raises(CorruptState, match=r"histograms\.json"):
+        histograms.remove()
+    histograms.set([disk()])
+    assert latency.load(state) == [Guest(URI, GUEST)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        7,
+        [{"qdev": "a"}],
+        [{"qdev": 7, "stats": {}}],
+        [{"qdev": "a", "stats": {name: {"boundaries": 7, "bins": []} for name in DIRECTIONS.values()}}],
+        [{"qdev": "a", "stats": {name: {"boundaries": BOUNDARIES, "bins": [1]} for name in DIRECTIONS.values()}}],
+        [
+            {
+                "qdev": "a",
+                "stats": {name: {"boundaries": BOUNDARIES, "bins": [-1] * BUCKETS} for name in DIRECTIONS.values()},
+            }
+        ],
+    ],
+)
+def test_an_answer_that_is_not_qemus_is_refused(answer: object) -> None:
+    with pytest.raises(Rejected, match="not understood"):
+        devices(answer)
