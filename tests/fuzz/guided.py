@@ -11,7 +11,7 @@ import sys
 import atheris
 
 from tests.fuzz.mutate import mutated
-from tests.fuzz.run import corpus, target_named, texts
+from tests.fuzz.run import corpus, silence, target_named, texts
 
 
 def main(name: str, *options: str) -> None:
@@ -23,7 +23,8 @@ def main(name: str, *options: str) -> None:
         return mutated(data, random.Random(seed), others, most)
 
     atheris.Setup([name, *options], target, custom_mutator=mutate)
-    atheris.Fuzz()
+    with silence():
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -80,8 +80,10 @@ Damage = Callable[[random.Random, str, Sequence[str]], str]
 
 def mutated(data: bytes, chance: random.Random, others: Sequence[str] = (), most: int = LONGEST) -> bytes:
     """The data with some damage; ``others`` are samples of the same kind, from which parts may be taken."""
-    if chance.random() < 0.05:
-        return _bytes(data, chance)[:most]
+    if chance.random() < 0.05 or b"\0\0\0\0" in data:
+        for _ in range(chance.choice((1, 1, 2, 5))):
+            data = _bytes(data, chance)
+        return data[:most]
     text = data.decode("utf-8", "surrogatepass") if _is_text(data) else data.decode("utf-8", "replace")
     tree = _tree(text) if chance.random() < 0.7 else None
     if tree is not None:
@@ -104,7 +106,8 @@ def _is_text(data: bytes) -> bool:
 def _bytes(data: bytes, chance: random.Random) -> bytes:
     at = chance.randrange(len(data) + 1)
     some = chance.choice((b"", b"\0", b"\xff", b"\xfe\xff", b"\xed\xa0\x80", b"\xc3", bytes([chance.randrange(256)])))
-    return data[:at] + some + data[at + chance.choice((0, 1, 1, 2, 4, len(data))) :]
+    length = chance.choice((len(some), len(some), len(some), 0, 1, 4, len(data)))
+    return data[:at] + some + data[at + length :]
 
 
 # --- text

@@ -170,7 +170,7 @@ def check_envelope(envelope: Any, kind: str, version: int, where: str) -> None:
         raise ValueError("has no version")
     if envelope["version"] > version:
         raise NewerCatalogue(
-            f"{where}: written by a newer plimsoll (version {envelope['version']}, known up to {version})"
+            f"{where}: written by a newer plimsoll (version {str(envelope['version'])[:20]}, known up to {version})"
         )
 
 

@@ -56,15 +56,15 @@ def lists(api: CloudApi, known: Lists | None = None) -> Lists:
         specs = _specs(api)
     if lost := _without_spec(types, specs):
         raise Rejected(
-            f"Cinder does not list the QoS spec of volume type {printable(lost[0].name)}"
-            f"{f' and of {len(lost) - 1} more' if len(lost) > 1 else ''}, {printable(lost[0].qos_spec or '')};"
+            f"Cinder does not list the QoS spec of volume type {_shown(lost[0].name)}"
+            f"{f' and of {len(lost) - 1} more' if len(lost) > 1 else ''}, {_shown(lost[0].qos_spec or '')};"
             " the catalogue is unchanged"
         )
     before = known.types if known is not None else {}
     hidden = [type for type in types.values() if type.hidden and type.id in before and not before[type.id].hidden]
     if hidden:
         raise Rejected(
-            f"Cinder does not show the QoS spec of volume type {printable(hidden[0].name)}"
+            f"Cinder does not show the QoS spec of volume type {_shown(hidden[0].name)}"
             f"{f' and of {len(hidden) - 1} more' if len(hidden) > 1 else ''} any more: allow this user in its policy"
             " volume_extension:access_types_qos_specs_id; the catalogue is unchanged"
         )
@@ -270,6 +270,11 @@ def _all(api: CloudApi, path: str, key: str, **params: str) -> Iterator[Any]:
 def _chained(first: list[Any], rest: Iterator[list[Any]]) -> Iterator[list[Any]]:
     yield first
     yield from rest
+
+
+def _shown(name: str) -> str:
+    """At most as long as Cinder's names."""
+    return printable(name[:255])
 
 
 def _parsed(what: str, parse: Callable[[Any], Parsed], value: Any) -> Parsed:

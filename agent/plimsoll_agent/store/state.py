@@ -490,7 +490,7 @@ def _load(
             version = envelope["version"]
         if version > known:
             raise StateError(
-                f"{path}: written by a newer plimsoll (version {version}, known up to {known});"
+                f"{path}: written by a newer plimsoll (version {str(version)[:20]}, known up to {known});"
                 " install that one again, or move the file away"
             )
         if version != known:

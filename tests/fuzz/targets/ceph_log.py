@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll_insight.slow.events import event, lines
+from plimsoll_insight.slow.events import Clock, event, lines
 
 
 def target(data: bytes) -> None:
     for line in lines(data):
-        event(line, None)
+        event(line, None, Clock())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
 from plimsoll_agent.model.limits import PARAMETERS, Limits
@@ -14,8 +13,6 @@ from tests.fuzz.refusals import assert_clear
 
 NEW_NAMES = {"wanted": "desired", "put": "applied", "returns": "restore_to", "theirs": "foreign"}
 """Of what is compared below, by the names in version 3."""
-
-logging.getLogger("plimsoll_agent.store.memory_file").setLevel(logging.ERROR)
 
 
 def judge(content: bytes, outcome: Memory | tuple[Given, ...] | None) -> None:
@@ -32,7 +29,7 @@ def judge(content: bytes, outcome: Memory | tuple[Given, ...] | None) -> None:
     for key, remembered in outcome.disks.items():
         disk = {NEW_NAMES.get(name, name): part for name, part in written["disks"][key].items()}
         for part in ("desired", "applied", "restore_to"):
-            _same(getattr(remembered, part), disk.get(part))
+            assert_same(getattr(remembered, part), disk.get(part))
         assert remembered.foreign is disk.get("foreign", False)
         assert remembered.by_type == disk.get("by_type")
         assert remembered.by_rules == tuple(disk.get("by_rules", ()))
@@ -40,10 +37,10 @@ def judge(content: bytes, outcome: Memory | tuple[Given, ...] | None) -> None:
     assert outcome.holds.keys() == written["holds"].keys(), "a hold that is lost could raise its disk"
     for key, hold in outcome.holds.items():
         assert hold.disk.key == key
-        _same(hold.limits, written["holds"][key]["limits"])
+        assert_same(hold.limits, written["holds"][key]["limits"])
 
 
-def _same(limits: Limits | None, written: Any) -> None:
+def assert_same(limits: Limits | None, written: Any) -> None:
     if limits is None:
         assert written is None
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from plimsoll_agent.store.state import State
 from tests.fuzz import scratch
 from tests.fuzz.refusals import assert_clear
 from tests.unit.values import NOON
-
-logging.getLogger("plimsoll_agent").setLevel(logging.ERROR)
 
 
 def _summary(state: State) -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import builtins
+import configparser
 import random
+import re
+from types import SimpleNamespace
 
 import pytest
 
+from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.fleet.promql import Series
+from plimsoll_agent.model.limits import Limits
 from tests import depth
 from tests.fuzz import run
 from tests.fuzz.mutate import LONGEST, mutated
@@ -24,6 +32,75 @@ def test_every_sample_and_every_past_finding_is_read_right_or_refused(name: str)
 @TARGETS
 def test_what_is_damaged_is_read_right_or_refused(name: str) -> None:
     run.by_chance(name, NUMBER)
+
+
+def _whatever(*_: object) -> None:
+    """In place of a check."""
+
+
+BROKEN: dict[str, tuple[str, object]] = {
+    "catalogue": (
+        "plimsoll_agent.catalogue.qosspec.libvirts_number",
+        lambda key, value: int(value) if value and value.isdecimal() else None,
+    ),
+    "ceph_conf": (
+        "plimsoll_agent.model.clusters.configparser",
+        SimpleNamespace(RawConfigParser=configparser.RawConfigParser, Error=KeyError),
+    ),
+    "ceph_log": ("plimsoll_insight.slow.events.Clock.time", lambda clock, text: {b"2026": 0.0}[text[:4]]),
+    "ceph_status": (
+        "plimsoll_agent.adapters.ceph.sorted",
+        lambda checks: [check for check in builtins.sorted(checks) if "_" in str(check)],
+    ),
+    "cinder": (
+        "plimsoll_agent.catalogue.reader._type",
+        lambda value: VolumeType(value["id"], value["name"], value.get("qos_specs_id")),
+    ),
+    "console": (
+        "plimsoll_agent.consoles.patterns._lines",
+        lambda text, literal: (
+            (found.start(), text[: found.start()], text[found.end() :])
+            for found in re.finditer(re.escape(literal), text)
+        ),
+    ),
+    "database": ("plimsoll_agent.store.entries._limits", lambda value: Limits()),
+    "domain_xml": (
+        "plimsoll_agent.adapters.libvirt.domxml._number",
+        lambda name, text: int(text) if text.isdecimal() else 0,
+    ),
+    "fio_result": ("plimsoll_probes.guest.fio.bounded", str),
+    "guest_agent": (
+        "plimsoll_probes.guest.qga_exec._data",
+        lambda told, key: base64.b64decode(told.get(key, "")),
+    ),
+    "guest_session": ("plimsoll_probes.guest.session._number", lambda said, key: int(said[key][0])),
+    "memory": ("plimsoll_agent.store.memory_file.text", str),
+    "prometheus": (
+        "plimsoll_agent.adapters.prometheus._series",
+        lambda row: Series(row["metric"], float(row["value"][1])),
+    ),
+    "qos_file": ("plimsoll_agent.qos.file._PLAIN_NUMBER", re.compile(".*")),
+    "query_block": ("plimsoll_agent.adapters.libvirt.client.UNREADABLE", (ValueError,)),
+    "region": (
+        "plimsoll_agent.catalogue.signed_file._once_each",
+        lambda groups: {id: value for group in groups for id, value in group.items()},
+    ),
+    "region_seal": ("plimsoll_agent.adapters.ed25519.PublicKey.verify", _whatever),
+    "rules": (
+        "plimsoll_agent.util.quantities.read",
+        lambda text, quantity: int(re.sub("[^0-9]", "", text) or 0),
+    ),
+    "state_files": ("plimsoll_agent.util.decoding.UNREADABLE", (ValueError,)),
+}
+"""For each target a part of its parser, and what makes it read wrongly or fail."""
+
+
+@pytest.mark.parametrize("name", run.TARGETS)
+def test_each_target_finds_that_its_parser_is_broken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.target_named(name)  # imports it: what reads samples does so with a sound parser
+    monkeypatch.setattr(*BROKEN[name], raising=False)
+    with pytest.raises(run.Found):
+        run.by_chance(name, 3000)
 
 
 def test_an_input_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
