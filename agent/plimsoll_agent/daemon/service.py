@@ -39,6 +39,8 @@ MOST_MESSAGES = 10_000
 STUCK = 900.0
 """Seconds of one pass after which the watchdog is not told any more: each call has a deadline, so this is a fault."""
 _TICK = 5.0
+_SOON = 1.0
+"""Seconds between two writes of what it tells, where something has happened."""
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Of the histogram of passes over single guests, in seconds."""
 
@@ -103,6 +105,7 @@ class Service:
         self._link: Link | None = None
         self._stop_by: float | None = None
         self._beat = 0.0
+        self._told_at = float("-inf")
         self._lost = 0
         """Of the link's thread; those in ``_counted`` are known to the schedule."""
         self._unwritten: set[str] = set()
@@ -190,16 +193,18 @@ class Service:
                 self._connected(now)
             case Disconnected():
                 self._disconnected(message)
+                self._tell_soon(now)
             case GuestPassEnded():
                 self._workers.ended(message)
                 self._counted.guest_pass(message)
                 self._schedule.ended(message.uuid, message.result, now)
                 self._log_set_aside(message.uuid, now)
+                self._tell_soon(now)
             case FullPassEnded():
                 self._workers.ended(message)
                 self._counted.full_pass(message)
                 self._schedule.full_pass_ended(message.done, now)
-                self._beat = now
+                self._tell_soon(now)
             case Signal.RELOAD:
                 self._reload(now)
             case Signal.STOP:
@@ -221,14 +226,13 @@ class Service:
             connections.renew()
         self._schedule.connected = True
         self._schedule.full_pass_due(now)  # what happened in between is unknown
-        self._beat = now
+        self._tell_soon(now)
 
     def _disconnected(self, message: Disconnected) -> None:
         if self._counted.disconnected != message.why:
             LOG.warning("%s; trying again", message.why)
         self._counted.connected_since, self._counted.disconnected = None, message.why
         self._schedule.connected = False
-        self._beat = 0.0
 
     def _reload(self, now: float) -> None:
         manager = self._world.manager
@@ -251,7 +255,7 @@ class Service:
                 connections.renew()
             LOG.info("settings read again (mode %s)", settings.mode)
         self._schedule.full_pass_due(now)
-        self._beat = now
+        self._tell_soon(now)
         manager.ready()
 
     def _log_set_aside(self, uuid: str, now: float) -> None:
@@ -269,8 +273,11 @@ class Service:
 
     # --- what it tells
 
+    def _tell_soon(self, now: float) -> None:
+        self._beat = min(self._beat, max(now, self._told_at + _SOON))
+
     def _tell_how_it_is(self, now: float) -> None:
-        self._beat = now + HEARTBEAT
+        self._beat, self._told_at = now + HEARTBEAT, now
         told = self._told()
         self._world.manager.status(daemon_status.line(told))
         self._write(told)
