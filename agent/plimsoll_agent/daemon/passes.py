@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.guest_pass import pass_over
 from plimsoll_agent.app.publish import Publisher, counters_clock
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.connections import Connections
@@ -16,19 +17,11 @@ from plimsoll_agent.store.state import Busy, StateError
 
 LOG = logging.getLogger(__name__)
 
-_PATIENCE = 5.0
-
 
 def guest_pass(settings: Settings, connections: Connections, uuid: str) -> PassResult:
     """A pass over one guest; it raises nothing."""
     try:
-        state = state_of(settings)
-        state.prepare()
-        with state.locked(patience=_PATIENCE):
-            hypervisor = connections.get()
-            context = pass_context(settings, read_only=False)
-            report = run(settings, hypervisor, context, scope=Scope(frozenset({uuid})), mode=Mode(settings.mode))
-        return result_of(report)
+        return result_of(pass_over(settings, connections.get(), [uuid]))
     except NoSuchGuest:
         return PassResult.GONE
     except Busy:

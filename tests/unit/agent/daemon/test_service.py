@@ -242,6 +242,18 @@ def test_a_guest_that_does_not_answer_is_set_aside_and_shown_and_others_are_serv
     daemon.until(lambda: any("set aside" in sent for sent in daemon.manager.sent))
 
 
+def test_one_guest_that_hangs_does_not_delay_another(daemon: Fixture) -> None:
+    daemon.start()
+    daemon.qemus.held = guest(1).uuid
+    daemon.qemus.gate.clear()
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.qemus.looked[-1:] == [guest(1).uuid])
+    daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
+    daemon.happens(2, EventKind.STARTED)
+    daemon.until(lambda: daemon.actual(2) == {LIMIT})
+    assert not daemon.qemus.gate.is_set()
+
+
 def test_after_a_reconnect_there_is_a_full_pass(daemon: Fixture) -> None:
     daemon.start()
     daemon.tell(Disconnected("the connection was lost"))
