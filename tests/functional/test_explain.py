@@ -18,6 +18,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -25,6 +26,9 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import Catalogue, VolumeType
+from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics
@@ -167,7 +171,7 @@ def region(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def explain(plimsoll: Run, region: Served) -> Run:
-    return lambda *words: plimsoll("region", "explain", *words, "--prometheus", region.url)
+    return lambda *words, **others: plimsoll("region", "explain", *words, "--prometheus", region.url, **others)
 
 
 def explained(explain: Run, *words: str) -> Any:
@@ -227,9 +231,22 @@ def test_a_volume_is_explained_alone_and_the_tenant_gets_a_sentence(explain: Run
 def test_the_tenant_is_not_told_of_other_tenants(explain: Run) -> None:
     found = explained(explain, uuid_of(LOUD + 1))
     for each in found["disks"]:
-        assert each["neighbour"]["guest_uuid"] == uuid_of(LOUD)
+        assert (each["neighbour"]["guest_uuid"], each["neighbour"]["name"]) == (uuid_of(LOUD), f"web-{LOUD}")
         assert uuid_of(LOUD) not in each["tenant"]
+        assert f"web-{LOUD}" not in each["tenant"]
         assert "other load on the same" in each["tenant"]
+    shown = " ".join(explain(uuid_of(LOUD + 1)).out.split())
+    assert f"Cause: a neighbour: guest web-{LOUD} ({uuid_of(LOUD)}) did " in shown
+
+
+def test_the_qos_spec_of_its_type_is_named_where_the_machine_has_a_catalogue(explain: Run, tmp_path: Path) -> None:
+    types = {"t1": VolumeType("t1", "gold", "s1"), "t2": VolumeType("t2", "bronze", None)}
+    spec = QosSpec("s1", "gold-\x1biops", Consumer.FRONT_END, {"total_iops_sec": "500"})
+    catalogue.save(tmp_path, Catalogue(1, datetime.now(UTC), "r1", {"s1": spec}, types))
+    ran = explain(uuid_of(5), OS_CATALOGUE__DIRECTORY=str(tmp_path))
+    words = " ".join(ran.out.split())
+    assert f"vdb volume {volume(5)}, type gold (QoS spec gold-?iops), limit 500 IOPS" in words
+    assert "vda own disk, type bronze, limit 250 IOPS" in words
 
 
 def test_a_check_of_one_cluster_is_not_blamed_for_disks_of_another(explain: Run) -> None:

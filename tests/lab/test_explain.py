@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -32,14 +32,26 @@ STEP = 2
 CALM, TROUBLE = 10, 14
 """Seconds before what is wrong, and of it."""
 SOON = 30.0
+RATE = 60
 FIO = "fio --name=w --filename=/mnt/volume/explain --size=64M --direct=1 --ioengine=libaio --rw=randwrite"
 # Each write is flushed: what librbd keeps in its cache waits for no OSD.
-LIGHT = f"{FIO} --time_based --runtime=36000 --bs=4k --rate_iops=60 --fdatasync=1"
+LIGHT = f"{FIO} --time_based --runtime=36000 --bs=4k --rate_iops={RATE} --fdatasync=1"
 HEAVY = f"{FIO} --time_based --runtime=36000 --bs=64k --iodepth=64"
 FLUSHES = 40
 END = "kill $(cat /run/explain.pid); rm -f /run/explain.pid; true"
 RULE = "rules:\n  - {{name: slow, match: {{guest: {}}}, limits: {{total_iops_sec: {}}}}}\n"
 TIGHT, WIDE = 20, 20000
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A cloud, a guest whose disk is explained, and another one beside it."""
+
+    node: Node
+    cloud: Cloud
+    prometheus: Prometheus
+    guest: Guest
+    another: Guest
 
 
 def said(guest: Guest, words: str) -> None:
@@ -74,9 +86,9 @@ def passes(node: Node) -> Iterator[list[int]]:
         thread.join()
 
 
-def explained(prometheus: Prometheus, guest: Guest) -> tuple[ExplainedDisk, Finding]:
+def explained(prometheus: Prometheus, guest: Guest, seconds: int) -> tuple[ExplainedDisk, Finding]:
     """The guest's volume, as ``plimsoll region explain`` has it, in shorter intervals."""
-    client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), Span(CALM + TROUBLE, STEP)
+    client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), Span(seconds, STEP)
 
     def over(promql: str) -> Sequence[Line]:
         return client.over(promql, span.seconds, span.step)
@@ -95,14 +107,15 @@ def another(cloud: Cloud, booted: Guest) -> Iterator[Guest]:
 
 
 @pytest.fixture(scope="module")
-def node(
+def plant(
     tmp_path_factory: pytest.TempPathFactory, cloud: Cloud, prometheus: Prometheus, booted: Guest, another: Guest
-) -> Iterator[Node]:
+) -> Iterator[Plant]:
     """With passes, and a light load on the volume of the guest that is explained."""
     node = Node(tmp_path_factory.mktemp("explain"), cloud)
     prometheus.forget(SOON)
     prometheus.use_rules()
     node.use_metrics(prometheus.textfiles("node-1"))
+    said(another, f"{HEAVY} --create_only=1")
     with (
         cloud.ceph.metrics() as address,
         prometheus.scraping(address),
@@ -112,39 +125,45 @@ def node(
         prometheus.wait_for("ceph_health_status", len, SOON)
         usual = "volume_type:plimsoll_disk_average_latency_seconds:median"
         prometheus.wait_for(f"count_over_time({usual}[1m]) >= {CALM}", len, 60 + SOON)
-        yield node
+        yield Plant(node, cloud, prometheus, booted, another)
         assert set(statuses) <= {0, 3}, statuses
     prometheus.clear()
 
 
 @pytest.fixture(params=range(RUNS))
-def calm(cloud: Cloud, node: Node) -> None:
-    """Some time before it, in which nothing is wrong."""
+def since(cloud: Cloud, plant: Plant) -> float:
+    """When some time began in which nothing was wrong, by the steady clock."""
     cloud.ceph.wait_healthy(120)
+    began = time.monotonic()
     time.sleep(CALM)
+    return began
 
 
 @contextmanager
-def nothing(*_: object) -> Iterator[None]:
+def nothing(plant: Plant) -> Iterator[None]:
     yield
 
 
 @contextmanager
-def its_limit(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> Iterator[None]:
-    node.write_rules(RULE.format(booted.uuid, TIGHT))
+def its_limit(plant: Plant) -> Iterator[None]:
+    plant.node.write_rules(RULE.format(plant.guest.uuid, TIGHT))
+    of_it = f'plimsoll_disk_limit_actual_operations_per_second{{uuid="{plant.guest.uuid}",target_device="vdb"}}'
+    plant.prometheus.wait_for(f"{of_it} == {TIGHT}", len, SOON)
     yield
-    node.write_rules(RULE.format(booted.uuid, WIDE))
+    plant.node.write_rules(RULE.format(plant.guest.uuid, WIDE))
 
 
 @contextmanager
-def a_neighbour(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> Iterator[None]:
-    with loaded(another, HEAVY):
+def a_neighbour(plant: Plant) -> Iterator[None]:
+    with loaded(plant.another, HEAVY):
+        rates = f'plimsoll_disk_average_operations_per_second{{uuid="{plant.another.uuid}",target_device="vdb"}}'
+        plant.prometheus.wait_for(f"sum({rates}) > {RATE}", len, SOON)
         yield
 
 
 @contextmanager
-def a_stopped_osd(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> Iterator[None]:
-    osd = cloud.ceph.daemon(cloud.ceph.busiest_osd("volumes"))
+def a_stopped_osd(plant: Plant) -> Iterator[None]:
+    osd = plant.cloud.ceph.daemon(plant.cloud.ceph.busiest_osd("volumes"))
     osd.stop()
     try:
         yield
@@ -162,25 +181,18 @@ def a_stopped_osd(node: Node, cloud: Cloud, booted: Guest, another: Guest) -> It
     ],
 )
 def test_the_cause_is_found(
-    calm: None,
-    node: Node,
-    cloud: Cloud,
-    prometheus: Prometheus,
-    booted: Guest,
-    another: Guest,
-    trouble: Callable[..., AbstractContextManager[None]],
-    expected: Cause,
+    plant: Plant, since: float, trouble: Callable[[Plant], AbstractContextManager[None]], expected: Cause
 ) -> None:
-    with trouble(node, cloud, booted, another):
+    with trouble(plant):
         time.sleep(TROUBLE)
-        disk, finding = explained(prometheus, booted)
-    print("\n".join(messages.disk_lines(disk, finding, {})))
+        disk, finding = explained(plant.prometheus, plant.guest, int(time.monotonic() - since))
+    print("\n".join(messages.disk_lines(disk, finding, {}, {})))
     for one in disk.evidence.intervals:
         print(replace(one, neighbours=()), *one.neighbours, sep="\n  ")
     assert finding.cause is expected
     if expected is Cause.NEIGHBOUR:
         assert finding.neighbour
-        assert finding.neighbour.uuid == another.uuid
+        assert finding.neighbour.uuid == plant.another.uuid
 
 
 def test_a_flush_is_time_that_a_guest_waited(booted: Guest, hypervisor: Libvirt) -> None:

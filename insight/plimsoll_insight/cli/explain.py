@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.command.page import Page, write_lines
 from plimsoll_agent.command.region import RegionCommand
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet.promql import Line
 from plimsoll_agent.util import durations
@@ -60,12 +64,16 @@ class RegionExplain(RegionCommand, Page):
             raise self._nothing(asked, parsed_args.since)
         probed = questions.probed(prometheus.query, stays, span.seconds)
         stalls = questions.stalls(over, guest)
+        specs = _specs(settings)
+        disks = [replace(disk, qos_spec=specs.get(disk.volume_type, "")) for disk in disks]
         explained = [(disk, cause.find(disk.evidence)) for disk in disks]
+        neighbours = (finding.neighbour.uuid for _, finding in explained if finding.neighbour)
+        names = questions.names(prometheus.query, guest, neighbours, span.seconds)
         self.warned(prometheus)
         self._lines = [messages.head(guest, stays), *messages.stall_lines(stalls)]
         for disk, finding in explained:
-            self._lines += messages.disk_lines(disk, finding, probed)
-        return self.page(parsed_args, {}, serialize.data(guest, stays, explained, probed, stalls))
+            self._lines += messages.disk_lines(disk, finding, probed, names)
+        return self.page(parsed_args, {}, serialize.data(guest, stays, explained, probed, stalls, names))
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
@@ -88,6 +96,18 @@ class RegionExplain(RegionCommand, Page):
             f"{self._name}: no metrics of a server or volume {printable(asked)} in the last {since}; see plimsoll"
             " region disks, or give a longer --since (nodes with [metrics] detail = aggregate have none)"
         )
+
+
+def _specs(settings: Settings) -> dict[str, str]:
+    """The QoS spec of each volume type, by their names, where this machine has a catalogue."""
+    try:
+        known = catalogue.load(settings.catalogue.directory)
+    except CatalogueError:
+        known = None
+    if known is None:
+        return {}
+    specs = {id: spec.name for id, spec in known.specs.items()}
+    return {each.name: specs.get(each.qos_spec or "", "") for each in known.types.values()}
 
 
 def _asked(text: str) -> str:

@@ -53,13 +53,15 @@ def disk_lines(
     disk: ExplainedDisk,
     finding: Finding,
     probed: Mapping[str, int] | None,
+    names: Mapping[str, str],
     unexplained: Mapping[Unexplained, str] = UNEXPLAINED,
 ) -> Iterator[str]:
-    """The first names the disk, the last is the tenant's sentence."""
+    """The first names the disk, the last is the tenant's sentence. ``names`` has those of other guests, by UUID."""
     intervals = disk.evidence.intervals
     what = f"volume {disk.volume}" if disk.volume else "own disk"
     limits = "unknown" if disk.limits is None else short_limits(Limits.from_mapping(disk.limits))
-    yield printable(f"{disk.disk}  {what}, type {disk.volume_type or 'none'}, limit {limits}")
+    spec = f" (QoS spec {disk.qos_spec})" if disk.qos_spec else ""
+    yield printable(f"{disk.disk}  {what}, type {disk.volume_type or 'none'}{spec}, limit {limits}")
     for change in disk.changes:
         why = f" ({printable(change.reason)})" if change.reason else ""
         yield f"  {_minute(change.at)}: limit {_change(change.before, change.after)}{why}"
@@ -70,11 +72,13 @@ def disk_lines(
     yield f"  {_load_words(intervals)}"
     yield f"  {_latency_words(disk, finding)}"
     yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probed)}"
-    yield f"  Cause: {cause_words(disk, finding, unexplained)}"
+    yield f"  Cause: {cause_words(disk, finding, names, unexplained)}"
     yield f'  To the tenant: "{tenant_words(disk, finding)}"'
 
 
-def cause_words(disk: ExplainedDisk, finding: Finding, unexplained: Mapping[Unexplained, str] = UNEXPLAINED) -> str:
+def cause_words(
+    disk: ExplainedDisk, finding: Finding, names: Mapping[str, str], unexplained: Mapping[Unexplained, str]
+) -> str:
     """``its own limit, 500 IOPS; between 2026-11-22 14:00 and 15:20 UTC, 12 of 15 slow intervals; …``."""
     words = CAUSES[finding.cause]
     if finding.unexplained:
@@ -86,7 +90,8 @@ def cause_words(disk: ExplainedDisk, finding: Finding, unexplained: Mapping[Unex
     if finding.neighbour:
         one = finding.neighbour
         unit = "requests" if one.unit == "operations" else "bytes"
-        words += f": guest {printable(one.uuid)} did {percent(one.share)} of all {unit} of the {one.place.value}"
+        who = f"guest {names[one.uuid]} ({one.uuid})" if names.get(one.uuid) else f"guest {one.uuid}"
+        words += f": {printable(who)} did {percent(one.share)} of all {unit} of the {one.place.value}"
     if finding.slow:
         words += f"; {_between(*_span(disk, finding))}, {len(finding.slow)} of {finding.all_slow} slow intervals"
     known = percent(finding.known / finding.total) if finding.total else "0 %"

@@ -144,10 +144,16 @@ def lines(found: NodeEvidence, asked: str) -> Iterator[str]:
         if not found.entries:
             yield f"  no change of its limits since {minute(found.since)} in this node's record"
     yield from (f"  {line}" for line in (*_console_lines(found), *_now_lines(found)))
-    _, *told = disk_lines(found.explained, found.finding, found.probes, _UNEXPLAINED)
+    _, *told = disk_lines(found.explained, found.finding, found.probes, _names(found), _UNEXPLAINED)
     yield from told
     guest = printable(found.explained.guest_uuid)
     yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} --since {asked}"
+
+
+def _names(found: NodeEvidence) -> dict[str, str]:
+    """Of the guests in the last pass, by UUID."""
+    disks = () if found.last is None else found.last.disks
+    return {each.named.guest_uuid: each.server or each.named.guest_name for each in disks}
 
 
 def _console_lines(found: NodeEvidence) -> Iterator[str]:
@@ -199,7 +205,7 @@ def data(found: NodeEvidence) -> dict[str, object]:
                 for kind, stalls in _recent(found).items()
             },
         },
-        "disk": disk_data(found.explained, found.finding),
+        "disk": disk_data(found.explained, found.finding, _names(found)),
         "complaints": list(found.complaints),
     }
 

@@ -92,6 +92,8 @@ class ExplainedDisk:
     """When external changes were reverted."""
     held: tuple[float, float] | None = None
     """Between these times it was held, by an operator."""
+    qos_spec: str = ""
+    """The name of its type's QoS spec; empty without one, or if it is unknown."""
 
 
 # --- which guest
@@ -402,6 +404,15 @@ def stalls(over: Over, guest: FoundGuest) -> list[Stall]:
             if now > before:
                 found.append(Stall(at, label(line, "kind"), round(now - before)))
     return sorted(found, key=lambda stall: (stall.at, stall.kind))
+
+
+def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> dict[str, str]:
+    """What other guests in the guest's region are called, by UUID. Raises ``PlimsollError``."""
+    wanted = sorted(set(uuids))
+    if not wanted:
+        return {}
+    told = ask(_last("plimsoll_guest_info", Selection(region=guest.region or None), "uuid", wanted, seconds))
+    return {label(series, "uuid"): label(series, "server") or label(series, "domain") for series in told}
 
 
 def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:

@@ -17,6 +17,7 @@ def data(
     disks: Iterable[tuple[ExplainedDisk, Finding]],
     probed: Mapping[str, int],
     stalls: Iterable[Stall],
+    names: Mapping[str, str],
 ) -> dict[str, object]:
     return {
         "region": guest.region,
@@ -28,16 +29,17 @@ def data(
         "nodes": [{"node": stay.node[1], "since": _time(stay.since), "until": _time(stay.until)} for stay in stays],
         "probes": dict(probed),
         "stalls": [{"at": _time(stall.at), "kind": stall.kind, "lines": stall.lines} for stall in stalls],
-        "disks": [disk_data(disk, finding) for disk, finding in disks],
+        "disks": [disk_data(disk, finding, names) for disk, finding in disks],
     }
 
 
-def disk_data(disk: ExplainedDisk, finding: Finding) -> dict[str, object]:
+def disk_data(disk: ExplainedDisk, finding: Finding, names: Mapping[str, str]) -> dict[str, object]:
     one = finding.neighbour
     return {
         "disk": disk.disk,
         "volume": disk.volume or None,
         "volume_type": disk.volume_type or None,
+        "qos_spec": disk.qos_spec or None,
         "pool": disk.pool or None,
         "cluster": disk.cluster or None,
         "limits": None if disk.limits is None else dict(disk.limits),
@@ -57,7 +59,13 @@ def disk_data(disk: ExplainedDisk, finding: Finding) -> dict[str, object]:
         "checks": list(finding.raised),
         "neighbour": None
         if one is None
-        else {"guest_uuid": one.uuid, "place": one.place.value, "unit": one.unit, "share": one.share},
+        else {
+            "guest_uuid": one.uuid,
+            "name": names.get(one.uuid) or None,
+            "place": one.place.value,
+            "unit": one.unit,
+            "share": one.share,
+        },
         "slow": [_time(each.at) for each in finding.slow],
         "slow_intervals": finding.all_slow,
         "known_intervals": finding.known,

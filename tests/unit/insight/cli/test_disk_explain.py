@@ -91,7 +91,7 @@ CAUSES: dict[str, tuple[list[LastDisk], str]] = {
     "its limit": ([own(0.99, 0.04), *others(100, 100, 100)], "its own limit, 500 IOPS; between"),
     "a neighbour": (
         [own(latency=0.09), *others(100, 100, 9000, latency=0.09)],
-        f"a neighbour: guest {uuid_of(52)} did 92.9 % of all bytes of the node; between",
+        f"a neighbour: guest instance-00000052 ({uuid_of(52)}) did 92.9 % of all bytes of the node; between",
     ),
     "the node": (
         [own(latency=0.09), *others(100, 100, 100, latency=0.09)],

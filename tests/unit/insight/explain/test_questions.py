@@ -173,4 +173,4 @@ def test_names_that_tenants_chose_are_shown_safely() -> None:
 
 
 def told(disk: ExplainedDisk) -> list[str]:
-    return list(messages.disk_lines(disk, find(disk.evidence), {}))
+    return list(messages.disk_lines(disk, find(disk.evidence), {}, {}))
