@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 from plimsoll_agent.adapters.libvirt import domxml
 from plimsoll_agent.errors import DeadlineExceeded, NotFound, NotSent, PlimsollError, Rejected
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
 
@@ -71,6 +71,7 @@ class FakeHypervisor:
         """By the name of a call: what happens in the world just before it is answered; once."""
         self.off: dict[str, FakeGuest] = {}
         """Guests that are defined here and do not run."""
+        self.known_versions = Versions(9_000_000, 7_002_022)
         self.runs = count(max((guest.run for guest in guests), default=0) + 1)
         self._nodes = count(100)
 
@@ -117,6 +118,10 @@ class FakeHypervisor:
 
     # --- what plimsoll asks
 
+    def versions(self) -> Versions:
+        """Not among ``calls``: no guest is asked."""
+        return self.known_versions
+
     def guests(self) -> Sequence[GuestRef]:
         self._happens("guests")
         return [GuestRef(guest.uuid, guest.name) for guest in self.by_uuid.values()]
@@ -130,7 +135,7 @@ class FakeHypervisor:
         """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
         sighting = self.look(uuid)
         told: dict[str, Limits | PlimsollError | LimitsError] = {}
-        survey = Survey(sighting.disks, sighting.movement, told)
+        survey = Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks)
         for disk in survey.disks if survey.movement is Movement.STAYS else ():
             try:
                 told[disk.target] = self.actual(disk)

@@ -15,7 +15,7 @@ import pytest
 from plimsoll_agent.adapters.libvirt import client
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.errors import DeadlineExceeded, NotFound, Rejected, Unreachable
-from plimsoll_agent.model.hypervisor import Movement
+from plimsoll_agent.model.hypervisor import Movement, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError
 from tests.looking import actual, disk_of, put
 
@@ -279,3 +279,12 @@ def test_a_survey_of_a_guest_on_the_move_asks_its_qemu_nothing(
     assert survey.movement is Movement.ARRIVING
     assert [disk.target for disk in survey.disks] == ["vda", "vdb", "vdc"]
     assert asked == []
+
+
+def test_libvirt_tells_its_version_and_that_of_the_hypervisor(hypervisor: Libvirt) -> None:
+    with world(hypervisor) as connection:
+        told = connection.getLibVersion(), connection.getVersion()
+    versions = hypervisor.versions()
+    assert (versions.libvirt, versions.qemu) == told
+    assert versions.libvirt >= 7_000_000
+    assert str(Versions(9_000_013, 2)) == "libvirt 9.0.13 and QEMU 0.0.2"

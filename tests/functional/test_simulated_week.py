@@ -324,12 +324,30 @@ def rules_broken(there: Nodes, begin: int, end: int) -> None:
 def libvirt_down(there: Nodes, begin: int, end: int) -> None:
     node = there[1]
     node.is_("plimsoll_source_up", 0, begin, end, source="libvirt")
-    for source in ("rules", "record", "catalogue"):
+    for source in ("rules", "record", "writes", "disks", "catalogue"):
         node.is_("plimsoll_source_up", lambda step: None, begin, end, source=source)
     for name in ("last_good", "observed"):
         node.is_(f"plimsoll_pass_{name}_timestamp_seconds", stopped(begin), begin, end)
     for phase in ("observe", "apply"):
         node.is_("plimsoll_pass_duration_seconds", lambda step: None, begin, end, phase=phase)
+
+
+@fault(("PlimsollSourceDown", "warning", {**NODE, "source": "disks"}))
+def no_rbd_disk_found(there: Nodes, begin: int, end: int) -> None:
+    node = there[1]
+    node.is_("plimsoll_source_up", 0, begin, end, source="disks")
+    for (metric, labels), values in node.series.items():
+        if ("volume_type", "gold") in labels and not metric.endswith("_total"):
+            values[begin:end] = [None] * (end - begin)
+    node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
+
+
+@fault(("PlimsollSourceDown", "warning", {**NODE, "source": "writes"}))
+def trial_write_fails(there: Nodes, begin: int, end: int) -> None:
+    node = there[1]
+    node.is_("plimsoll_source_up", 0, begin, end, source="writes")
+    node.is_("plimsoll_disks", 3, begin, end, volume_type="gold", state="failed")
+    node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
 
 
 @fault(("PlimsollSourceDown", "warning", {**NODE, "source": "record"}))

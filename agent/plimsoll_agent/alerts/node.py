@@ -56,10 +56,14 @@ The timetable of probes on {node} was last run {{{{ $value | humanizeDuration }}
         name="PlimsollSourceDown",
         hold="15m",
         why="A catalogue that is missing is PlimsollCatalogueStale.",
-        summary=f"plimsoll on {node}{site.in_words} cannot use its {{{{ $labels.source }}}}",
+        summary=f"Source of plimsoll on {node}{site.in_words} down: {{{{ $labels.source }}}}",
         description=f"""\
-Passes on {node} run without {{{{ $labels.source }}}}.
-{{{{ if eq $labels.source "libvirt" -}}}} No disk can be read or limited. Run `virsh list` there.
+Passes on {node} have a source that is down: {{{{ $labels.source }}}}.
+{{{{ if eq $labels.source "disks" -}}}} They find no RBD disk, though guests that run there had some. New guests are
+unlimited. Run `virsh dumpxml` there, and compare with a guest of another node.
+{{{{- else if eq $labels.source "writes" -}}}} The first limit after an upgrade of libvirt or QEMU did not read back
+as written, so no limit is set. Run `plimsoll status` there.
+{{{{- else if eq $labels.source "libvirt" -}}}} No disk can be read or limited. Run `virsh list` there.
 {{{{- else if eq $labels.source "rules" -}}}} They use the last good rules, or none. Run `plimsoll rules check` there.
 {{{{- else -}}}} No limit is raised or removed. Run `plimsoll status` there, and check
 free space and permissions of state_dir.

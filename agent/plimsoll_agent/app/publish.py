@@ -12,6 +12,8 @@ from importlib.metadata import version
 from plimsoll_agent.app.consoles import read_consoles
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.messages.sentences import note_words
+from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import (
     console_metrics,
     pass_metrics,
@@ -45,11 +47,20 @@ class Publisher:
         self._started = datetime.now(UTC)
 
     def passed(self, report: PassReport) -> bool:
-        """False if something could not be written, which is logged.
+        """False if something could not be written, or no disk is found where there were some, which is logged.
 
         Then consoles of guests are read, if the site wants it: in a bounded time, and no pass is worse for it.
         """
-        done = _done(lambda: self._publish(lambda before: pass_summary.fold(before, report, self._setting())))
+        folded: list[LastPass] = []
+
+        def after(before: LastPass | None) -> LastPass:
+            folded[:] = [pass_summary.fold(before, report, self._setting())]
+            return folded[0]
+
+        done = _done(lambda: self._publish(after))
+        for note in (note for last in folded for note in last.notes if note.code is Code.NO_DISK_FOUND):
+            LOG.error("%s", note_words(note))
+            done = False
         _done(lambda: self._read_consoles(report))
         return done
 

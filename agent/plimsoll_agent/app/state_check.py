@@ -114,6 +114,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(kept))
     yield kind(state.HISTOGRAMS, _of_json(state.MOST_BYTES))
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(kept.clock))
+    yield kind(state.VERSIONS, _of_json(state.MOST_BYTES), kept.load_versions)
     for file in (
         state.USAGE,
         state.USAGE_BEFORE,

@@ -198,8 +198,8 @@ class Enforce(_Pass):
     or lose its limits. Limits given on the command line pass the same brake.
 
     Exit status: 0 no change failed or deferred; 3 some failed, deferred or unknown; 4 the brake
-    deferred changes; 1 none changed, or the rules cannot be read; 64 usage; 75 another pass is running, with --guest
-    over that guest. With --dry-run as plimsoll plan.
+    deferred changes; 1 none changed, none after the first, or the rules cannot be read; 64 usage; 75 another pass is
+    running, with --guest over that guest. With --dry-run as plimsoll plan.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

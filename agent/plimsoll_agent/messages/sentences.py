@@ -135,6 +135,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CLOCK_SUSPECT: "this node's clock is not trusted: time counts from the last pass; no hold"
     " or rule ends early",
     Code.READ_BACK_DIFFERS: lambda facts: f"QEMU reports {listed(facts['actual']) or 'no limit'} after the write",
+    Code.TRIAL_FAILED: "no limit is written: the first write under {versions} did not read back as written",
+    Code.NO_DISK_FOUND: "no RBD disk found, though guests that run with the same disks had some",
     Code.NEVER_LIMITED: "limits not set yet",
     Code.CHANGED_OVER_QMP: "changed over QMP, not through libvirt",
     Code.DESIRED_CHANGED: "desired limits changed",

@@ -36,6 +36,9 @@ class Guest:
     marks: Marks | Unknown | None = field(default=None, compare=False)
     """What plimsoll wrote into its metadata, on this node or on the one before; None without any."""
 
+    other_disks: tuple[str, ...] = field(default=(), compare=False)
+    """The targets of its disks that are not on RBD."""
+
     consoles: tuple[str, ...] = field(default=(), compare=False)
     """Files on this node to which its consoles are logged."""
 

@@ -49,6 +49,8 @@ class Survey:
     disks: tuple[Disk, ...]
     movement: Movement
     actual: Mapping[str, Limits | PlimsollError | LimitsError]
+    other_disks: tuple[str, ...] = ()
+    """The targets of the guest's disks that are not on RBD."""
 
 
 @frozen
@@ -76,12 +78,32 @@ class BlockStats:
         return BlockStats(reads, read, writes, written, took if known else None)
 
 
+@frozen
+class Versions:
+    """The versions of libvirt and of the QEMU that it starts, as libvirt's numbers: 9000000 is 9.0.0.
+
+    libvirt does not tell the QEMU of a guest that was started before an upgrade.
+    """
+
+    libvirt: int
+    qemu: int
+
+    def __str__(self) -> str:
+        return f"libvirt {_dotted(self.libvirt)} and QEMU {_dotted(self.qemu)}"
+
+
+def _dotted(number: int) -> str:
+    return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
+
+
 class Hypervisor(Protocol):
     """The calls, each with its deadline.
 
     They raise ``Unreachable`` if there is no connection, ``NotFound`` for a guest or disk that is gone, ``Rejected``
     for an error, and ``DeadlineExceeded`` after the deadline: then the call may still take effect later.
     """
+
+    def versions(self) -> Versions: ...
 
     def guests(self) -> Sequence[GuestRef]: ...
 

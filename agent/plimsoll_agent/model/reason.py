@@ -103,6 +103,8 @@ class Code(StrEnum):
     CATALOGUE_STALE = "catalogue-stale"
     ATTACHMENTS_NOT_WRITTEN = "attachments-not-written"
     READ_BACK_DIFFERS = "read-back-differs"
+    TRIAL_FAILED = "trial-failed"
+    NO_DISK_FOUND = "no-disk-found"
     # why actual and desired limits differ
     NEVER_LIMITED = "never-limited"
     CHANGED_OVER_QMP = "changed-over-qmp"

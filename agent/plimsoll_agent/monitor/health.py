@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from plimsoll_agent.messages.sentences import unreachable_words, why_deferred
+from plimsoll_agent.messages.sentences import note_words, unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.reason import Code, Reason
@@ -158,13 +158,27 @@ def figures_of_pass(
 
 def _no_good_pass(last: LastPass, setup: NodeSetup) -> str:
     otherwise = setup.no_pass() if last.grade is Grade.FAILED else setup.no_good_pass()
-    return _source_down(last, setup) or otherwise
+    return _first_source_down(last, setup) or otherwise
 
 
-def _source_down(last: LastPass, setup: NodeSetup) -> str:
+def _first_source_down(last: LastPass, setup: NodeSetup) -> str:
     """For the first source that is down, if any."""
     down = sorted(name for name, up in last.sources.items() if not up)
-    return setup.source_down(down[0]) if down else ""
+    return _source_down(last, setup, down[0]) if down else ""
+
+
+def _source_down(last: LastPass, setup: NodeSetup, name: str) -> str:
+    if name == "disks" and last.missing:
+        return setup.definition(last.missing[0])
+    return setup.source_down(name)
+
+
+_NOTED = {"writes": Code.TRIAL_FAILED, "disks": Code.NO_DISK_FOUND}
+"""The notes of a pass that tell why a source is down."""
+
+
+def _why_down(name: str, last: LastPass) -> str:
+    return next((note_words(note) for note in last.notes if note.code is _NOTED.get(name)), "")
 
 
 def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> tuple[Figure, ...]:
@@ -193,9 +207,9 @@ def _sources_down(last: LastPass, trouble: str, now: datetime, setup: NodeSetup)
     problems = []
     for name in down:
         since = last.wrong_since.get(name)
-        why = trouble if name == "rules" or last.grade is Grade.FAILED else ""
+        why = trouble if name == "rules" or last.grade is Grade.FAILED else _why_down(name, last)
         text = f"{MEASURE['sources_down'].wrong}{_since(since, now)}: {printable(name)}" + (f": {why}" if why else "")
-        problems.append(Problem(text, setup.source_down(name), since))
+        problems.append(Problem(text, _source_down(last, setup, name), since))
     return Figure("sources_down", len(down), printable(", ".join(down)), tuple(problems))
 
 
@@ -238,7 +252,7 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
     setup = setup or NodeSetup()
     if last.looked is None:
         names = ("unlimited", "failed", "behind", "unknown", "unreachable_guests", "at_limit")
-        age = _age("observed_age", now, None, "", _source_down(last, setup) or setup.virsh("list"))
+        age = _age("observed_age", now, None, "", _first_source_down(last, setup) or setup.virsh("list"))
         return (age, *(Figure(name, None, _NEVER["observed_age"]) for name in names))
     unreachable = sorted(last.running_unreachable, key=lambda unreachable: unreachable.guest.name)
     at_limit = [disk for disk in last.disks if disk.at_limit]
@@ -250,7 +264,7 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
         )
 
     return (
-        _age("observed_age", now, last.looked, "", _source_down(last, setup) or setup.virsh("list")),
+        _age("observed_age", now, last.looked, "", _first_source_down(last, setup) or setup.virsh("list")),
         *(of_disks(name, [disk for disk in last.disks if is_wrong(disk)]) for name, is_wrong in OF_DISKS.items()),
         Figure(
             "unreachable_guests",

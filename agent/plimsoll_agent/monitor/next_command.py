@@ -86,6 +86,8 @@ class NodeSetup:
                 return self.plimsoll("rules", "check")
             case "catalogue":
                 return self.no_catalogue()
+            case "writes":
+                return self.plimsoll("enforce")
             case _:
                 return self.plimsoll("record", "--verify")
 
@@ -103,6 +105,10 @@ class NodeSetup:
     def guest(self, name: str, uuid: str) -> str:
         """It is unreachable."""
         return self.virsh("domstate", _typed(name, uuid))
+
+    def definition(self, name: DiskName) -> str:
+        """libvirt's definition of its guest."""
+        return self.virsh("dumpxml", _typed(name.guest_name, name.guest_uuid))
 
     def disk(self, reason: Reason, name: DiskName) -> str:
         """It is not as desired, or unknown, for this reason."""

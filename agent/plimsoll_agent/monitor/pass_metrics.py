@@ -25,7 +25,7 @@ from plimsoll_agent.monitor.prometheus_text import Family, Row, counter, gauge, 
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
 
-PER_NODE = 31
+PER_NODE = 33
 PER_TYPE = 17
 PER_CLUSTER = 1
 PER_GUEST = 1

@@ -4,7 +4,7 @@ rollouts read it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.holds import active_holds
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates, Reading, Usage, follow
 from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.policy.diff import EXTERNAL
@@ -158,12 +158,14 @@ class LastPass:
     braked_disks: int = 0
     holds: int = 0
     sources: Mapping[str, bool] = field(default_factory=dict)
-    """Which are up: libvirt, rules, record, and the catalogue where one is configured."""
+    """Which are up: libvirt, rules, record, writes, disks, and the catalogue where one is configured."""
     catalogue: LastCatalogue | None = None
     calls: Calls = field(default_factory=Calls)
     busy: int = 0
     """How many passes were skipped because another one was running."""
     totals: Totals = field(default_factory=Totals)
+    missing: tuple[DiskName, ...] = ()
+    """Disks of an earlier pass, if no RBD disk is found, while their guests run with disks in their places."""
     unseen: Mapping[str, int] = field(default_factory=dict)
     """``corrected`` of disks of unreachable guests, by ``Disk.key``."""
     wrong_since: Mapping[str, datetime] = field(default_factory=dict)
@@ -202,7 +204,9 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
     """The summary after a pass over the whole node."""
     disks = _disks(before, report, setting.boot)
     unreachable = report.unreachable_guests
-    graded = grade(report)
+    missing = _missing(before, report)
+    notes = (*report.notes, *_notes_of(missing))
+    graded = grade(replace(report, notes=notes))
     corrected = Counter(outcome.disk.volume_type or "" for outcome in report.outcomes if _reverts(outcome))
     totals = _added(
         Totals() if before is None else before.totals,
@@ -210,7 +214,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         Counter(outcome.result.kind for outcome in report.outcomes),
         corrected,
     )
-    sources, paused, braked = _sources(report), report.paused, report.braked
+    sources, paused, braked = _sources(report) | {"disks": not missing}, report.paused, report.braked
     good = setting.ended if graded is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
     return LastPass(
@@ -228,7 +232,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         disks=disks,
         unreachable=unreachable,
         guests=report.guests - len(unreachable),
-        notes=report.notes,
+        notes=notes,
         paused=paused,
         revision=report.situation.rules.revision,
         braked=None if braked is None else braked.revision,
@@ -239,6 +243,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         calls=setting.calls,
         busy=setting.busy,
         totals=totals,
+        missing=missing,
         unseen=_unseen(before, unreachable),
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
@@ -250,6 +255,25 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
             + [each.guest.uuid for each in unreachable],
         ),
     )
+
+
+def _missing(before: LastPass | None, report: PassReport) -> tuple[DiskName, ...]:
+    """Disks that were on RBD. A detached volume leaves no disk in its place, and a guest without any has none."""
+    if before is None or report.outcomes:
+        return ()
+    others = report.other_disks
+    known = {each.key: each for each in (*before.missing, *(disk.named for disk in before.disks))}
+    return tuple(
+        each
+        for each in known.values()
+        if each.guest_uuid in others and (each.target in others[each.guest_uuid] or not others[each.guest_uuid])
+    )
+
+
+def _notes_of(missing: Sequence[DiskName]) -> Iterator[Reason]:
+    if missing:
+        head, more = missing[0], f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield because(Code.NO_DISK_FOUND, detail=f"{head.guest_name} {head.target}{more}")
 
 
 def uncounted(before: LastPass | None, last: LastPass) -> LastPass:
@@ -321,6 +345,7 @@ def _sources(report: PassReport) -> dict[str, bool]:
         "libvirt": True,
         "rules": not report.complaint,
         "record": not any(note.code in unrecorded for note in report.notes),
+        "writes": not any(note.code is Code.TRIAL_FAILED for note in report.notes),
     }
     if report.situation.catalogue is not None:
         sources["catalogue"] = isinstance(report.situation.catalogue, Catalogue)

@@ -34,11 +34,10 @@ def load(state: State) -> LastPass | None:
         version, known = count(value["version"]), LAST_PASS.version or 0
         if version > known:
             raise StateError(f"{path}: written by a newer version; the next pass here replaces it")
-        if version == known - 1:
-            return _last_pass(_from_3(value))
-        if version < known:
+        if version not in (3, 4, known):
             raise StateError(f"{path}: written by an older version; the next pass replaces it")
-        return _last_pass(value)
+        value = _from_3(value) if version == 3 else value
+        return _last_pass(value if version == known else {**value, "missing": []})
 
     return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState)
 
@@ -92,6 +91,7 @@ def _data(last: LastPass) -> dict[str, object]:
             "outcomes": {kind.value: number for kind, number in last.totals.outcomes.items()},
             "corrected": dict(last.totals.corrected),
         },
+        "missing": [asdict(each) for each in last.missing],
         "unseen": dict(last.unseen),
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
@@ -172,6 +172,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
             {Kind(name): outcomes for name, outcomes in mapping(count, totals["outcomes"]).items()},
             mapping(count, totals["corrected"]),
         ),
+        missing=several(DiskName.read, value["missing"]),
         unseen=mapping(count, value["unseen"]),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),

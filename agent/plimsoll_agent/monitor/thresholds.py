@@ -58,8 +58,8 @@ MEASURES: tuple[Measure, ...] = (
             "no good pass for", Level.WARNING),
     Measure("pass_seconds", "agent", "s", "240", "", "duration of the last pass in seconds",
             "the last pass took"),
-    Measure("sources_down", "agent", "", "0", "", "sources that are down: libvirt, rules, record, catalogue",
-            "source down"),
+    Measure("sources_down", "agent", "", "0", "", "sources that are down: libvirt, rules, record, writes, disks,"
+            " catalogue", "source down"),
     Measure("catalogue_age", "agent", "s", "7200", "86400", "age of the catalogue in seconds",
             "catalogue stale: not refreshed for", Level.WARNING),
     Measure("paused", "agent", "", "0", "", "whether a pause file stops all writes (1 or 0)",

@@ -7,14 +7,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.hypervisor import Hypervisor
+from plimsoll_agent.model.hypervisor import Hypervisor, Versions
 from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.adoption import marks_of_changed, marks_to_write
 from plimsoll_agent.policy.decide import Remembered, Situation
 from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile import trial
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.follow import write_marks
 from plimsoll_agent.reconcile.groups import in_order, withheld
@@ -53,6 +55,7 @@ class Applier:
         self._now = situation.now
         self._started = time.monotonic()
         self._errands: list[_Errand] = []
+        self._gave_up = False
         self.applied: dict[str, Change] = {}
         """The changes that this pass made, by ``Disk.key``."""
 
@@ -89,10 +92,51 @@ class Applier:
         for outcome, own in pairs:
             if own is None or own.result is not None:
                 tell(outcome if own is None else own.outcome())
-        for done, _ in side_by_side(self._one_guest, list(guests.values()), self._bounds.at_once):
+        if guests:
+            self._try(guests, tell)
+        left = [[each for each in of_guest if each.result is None] for of_guest in guests.values()]
+        for done, _ in side_by_side(self._one_guest, list(filter(None, left)), self._bounds.at_once):
             for errand in done:
                 tell(errand.outcome())
         return [outcome if own is None else own.outcome() for outcome, own in pairs]
+
+    def _try(self, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]) -> None:
+        """Under versions for which that was not done yet, change one disk before all others, and read it back.
+
+        If it has other limits then, nothing else is changed.
+        """
+        versions = self._versions()
+        if versions is not None and versions == self._node_store.proven():
+            return
+        of_change = {id(each.change): each for of_guest in guests.values() for each in of_guest}
+        for changes in trial.candidates([[each.change for each in of_guest] for of_guest in guests.values()]):
+            errands = [of_change[id(change)] for change in changes]
+            self._one_guest(errands)
+            for errand in errands:
+                tell(errand.outcome())
+            results = [(errand, errand.result) for errand in errands if errand.result is not None]
+            wrong = next((errand for errand, result in results if trial.failed(result)), None)
+            if wrong is not None:
+                self._gave_up = True
+                why = because(Code.TRIAL_FAILED, versions=str(versions or "unknown versions of libvirt and QEMU"))
+                disk = wrong.change.disk
+                detail = f"{disk.guest.name} {disk.target}; to try another guest: plimsoll enforce --guest GUEST"
+                self._notes.append(replace(why, facts={**why.facts, "detail": detail}))
+                for errand in of_change.values():
+                    if errand.result is None:
+                        errand.result = Result(Kind.FAILED, why)
+                        tell(errand.outcome())
+                return
+            if any(result.kind is Kind.CHANGED for _, result in results):
+                if versions is not None:
+                    self._node_store.prove(versions)
+                return
+
+    def _versions(self) -> Versions | None:
+        try:
+            return self._hypervisor.versions()
+        except PlimsollError:  # then each pass tries one disk first
+            return None
 
     def _one_guest(self, errands: list[_Errand]) -> None:
         results = self._writer.write([errand.change for errand in errands])
@@ -116,7 +160,7 @@ class Applier:
         self, disks: Sequence[Disk], memory: Mapping[str, Remembered], *, saved: bool = True
     ) -> dict[str, Marks]:
         """By uuid the marks to write into guests; where the memory is not ``saved``, only those of changed disks."""
-        if self._stopped() is not None:
+        if self._gave_up or self._stopped() is not None:
             return {}
         if saved:
             return marks_to_write(disks, memory, self._situation.holds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport
 
 
@@ -32,14 +32,15 @@ def grade(report: PassReport) -> Grade:
 
 
 def exit_status(report: PassReport) -> int:
-    """Of ``enforce``: 1 on the last good rules, or where all disks failed; 4 where the brake deferred changes, also
-    of a good pass in mode observe; else 3 unless it is good. Of ``plan``: 1 on the last good rules, after a failure
-    or without a valid catalogue; 4 where the brake would defer changes; 2 for other changes; 3 where only
-    the desired limits of a disk are unknown.
+    """Of ``enforce``: 1 on the last good rules, where all disks failed, or where nothing was written after the first;
+    4 where the brake deferred changes, also of a good pass in mode observe; else 3 unless it is good. Of ``plan``:
+    1 on the last good rules, after a failure or without a valid catalogue; 4 where the brake would defer changes; 2
+    for other changes; 3 where only the desired limits of a disk are unknown.
     """
     braked, plan = report.braked is not None, report.mode is Mode.PLAN
     settled = braked or report.count(Kind.CHANGED, Kind.IN_SYNC, Kind.PLANNED, Kind.DEFERRED)
-    if report.complaint or (_failed(report) if plan else report.failures and not settled):
+    untried = any(note.code is Code.TRIAL_FAILED for note in report.notes)
+    if report.complaint or untried or (_failed(report) if plan else report.failures and not settled):
         return 1
     if braked:
         return 4

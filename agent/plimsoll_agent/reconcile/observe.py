@@ -41,6 +41,8 @@ class Observation:
     guests: int = 0
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """The disks' counters by ``Disk.key``, where they were read."""
+    other_disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By uuid the targets of the disks that are not on RBD, of each guest that was read and does not migrate."""
 
 
 _MOST_MEANT = 3
@@ -55,6 +57,7 @@ class _Look:
     hung: bool = False
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """By target."""
+    other_disks: tuple[str, ...] | None = None
 
 
 def observe(
@@ -85,6 +88,7 @@ def observe(
             for disk in looks[guest].disks
             if disk.target in looks[guest].readings
         },
+        other_disks={guest.uuid: others for guest in guests if (others := looks[guest].other_disks) is not None},
     )
 
 
@@ -177,7 +181,8 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
     # Another call to a hung guest would queue behind its job lock and occupy another of libvirtd's workers.
     ask = not hung and any(map(sized, survey.disks))
     disks = _sized(hypervisor, survey.disks) if ask else survey.disks
-    return _Look(tuple(replace(disk, actual=_known(survey.actual[disk.target])) for disk in disks), hung=hung)
+    known = tuple(replace(disk, actual=_known(survey.actual[disk.target])) for disk in disks)
+    return _Look(known, hung=hung, other_disks=survey.other_disks)
 
 
 def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:

@@ -170,6 +170,8 @@ class PassReport:
     """The seconds of each part, by its name."""
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """The disks' counters by ``Disk.key``, where they were read."""
+    other_disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By uuid the targets of the disks that are not on RBD, of each guest that was read and does not migrate."""
     complaint: str = ""
     """What is wrong with the rules, if the pass used the last good ones."""
 

@@ -157,6 +157,7 @@ def run_pass(
             seen.guests,
             stopwatch.parts,
             seen.readings,
+            seen.other_disks,
         )
 
 

@@ -17,6 +17,7 @@ from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.holds import Hold, active_holds
+from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
@@ -251,6 +252,20 @@ class NodeStore:
                 self._record.retain(self._retention, now)
             except StateError as error:
                 LOG.warning("%s; old entries of the record were not removed; the next pass tries again", error)
+
+    def proven(self) -> Versions | None:
+        """The versions under which a limit was last written and read back; None if they are unknown."""
+        try:
+            return self._state.load_versions()
+        except StateError as error:
+            LOG.warning("%s", error)
+            return None
+
+    def prove(self, versions: Versions) -> None:
+        try:
+            self._state.save_versions(versions)
+        except StateError as error:
+            LOG.warning("%s; the next pass that changes limits changes one disk first again", error)
 
     def use_up_approvals(self) -> None:
         """Remove the approvals that a pass over the whole node has used; those given since it began stay."""

@@ -17,11 +17,12 @@ from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.approvals import Approval
+from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.store import clock, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
 from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
-from plimsoll_agent.util.decoding import several, text, time
+from plimsoll_agent.util.decoding import count, several, text, time
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 
@@ -131,7 +132,7 @@ PROBES_SHOWN = StateFile(
 LAST_PASS = StateFile(
     "pass.json",
     owner="passes over the whole node",
-    version=4,
+    version=5,
     what="the results of the last pass, and the sums over all: ``status``, metrics and ``check_plimsoll`` read it",
     corrupt="the next pass writes a new one, with sums of zero; limits do not depend on it",
     missing="the same",
@@ -204,6 +205,14 @@ DAEMON_LOCK = StateFile(
     corrupt="not possible: it is empty",
     missing="created; if that fails, the daemon does not start",
 )
+VERSIONS = StateFile(
+    "versions.json",
+    owner="passes that change a limit",
+    version=1,
+    what="the versions of libvirt and QEMU under which a limit was last written and read back",
+    corrupt="the next pass that changes limits changes one disk first, and writes a new one",
+    missing="the same",
+)
 PASS_LOCK = StateFile(
     "pass.lock",
     owner="the first pass, or ``systemd-tmpfiles``",
@@ -264,6 +273,7 @@ FILES = (
     CLOCK,
     DAEMON,
     DAEMON_LOCK,
+    VERSIONS,
     PASS_LOCK,
     GUESTS_LOCK,
     STORE_LOCK,
@@ -340,6 +350,10 @@ class State:
     @property
     def daemon(self) -> Path:
         return self.directory / DAEMON.name
+
+    @property
+    def versions(self) -> Path:
+        return self.directory / VERSIONS.name
 
     @property
     def busy(self) -> int:
@@ -420,6 +434,14 @@ class State:
             attachments.save(self.attachments, met)
         except OSError as error:
             raise StateError(f"{self.attachments}: cannot be written: {error.strerror}") from error
+
+    def load_versions(self) -> Versions | None:
+        """None if there is no file. Raises ``CorruptState``, ``StateError``."""
+        return _load(self.versions, VERSIONS, {}, lambda told: Versions(count(told["libvirt"]), count(told["qemu"])))
+
+    def save_versions(self, versions: Versions) -> None:
+        """Raises ``StateError``."""
+        files.save(self.versions, json.dumps({"version": VERSIONS.version} | asdict(versions)) + "\n", StateError)
 
     def load_approvals(self) -> tuple[Given, ...]:
         """Raises ``CorruptState``, ``StateError``."""

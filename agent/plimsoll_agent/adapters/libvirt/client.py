@@ -31,7 +31,7 @@ from plimsoll_agent.errors import (
     UnreadableXML,
 )
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey
+from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError, group_alone, shared_group
 from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
 from plimsoll_agent.util.decoding import UNREADABLE, complaint
@@ -120,6 +120,12 @@ class Libvirt:
                     self._deadlines.call("libvirt", link.close)
         self._deadlines.close()
 
+    def versions(self) -> Versions:
+        def ask(link: _Link) -> Versions:
+            return Versions(link.connection.getLibVersion(), link.connection.getVersion())
+
+        return self._call("libvirt", ask)
+
     def guests(self) -> Sequence[GuestRef]:
         def ask(link: _Link) -> list[GuestRef]:
             return [GuestRef(uuid, domain.name()) for uuid, domain in link.list_running().items()]
@@ -140,7 +146,7 @@ class Libvirt:
 
         def ask(domain: Any) -> Survey:
             sighting = _sighting(domain)
-            survey = Survey(sighting.disks, sighting.movement, told)
+            survey = Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks)
             known.append(survey)
             for disk in survey.disks if survey.movement is Movement.STAYS else ():
                 try:

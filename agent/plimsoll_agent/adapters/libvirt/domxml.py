@@ -50,8 +50,10 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     guest = replace(guest, other_groups=_other_groups(domain, guest), consoles=_consoles(domain))
     # The device is "disk" by default (libvirt's formatdomain).
     elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
-    found = (_disk(guest, element, root=number == 0) for number, element in enumerate(elements))
-    return guest, tuple(disk for disk in found if disk is not None)
+    found = [_disk(guest, element, root=number == 0) for number, element in enumerate(elements)]
+    others = (element.find("target") for element, disk in zip(elements, found, strict=True) if disk is None)
+    named = tuple(target.get("dev", "") for target in others if target is not None)
+    return replace(guest, other_disks=named), tuple(disk for disk in found if disk is not None)
 
 
 def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:

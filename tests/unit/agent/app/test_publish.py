@@ -14,7 +14,7 @@ from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import StateError
-from tests.fakes import hangs
+from tests.fakes import domain_xml, hangs
 from tests.unit.enforcing import RICH, Shell
 
 
@@ -121,6 +121,19 @@ def test_libvirt_that_is_not_there_is_told_and_what_was_known_of_the_disks_stays
     series = exposed(shell)
     assert series['plimsoll_source_up{source="libvirt"}'] == 0
     assert series['plimsoll_passes_total{result="failed"}'] == 1
+
+
+def test_a_node_without_a_disk_that_had_some_is_told_by_the_pass_and_the_metrics(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell.enforce()
+    shell.refresh()
+    assert shell.enforce() == 0
+    shell.guest.xml = domain_xml(shell.guest).replace("rbd", "ceph")
+    assert shell.enforce() == 3
+    assert "no RBD disk found" in caplog.text
+    assert f"{shell.guest.name} vda" in caplog.text
+    assert exposed(shell)['plimsoll_source_up{source="disks"}'] == 0
 
 
 def test_rules_that_cannot_be_read_are_told_to_those_who_watch(shell: Shell) -> None:

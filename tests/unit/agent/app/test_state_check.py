@@ -57,6 +57,7 @@ PASSING = (
     "consoles.json",
     "histograms.json",
     "clock.json",
+    "versions.json",
     "probes-latest.sqlite",
     "refresh.json",
 )
@@ -231,8 +232,9 @@ INSIDE = {
     "memory.json": '{"version": 3, "disks": {}}',
     "approval.json": '{"version": 1}',
     "attachments.json": '{"version": 1, "volumes": []}',
-    "pass.json": '{"version": 4}',
+    "pass.json": '{"version": 5}',
     "clock.json": '{"version": 1, "at": "soon"}',
+    "versions.json": '{"version": 1, "libvirt": "9.0.0", "qemu": 7002022}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
 }
 

@@ -133,6 +133,23 @@ def test_all_is_well_after_a_good_pass() -> None:
             "4 min 9 s: mostly apply",
         ),
         ({"sources": {"libvirt": False, "rules": True}}, "sources_down", 1, Level.WARNING, "down: libvirt"),
+        (
+            {
+                "sources": {"writes": False},
+                "notes": (because(Code.TRIAL_FAILED, versions="libvirt 9", detail="a vda"),),
+            },
+            "sources_down",
+            1,
+            Level.WARNING,
+            "writes: no limit is written: the first write under libvirt 9 did not read back as written (a vda)",
+        ),
+        (
+            {"sources": {"disks": False}, "notes": (because(Code.NO_DISK_FOUND, detail="a vda"),)},
+            "sources_down",
+            1,
+            Level.WARNING,
+            "disks: no RBD disk found, though guests that run with the same disks had some (a vda)",
+        ),
         ({"catalogue": LastCatalogue(None, "openstack", 7200)}, "catalogue_age", None, Level.WARNING, "openstack"),
         (
             {"catalogue": LastCatalogue(NOON - timedelta(hours=3), "region-file", 9)},

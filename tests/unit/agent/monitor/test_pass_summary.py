@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.errors import NotFound, Rejected
+from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.monitor import pass_summary
@@ -19,7 +20,7 @@ from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.refresh_state import Calls
-from tests.fakes import hangs
+from tests.fakes import domain_xml, hangs
 from tests.unit.lastpasses import a_last_disk
 from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, guest, own_disk, set_by_hand, uuid_of
 
@@ -206,7 +207,7 @@ def test_a_failed_pass_keeps_what_was_known_of_disks_and_no_average(watched: Wat
 
 def test_a_source_that_answers_again_is_up_again(watched: Watched) -> None:
     watched.fails()
-    assert watched.passes().sources == {"libvirt": True, "rules": True, "record": True}
+    assert watched.passes().sources == dict.fromkeys(("libvirt", "rules", "record", "writes", "disks"), True)
 
 
 def test_when_the_first_pass_of_all_fails_nobody_has_looked(watched: Watched) -> None:
@@ -414,3 +415,78 @@ def test_a_pause_and_an_unreachable_guest_have_a_beginning(watched: Watched) -> 
     begun = watched.passes().started
     watched.node.now += timedelta(minutes=5)
     assert watched.passes().wrong_since == {"paused": begun, UUIDS[1]: begun}
+
+
+# --- no RBD disk is found, though there were some
+
+
+@pytest.fixture
+def lonely(tmp_path: Path) -> Watched:
+    """A node with one guest of two disks."""
+    return Watched(Node(tmp_path, guest(1)))
+
+
+def described_in_another_way(node: Node, number: int) -> None:
+    """As a libvirt that no longer calls the protocol by its name."""
+    guest = node.hypervisor.by_uuid[uuid_of(number)]
+    guest.xml = (
+        domain_xml(guest).replace('protocol="rbd"', 'protocol="ceph"').replace("protocol='rbd'", "protocol='ceph'")
+    )
+    assert "ceph" in guest.xml
+
+
+def test_disks_in_places_where_there_were_rbd_disks_are_missing_until_one_is_found(lonely: Watched) -> None:
+    lonely.passes()
+    described_in_another_way(lonely.node, 1)
+    for _ in range(3):
+        last = lonely.passes()
+        assert [each.target for each in last.missing] == ["vda", "vdb"]
+        assert (last.sources["disks"], last.grade) == (False, Grade.PARTIAL)
+        assert last.notes == (because(Code.NO_DISK_FOUND, detail="instance-00000001 vda and 1 more"),)
+    lonely.fails()
+    assert lonely.passes().missing, "a failed pass finds nothing and forgets nothing"
+    lonely.node.hypervisor.by_uuid[uuid_of(1)].xml = None
+    last = lonely.passes()
+    assert (last.missing, last.sources["disks"], last.notes) == ((), True, ())
+
+
+def test_a_node_on_which_another_rbd_disk_is_found_misses_none(tmp_path: Path) -> None:
+    watched = Watched(Node(tmp_path, guest(1), guest(2)))
+    watched.passes()
+    described_in_another_way(watched.node, 1)
+    assert watched.passes().missing == ()
+    described_in_another_way(watched.node, 2)
+    assert {each.guest_uuid for each in watched.passes().missing} == {uuid_of(2)}
+
+
+def test_a_volume_that_was_detached_leaves_nothing_in_its_place_and_is_not_missing(lonely: Watched) -> None:
+    lonely.passes()
+    there = lonely.node.hypervisor.by_uuid[uuid_of(1)]
+    own = """<disk type="file" device="disk"><source file="/a"/><target dev="vdz" bus="virtio"/></disk></devices>"""
+    there.disks.clear()
+    there.xml = domain_xml(there).replace("</devices>", own)
+    assert "vdz" in there.xml
+    last = lonely.passes()
+    assert (last.disks, last.missing) == ((), ())
+
+
+def test_disks_of_a_definition_without_any_disk_are_missing(lonely: Watched) -> None:
+    lonely.passes()
+    there = lonely.node.hypervisor.by_uuid[uuid_of(1)]
+    there.xml = domain_xml(there).replace("<disk", "<drive").replace("</disk", "</drive")
+    assert len(lonely.passes().missing) == 2
+
+
+@pytest.mark.parametrize("gone", ["stopped", "unreachable", "migrating"])
+def test_disks_of_guests_that_are_gone_or_were_not_read_are_not_missing(lonely: Watched, gone: str) -> None:
+    lonely.passes()
+    described_in_another_way(lonely.node, 1)
+    there = lonely.node.hypervisor.by_uuid[uuid_of(1)]
+    match gone:
+        case "stopped":
+            lonely.node.hypervisor.by_uuid.clear()
+        case "unreachable":
+            there.xml = "<domain"
+        case _:
+            there.movement = Movement.LEAVING
+    assert lonely.passes().missing == ()

@@ -23,7 +23,7 @@ from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import CorruptState, State, StateError
 from tests.unit.damage import damaged, each_damage, replaced
-from tests.unit.lastpasses import a_last_disk, a_last_pass, a_varied_pass
+from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.values import examples_of, possible_limits
 
 OF_VERSION_3 = Path(__file__).parents[2] / "data" / "pass-version-3.json"
@@ -121,6 +121,7 @@ passes = st.builds(
         st.dictionaries(st.sampled_from(Kind), counts),
         st.dictionaries(texts, counts, max_size=2),
     ),
+    missing=st.lists(st.builds(a_name, st.integers(1, 9)), max_size=2).map(tuple),
     wrong_since=st.dictionaries(texts, times, max_size=2),
 )
 
@@ -190,7 +191,7 @@ def judge(content: bytes, last: LastPass | None) -> None:
     ("version", "said"),
     [
         (2, "written by an older version; the next pass replaces it"),
-        (5, "written by a newer version; the next pass here replaces it"),
+        (6, "written by a newer version; the next pass here replaces it"),
     ],
 )
 def test_a_file_of_another_version_is_skew_and_not_damage(

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from plimsoll_agent.errors import NotSent, Rejected
+from plimsoll_agent.errors import NotFound, NotSent, Rejected
 from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.hypervisor import Movement, Versions
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.adoption import marks_to_write
@@ -21,6 +22,7 @@ from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import apply
 from plimsoll_agent.reconcile.apply import Applier
 from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.reconcile.groups import judged
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import observe
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result, Scope
@@ -44,6 +46,7 @@ class FakeLedger(NodeStore):
         self.intended: list[tuple[list[str], datetime, str]] = []
         self.concluded: list[tuple[list[Conclusion], datetime]] = []
         self.full: str | None = None
+        self.versions: Versions | None = FakeHypervisor().known_versions
 
     def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
         self._fails()
@@ -53,6 +56,12 @@ class FakeLedger(NodeStore):
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         self._fails()
         self.concluded.append((list(conclusions), now))
+
+    def proven(self) -> Versions | None:
+        return self.versions
+
+    def prove(self, versions: Versions) -> None:
+        self.versions = versions
 
     def _fails(self) -> None:
         if self.full is not None:
@@ -216,3 +225,146 @@ def test_where_the_memory_cannot_be_saved_only_guests_that_were_changed_are_mark
     assert bench.applier.marks(bench.disks, memory, saved=False) == {}
     disks = [outcome.disk for outcome in bench.apply(targets=("vda",))]
     assert bench.applier.marks(disks, memory, saved=False) == marks_to_write(disks, memory, {})
+
+
+# --- the first write under other versions of libvirt or QEMU
+
+
+class Upgraded(Bench):
+    """Two guests of two volumes each under a libvirt that no pass has written to; the second was started last."""
+
+    def __init__(self, *, group: str | None = None) -> None:
+        super().__init__()
+        self.guests = [guest(n, a_volume(2 * n), a_volume(2 * n + 1)) for n in (1, 2)]
+        self.guests[1].run = 12
+        for each in self.guests[1].disks.values():
+            each.actual = each.defined = Limits() if group is None else Limits(total_iops_sec=400, group_name=group)
+        self.hypervisor = FakeHypervisor(*self.guests)
+        self.disks = observe(self.hypervisor, Scope(), clusters=Clusters()).disks
+        self.node_store.versions = Versions(8_000_000, 7_002_022)
+        self.applier = Applier(
+            self.hypervisor, self.node_store, self.notes, Bounds(), SITUATION, hung=(), stopped=lambda: self.stopped
+        )
+
+    def reads_back(self, limits: Limits) -> None:
+        """As from the first write on: a libvirt that takes other limits than it was told."""
+
+        def other() -> None:
+            uuid, target, _ = self.hypervisor.writes[-1]
+            self.hypervisor.by_uuid[uuid].disks[target].actual = limits
+
+        self.hypervisor.before["set_limits"] = lambda: self.hypervisor.before.update(actual=other)
+
+    @property
+    def written(self) -> list[tuple[str, str]]:
+        return [(self.hypervisor.by_uuid[uuid].name, target) for uuid, target, _ in self.hypervisor.writes]
+
+    def results(self) -> list[tuple[Kind, Code]]:
+        return [(each.result.kind, each.result.reason.code) for each in self.apply(targets=("vda", "vdb"))]
+
+
+def test_under_another_version_nothing_is_written_after_a_write_that_does_not_read_back() -> None:
+    bench = Upgraded()
+    bench.reads_back(Limits(total_iops_sec=1))
+    assert bench.results() == [
+        (Kind.FAILED, Code.TRIAL_FAILED),
+        (Kind.FAILED, Code.TRIAL_FAILED),
+        (Kind.UNKNOWN, Code.READ_BACK_DIFFERS),
+        (Kind.FAILED, Code.TRIAL_FAILED),
+    ]
+    assert bench.written == [("instance-00000002", "vda")], "of the guest that was started last"
+    assert bench.node_store.versions == Versions(8_000_000, 7_002_022)
+    (note,) = bench.notes
+    assert note.code is Code.TRIAL_FAILED
+    assert note.facts["versions"] == "libvirt 9.0.0 and QEMU 7.2.22"
+    assert str(note.facts["detail"]).startswith(
+        "instance-00000002 vda; to try another guest: plimsoll enforce --guest"
+    )
+    assert len(bench.told) == 4, "each outcome is told once"
+    disk = bench.disks[2]
+    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment)}
+    assert bench.applier.marks(bench.disks, memory) == {}, "marks are writes too"
+
+
+def test_after_a_write_that_reads_back_all_others_are_made_and_the_versions_are_proven() -> None:
+    bench = Upgraded()
+    alone: list[object] = []
+    bench.node_store.prove = lambda versions: alone.append((versions, list(bench.written)))  # type: ignore[method-assign]
+    assert bench.results() == [(Kind.CHANGED, Code.NODE_DEFAULT)] * 4
+    assert alone == [(Versions(9_000_000, 7_002_022), [("instance-00000002", "vda")])]
+    assert len(bench.written) == 4
+    assert len(bench.told) == 4
+
+
+def test_under_proven_versions_one_write_that_does_not_read_back_stops_no_other() -> None:
+    bench = Upgraded()
+    bench.node_store.versions = bench.hypervisor.known_versions
+    bench.reads_back(Limits(total_iops_sec=1))
+    assert sorted(kind for kind, _ in bench.results()) == [Kind.CHANGED] * 3 + [Kind.UNKNOWN]
+    assert bench.notes == []
+
+
+@pytest.mark.parametrize("versions", [Versions(9_000_001, 7_002_022), Versions(9_000_000, 8_000_000)])
+def test_another_libvirt_and_another_qemu_are_each_another_version(versions: Versions) -> None:
+    bench = Upgraded()
+    bench.node_store.versions = Versions(9_000_000, 7_002_022)
+    bench.hypervisor.known_versions = versions
+    bench.reads_back(Limits(total_iops_sec=1))
+    bench.results()
+    assert len(bench.written) == 1
+
+
+@pytest.mark.parametrize("error", [hangs(), NotSent("crowded"), Rejected("no such device"), NotFound("gone")])
+def test_a_guest_that_does_not_let_itself_be_written_says_nothing_about_the_versions(error: Exception) -> None:
+    bench = Upgraded()
+    refuses(bench, error)
+    results = bench.results()
+    assert [kind for kind, _ in results].count(Kind.CHANGED) >= 2
+    assert bench.node_store.versions == bench.hypervisor.known_versions
+    assert bench.notes == []
+
+
+def test_disks_that_share_limits_are_tried_last_and_together() -> None:
+    bench = Upgraded(group="both")
+    bench.reads_back(Limits(total_iops_sec=1))
+    bench.results()
+    assert bench.written == [("instance-00000001", "vda")]
+    bench = Upgraded(group="both")
+    bench.guests[0].movement = Movement.LEAVING
+    limits = replace(DEFAULT, group_name="both")
+    considered = judged([planned(disk, limits) for disk in bench.disks])
+    kinds = [each.result.kind for each in bench.applier.apply(considered, bench.told.append)]
+    assert kinds == [Kind.LEFT_ALONE] * 2 + [Kind.CHANGED] * 2
+
+
+def test_a_cut_is_tried_before_a_raise() -> None:
+    bench = Upgraded()
+    high = Limits(total_iops_sec=9000)
+    for disk in bench.guests[0].disks.values():
+        disk.actual = disk.defined = high
+    for disk in bench.guests[1].disks.values():
+        disk.actual = disk.defined = Limits(total_iops_sec=1)
+    bench.disks = observe(bench.hypervisor, Scope(), clusters=Clusters()).disks
+    bench.reads_back(Limits(total_iops_sec=2))
+    bench.results()
+    assert bench.written == [("instance-00000001", "vda")]
+
+
+def test_where_libvirt_does_not_tell_its_version_each_pass_tries_one_disk_first() -> None:
+    bench = Upgraded()
+
+    def silent() -> Versions:
+        raise hangs()
+
+    bench.hypervisor.versions = silent  # type: ignore[method-assign]
+    bench.reads_back(Limits(total_iops_sec=1))
+    assert Kind.CHANGED not in {kind for kind, _ in bench.results()}
+    assert [note.facts["versions"] for note in bench.notes] == ["unknown versions of libvirt and QEMU"]
+
+
+def test_without_a_change_no_version_is_asked_for(bench: Bench) -> None:
+    def asked() -> Versions:
+        raise AssertionError("asked")
+
+    bench.hypervisor.versions = asked  # type: ignore[method-assign]
+    bench.apply(targets=())

@@ -188,7 +188,7 @@ def test_a_guest_without_rbd_disks_is_asked_for_nothing_more() -> None:
     bare = guest(1)
     bare.disks.clear()
     hypervisor = FakeHypervisor(bare)
-    assert look(hypervisor, sizes=True) == Observation((), (), guests=1)
+    assert look(hypervisor, sizes=True) == Observation((), (), guests=1, other_disks={UUIDS[1]: ()})
     assert hypervisor.calls == ["guests", "look"]
 
 

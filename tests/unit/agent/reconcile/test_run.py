@@ -387,6 +387,7 @@ def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
     def kill() -> None:
         raise Killed
 
+    node.state.save_versions(node.hypervisor.known_versions)
     # After the first write, before its result.
     node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(set_limits=kill)
     with pytest.raises(Killed):

@@ -26,11 +26,13 @@ from hypothesis import strategies as st
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import BrakeMemory, Remembered
 from plimsoll_agent.store import state as state_module
+from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import SCHEMA_VERSION
 from plimsoll_agent.store.state import Busy, CorruptState, Given, Memory, State, StateError
 from plimsoll_agent.util import files
@@ -846,6 +848,7 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     for path in (state.directory / "probes.lock", state.histograms, state.histograms_lock):
         path.touch()
     state.add_approval(OTHER)
+    state.save_versions(Versions(9_000_000, 7_002_022))
     hold(state)
     with state.guest_locks() as locks:
         locks.take([GUEST])
@@ -857,13 +860,41 @@ def test_the_version_in_the_table_is_the_one_that_is_written(state: State) -> No
     save(state)
     approve(state)
     see(state)
-    written = (state.memory, state.approval, state.attachments)
+    state.save_versions(Versions(9_000_000, 7_002_022))
+    written = (state.memory, state.approval, state.attachments, state.versions)
     versions = {path.name: json.loads(path.read_text())["version"] for path in written}
     assert versions == {file.name: file.version for file in state_module.FILES if file.name in versions}
 
 
 def test_the_version_of_the_record_in_the_table_is_the_records(state: State) -> None:
     assert state_module.RECORD.version == SCHEMA_VERSION
+
+
+# --- the versions under which limits were written
+
+
+def test_versions_are_kept_as_they_were_told(state: State) -> None:
+    assert state.load_versions() is None
+    state.save_versions(Versions(9_000_000, 7_002_022))
+    assert state.load_versions() == Versions(9_000_000, 7_002_022)
+
+
+@pytest.mark.parametrize(
+    "versions", ["", '{"version": 2, "libvirt": 1, "qemu": 1}', '{"version": 1, "libvirt": true}']
+)
+def test_versions_that_cannot_be_read_are_not_proven_and_are_replaced(state: State, versions: str) -> None:
+    state.versions.write_text(versions)
+    node_store = NodeStore(state, "tests")
+    assert node_store.proven() is None
+    node_store.prove(Versions(9_000_000, 7_002_022))
+    assert node_store.proven() == Versions(9_000_000, 7_002_022)
+
+
+def test_versions_that_cannot_be_saved_are_a_warning(state: State, caplog: pytest.LogCaptureFixture) -> None:
+    state.versions.mkdir()
+    NodeStore(state, "tests").prove(Versions(9_000_000, 7_002_022))
+    assert "versions.json" in caplog.text
+    assert "changes one disk first" in caplog.text
 
 
 # --- the last good rules
