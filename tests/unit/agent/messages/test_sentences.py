@@ -304,6 +304,7 @@ FACTS: Mapping[str, object] = {
     "target": "vdb",
     "type": "gold",
     "until": NOON.isoformat(),
+    "versions": "libvirt 9.0.0 and QEMU 7.2.22",
     "why": "racks move",
     "word": "project",
 }
