@@ -73,7 +73,9 @@ def target(data: bytes) -> None:
     if rules is None:
         return
     # Another reader, for which all scalars are text.
-    document = yaml.load(data.decode().removeprefix("\ufeff"), _LOADER) or {}
+    document = yaml.load(data.decode().removeprefix("\ufeff"), _LOADER)
+    if not isinstance(document, dict):  # nothing, or null
+        document = {}
     _stated(rules.default, (document.get("default") or {}).get("limits"))
     listed = document.get("rules") or []
     assert [rule.name for rule in rules.rules] == [one["name"] for one in listed]

@@ -68,6 +68,7 @@ BROKEN: dict[str, tuple[str, object]] = {
         "plimsoll_agent.adapters.libvirt.domxml._number",
         lambda name, text: int(text) if text.isdecimal() else 0,
     ),
+    "events": ("plimsoll_agent.daemon.schedule.Schedule._is_echo", lambda schedule, event, now: True),
     "fio_result": ("plimsoll_probes.guest.fio.bounded", str),
     "guest_agent": (
         "plimsoll_probes.guest.qga_exec._data",
