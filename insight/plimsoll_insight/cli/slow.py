@@ -29,8 +29,9 @@ from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
-from plimsoll_insight.slow.events import Clock
+from plimsoll_insight.slow.events import Clock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time
+from plimsoll_insight.slow.peers import settled
 from plimsoll_insight.slow.reading import OF_OSD, Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
@@ -170,13 +171,15 @@ class Slow(LocalCommand, Listing):
             _must_be_there(path, "")
         jsons = [path for path in paths if _is_json(path)]
         read([path for path in paths if path not in jsons], self._progress, found)
+        requests: list[SlowRequest] = []
         for path in jsons:
             named = OF_OSD.search(path.name)
             if not named:
                 raise UsageError(f"{path}: whose is it? its name must have osd.N")
             with opened(path) as stream:
-                for request in dumps.requests(stream.read(_LARGEST_FILE), int(named[1]), str(path), found.clock):
-                    found.dumped.add(request)
+                requests += dumps.requests(stream.read(_LARGEST_FILE), int(named[1]), str(path), found.clock)
+        for request in settled(requests):
+            found.dumped.add(request)
         self._progress(None)
 
     def _live(self, cluster: LiveCluster, found: Read, since: int) -> tuple[Tree, list[str]]:
@@ -185,6 +188,7 @@ class Slow(LocalCommand, Listing):
         map = cluster.map()
         failed: dict[int, PlimsollError] = {}
         full: list[int] = []
+        requests: list[SlowRequest] = []
         end = time.monotonic() + _ALL_OSDS
 
         def ask(osd: int) -> Remembered | PlimsollError:
@@ -198,12 +202,13 @@ class Slow(LocalCommand, Listing):
                 failed[osd] = told
             else:
                 recent = [request for request in told.requests if request.time + request.age >= begin]
-                for request in recent:
-                    found.dumped.add(request)
+                requests += recent
                 if told.is_full and len(recent) == len(told.requests):
                     full.append(osd)
             self._say(f"{number} of {len(map.up)} OSDs asked")
         self._say("")
+        for request in settled(requests):
+            found.dumped.add(request)
         if len(failed) == len(map.up):
             why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(failed.items())[:1])
             raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")
@@ -486,7 +491,9 @@ def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
 def _intervals(number: int, width: float) -> str:
     if width == MINUTE:
         return plural(number, "minute")
-    return f"{plural(number, 'interval')} of {words_of(timedelta(seconds=width))}"
+    return (
+        f"{plural(number, 'interval')} of {words_of(timedelta(seconds=width)) if width % 1 == 0 else f'{width:g} s'}"
+    )
 
 
 def _percent(chance: float) -> str:

@@ -7,12 +7,26 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-from plimsoll_insight.slow.events import Blamed, Changed, Event, Oldest, Operation, SlowCount, SlowRequest
+from plimsoll_insight.slow.events import (
+    LOCKS,
+    REPLICAS,
+    UNKNOWN,
+    Blamed,
+    Changed,
+    Event,
+    Oldest,
+    Operation,
+    SlowCount,
+    SlowRequest,
+)
 
 _REMEMBERED = 100_000
 """Requests by which a later line about the same one is known."""
 _PAUSE = 10.0
-"""Seconds after which an OSD's count of slow requests begins again from 0; Ceph logs it every second or five."""
+"""Seconds after which an OSD's count of slow requests begins again from 0, as long as it is unknown how often it is
+logged: each second (``osd_tick_interval``) while it is not 0."""
+_MISSED = 2.5
+"""As many times the least time between two lines: that many lines are missing, so the count was 0."""
 _MOST_BINS = 600
 _MOST_NAMES = 1000
 _MOST_BLAMED = 50_000
@@ -20,10 +34,7 @@ _LONGEST = 60 << 20
 MINUTE = 60.0
 ALL = -1
 """In place of an OSD: requests wherever they are slow."""
-_UNKNOWN = "unknown"
 _Name = TypeVar("_Name", bound=str | int)
-_LOCKS = "waiting for rw locks"
-_REPLICAS = "waiting for sub ops"
 
 
 @dataclass(slots=True)
@@ -123,6 +134,7 @@ class Counts:
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
+        self._pause = _PAUSE
         self._latest: dict[int, SlowCount] = {}
         self._latest_reported: dict[int, Oldest] = {}
 
@@ -175,11 +187,11 @@ class Counts:
         before = count.blamed
         if is_replica:
             count.replica += number
-        elif state == _LOCKS:
+        elif state == LOCKS:
             count.locks += number
-        elif state == _REPLICAS:
+        elif state == REPLICAS:
             count.waits += 0 if known else number
-        elif state == _UNKNOWN:
+        elif state == UNKNOWN:
             count.unknown += number
         else:
             count.primary += number
@@ -192,7 +204,7 @@ class Counts:
         """The number rises by those that became slow since the last line; what stays slow is counted once."""
         before = self._latest.get(event.osd)
         self._latest[event.osd] = event
-        if before is not None and event.time - before.time > _PAUSE:
+        if before is not None and self._is_paused(event.time - before.time):
             before = None
         grown = event.number - (before.number if before else 0)
         if grown <= 0:
@@ -215,12 +227,17 @@ class Counts:
     def _oldest(self, event: Oldest) -> None:
         before = self._latest_reported.get(event.osd)
         self._latest_reported[event.osd] = event
-        grown = event.number - (before.number if before and event.time - before.time <= _PAUSE else 0)
+        grown = event.number - (before.number if before and not self._is_paused(event.time - before.time) else 0)
         if grown > 0:
             self.osd(event.osd).reported += grown
             self.reported.add(event.time, ALL, grown)
         if self._once(event.operation.id, "oldest"):
             self._image(event.operation)
+
+    def _is_paused(self, time: float) -> bool:
+        """So long after the OSD's last line."""
+        self._pause = min(self._pause, _MISSED * max(time, 1.0))
+        return time > self._pause
 
     def _changed(self, event: Changed) -> None:
         count = self.osd(event.osd)
@@ -252,7 +269,7 @@ def together(*sources: Counts) -> Counts:
         of_osd = [source.osds.get(osd, OsdCount()) for source in sources]
         chosen[osd], more = max(zip(sources, of_osd, strict=True), key=lambda each: each[1].total)
         unknown = 0 if more.total else max(each.reported for each in of_osd)
-        found.states[_UNKNOWN] += unknown
+        found.states[UNKNOWN] += unknown
         found.osds[osd] = replace(
             more,
             failed=max(each.failed for each in of_osd),

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll_insight.files.packed import UnreadableLog
-from plimsoll_insight.slow.events import Clock, SlowRequest, operation
+from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Clock, SlowRequest, operation
 
 _DESCRIPTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _WAITING = re.compile(r"waiting for subops from ([\d,]+)")
 _ANSWERED = re.compile(r"sub_op_(?:commit|applied)_rec(?: from (\d+))?")
-_LOCKS = "waiting for rw locks"
-_REPLICAS = "waiting for sub ops"
 _LONGEST = 1e9
 
 
@@ -44,7 +42,7 @@ def _request(told: Mapping[str, Any], osd: int, clock: Clock) -> SlowRequest:
     if not 0 <= duration < _LONGEST:
         raise ValueError("no duration")
     peers = tuple(_late(events, begun + duration))
-    state = "waiting for sub ops" if peers else _slowest(events, begun + duration) or "unknown"
+    state = REPLICAS if peers else _slowest(events, begun + duration) or UNKNOWN
     one = operation(kind.encode(), inside.encode())
     return SlowRequest(begun, osd, state[:100], duration, peers, one, tells_locks=True)
 
@@ -94,9 +92,9 @@ def _slowest(events: Sequence[tuple[float, str]], end: float) -> str:
         answers += bool(_ANSWERED.match(text))
         committed |= text == "op_commit"
         if asked and text not in ("commit_sent", "done") and (answers < asked or not committed):
-            own = "waiting for its own disk" if commits or answers >= asked else "unknown"
-            name = _REPLICAS if committed else own
+            own = "waiting for its own disk" if commits or answers >= asked else UNKNOWN
+            name = REPLICAS if committed else own
             steps.append((later - time, name))
         else:
-            steps.append((later - time, _LOCKS if "rw locks" in text else text))
+            steps.append((later - time, LOCKS if "rw locks" in text else text))
     return max(steps, default=(0.0, ""))[1]

@@ -91,6 +91,9 @@ class Known:
     """Understood, and nothing to count."""
 
 
+LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
+OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
+"""States in which an OSD is not to blame, or it is unknown."""
 Event = SlowRequest | SlowCount | Oldest | Blamed | Changed | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15
@@ -245,7 +248,7 @@ def _request(
         return _KNOWN
     peers = _PEERS.search(state)
     named = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
-    words = b"waiting for sub ops" if peers or _SUB_OP.match(state) else state[:100].strip()
+    words = REPLICAS.encode() if peers or _SUB_OP.match(state) else state[:100].strip()
     name = words.decode("utf-8", "replace")
     return SlowRequest(time, osd, name, max(age, 0.0), named, operation(kind, inside), tells_locks)
 

@@ -119,6 +119,13 @@ def test_a_pause_ends_a_count_and_a_growing_one_counts_what_it_grew_by() -> None
     assert some.pools["volumes"] == 14
 
 
+def test_where_lines_come_each_second_a_few_that_are_missing_end_a_count() -> None:
+    some = Counts()
+    for time, number in ((0.0, 3), (1.02, 3), (2.1, 3), (5.2, 3), (7.3, 3)):
+        some.add(SlowCount(time, 1, number, {"delayed": number}, {"volumes": number}))
+    assert some.osds[1].primary == 3 + 3
+
+
 def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counts, "_REMEMBERED", 100)
     once = counts.Once()
