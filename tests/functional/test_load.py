@@ -50,7 +50,8 @@ def test_latencies_that_cannot_be_measured_are_unknown_and_the_rest_is_listed(
     rows = json.loads(ran.out)
     assert rows
     assert {(row["write_p99"], row["latency"]) for row in rows} == {(None, None)}
-    assert (tmp_path / "state/histograms.json").exists(), "whether QEMU has some is unknown"
+    assert "not removed" not in said
+    assert not (tmp_path / "state/histograms.json").exists()
 
 
 def test_two_that_measure_latencies_do_not_meet(plimsoll: Callable[..., Ran], test_node: str, tmp_path: Path) -> None:

@@ -113,11 +113,15 @@ class Load(NodeCommand, Listing):
             sampler.ask()
             tally.add(sampler.sample().usages)
             yield number
-            if stderr.isatty():
-                stderr.write(f"\r{number * interval:.0f} s of {length:.0f} s" if number < rounds else "\r\x1b[K")
+            ended = number == rounds
+            if not ended and stderr.isatty():
+                stderr.write(f"\r{number * interval:.0f} s of {length:.0f} s")
                 stderr.flush()
-            if number < rounds and stop.wait(max(began + (number + 1) * interval - time.monotonic(), 0)):
-                return
+            if ended or stop.wait(max(began + (number + 1) * interval - time.monotonic(), 0)):
+                break
+        if stderr.isatty():
+            stderr.write("\r\x1b[K")
+            stderr.flush()
 
     @contextmanager
     def _locked(self, state: State) -> Iterator[None]:
@@ -259,7 +263,7 @@ def _cells(share: Share, whole: Did, tally: Tally, by: str) -> tuple[object, ...
 
 LATENCY_COLUMNS = (
     *(
-        Column(f"{way}_{name}", right=True, drop=1 if way == "flush" else 0)
+        Column(f"{way}_{name}", right=True, drop=1 if way == "flush" else 7 if name == "p50" else 0)
         for way, quantiles in _SHOWN.items()
         for name in quantiles
     ),

@@ -125,6 +125,8 @@ class Histograms:
         self._qemu, self._state, self._uri = qemu, state, uri
         self._set: dict[str, list[Disk]] = defaultdict(list)
         """By guest."""
+        self._untouched: set[Guest] = set()
+        """Those in whose QEMU nothing was set after all."""
 
     def set(self, disks: Iterable[Disk]) -> None:
         """A histogram that is there from before begins at zero. Raises ``StateError``, with none set then."""
@@ -138,6 +140,8 @@ class Histograms:
             before = []
         save(self._state, [*before, *(Guest(self._uri, uuid) for uuid in by_guest)])
         for uuid, of_guest in by_guest.items():
+            if Guest(self._uri, uuid) not in before:
+                self._untouched.add(Guest(self._uri, uuid))
             try:
                 found = devices(self._qemu.monitor(uuid, _QUERY))
                 for disk in of_guest:
@@ -152,6 +156,7 @@ class Histograms:
         elif device.others:
             self.complaints.append(f"{name}: latencies not measured: another program has set histograms, which stay")
         else:
+            self._untouched.discard(Guest(self._uri, disk.guest.uuid))
             self._qemu.monitor(disk.guest.uuid, _SET, {"id": device.path, "boundaries": list(BOUNDARIES)})
             self._set[disk.guest.uuid].append(disk)
 
@@ -180,6 +185,8 @@ class Histograms:
         for guest in load(self._state):
             if guest.uri != self._uri:
                 kept.append(guest)
+                continue
+            if guest in self._untouched:
                 continue
             try:
                 for device in devices(self._qemu.monitor(guest.uuid, _QUERY)):

@@ -152,6 +152,41 @@ def test_a_guest_that_times_out_is_tried_again_and_stops_no_other(
     assert Histograms(qemu, state, URI).remove() == [GUEST]
 
 
+def test_a_guest_in_which_nothing_was_set_is_not_asked_again(
+    qemu: Qemu, state: State, histograms: Histograms
+) -> None:
+    qemu.trouble[GUEST] = Rejected("not supported")
+    histograms.set([disk()])
+    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert histograms.remove() == []
+    assert histograms.complaints == ["instance-00000001: latencies not measured: not supported"]
+    assert not state.histograms.exists()
+
+
+def test_a_guest_that_was_left_by_another_command_stays_in_the_file_until_it_answers(
+    qemu: Qemu, state: State, histograms: Histograms
+) -> None:
+    histograms.set([disk()])
+    qemu.trouble[GUEST] = DeadlineExceeded("no answer within 5 s")
+    second = Histograms(qemu, state, URI)
+    second.set([disk()])
+    second.remove()
+    assert latency.load(state) == [Guest(URI, GUEST)]
+
+
+def test_a_set_that_times_out_may_still_be_made_so_the_guest_stays_in_the_file(
+    qemu: Qemu, state: State, histograms: Histograms
+) -> None:
+    def late() -> None:
+        qemu.trouble[GUEST] = DeadlineExceeded("no answer within 5 s")
+        raise qemu.trouble[GUEST]
+
+    qemu.before_each = late
+    histograms.set([disk()])
+    histograms.remove()
+    assert latency.load(state) == [Guest(URI, GUEST)]
+
+
 def test_a_guest_that_is_gone_is_forgotten(qemu: Qemu, state: State, histograms: Histograms) -> None:
     histograms.set([disk()])
     qemu.trouble[GUEST] = NotFound("the guest is gone")
