@@ -8,6 +8,7 @@ import pwd
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
@@ -38,6 +39,7 @@ from plimsoll_agent.store.clock import Now
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
@@ -49,6 +51,11 @@ PATIENCE = 60.0
 """Seconds that an operator's command waits for what changes the same guests."""
 _LOGINUID, _CGROUP = Path("/proc/self/loginuid"), Path("/proc/self/cgroup")
 _NO_LOGIN = 2**32 - 1
+
+
+# For a process that lives on.
+_CATALOGUES: Cached[Catalogue | None] = Cached()
+_parsed = lru_cache(maxsize=1)(loader.parse)
 
 
 @frozen
@@ -92,7 +99,8 @@ def pass_context(
     cannot be read.
     """
     state = state_of(settings)
-    time = _reckoned(state, keep=not read_only)
+    # A pass over some guests leaves the time to the next one over the node: each write waits for the disk.
+    time = _reckoned(state, keep=not read_only and locks is None)
     now = time.at
     actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules)
     if by_hand is not None:
@@ -181,7 +189,7 @@ def catalogue_actual(
     if settings.source == "none":
         return None, None, Orders()
     try:
-        known = catalogue.load(settings.directory)
+        known = _CATALOGUES.get(settings.directory / catalogue.NAME, lambda: catalogue.load(settings.directory))
     except CatalogueError as error:
         unreadable, doubt = _unknown(Code.CATALOGUE_UNREADABLE, str(error))
         return unreadable, doubt, unreadable if settings.source == "region-file" else Orders()
@@ -212,7 +220,7 @@ def rules_actual(settings: Settings, state: State, *, keep: bool, without: bool 
     path, last = settings.rules_file, _last_rules(state)
     try:
         text = loader.read(path, required=path != RULES_FILE or bool(last and last.text.strip()))
-        actual = loader.parse(text, str(path))
+        actual = _parsed(text, str(path))
     except ConfigError as error:
         if last is None and without and isinstance(error, NoRules):
             return Rules(), (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field
 from functools import partial
 from pathlib import Path
@@ -39,11 +39,27 @@ class Memory:
     acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
 
 
-def encoded(memory: Memory, boot: str) -> str:
-    """The file's text; ``boot`` is the node's boot id."""
-    newest_first = sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True)
-    kept = _fitting((key, json.dumps(_remembered_data(remembered))) for key, remembered in newest_first)
-    disks = _lines(sorted(kept))
+Lines = Mapping[str, tuple[Remembered, str]]
+"""Disks by ``Disk.key``, each with the text that was written last."""
+
+
+def fitting(memory: Memory, before: Lines) -> Lines:
+    """The disks that the file has room for. The texts of those that are the same ``before`` are not made again."""
+    left = MOST_REMEMBERED
+    kept: dict[str, tuple[Remembered, str]] = {}
+    for key, remembered in sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True):
+        known = before.get(key)
+        line = known[1] if known and known[0] is remembered else json.dumps(_remembered_data(remembered))
+        left -= len(key) + len(line)
+        if left < 0:
+            break
+        kept[key] = remembered, line
+    return kept
+
+
+def encoded(memory: Memory, lines: Lines, boot: str) -> str:
+    """The file's text; ``lines`` are those of its disks, ``boot`` is the node's boot id."""
+    disks = _lines((key, line) for key, (_, line) in sorted(lines.items()))
     holds = _lines((key, json.dumps(_hold_data(hold))) for key, hold in sorted(memory.holds.items()))
     known = _lines((key, json.dumps(_acknowledged_data(each))) for key, each in sorted(memory.acknowledged.items()))
     head = {"version": VERSION, "boot": boot, **_brake_data(memory.brake)}
@@ -70,16 +86,6 @@ def decoded(envelope: dict[str, Any], boot: str, path: Path) -> Memory:
             why = decoding.complaint(error)
             LOG.warning("%s: the acknowledgement of disk %r cannot be read (%s) and is dropped", path, key, why)
     return Memory(known, holds, _brake(envelope), acknowledged)
-
-
-def _fitting(newest_first: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Keys and their lines, up to ``MOST_REMEMBERED`` bytes."""
-    left = MOST_REMEMBERED
-    for key, line in newest_first:
-        left -= len(key) + len(line)
-        if left < 0:
-            return
-        yield key, line
 
 
 def _lines(values: Iterable[tuple[str, str]]) -> str:

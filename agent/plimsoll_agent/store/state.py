@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,12 +22,18 @@ from plimsoll_agent.store import clock, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
 from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
+from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.decoding import count, several, text, time
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 
 LOG = logging.getLogger(__name__)
 Value = TypeVar("Value")
+
+# For a process that lives on: a pass over one guest takes less time than reading what is known of all others.
+_MEMORIES: Cached[Memory | None] = Cached()
+_LINES: dict[Path, memory_file.Lines] = {}
+_ATTACHMENTS: Cached[Attachments | None] = Cached()
 
 # Python takes up to 34 times as much memory as JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
 MOST_BYTES = 8 * 2**20
@@ -183,8 +189,8 @@ CLOCK = StateFile(
     "clock.json",
     owner="passes",
     version=clock.VERSION,
-    what="the time of the last pass, by the node's clock and by ``CLOCK_BOOTTIME``: with it a pass finds out that the"
-    " clock is wrong",
+    what="the time of the last pass over the node, by its clock and by ``CLOCK_BOOTTIME``: with it a pass finds out"
+    " that the clock is wrong",
     corrupt="the next pass trusts the node's clock, and writes a new one",
     missing="the same",
 )
@@ -414,16 +420,24 @@ class State:
         def read(envelope: dict[str, Any]) -> Memory:
             return memory_file.decoded(envelope, self.boot, self.memory)
 
-        return _load(self.memory, MEMORY, memory_file.MIGRATIONS, read)
+        def load() -> Memory | None:
+            return _load(self.memory, MEMORY, memory_file.MIGRATIONS, read)
+
+        return _MEMORIES.get(self.memory, load, self.boot)
 
     def save_memory(self, memory: Memory) -> None:
         """Raises ``StateError``."""
-        files.save(self.memory, memory_file.encoded(memory, self.boot), StateError)
+        lines = memory_file.fitting(memory, _LINES.get(self.memory, {}))
+        stamp = files.save(self.memory, memory_file.encoded(memory, lines, self.boot), StateError)
+        _LINES.clear()
+        _LINES[self.memory] = lines
+        kept = {key: remembered for key, (remembered, _) in lines.items()}
+        _MEMORIES.put(self.memory, stamp, replace(memory, disks=kept), self.boot)
 
     def load_attachments(self) -> Attachments:
         """Empty if the file cannot be read."""
         try:
-            return attachments.load(self.attachments) or Attachments()
+            return _ATTACHMENTS.get(self.attachments, lambda: attachments.load(self.attachments)) or Attachments()
         except CatalogueError as error:
             LOG.warning("%s", error)
             return Attachments()

@@ -9,6 +9,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from plimsoll_agent.errors import PlimsollError
 
@@ -47,10 +48,32 @@ def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
         os.close(known)
 
 
-def write_whole(path: Path, content: str | bytes, mode: int = 0o640, *, durable: bool = True) -> None:
+class Stamp(NamedTuple):
+    """What tells two contents of a path apart."""
+
+    inode: int
+    size: int
+    changed: int
+    """Its time of modification in nanoseconds."""
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """None if there is no such file, or it cannot be found out."""
+    try:
+        return _stamp(path.lstat())
+    except OSError:
+        return None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def write_whole(path: Path, content: str | bytes, mode: int = 0o640, *, durable: bool = True) -> Stamp:
     """Replace the file. Raises ``OSError``, and keeps the old one then.
 
-    Without ``durable`` it does not wait for the disk, and the file may be empty after a power failure.
+    Its time of modification is exact, so that no two writes have the same stamp. Without ``durable`` it does not wait
+    for the disk, and the file may be empty after a power failure.
     """
     temporary: str | None = None
     try:
@@ -60,22 +83,26 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o640, *, durable:
             file.flush()
             os.fchmod(file.fileno(), mode)
             give_to_owner(file.fileno(), path.parent)
+            now = time.time_ns()
+            os.utime(file.fileno(), ns=(now, now))
             if durable:
                 os.fsync(file.fileno())
+            stamp = _stamp(os.fstat(file.fileno()))
         Path(temporary).replace(path)
         temporary = None
         if durable:
             sync_directory(path.parent)
+        return stamp
     finally:
         if temporary is not None:
             with suppress(OSError):
                 Path(temporary).unlink()
 
 
-def save(path: Path, content: str | bytes, error: type[PlimsollError], mode: int = 0o640) -> None:
+def save(path: Path, content: str | bytes, error: type[PlimsollError], mode: int = 0o640) -> Stamp:
     """``write_whole``. Raises ``error``, which names the file."""
     try:
-        write_whole(path, content, mode)
+        return write_whole(path, content, mode)
     except OSError as trouble:
         raise error(f"{path}: cannot be written: {trouble.strerror}") from trouble
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -171,3 +173,33 @@ def test_a_guest_whose_lock_cannot_be_had_is_lowered_and_not_raised(node: Node) 
     report = node.over_the_node()
     assert kinds(report) == ["changed", "failed"]
     assert codes(report)[1] is Code.NO_RECORD
+
+
+@pytest.mark.parametrize("call", ["look", "actual", "set_limits", "define_limits", "set_marks"])
+def test_a_killed_pass_leaves_no_lock_and_the_next_settles_its_change(node: Node, call: str) -> None:
+    node.hypervisor.lose_marks()
+    set_by_hand(node.a.disks["vda"], OTHER)
+    child = os.fork()
+    if child == 0:
+        node.hypervisor.before[call] = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        node.over(A)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    written = call in ("define_limits", "set_marks")
+    if written:  # the child's libvirt was its own
+        set_by_hand(node.a.disks["vda"], DEFAULT)
+    assert len(Record(node.state.record).unsettled()) == (1 if call == "set_limits" or written else 0)
+    assert kinds(node.over(A)) == (["in-sync"] if written else ["changed"])
+    assert Record(node.state.record).unsettled() == []
+    assert node.limits_of(node.a) == DEFAULT
+
+
+def test_a_pass_in_a_process_that_lives_on_sees_what_another_process_stored(node: Node) -> None:
+    node.over(A)
+    child = os.fork()
+    if child == 0:
+        words = ("a", "vda", "--for", "1h", "--limits", "total_iops_sec=100", "--reason", "test")
+        os._exit(node.types(HoldAdd, *words, settings=node.settings, hypervisor=node.hypervisor))
+    assert os.waitpid(child, 0)[1] == 0
+    assert kinds(node.over(A)) == ["changed"]
+    assert node.limits_of(node.a) == Limits(total_iops_sec=100)
