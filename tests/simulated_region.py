@@ -18,8 +18,9 @@ node12    two guests do not answer
 node13    other rules; its guest is slower than others of type gold, though within the objective
 node14    a change is deferred since the cluster is unhealthy
 node15    another program changes a limit every hour; the disk is held for six hours more
-node16    a disk at its limit; the guest's probe is overdue, and postponed
-node17    nothing; like node8 it has a disk of type standard instead of gold
+node16    a disk at its limit; the guest's probe is overdue, and postponed; its console tells of three hung tasks
+          at the last step
+node17    nothing; its guest's console is read too; like node8 it has a disk of type standard instead of gold
 ========  ==========================================================================================================
 
 The first sixteen are in the north, the others, which have no faults, in the south. Each has a guest with two disks,
@@ -44,11 +45,14 @@ from typing import Any
 import requests
 import yaml
 
+from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
+from plimsoll_agent.consoles.patterns import StallKind
+from plimsoll_agent.consoles.position import Position
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates
-from plimsoll_agent.monitor import pass_metrics
+from plimsoll_agent.monitor import console_metrics, pass_metrics
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, Totals
 from plimsoll_agent.monitor.prometheus_text import Family
 from plimsoll_agent.reconcile.grade import Grade
@@ -64,6 +68,7 @@ from plimsoll_probes.store.tally import Tally
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.results import MS, a_finding, a_probe, a_subject
+from tests.unit.values import PROJECT
 from tests.week import Value, answer, encoded
 
 STEP, LAST = 1800, 60
@@ -231,6 +236,24 @@ class _Probes:
         )
 
 
+# --- consoles
+
+
+def _consoles(node: int, step: int) -> Iterator[Family]:
+    if node in (16, 17):
+        position = Position(1, node, 4096, "0123456789abcdef")
+        hung = {StallKind.HUNG_TASK: Stalls(3, at(step, 300))} if node == 16 and step == LAST else {}
+        console = GuestConsole(
+            name=guest(node),
+            server=None,
+            project=PROJECT,
+            tried=at(step),
+            stalls=hung,
+            files={"console.log": position},
+        )
+        yield from console_metrics.families(Consoles(at(step), {uuid_of(node): console}), detail="disk")
+
+
 # --- series
 
 
@@ -253,7 +276,7 @@ def series() -> dict[str, list[Value]]:
             up = node != 11 or step <= 53
             put(step, labels, [f"up {int(up)}"])
             put(step, labels, [f"node_{name} 0" for name in ("textfile_scrape_error", "boot_time_seconds") if up])
-            for family in (*_passed(node, step), *(probes.families(step) if probes else ())):
+            for family in (*_passed(node, step), *_consoles(node, step), *(probes.families(step) if probes else ())):
                 put(step, labels, family.lines)
     for step in range(LAST + 1):
         ceph = ["ceph_health_status 1"]

@@ -350,6 +350,8 @@ REGION = {
             "D": promises((1, 0, 1), (0, 0, 0)),
         }
     ),
+    "Projects with guests that stalled": lines("region", {"north": 1, "south": 0}),
+    "Guests that stalled within a day": Panel({"A": [of(16, Between(2.9, 3.1))]}),
     "PGs that accept I/O, over time": figure(0.95),
     "Ceph's health over time": figure(1),
 }

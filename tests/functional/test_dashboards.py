@@ -29,7 +29,10 @@ from tests.unit.colours import DEFICIENCIES, contrast, seen_difference
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "etc" / "grafana"
-GOLDEN = [ROOT / "tests" / "unit" / "data" / name for name in ("pass_metrics.prom", "probe_metrics.prom")]
+GOLDEN = [
+    ROOT / "tests" / "unit" / "data" / name
+    for name in ("pass_metrics.prom", "probe_metrics.prom", "console_metrics.prom")
+]
 RULES = ROOT / "etc" / "prometheus" / "plimsoll-rules.yaml"
 NAMES = ("plimsoll-region", "plimsoll-node", "plimsoll-disk")
 ONE_DISK = {
@@ -41,7 +44,9 @@ ONE_DISK = {
 }
 METRIC = re.compile(r"\b(?:[a-z_]+:)?plimsoll_\w+(?::\w+)?")
 # What only detail = disk writes.
-PER_DISK = re.compile(r"plimsoll_disk_|plimsoll_probe_(?:verdict|allowed|last|chosen|postponed|info)|uuid!=")
+PER_DISK = re.compile(
+    r"plimsoll_disk_|plimsoll_probe_(?:verdict|allowed|last|chosen|postponed|info)|plimsoll_guest_stall|uuid!="
+)
 
 
 def read(name: str) -> dict[str, Any]:

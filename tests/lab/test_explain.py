@@ -6,6 +6,7 @@ an hour in a region takes some seconds here.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +29,9 @@ from tests.lab.node import Node
 pytestmark = pytest.mark.hurt
 
 RUNS = depth.count(quick=1, landing=1, soak=20)
-STEP = 2
-CALM, TROUBLE = 10, 14
+STEP, PAUSE = 3, 2.0
+"""Seconds from interval to interval, and between two passes."""
+CALM, TROUBLE = 12, 18
 """Seconds before what is wrong, and of it."""
 SOON = 30.0
 RATE = 60
@@ -74,7 +76,7 @@ def passes(node: Node) -> Iterator[list[int]]:
     over, statuses = threading.Event(), list[int]()
 
     def go_on() -> None:
-        while not over.wait(0.5):
+        while not over.wait(PAUSE):
             statuses.append(node.run("enforce").status)
 
     thread = threading.Thread(target=go_on)
@@ -186,6 +188,7 @@ def test_the_cause_is_found(
     with trouble(plant):
         time.sleep(TROUBLE)
         disk, finding = explained(plant.prometheus, plant.guest, int(time.monotonic() - since))
+    print(f"load of this machine: {os.getloadavg()[0]:.1f}")
     print("\n".join(messages.disk_lines(disk, finding, {}, {})))
     for one in disk.evidence.intervals:
         print(replace(one, neighbours=()), *one.neighbours, sep="\n  ")

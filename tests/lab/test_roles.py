@@ -189,6 +189,9 @@ def test_what_is_set_is_on_the_host(fleet: Fleet):
     assert re.findall(r"OnCalendar=(\S+ \S+)", calendar) == ["*-*-* *:00/2:30"]
     shown = fleet.run(MUCH, "systemctl show plimsoll-enforce plimsoll-probe -p IPAddressAllow,PrivateNetwork")
     assert shown.count("127.0.0.1/32") == shown.count("PrivateNetwork=no") == 2
+    assert "read = true" in written.partition("[consoles]\n")[2].splitlines()[:1]
+    shown = fleet.run(MUCH, "systemctl show plimsoll-enforce plimsoll-probe -p AmbientCapabilities")
+    assert sorted(shown.split()) == ["AmbientCapabilities=", "AmbientCapabilities=cap_dac_read_search"]
 
 
 @pytest.mark.usefixtures("scenario")

@@ -10,6 +10,7 @@ from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from plimsoll_agent.alerts.recorded import PROMISED, TAKEN
+from plimsoll_agent.alerts.region import STALLED_WITHIN
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, shared, steps
 from plimsoll_agent.dashboards.board import Head, Row, board
@@ -445,6 +446,31 @@ class Region:
         panel = graph(title, about, queries, unit, log=True)
         return dashed(panel, ".*, promised")
 
+    def stalled(self) -> Row:
+        """By consoles of guests, where the site has them read."""
+        its, last = self.its, self.its("plimsoll_project_stalled_timestamp_seconds")
+        lines = its("plimsoll_guest_stall_lines_total", over="1d")
+        age = f"min by {its.region('project')} (time() - {last}) < {STALLED_WITHIN}"
+        read = f"0 * max by {its.region()} ({its('plimsoll_console_read_timestamp_seconds')})"
+        projects = graph(
+            "Projects with guests that stalled",
+            "Projects of which a guest reported hung tasks, I/O errors or timeouts of disks on its console in the"
+            " last 15 min. A tenant may write such lines without a stall, so one project alone says little.",
+            [Query(f"count by {its.region()} ({age})\nor {read}", "{{region}}")],
+            size=HALF,
+        )
+        guests = listing(
+            "Guests that stalled within a day",
+            f"Lines of their kernels about disks that do not answer. {shared.ONLY_PER_DISK}",
+            [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
+            [Column("Lines", its.named(f"sum by {its.guest} (increase({lines})) > 0"))],
+            worst="Lines",
+            size=HALF,
+            links=links.of_node(self.site),
+            without="no stall, or no console is read",
+        )
+        return Row("Guests that stalled", [projects.no_value("no console is read: [consoles] read"), guests])
+
     def ceph(self) -> Row:
         site = self.site
         panel = graph(
@@ -500,6 +526,7 @@ def make(site: Site) -> Dashboard:
         made.nodes,
         made.disks,
         made.promised,
+        made.stalled,
         made.ceph,
     )
     return board(head, [row() for row in rows])
