@@ -1,4 +1,4 @@
-"""``script/bench [enforce|nodes|region|probe|metrics|rollout|consoles|load|hist|slow]``: what plimsoll costs."""
+"""``script/bench``: what plimsoll costs; the first word is one of those below."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench import logs
 
-MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout", "consoles", "load")
+MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout", "consoles", "reaction", "load")
 OF_LOGS = ("hist", "slow")
 
 

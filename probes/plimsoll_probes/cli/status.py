@@ -16,7 +16,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.layout.problems import Line
-from plimsoll_agent.monitor import pass_summary_file, textfile
+from plimsoll_agent.monitor import daemon_status, pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.store.state import CorruptState, Given, State, StateError
@@ -91,6 +91,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         setup=setup,
         complaints=complaints,
         consoles=_consoles(state) if settings.consoles.read else None,
+        daemon=daemon_status.load_or_none(state),
     )
 
 

@@ -14,6 +14,8 @@ from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.messages.sentences import note_words, short_size, states_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.monitor import daemon_status
+from plimsoll_agent.monitor.daemon_status import DaemonStatus, WaitingGuest
 from plimsoll_agent.monitor.health import (
     NEVER_PASSED,
     OF_DISKS,
@@ -36,7 +38,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import Given
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import ago, plural, printable
+from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_probes.health import consoles
 from plimsoll_probes.health.figures import counts, figures_of_probes
 from plimsoll_probes.model.finding import Verdict
@@ -114,6 +116,8 @@ class Status:
     complaints: Mapping[str, str] = field(default_factory=dict)
     consoles: Consoles | None = None
     """None where they are not read."""
+    daemon: DaemonStatus | None = None
+    """None where it does not run, or has ended by itself."""
 
     @property
     def judgement(self) -> Judgement:
@@ -212,6 +216,9 @@ def remarks(status: Status) -> Iterator[str]:
     """What to know beside the problems."""
     if status.consoles is not None:
         yield from consoles.remarks(status.consoles)
+    if status.daemon is not None and not status.daemon.runs(status.now):
+        wrote = f"the daemon (pid {status.daemon.pid}) has written nothing since {minute(status.daemon.written)}"
+        yield f"{wrote}: only the timer's passes set limits. systemctl status plimsoll-daemon.service"
     last = status.last
     if last is None:
         return
@@ -230,6 +237,9 @@ def facts(status: Status, *, long: bool = False) -> dict[str, str]:
     told["passes"] = "unknown" if "pass" in status.complaints else "none yet"
     if last is not None:
         told["passes"] = _passes(last, status.now)
+    if status.daemon is not None:
+        runs = "runs" if status.daemon.runs(status.now) else "does not run any more"
+        told["daemon"] = f"{runs}; {daemon_status.line(status.daemon)}"
     told |= _mode(status)
     if last is not None and last.looked is not None:
         told |= _facts_of_disks(last, status)
@@ -406,8 +416,29 @@ def data(status: Status) -> dict[str, object]:
         else {"revision": last.braked, "disks": last.braked_disks},
         "holds": None if last is None or last.looked is None else last.holds,
         "consoles": None if status.consoles is None else consoles.data(status.consoles),
+        "daemon": None if status.daemon is None else _daemon_data(status.daemon, status.now),
         "probes": None if status.probes is None else _probes_data(status.probes),
         "files": {str(path): time_data(at) for path, at in status.written.items()},
+    }
+
+
+def _daemon_data(daemon: DaemonStatus, now: datetime) -> dict[str, object]:
+    def waiting(guests: Sequence[WaitingGuest]) -> list[dict[str, object]]:
+        return [{"uuid": each.uuid, "guest": each.name, "until": time_data(each.until)} for each in guests]
+
+    return {
+        "runs": daemon.runs(now),
+        "plimsoll": daemon.version,
+        "pid": daemon.pid,
+        "started": time_data(daemon.started),
+        "written": time_data(daemon.written),
+        "connected_since": daemon.connected_since and time_data(daemon.connected_since),
+        "events": sum(daemon.events.values()),
+        "event_passes": dict(daemon.passes),
+        "last_full_pass": daemon.last_full_pass and time_data(daemon.last_full_pass),
+        "set_aside": waiting(daemon.set_aside),
+        "damped": waiting(daemon.damped),
+        "reload_trouble": daemon.trouble or None,
     }
 
 

@@ -9,38 +9,13 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.monitor import daemon_metrics, daemon_status
-from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
+from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus
 from plimsoll_agent.store.state import CorruptState, State, StateError
-from tests.unit.node import uuid_of
+from tests.unit.daemonstatus import FULL
 from tests.unit.values import NOON
 
 GOLDEN = Path(__file__).parents[2] / "data" / "daemon_metrics.prom"
 
-WAITS = WaitingGuest(uuid_of(1), "instance-00000001", NOON + timedelta(minutes=2), 3)
-FULL = DaemonStatus(
-    version="1.0",
-    pid=4711,
-    started=NOON - timedelta(hours=2),
-    written=NOON,
-    full_pass_interval=300,
-    connected_since=NOON - timedelta(hours=1),
-    reconnects=2,
-    events={"started": 7, "tunable": 9},
-    lost=1,
-    passes={"changed": 7, "in-sync": 2},
-    seconds={"0.05": 8, "1": 9, "+Inf": 9},
-    seconds_sum=0.75,
-    full_passes={"done": 24, "failed": 1},
-    last_full_pass=NOON - timedelta(minutes=1),
-    queue=1,
-    set_aside=(WAITS,),
-    damped=(replace(WAITS, failures=0),),
-    threads=14,
-    descriptors=31,
-    memory=60_000_000,
-    reloaded=False,
-    trouble="plimsoll.conf:3: rounds: must be at least 1",
-)
 FRESH = DaemonStatus(version="1.0", pid=4711, started=NOON, written=NOON, full_pass_interval=300)
 
 

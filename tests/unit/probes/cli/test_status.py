@@ -21,7 +21,7 @@ from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass, Setting, failed
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
@@ -34,6 +34,7 @@ from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
 from tests.unit.consolevalues import some_consoles
+from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import FSID, uuid_of
 from tests.unit.person import Person, Terminal
@@ -626,6 +627,29 @@ def test_the_other_forms_have_all_of_it_too(here: Here, form: str) -> None:
     assert "change failed" not in here.out
     for name in ("problems", "findings", "by_type", "lock_busy", "newest_runs"):
         assert name in here.out
+
+
+# --- the daemon
+
+
+def test_a_daemon_is_shown_with_the_guests_that_it_has_set_aside(here: Here) -> None:
+    here.passed(good())
+    assert (here.run(), here.told()["daemon"]) == (0, None)
+    daemon_status.save(here.state, replace(FULL, written=here.now))
+    assert here.run() == 0
+    assert here.row("daemon").startswith("runs; events since 2026-11-20 11:00 UTC: 16; passes over guests: 9;")
+    told = here.told()["daemon"]
+    assert told["runs"]
+    assert [each["guest"] for each in told["set_aside"]] == ["instance-00000001"]
+
+
+def test_a_daemon_that_was_killed_is_remarked_on(here: Here) -> None:
+    here.passed(good())
+    daemon_status.save(here.state, replace(FULL, written=here.now - timedelta(minutes=3)))
+    assert here.run() == 0
+    assert "the daemon (pid 4711) has written nothing since" in " ".join(here.out.split())
+    assert here.row("daemon").startswith("does not run any more; ")
+    assert not here.told()["daemon"]["runs"]
 
 
 # --- consoles
