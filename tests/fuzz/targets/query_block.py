@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
@@ -11,10 +10,19 @@ from plimsoll_agent.model.limits import Limits
 from tests.fuzz.refusals import assert_clear
 
 
+class Answering(Libvirt):
+    """Each answer of QEMU is this."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def _ask(self, *_: Any) -> Any:
+        return self._data.decode("utf-8", "replace")
+
+
 def target(data: bytes) -> None:
-    answered: Any = SimpleNamespace(_ask=lambda *_: data.decode("utf-8", "replace"))
     try:
-        found = Libvirt.qemu_says(answered, "")
+        found = Answering(data).qemu_says("")
     except PlimsollError as error:
         assert_clear(error)
         return

@@ -13,6 +13,7 @@ from plimsoll_agent.monitor import pass_metrics, pass_summary_file
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
+from plimsoll_insight.load import latency
 from tests.fuzz import scratch
 from tests.fuzz.refusals import assert_clear
 from tests.unit.values import NOON
@@ -32,6 +33,7 @@ def target(data: bytes) -> None:
         (state.last_pass, lambda: _summary(state)),
         (state.attachments, lambda: attachments.load(state.attachments)),
         (state.consoles, lambda: consoles_file.load(state)),
+        (state.histograms, lambda: latency.load(state)),
         (state.clock, lambda: clock.load(state.clock)),
         (directory / "refresh.json", lambda: RefreshDir(directory).load_notes().pausing(NOON)),
         (region.orders_file, region.orders),

@@ -82,6 +82,7 @@ BROKEN: dict[str, tuple[str, object]] = {
     ),
     "qos_file": ("plimsoll_agent.qos.file._PLAIN_NUMBER", re.compile(".*")),
     "query_block": ("plimsoll_agent.adapters.libvirt.client.UNREADABLE", (ValueError,)),
+    "query_blockstats": ("plimsoll_agent.util.decoding.UNREADABLE", (ValueError,)),
     "region": (
         "plimsoll_agent.catalogue.signed_file._once_each",
         lambda groups: {id: value for group in groups for id, value in group.items()},

@@ -8,13 +8,18 @@ from typing import Any
 
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.text import printable
+
+_LONGEST = 200
+"""Characters of an error: a guest may have taken its QEMU over."""
 
 
 def returned(answer: Mapping[str, Any]) -> Any:
     """What a command returned. Raises ``Rejected``: libvirt passes QEMU's errors on as answers."""
     if "return" not in answer:
         error = answer.get("error")
-        raise Rejected(" ".join(str(error.get("desc") if isinstance(error, dict) else answer).split()))
+        told = error.get("desc") if isinstance(error, dict) else None
+        raise Rejected(f"QEMU: {printable(str(told or 'an error without its description')[:_LONGEST])}")
     return answer["return"]
 
 

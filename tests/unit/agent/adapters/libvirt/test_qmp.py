@@ -74,7 +74,10 @@ def test_each_disk_has_its_own_limits() -> None:
 
 def test_an_error_of_qemu_is_rejected_with_its_words() -> None:
     assert returned({"return": {}, "id": "libvirt-7"}) == {}
-    with pytest.raises(Rejected, match=r"^Device 'x' not found$"):
+    with pytest.raises(Rejected, match=r"^QEMU: Device 'x' not found$"):
         returned({"error": {"class": "DeviceNotFound", "desc": "Device 'x' not found"}, "id": "libvirt-7"})
-    with pytest.raises(Rejected):
-        returned({"error": 7})
+    for hostile in (7, {"desc": "a" * 5000}, {"desc": "\x1b[2J\n"}, {}):
+        with pytest.raises(Rejected) as refused:
+            returned({"error": hostile})
+        assert str(refused.value).isprintable()
+        assert len(str(refused.value)) < 300
