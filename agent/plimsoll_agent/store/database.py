@@ -204,7 +204,7 @@ class Database:
                 try:
                     yield database
                 except decoding.UNREADABLE as error:
-                    raise self._corrupt(f"{self.path}: {error}") from error
+                    raise self._corrupt(f"{self.path}: {decoding.complaint(error)}") from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"

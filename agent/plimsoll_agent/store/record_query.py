@@ -14,7 +14,7 @@ from datetime import datetime
 from plimsoll_agent.store.database import stamp, version_of
 from plimsoll_agent.store.entries import Entry, RecordedChange, RecordedEvent, change_of, event_of
 from plimsoll_agent.store.record import WITH_REPEATS, CorruptRecord, Record
-from plimsoll_agent.util.decoding import UNREADABLE
+from plimsoll_agent.util.decoding import UNREADABLE, complaint
 from plimsoll_agent.util.frozen import frozen
 
 UNDER_WAY = "under-way"
@@ -200,7 +200,7 @@ def _parsed(record: Record, table: _Table, row: sqlite3.Row) -> Entry:
     try:
         return table.entry_of(row)
     except UNREADABLE as error:
-        raise CorruptRecord(f"{record.path}: {table.name} {row['id']}: {error}") from error
+        raise CorruptRecord(f"{record.path}: {table.name} {row['id']}: {complaint(error)}") from error
 
 
 _OF_DISKS = "SELECT * FROM change WHERE disk IN (SELECT disk FROM change WHERE {last} >= ?) ORDER BY id"
