@@ -19,6 +19,7 @@ import pytest
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
+from plimsoll_agent.store.refresh_state import RefreshDir
 from tests.functional import cloudserver
 from tests.functional.cloudserver import PASSWORD, Cloud, cloud_server, credentials
 from tests.functional.conftest import Ran
@@ -116,6 +117,20 @@ def test_a_refresh_says_what_it_cost_and_a_second_one_costs_nothing(node: Node) 
     ran = node.refresh()
     assert (ran.status, ran.out) == (0, "0 calls: nothing due; generation 1.\n")
     assert node.cloud.asked == []
+
+
+def test_refreshes_with_a_spacing_begin_so_far_apart_and_cost_no_more(node: Node) -> None:
+    node.sees(1)
+    begun = []
+    for _ in range(2):
+        ran = node.refresh("--spacing", "1s")
+        assert (ran.status, ran.err) == (0, "")
+        begun.append(RefreshDir(node.directory).load_notes().begun)
+    first, second = begun
+    assert first is not None
+    assert second is not None
+    assert second - first >= timedelta(seconds=1)
+    assert ran.out == "0 calls: nothing due; generation 1.\n"
 
 
 def test_before_the_first_pass_a_refresh_says_that_no_volume_was_asked_about(node: Node) -> None:
@@ -620,6 +635,8 @@ def test_without_a_source_there_is_nobody_to_ask(node: Node) -> None:
     [
         ["--jitter", "-1"],
         ["--jitter", "nan"],
+        ["--spacing", "-1"],
+        ["--spacing", "2d"],
         ["--region-file", "x"],
         ["--approve", "abc"],
         *(["--region-file", "x", "--signing-key", "k", "--valid-for", one] for one in ("-5", "0", "99999999999999")),

@@ -19,8 +19,10 @@ import pytest
 from plimsoll_installer import removal
 from plimsoll_installer.layout import Layout
 
+from plimsoll_agent.app.refresh import MOST_IN_A_ROW
 from plimsoll_agent.command.main import Plimsoll
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.store.state import State
 from tests.functional.conftest import Ran
 from tests.functional.webserver import key_pair
 
@@ -33,7 +35,7 @@ SERVICES = (*TIMED, DAEMON)
 WITH_LIBVIRT = ("plimsoll-enforce", "plimsoll-probe", DAEMON)
 MOST_EXPOSED = 20
 """Tenths: an exposure of 2.0."""
-TARGETS = ("sysinit", "basic", "shutdown", "timers", "network-online", "time-sync", "multi-user")
+TARGETS = ("sysinit", "basic", "shutdown", "timers", "paths", "network-online", "time-sync", "multi-user")
 METRICS = "-/var/lib/prometheus/node-exporter"
 """Where Debian's node_exporter looks; without it the units start all the same."""
 COMMAND = "opt/plimsoll/current/bin/plimsoll"
@@ -101,7 +103,7 @@ def a_root(tmp_path: Path) -> Path:
     """A root directory with the units, what they run, and what of systemd they name."""
     system = tmp_path / "etc/systemd/system"
     system.mkdir(parents=True)
-    for unit in (*UNITS.glob("*.service"), *UNITS.glob("*.timer")):
+    for unit in (*UNITS.glob("*.service"), *UNITS.glob("*.timer"), *UNITS.glob("*.path")):
         shutil.copy(unit, system)
     for target in TARGETS:
         (system / f"{target}.target").write_text("[Unit]\nDescription=what the machine has\n")
@@ -125,7 +127,7 @@ def open_the_network(root: Path) -> None:
 
 def verify(root: Path) -> Ran:
     """``verify`` ends with 0 for keys that it does not know: what it prints counts."""
-    units = sorted(path.name for path in UNITS.iterdir() if path.suffix in (".service", ".timer"))
+    units = sorted(path.name for path in UNITS.iterdir() if path.suffix in (".service", ".timer", ".path"))
     return run("systemd-analyze", "verify", "--man=no", f"--root={root}", *units)
 
 
@@ -134,6 +136,7 @@ def test_each_service_has_its_timer_but_the_daemon_and_there_is_nothing_else() -
     assert units == {
         *(f"{name}.{kind}" for name in TIMED for kind in ("service", "timer")),
         f"{DAEMON}.service",
+        "plimsoll-catalogue.path",
         "network.conf",
         "sysusers.conf",
         "tmpfiles.conf",
@@ -397,6 +400,23 @@ def test_a_region_that_boots_together_does_not_ask_cinder_together() -> None:
     said = timer("plimsoll-catalogue")
     assert "OnBootSec" not in said
     assert seconds(" ".join(said["RandomizedDelaySec"])) >= 300  # over the whole interval
+
+
+def test_another_list_of_attachments_starts_the_refresher_and_never_too_often_for_systemd() -> None:
+    said, refresher = (
+        settings_of(UNITS / "plimsoll-catalogue.path"),
+        settings_of(UNITS / "plimsoll-catalogue.service"),
+    )
+    assert said["Path.PathChanged"] == [str(State(config.load([]).state_dir).attachments)]
+    assert "Path.Unit" not in said, "the service of the same name"
+    words = refresher["Service.ExecStart"]
+    spacing = seconds(words[words.index("--spacing") + 1])
+    by_timer = 1
+    minute = seconds(" ".join(refresher["Unit.StartLimitIntervalSec"]))
+    assert minute / spacing + by_timer <= int(refresher["Unit.StartLimitBurst"][0])
+    # The rounds of one run, each with its wait, and the deadline of its requests.
+    longest = MOST_IN_A_ROW * (spacing + config.load([]).catalogue.deadline)
+    assert longest <= seconds(" ".join(refresher["Service.TimeoutStartSec"]))
 
 
 def test_probes_wait_for_guests_to_boot_and_come_round_twice_before_one_is_late() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime
 from pathlib import Path
@@ -31,6 +31,8 @@ LONGEST_SIGNATURE = 1024
 # If the signature is in a file of its own, a read may come between the writes of the two files.
 _TRIES = 4
 _BETWEEN = 0.5
+MOST_IN_A_ROW = 3
+"""Refreshes of one run; with their deadlines they end before the unit's TimeoutStartSec."""
 
 
 @frozen
@@ -58,6 +60,21 @@ def load_attachments(settings: Settings) -> tuple[Attachments | None, str | None
         return None, f"{path}: unreadable; known volumes stay in the catalogue, new ones are not fetched"
     except CatalogueError as error:
         return None, f"{error}; known volumes stay in the catalogue"
+
+
+def follow(refresh: Callable[[], int], attached: Callable[[], object], wait: Callable[[], None]) -> int:
+    """Refresh, and again while passes find other attachments in that time: systemd does not watch the file then.
+
+    ``wait`` keeps the refreshes apart; returns the status of the last one.
+    """
+    status = 0
+    for _ in range(MOST_IN_A_ROW):
+        wait()
+        before = attached()
+        status = refresh()
+        if status not in (0, 3) or attached() == before:
+            break
+    return status
 
 
 def check_source(settings: CatalogueSettings) -> None:

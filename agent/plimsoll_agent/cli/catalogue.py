@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.app.refresh import Fetched, check_source, fetch, load_attachments
+from plimsoll_agent.app.refresh import Fetched, check_source, fetch, follow, load_attachments
 from plimsoll_agent.app.region_file import Written, compared, write_region
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, CorruptCatalogue
@@ -72,6 +72,13 @@ class CatalogueRefresh(_CatalogueCommand):
         parser.add_argument(
             "--jitter", metavar="SECONDS", default="0", help="first wait a random time, at most this long"
         )
+        parser.add_argument(
+            "--spacing",
+            metavar="SECONDS",
+            default="0",
+            help="wait until SECONDS after the last refresh with --spacing began, and refresh again if attachments"
+            " changed since: for plimsoll-catalogue.path",
+        )
         region = parser.add_argument_group("region file")
         region.add_argument(
             "--region-file",
@@ -90,8 +97,10 @@ class CatalogueRefresh(_CatalogueCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
         jitter = seconds_of("--jitter", parsed_args.jitter)
-        if jitter > 86400:
-            raise UsageError("--jitter: must be at most 86400 seconds, which is a day")
+        spacing = seconds_of("--spacing", parsed_args.spacing)
+        for option, given in (("--jitter", jitter), ("--spacing", spacing)):
+            if given > 86400:
+                raise UsageError(f"{option}: must be at most 86400 seconds, which is a day")
         if parsed_args.region_file is None:
             for name in ("signing_key", "valid_for"):
                 if getattr(parsed_args, name) is not None:
@@ -119,7 +128,21 @@ class CatalogueRefresh(_CatalogueCommand):
                 LOG.error("%s", complaint)
             told = _told(settings, written)
             return written.status if told else written.status or 3
-        return self._refresh(settings, at_once=parsed_args.now)
+        if not spacing:
+            return self._refresh(settings, at_once=parsed_args.now)
+        check_source(settings.catalogue)
+        return follow(
+            lambda: self._refresh(settings, at_once=parsed_args.now),
+            lambda: load_attachments(settings)[0],
+            lambda: self._wait(RefreshDir(settings.catalogue.directory), spacing),
+        )
+
+    def _wait(self, directory: RefreshDir, spacing: float) -> None:
+        """Also before a refresh that requests nothing: systemd gives up on a unit that starts too often."""
+        directory.prepare()
+        time.sleep(directory.load_notes().wait(datetime.now(UTC), spacing))
+        with directory.locked():
+            directory.save_notes(replace(directory.load_notes(), begun=datetime.now(UTC)))
 
     def _refresh(self, settings: Settings, *, at_once: bool) -> int:
         directory = RefreshDir(settings.catalogue.directory)

@@ -136,8 +136,8 @@ class Schedule:
             if len(self._guests) >= MOST_GUESTS:
                 self.full_pass_due(now)
                 return Verdict.OVERFLOW
-            known = self._guests[event.uuid] = _Guest(event.name)
-        known.name = event.name
+            known = self._guests[event.uuid] = _Guest(event.uuid)
+        known.name = event.name or known.name
         if known.waits_since is not None:
             return Verdict.MERGED
         known.waits_since = now

@@ -19,6 +19,7 @@ from typing import Protocol
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.app.context import state_of
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
 from plimsoll_agent.daemon.connections import Connection, Connections
 from plimsoll_agent.daemon.passes import full_pass, guest_pass
 from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
@@ -26,7 +27,7 @@ from plimsoll_agent.daemon.vitals import vitals
 from plimsoll_agent.daemon.workers import Ended, FullPassEnded, GuestPassEnded, Workers
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.guest_events import Connected, Disconnected, GuestEvent, LinkEvent
+from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind, GuestEvent, LinkEvent
 from plimsoll_agent.monitor import daemon_metrics, daemon_status, textfile
 from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
 from plimsoll_agent.util.frozen import frozen
@@ -103,6 +104,8 @@ class Service:
             self._inbox.put,
         )
         self._link: Link | None = None
+        self._catalogue = CatalogueWatch(settings)
+        self._look_at = 0.0
         self._stop_by: float | None = None
         self._beat = 0.0
         self._told_at = float("-inf")
@@ -137,19 +140,29 @@ class Service:
 
     def _turn(self) -> None:
         now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at_catalogue(now)
         self._begin_due(now)
         if now >= self._beat:
             self._tell_how_it_is(now)
         if self._healthy():
             self._world.manager.alive()
-        until = min(self._schedule.wake_at(), self._beat, now + self._longest_wait)
-        if self._workers.free == 0:  # what is due waits for a worker, whose end is a message
-            until = min(self._beat, now + self._longest_wait)
+        until = min(self._beat, self._look_at, now + self._longest_wait)
+        if self._workers.free > 0:  # else what is due waits for a worker, whose end is a message
+            until = min(until, self._schedule.wake_at())
         with suppress(Empty):
             message = self._inbox.get(timeout=max(0.0, until - now))
             for _ in range(MOST_MESSAGES):
                 self._take(message, time.monotonic())
                 message = self._inbox.get_nowait()
+
+    def _look_at_catalogue(self, now: float) -> None:
+        self._look_at = now + EVERY
+        guests = self._catalogue.changed(self._settings)
+        if guests is None:
+            self._schedule.full_pass_due(now)
+        for uuid in sorted(guests or ()):
+            self._take(GuestEvent(uuid, "", EventKind.CATALOGUE), now)
 
     def _begin_due(self, now: float) -> None:
         if self._stop_by is not None:

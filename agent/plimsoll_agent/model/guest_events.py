@@ -25,6 +25,8 @@ class EventKind(StrEnum):
     """A block job on a disk ended."""
     JOB_ENDED = "job-ended"
     """A migration, save or snapshot of the guest ended."""
+    CATALOGUE = "catalogue"
+    """Not libvirt's: the catalogue has other data of its disks or its flavor."""
 
 
 @frozen

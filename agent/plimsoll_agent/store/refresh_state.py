@@ -61,6 +61,13 @@ class Notes:
     """The last failure."""
     region: LastRegion | None = None
     calls: Calls = Calls()
+    begun: datetime | None = None
+    """When the last refresh began that keeps its distance from others (``--spacing``)."""
+
+    def wait(self, now: datetime, spacing: float) -> float:
+        """Seconds until the next such refresh may begin. A longer time means that the clock was set back."""
+        left = 0.0 if self.begun is None else spacing - (now - self.begun).total_seconds()
+        return left if 0 < left <= spacing else 0.0
 
     def pausing(self, now: datetime) -> bool:
         """Whether to make no call now. A pause longer than ``LONGEST_PAUSE`` means that the clock was set back."""
@@ -128,6 +135,7 @@ class RefreshDir:
                 "asked": region.asked.isoformat(),
             },
             "calls": asdict(notes.calls),
+            "begun": None if notes.begun is None else notes.begun.isoformat(),
         }
         path = self.directory / NAME
         if path.is_dir():
@@ -160,6 +168,7 @@ def _notes(value: Any) -> Notes:
         text(value["trouble"]),
         maybe(_region, value["region"]),
         maybe(_calls, value.get("calls")) or Calls(),  # early releases did not count
+        maybe(time, value.get("begun")),
     )
 
 

@@ -6,11 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent.adapters.service_manager import ServiceManager
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import Catalogue, Volume
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
 from plimsoll_agent.daemon import service as module
@@ -22,8 +25,10 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import Busy, State
 from tests.fakes import FakeGuest, FakeHypervisor
+from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import guest
 
 LIMIT = Limits(total_iops_sec=250)
@@ -374,3 +379,74 @@ def test_in_mode_observe_nothing_is_written(daemon: Fixture) -> None:
     daemon.happens(1, EventKind.STARTED)
     daemon.until(lambda: daemon.passes)
     assert daemon.qemus.writes == []
+
+
+# --- another catalogue
+
+
+def with_catalogue(daemon: Fixture) -> Catalogue:
+    """One that does not know the volumes of the guests yet."""
+    settings = daemon.settings
+    directory = daemon.directory / "catalogue"
+    daemon.settings = replace(
+        settings, catalogue=replace(settings.catalogue, source="openstack", directory=directory)
+    )
+    RefreshDir(directory).prepare()
+    gold = a_spec("gold-iops", total_iops_sec="500")
+    known = replace(a_catalogue(gold, types=[a_type("gold", gold)]), issued=datetime.now(UTC))
+    catalogue.save(directory, known)
+    return known
+
+
+def fetched(daemon: Fixture, known: Catalogue, number: int) -> None:
+    """As a refresh that finds the type of the volumes of this guest."""
+    met = State(daemon.settings.state_dir).load_attachments()
+    now = datetime.now(UTC)
+    own = {key.partition("/")[2] for key in met.volumes if key.startswith(guest(number).uuid)}
+    assert own
+    volumes = {
+        id: Volume("id-of-gold", frozenset(marks), now) for id, marks in met.marks_of_volumes().items() if id in own
+    }
+    catalogue.save(daemon.settings.catalogue.directory, replace(known, volumes=volumes))
+
+
+def test_new_data_of_a_volume_leads_to_a_pass_over_its_guest_alone(daemon: Fixture) -> None:
+    daemon.qemus = Qemus(guest(1), guest(2))
+    known = with_catalogue(daemon)
+    daemon.start()
+    volume = daemon.qemus.by_uuid[guest(2).uuid].disks["vdb"]
+    assert volume.actual == Limits(), "of an unknown type"
+    service = daemon.service
+    assert service is not None
+    begun = service._counted.full_passes["done"]
+    daemon.qemus.looked.clear()
+    fetched(daemon, known, 2)
+    daemon.until(lambda: volume.actual == Limits(total_iops_sec=500))
+    daemon.until_idle()
+    assert set(daemon.qemus.looked) == {guest(2).uuid}
+    assert service._counted.events["catalogue"] == 1
+    assert service._counted.full_passes["done"] == begun
+
+
+def test_other_specs_lead_to_a_pass_over_the_node(daemon: Fixture) -> None:
+    known = with_catalogue(daemon)
+    daemon.start()
+    service = daemon.service
+    assert service is not None
+    begun = service._counted.full_passes["done"]
+    catalogue.save(daemon.settings.catalogue.directory, replace(known, specs={}, types={}))
+    daemon.until(lambda: service._counted.full_passes["done"] == begun + 1)
+    daemon.until_idle()
+    assert service._counted.full_passes["done"] == begun + 1, "once"
+
+
+def test_a_catalogue_without_news_leads_to_no_pass(daemon: Fixture) -> None:
+    known = with_catalogue(daemon)
+    daemon.start()
+    service = daemon.service
+    assert service is not None
+    begun, looked = service._counted.full_passes["done"], service._catalogue._stamp
+    catalogue.save(daemon.settings.catalogue.directory, replace(known, generation=2, issued=datetime.now(UTC)))
+    daemon.until(lambda: service._catalogue._stamp != looked)
+    daemon.until_idle()
+    assert (service._counted.full_passes["done"], daemon.passes) == (begun, {})

@@ -113,3 +113,22 @@ def test_a_directory_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
     said = r"absent/refresh\.lock: cannot be locked: No such file"
     with pytest.raises(CatalogueError, match=said), RefreshDir(tmp_path / "absent").locked():
         raise AssertionError("held")
+
+
+@pytest.mark.parametrize(
+    ("since", "wait"), [(0, 10), (3, 7), (9.5, 0.5), (10, 0), (3600, 0), (-1, 0)], ids=lambda seconds: f"{seconds} s"
+)
+def test_woken_refreshes_begin_ten_seconds_apart(since: float, wait: float) -> None:
+    """A start in the future is of a clock that was set back: nobody waits for it."""
+    assert Notes(begun=NOW - timedelta(seconds=since)).wait(NOW, 10) == wait
+
+
+def test_without_a_woken_refresh_before_there_is_nothing_to_wait_for() -> None:
+    assert Notes().wait(NOW, 10) == 0
+
+
+def test_the_start_of_a_woken_refresh_is_kept_over_others(tmp_path: Path) -> None:
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(Notes(begun=NOW).failed(NOW, "down", 1).asked({"a": 1}))
+    assert directory.load_notes().begun == NOW
+    assert directory.load_notes().succeeded().begun == NOW
