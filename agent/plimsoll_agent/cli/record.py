@@ -126,7 +126,7 @@ class RecordList(LocalCommand, Listing):
                 say = self._list_json if parsed_args.formatter == "json" else self._list_yaml
                 say(_data(data, self._exact, parsed_args))
             else:
-                super().produce_output(parsed_args, column_names, [_cells(entry, self._exact) for entry in data])
+                super().produce_output(parsed_args, column_names, (_cells(entry, self._exact) for entry in data))
             self.app.stdout.flush()
         except KeyboardInterrupt:
             pass

@@ -7,8 +7,10 @@ import argparse
 import csv
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TextIO
 
 from cliff import columns, show
@@ -74,7 +76,12 @@ class Table(base.ListFormatter, base.SingleFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        rows = [[_shown(value) for value in row] for row in data]
+        terminal, cells = terminal_for(stdout, parsed_args), ([_shown(value) for value in row] for row in data)
+        named = [name for name in column_names if isinstance(name, Column)]
+        if terminal.width is None and len(named) == len(column_names):
+            stdout.writelines(f"{line}\n" for line in table.piped(named, cells, terminal))
+            return
+        rows = list(cells)
         traits = [
             name if isinstance(name, Column) else Column(name, right=_are_numbers([row[number] for row in rows]))
             for number, name in enumerate(column_names)
@@ -82,7 +89,7 @@ class Table(base.ListFormatter, base.SingleFormatter):
         long = getattr(parsed_args, "long", None)
         asked = bool(getattr(parsed_args, "columns", ()) or long)
         remedy = self.remedy or (" or -c" if long is None else ", --long or -c")
-        for line in table.lines(traits, rows, terminal_for(stdout, parsed_args), asked=asked, remedy=remedy):
+        for line in table.lines(traits, rows, terminal, asked=asked, remedy=remedy):
             stdout.write(f"{line}\n")
 
     def emit_one(
@@ -135,6 +142,46 @@ class _Rows(base.ListFormatter, base.SingleFormatter, abc.ABC):
         self.emit_list(column_names, [data], stdout, parsed_args)
 
 
+class Json(JSONFormatter):
+    """``-f json``: cliff's, row by row."""
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        compact = parsed_args.noindent
+        between = "["
+        for row in data:
+            text = json.dumps(dict(zip(column_names, map(_plain, row), strict=True)), indent=None if compact else 2)
+            stdout.write(between + (text if compact else "\n" + textwrap.indent(text, "  ")))
+            between = ", " if compact else ","
+        stdout.write("[]\n" if between == "[" else "]\n" if compact else "\n]\n")
+
+
+class Yaml(YAMLFormatter):
+    """``-f yaml``: cliff's, row by row."""
+
+    def emit_list(
+        self,
+        column_names: Sequence[str],
+        data: Iterable[Sequence[Any]],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        rows = iter(data)
+        first = list(islice(rows, 1))
+        super().emit_list(column_names, first, stdout, parsed_args)
+        for row in rows:
+            super().emit_list(column_names, [row], stdout, parsed_args)
+
+
+def _plain(value: object) -> object:
+    return value.machine_readable() if isinstance(value, columns.FormattableColumn) else value
+
+
 class Csv(_Rows):
     """``-f csv``: cells are text, limits are ``name=value`` separated by spaces, reasons are JSON, unknown is empty.
     Text that a spreadsheet would take for a formula gets an apostrophe before it.
@@ -179,7 +226,7 @@ class Value(_Rows):
 
 
 def _cell(value: object) -> object:
-    plain = value.machine_readable() if isinstance(value, columns.FormattableColumn) else value
+    plain = _plain(value)
     if isinstance(plain, dict):
         plain = _mapping(plain)
     if isinstance(plain, list):
@@ -208,7 +255,7 @@ class _Formats:
     """The formats of all lists and single things, as cliff wants its plugins. Searching for plugins takes longer."""
 
     def __init__(self) -> None:
-        formats = {"table": Table(), "json": JSONFormatter(), "yaml": YAMLFormatter(), "csv": Csv(), "value": Value()}
+        formats = {"table": Table(), "json": Json(), "yaml": Yaml(), "csv": Csv(), "value": Value()}
         self._formats = {name: _Format(obj) for name, obj in formats.items()}
 
     def names(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from itertools import compress
+from itertools import chain, compress, islice
 from typing import Any
 
 from cliff import columns as cliff_columns
@@ -37,9 +37,10 @@ class Listing(Formatted, lister.Lister):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
-        rows = ordered(list(data), column_names, parsed_args)
+        rows = iter(ordered(list(data), column_names, parsed_args) if parsed_args.sort_columns else data)
         people = parsed_args.formatter == "table"
-        if people and not rows and self.empty is not None and not parsed_args.columns:
+        first = list(islice(rows, 1))
+        if people and not first and self.empty is not None and not parsed_args.columns:
             write_lines(self.app.stdout, filter(None, [self.empty]))
             return 0
         chosen = chosen_of(column_names, parsed_args)
@@ -50,7 +51,8 @@ class Listing(Formatted, lister.Lister):
         names: list[str] = list(compress(column_names, kept))
         # YAML refuses subclasses of str.
         names = names if people else list(map(str, names))
-        self.formatter.emit_list(names, [tuple(compress(row, kept)) for row in rows], self.app.stdout, parsed_args)
+        cells = (tuple(compress(row, kept)) for row in chain(first, rows))
+        self.formatter.emit_list(names, cells, self.app.stdout, parsed_args)
         if people and not parsed_args.columns:
             for line in self.closing:
                 write_lines(self.app.stdout, paragraph(line, terminal_for(self.app.stdout, parsed_args)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 from rich.cells import cell_len
 
@@ -17,6 +17,7 @@ from plimsoll_agent.monitor.cells import cut_middle
 
 _LONG_REASON = 30
 _OFTEN = 4
+_AT_ONCE = 1000
 _NARROWEST = 20
 
 
@@ -55,6 +56,17 @@ def lines(
             names = ", ".join(column.head for column in hidden)
             yield from paragraph(f"Hidden: {names}. A wider terminal{remedy} shows them.", terminal)
     yield from pairs(notes, terminal)
+
+
+def piped(columns: Sequence[Column], rows: Iterable[Row], terminal: Terminal) -> Iterator[str]:
+    """For a pipe: some rows at a time, so that many take no memory. A column never gets narrower."""
+    rest = iter(rows)
+    part: list[Row] = [[Cell(column.head, Tone.HEADING) for column in columns], *islice(rest, _AT_ONCE)]
+    widths = [0] * len(columns)
+    while part:
+        widths = [max(width, *(cell_len(row[number].text) for row in part)) for number, width in enumerate(widths)]
+        yield from _grid(columns, part, Fitted(range(len(columns)), widths), terminal)
+        part = list(islice(rest, _AT_ONCE))
 
 
 def records(columns: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> Iterator[str]:

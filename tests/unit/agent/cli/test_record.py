@@ -6,7 +6,7 @@ import argparse
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -378,3 +378,22 @@ def test_the_list_has_the_formats_and_columns_of_every_list(record: Record, tmp_
 def test_what_is_no_list_has_no_csv(record: Record, tmp_path: Path, mode: list[str]) -> None:
     settings = replace(config.load([], []), state_dir=tmp_path)
     assert Person().types(RecordList, *mode, "-f", "csv", settings=settings) == 64
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "value"])
+def test_all_entries_are_written_as_they_are_read(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Or a record of a million entries would be in memory."""
+    pipe, [entry, *_] = io.StringIO(), list(record_query.entries(record, Selection()))
+    written = 0
+
+    def many(*_: object) -> Iterator[Entry]:
+        nonlocal written
+        for _ in range(3000):
+            yield entry
+        written = pipe.tell()
+
+    monkeypatch.setattr(record_query, "entries", many)
+    assert "\n" in listed(tmp_path, "--limit", "0", "-f", form, stdout=pipe)
+    assert written > 0.5 * pipe.tell()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -118,3 +118,42 @@ def test_a_column_that_is_not_there_is_a_usage_error(option: str, caplog: pytest
     assert person.types(Disks, option, "sice") == 64
     assert caplog.messages == [f"{option}: no column sice; did you mean size?"]
     assert person.out == ""
+
+
+class Many(Disks):
+    """More than memory should hold: notes how much was written when the last row was asked for."""
+
+    written = 0
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        def rows() -> Iterator[Sequence[Any]]:
+            for number in range(4000):
+                yield f"guest-{number}", number, None, None
+            Many.written = self.app.stdout.tell()
+
+        return super().take_action(parsed_args)[0], rows()
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "csv", "value"])
+def test_in_a_pipe_rows_are_written_as_they_come(form: str) -> None:
+    person = Person()
+    assert person.types(Many, "-f", form) == 0
+    assert "guest-3999" in person.out
+    assert Many.written > 0.7 * len(person.out)
+
+
+def test_json_row_by_row_is_json_as_a_whole() -> None:
+    rows = json.loads(typed("-f", "json"))
+    assert typed("-f", "json") == json.dumps(rows, indent=2) + "\n"
+    assert typed("-f", "json", "--noindent") == json.dumps(rows) + "\n"
+    person = Person()
+    assert person.types(NoDisks, "-f", "json") == 0
+    assert person.out == "[]\n"
+
+
+def test_columns_of_a_long_table_in_a_pipe_get_no_narrower() -> None:
+    person = Person()
+    assert person.types(Many) == 0
+    places = [line.rindex(" ") + 1 for line in person.out.splitlines() if line.endswith("-")]
+    assert len(places) == 4000
+    assert places == sorted(places)
