@@ -31,6 +31,14 @@ UNEXPLAINED: Mapping[Unexplained, str] = {
 }
 
 
+_NEXT: Mapping[Cause, str] = {
+    Cause.LIMIT: "to raise it for a time, on the node: plimsoll disk hold add {guest} {disk} --for 2h"
+    " --limits {limit}=N --reason TEXT",
+    Cause.CLUSTER: "ceph health detail; which OSD or host: plimsoll slow --live",
+    Cause.NEIGHBOUR: "what the load is: plimsoll region load",
+}
+
+
 def head(guest: FoundGuest, stays: Sequence[Stay]) -> str:
     """``server web-1 (project shop) on compute-117 since …, before on compute-104``."""
     project = guest.project_name or guest.project
@@ -70,9 +78,14 @@ def disk_lines(
     if disk.held:
         yield f"  held by an operator: {_between(*disk.held)}"
     yield f"  {_load_words(intervals)}"
-    yield f"  {_latency_words(disk, finding)}"
+    if not _idle(intervals):
+        yield f"  {_latency_words(disk, finding)}"
     yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probed)}"
     yield f"  Cause: {cause_words(disk, finding, names, unexplained)}"
+    if finding.cause in _NEXT:
+        limit = next((each.limit for each in finding.slow if each.limit), None)
+        words = _NEXT[finding.cause].format(guest=disk.guest_uuid, disk=disk.disk, limit=limit)
+        yield printable(f"  Next: {words}")
     yield f'  To the tenant: "{tenant_words(disk, finding)}"'
 
 
@@ -104,6 +117,8 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
     if finding.cause is Cause.UNKNOWN or (finding.cause is not Cause.NOT_SLOW and not finding.slow):
         return f"Our measurements do not show what your {whose} waited for."
     if finding.cause is Cause.NOT_SLOW:
+        if _idle(disk.evidence.intervals):
+            return f"In our measurements your {whose} made no requests."
         took = _median([each.latency for each in disk.evidence.intervals])
         words = f"In our measurements requests of your {whose} took no longer than usual"
         return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
@@ -169,7 +184,14 @@ def _limit_words(slow: Sequence[Interval]) -> str:
     return f"its {short_limits(Limits.from_mapping({limit: round(allowed)}))}"
 
 
+def _idle(intervals: Sequence[Interval]) -> bool:
+    """Without a request wherever that is known."""
+    return {bool(each.operations) for each in intervals if each.operations is not None} == {False}
+
+
 def _load_words(intervals: Sequence[Interval]) -> str:
+    if _idle(intervals):
+        return "load: no requests"
     shares = [each.share for each in intervals if each.share is not None]
     rates = [each.operations for each in intervals if each.operations is not None]
     if not rates:
@@ -189,12 +211,17 @@ def _load_words(intervals: Sequence[Interval]) -> str:
 def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
     slow = finding.slow or disk.evidence.intervals
     when = "while slow" if finding.slow else "on average"
-    own = seconds_words(_median([each.latency for each in slow]))
-    of_type = seconds_words(_median([each.of_type for each in slow]))
-    of_node = seconds_words(_median([each.of_node for each in slow]))
-    usual = seconds_words(disk.evidence.usual)
+    own, of_type, of_node, usual = (
+        "unknown" if value is None else seconds_words(value)
+        for value in (
+            _median([each.latency for each in slow]),
+            _median([each.of_type for each in slow]),
+            _median([each.of_node for each in slow]),
+            disk.evidence.usual,
+        )
+    )
     return (
-        f"requests took {own} {when}; then others of its type {of_type}, others on its node {of_node};"
+        f"requests took {own} {when}; then the median disk of its type {of_type}, of others on its node {of_node};"
         f" usual for its type {usual}"
     )
 

@@ -1,0 +1,77 @@
+"""What a person reads: each cause with what to do next, and a disk without requests as what it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll_insight.explain import messages
+from plimsoll_insight.explain.cause import find
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.questions import ExplainedDisk
+
+CALM = Interval(
+    0,
+    "n1",
+    operations=100.0,
+    bytes=409600.0,
+    share=0.2,
+    limit="write_iops_sec",
+    allowed=500,
+    latency=0.004,
+    of_node=0.005,
+    raised=(),
+)
+LOUD = Neighbour("u9", Place.NODE, "operations", 5000, 0.9)
+
+
+def told(*intervals: Interval) -> list[str]:
+    every = tuple(replace(one, at=300.0 * number) for number, one in enumerate(intervals))
+    disk = ExplainedDisk(
+        "u1", "vdb", "v1", "gold", "volumes", "c", Evidence(300.0, every, 0.004), {"write_iops_sec": 500}
+    )
+    return [line.strip() for line in messages.disk_lines(disk, find(disk.evidence), {}, {"u9": "web-9"})]
+
+
+@pytest.mark.parametrize(
+    ("slow", "cause", "then"),
+    [
+        (
+            replace(CALM, share=1.0),
+            "its own limit, 500 write IOPS;",
+            "to raise it for a time, on the node: plimsoll disk hold add u1 vdb --for 2h --limits write_iops_sec=N"
+            " --reason TEXT",
+        ),
+        (
+            replace(CALM, latency=0.9, raised=("SLOW_OPS",)),
+            "the cluster: SLOW_OPS;",
+            "ceph health detail; which OSD or host: plimsoll slow --live",
+        ),
+        (
+            replace(CALM, latency=0.9, neighbours=(LOUD,)),
+            "a neighbour: guest web-9 (u9) did 90 % of all requests of the node;",
+            "what the load is: plimsoll region load",
+        ),
+    ],
+)
+def test_a_cause_is_followed_by_what_to_do_next(slow: Interval, cause: str, then: str) -> None:
+    *_, found, following, tenant = told(*[CALM] * 9, *[slow] * 5)
+    assert found.startswith(f"Cause: {cause}")
+    assert following == f"Next: {then}"
+    assert tenant.startswith("To the tenant: ")
+
+
+def test_what_is_unknown_is_called_so() -> None:
+    assert (
+        "requests took 4 ms on average; then the median disk of its type unknown, of others on its node 5 ms;"
+        " usual for its type 4 ms"
+    ) in told(*[CALM] * 9)
+
+
+def test_a_disk_without_requests_made_none() -> None:
+    idle = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
+    lines = told(*[idle] * 9)
+    assert "load: no requests" in lines
+    assert not any(line.startswith("requests took") for line in lines)
+    assert lines[-1] == 'To the tenant: "In our measurements your volume v1 made no requests."'
