@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.browser import CHROMIUM, browser
 from tests.functional.conftest import Ran
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "ceph-pacific"
@@ -268,6 +269,8 @@ def test_live_requests_count_since_a_time_and_an_osd_that_remembers_no_more_is_n
     rows, said = counted()
     assert sum(rows.values()) == 20
     assert "osd.1 may have had more" in said
+    rows, said = counted("--since", (now - timedelta(minutes=10)).isoformat())
+    assert (rows, said) == ({}, "Down, and not asked: osd.0.\n")
     rows, said = counted("--since", "3h")
     assert sum(rows.values()) == 40
     assert "osd.1, osd.2 may have had more" in said
@@ -303,6 +306,28 @@ def test_a_directory_that_may_not_be_searched_and_too_long_a_name_are_one_line(
     ran = plimsoll("slow", str(tmp_path / ("x" * 300)))
     assert (ran.status, ran.out) == (1, "")
     assert "xxx: File name too long" in ran.err
+
+
+@pytest.mark.parametrize(("kind", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".html", b"<!DOCTYPE html>")])
+def test_requests_over_time_are_drawn(plimsoll: Callable[..., Ran], tmp_path: Path, kind: str, begin: bytes) -> None:
+    path = tmp_path / f"slow{kind}"
+    ran = plimsoll("slow", *LOGS, "--tree", TREE, "--plot", str(path))
+    assert (ran.status, ran.out.splitlines()[-1]) == (0, f"Drawn: {path}"), ran.err
+    assert path.read_bytes().startswith(begin)
+    ran = plimsoll("slow", *LOGS, "--plot", str(tmp_path / "slow.gif"))
+    assert (ran.status, "the name must end with .png, .svg, .html" in ran.err) == (64, True)
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
+def test_the_page_needs_nothing_else_and_fits_a_phone(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    path = tmp_path / "slow.html"
+    plimsoll("slow", *LOGS, "--tree", TREE, "--plot", str(path), "--interval", "1s")
+    with browser(tmp_path) as tab:
+        tab.open(path.as_uri(), 320)
+        assert tab.value("document.documentElement.scrollWidth") <= 320
+        assert tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)") == [True, True]
+        assert [each for each in tab.requests if not each.startswith(("file:", "data:"))] == []
+        assert tab.complaints == []
 
 
 def test_a_log_that_names_no_images_says_so(plimsoll: Callable[..., Ran]) -> None:

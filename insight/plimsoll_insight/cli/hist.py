@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import plural, printable, second
+from plimsoll_insight.cli.plotting import NoNumbers, plotting
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -35,10 +35,6 @@ _STALLS_TOLD = 10
 _TOLD_NS = 100
 """A bound of latencies that is worth telling: half of fio's bucket of a nanosecond is none."""
 _BY = ("all", "guest", "group", "log")
-
-
-class NoNumbers(PlimsollError):
-    """numpy is not installed."""
 
 
 class Hist(LocalCommand, Listing):
@@ -127,17 +123,9 @@ class Hist(LocalCommand, Listing):
 
 
 def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str]) -> list[Row]:
-    # Its import logs that it looks for fonts.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    try:
+    with plotting(path):
         from plimsoll_insight.hist import plots
         from plimsoll_insight.hist.heat import Heat
-    except ImportError as error:
-        raise NoNumbers("--plot needs matplotlib and Jinja2: pip install 'plimsoll-agent[insight]'") from error
-    if path.suffix not in plots.KINDS:
-        raise UsageError(f"--plot {path}: the name must end with {', '.join(plots.KINDS)}")
-    if path.is_dir():
-        raise UsageError(f"--plot {path} is a directory; name the file in it")
     heat = Heat(asked.scale)
     rows = asked.rows(key, heat.add)
     files.save(path, plots.drawn(path.suffix, asked, rows, heat, [*_closing(asked, rows), *unread]), PlimsollError)

@@ -16,16 +16,18 @@ from plimsoll_agent.app.context import state_of
 from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import seconds_of, time_of
+from plimsoll_agent.command.moments import moment_of, time_of
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
 from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastDisk
+from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.durations import words as words_of
 from plimsoll_agent.util.text import minute, plural, printable, second
 from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
+from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
@@ -64,20 +66,24 @@ class Slow(LocalCommand, Listing):
         parser.add_argument("logs", metavar="LOG", nargs="*", type=Path, help="logs of Ceph, also rotated ones")
         parser.add_argument("--tree", metavar="FILE", type=Path, help="the output of ceph osd tree, as text or JSON")
         parser.add_argument("--live", action="store_true", help="ask the running cluster, for its tree too")
-        parser.add_argument("--since", metavar="DURATION", default="1h",
-                            help="with --live: how far back: 10m, 7d; default: 1h")  # fmt: skip
+        parser.add_argument("--since", metavar="MOMENT", default="1h",
+                            help="with --live: from then on: 10m, 2026-11-20T14:00; default: 1h")  # fmt: skip
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                             help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
         parser.add_argument("--id", default="admin", help="the client that asks it; default: admin")
         parser.add_argument("--timezone", metavar="ZONE", help="of times without one, as before Octopus:"
                             " Europe/Berlin; default: UTC")  # fmt: skip
-        parser.add_argument("--interval", metavar="DURATION", default="1m", help="of --by time and of the verdict;"
-                            " default: 1m")  # fmt: skip
+        parser.add_argument(
+            "--interval", metavar="DURATION", default="1m", help="of --by time, --plot and the verdict; default: 1m"
+        )
         parser.add_argument("--pools", metavar="FILE", type=Path, help="the output of ceph osd lspools or osd dump")
         parser.add_argument(
             "--images", metavar="FILE", type=Path, help="lines ID IMAGE or ID POOL/IMAGE, for --by image"
         )
         parser.add_argument("--by", choices=_BY, default="tree", help="rows for each of these; default: tree")
+        parser.add_argument(
+            "--plot", metavar="FILE", type=Path, help="draw requests over time too: NAME.png, .svg or .html"
+        )
         parser.add_argument("--all", action="store_true", help="OSDs and buckets without slow requests too")
         return parser
 
@@ -98,7 +104,9 @@ class Slow(LocalCommand, Listing):
         unknown: Sequence[str] = ()
         if parsed_args.live:
             cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
-            of_cluster, unknown = self._live(cluster, found, seconds_of("--since", parsed_args.since))
+            of_cluster, unknown = self._live(
+                cluster, found, moment_of("--since", parsed_args.since, datetime.now(UTC))
+            )
             tree = tree or of_cluster
         else:
             self._logged(parsed_args.logs, found)
@@ -112,6 +120,12 @@ class Slow(LocalCommand, Listing):
         unknown = (*unknown, *_unknown(found, counts))
         zone = _zone_words(found.clock, parsed_args.timezone)
         self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown, *zone)
+        if parsed_args.plot is not None:
+            with plotting(parsed_args.plot):
+                from plimsoll_insight.slow import plots
+            drawn = plots.drawn(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
+            files.save(parsed_args.plot, drawn, PlimsollError)
+            self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
         if parsed_args.by in ("image", "pool") and counts.osds:
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
@@ -182,9 +196,8 @@ class Slow(LocalCommand, Listing):
             found.dumped.add(request)
         self._progress(None)
 
-    def _live(self, cluster: LiveCluster, found: Read, since: int) -> tuple[Tree, list[str]]:
+    def _live(self, cluster: LiveCluster, found: Read, since: datetime) -> tuple[Tree, list[str]]:
         """The tree, and what is unknown. Raises ``PlimsollError``, also where no OSD answers."""
-        begin = time.time() - since
         map = cluster.map()
         failed: dict[int, PlimsollError] = {}
         full: list[int] = []
@@ -201,7 +214,7 @@ class Slow(LocalCommand, Listing):
             if isinstance(told, PlimsollError):
                 failed[osd] = told
             else:
-                recent = [request for request in told.requests if request.time + request.age >= begin]
+                recent = [request for request in told.requests if request.time + request.age >= since.timestamp()]
                 requests += recent
                 if told.is_full and len(recent) == len(told.requests):
                     full.append(osd)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -16,11 +13,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural
+from plimsoll_insight.figures.page import page
 from plimsoll_insight.hist.heat import Heat
 from plimsoll_insight.hist.percentiles import Interval, Latency, name_of
 from plimsoll_insight.hist.records import DIRECTIONS
 from plimsoll_insight.hist.study import ALL, Row, Study, stalls
-from plimsoll_probes.output.report import palette
 from plimsoll_probes.output.report.drawing import (
     BEYOND,
     COLOURS,
@@ -35,7 +32,6 @@ from plimsoll_probes.output.report.drawing import (
     themed_svg,
 )
 
-KINDS = (".png", ".svg", ".html")
 MOST_INTERVALS = 2000
 _STYLES = (("p50", "-"), ("p99", "--"), ("p999", "-."), ("slowest", ":"))
 _HEIGHT, _WIDTH = 3.6, 4.8
@@ -62,7 +58,7 @@ def drawn(kind: str, asked: Study, rows: Iterable[Row], heat: Heat, sentences: S
     charts = list(_charts(rows, heat))
     latencies = _range(charts)
     if kind == ".html":
-        return _page(asked, charts, latencies, sentences).encode()
+        return _page(asked, charts, latencies, sentences)
 
     def draw(figure: Figure) -> None:
         margins = _MARGINS | {"top": 1 - 0.06 / len(charts), "bottom": 0.09 / len(charts)}
@@ -85,24 +81,17 @@ def _charts(rows: Iterable[Row], heat: Heat) -> Iterable[Chart]:
             yield Chart(direction, mine, counts[number].tolist())
 
 
-def _page(asked: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> str:
-    def svg(chart: Chart) -> str:
+def _page(asked: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> bytes:
+    def svg(chart: Chart) -> bytes:
         def draw(figure: Figure) -> None:
             panels = figure.subplots(3, 1, height_ratios=(14, 14, 0.7), gridspec_kw=_MARGINS | {"top": 0.94})
             _draw(panels, chart, asked, latencies)
 
-        return base64.b64encode(themed_svg(draw, 1.4 * _HEIGHT, _WIDTH)).decode()
+        return themed_svg(draw, 1.4 * _HEIGHT, _WIDTH)
 
-    environment = Environment(
-        loader=PackageLoader("plimsoll_insight.hist", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template("page.html.j2").render(
-        colours=Markup(palette.css()),  # noqa: S704  # ours
-        title=f"Latency over time, {plural(len(asked.parts), 'log')}",
-        sentences=sentences,
-        figures=[(chart.direction, svg(chart)) for chart in charts],
-    )
+    return page(f"Latency over time, {plural(len(asked.parts), 'log')}", sentences, [
+        (f"Percentiles of {chart.direction} latency over time, and a heat map", svg(chart)) for chart in charts
+    ])  # fmt: skip
 
 
 def _draw(panels: Sequence[Axes], chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:

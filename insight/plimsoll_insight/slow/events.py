@@ -146,7 +146,7 @@ _PG = re.compile(rb"(?:^|[ (])(\d{1,9})\.[0-9a-f]+(?:s\d+)? ")
 _IMAGE = re.compile(
     rb"rbd_(?:data\.(?:(\d{1,9})\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64}))"
 )
-_SECONDS = re.compile(rb":(\d\d(?:\.\d{1,9})?)([+-]\d{4}|Z)?")
+_SECONDS = re.compile(rb":(\d\d(?:\.\d{1,9})?)([+-]\d\d:?\d\d|Z)?")
 _REPLICA = (b"osd_repop", b"osd_sub_op", b"MOSDECSubOp")
 
 
@@ -170,7 +170,7 @@ class Clock:
         minute = self._minute(text[:16], UTC) + float(rest[1])
         if rest[2] == b"Z":
             return minute
-        zone = (60 * int(rest[2][1:3]) + int(rest[2][3:])) * 60
+        zone = (60 * int(rest[2][1:3]) + int(rest[2][-2:])) * 60
         return minute - (zone if rest[2].startswith(b"+") else -zone)
 
 

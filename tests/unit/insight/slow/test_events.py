@@ -113,6 +113,13 @@ def test_times_without_a_zone_are_read_in_the_one_that_is_given(zone: str, hours
     assert (found.time, told.is_used) == (pytest.approx(1632056731.343245), False)
 
 
+@pytest.mark.parametrize("zone", ["+0200", "+02:00"])
+def test_a_zone_may_have_a_colon(zone: str) -> None:
+    clock = Clock()
+    assert clock.time(f"2021-09-19T15:05:31.5{zone} osd.1".encode()) == 1632056731.5
+    assert not clock.is_used
+
+
 @pytest.mark.parametrize(("line", "tells"), [
     (f"{MIMIC}{RECEIVED} {OP} currently reached_pg", True),
     (f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed", False),

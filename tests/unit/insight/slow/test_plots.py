@@ -1,0 +1,65 @@
+"""What is drawn of slow requests over time."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from plimsoll_insight.slow.over_time import Interval, OverTime
+from plimsoll_insight.slow.plots import chart_of, drawn
+from plimsoll_insight.slow.tree import Bucket, Tree
+
+TREE = Tree({osd: Bucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)})
+
+
+def over(*intervals: Interval, width: float = 60.0) -> OverTime:
+    return OverTime(width, intervals)
+
+
+def test_intervals_without_requests_are_drawn_too_and_rows_are_in_the_order_of_the_tree() -> None:
+    chart = chart_of(
+        over(
+            Interval(600, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1}), Interval(780, 2, {1: 2, 0: 1}, {"host-b": 3})
+        ),
+        TREE,
+    )
+    assert (chart.begin, chart.width, chart.requests) == (600, 60, [5, 0, 0, 2])
+    assert chart.osds == [
+        ("host-b osd.0", [0, 0, 0, 1]), ("host-b osd.1", [1, 0, 0, 2]), ("host-a osd.2", [3, 0, 0, 0]),
+    ]  # fmt: skip
+    assert dict(chart.hosts) == {"host-b": [1, 0, 0, 3], "host-a": [3, 0, 0, 0]}
+
+
+def test_hosts_with_one_osd_each_are_not_drawn_twice() -> None:
+    chart = chart_of(over(Interval(0, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1})), TREE)
+    assert (len(chart.hosts), len(chart.osds)) == (0, 2)
+
+
+def test_a_long_time_and_many_osds_are_bounded_and_keep_the_sum() -> None:
+    intervals = [Interval(60.0 * number, 2, {number % 100: 2}, {}) for number in range(5000)]
+    chart = chart_of(over(*intervals), None)
+    assert (len(chart.requests), chart.width, sum(chart.requests)) == (313, 960, 10_000)
+    assert len(chart.osds) == 40
+    assert sum(chart_of(over(Interval(0, 1, {7: 1}, {}), Interval(1e8, 1, {}, {})), None).requests) == 2
+
+
+@pytest.mark.parametrize("width", [1.0, 2.5, 60.0, 7680.0])
+def test_a_figure_has_its_words_and_times(width: float) -> None:
+    chart = over(*(Interval(width * number, 2, {1: 2}, {"host-b": 2}) for number in range(100)), width=width)
+    svg = drawn(".svg", chart, TREE, [])
+    words = [each.strip() for each in ET.fromstring(svg).itertext()]
+    assert "slow requests that each OSD may be the cause of" in words
+    assert "host-b osd.1" in words
+    assert 2 <= sum(":" in each and each.replace(":", "")[-4:].isdigit() for each in words) <= 14
+
+
+def test_a_log_without_slow_requests_is_drawn_as_that() -> None:
+    assert b"no request was slow" in drawn(".svg", over(), None, [])
+
+
+def test_a_hostile_name_is_text() -> None:
+    tree = Tree({1: Bucket((("root", "default"), ("host", "<script>\x1b$x$")))})
+    page = drawn(".html", over(Interval(0, 1, {1: 1}, {})), tree, ["<script>"])
+    assert b"<script>" not in page
+    assert b"\x1b" not in drawn(".svg", over(Interval(0, 1, {1: 1}, {})), tree, [])
