@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -23,7 +23,7 @@ from plimsoll_agent.monitor import (
     usage_history,
 )
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting
-from plimsoll_agent.reconcile.outcome import Mode, PassReport
+from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State, StateError
 
@@ -46,15 +46,17 @@ class Publisher:
         self._mode = mode
         self._started = datetime.now(UTC)
 
-    def passed(self, report: PassReport) -> bool:
+    def passed(self, report: PassReport, between: Sequence[Outcome] = ()) -> bool:
         """False if something could not be written, or no disk is found where there were some, which is logged.
+
+        ``between``: what passes over single guests have changed, or failed to, since the pass before.
 
         Then consoles of guests are read, if the site wants it: in a bounded time, and no pass is worse for it.
         """
         folded: list[LastPass] = []
 
         def after(before: LastPass | None) -> LastPass:
-            folded[:] = [pass_summary.fold(before, report, self._setting())]
+            folded[:] = [pass_summary.fold(before, report, self._setting(tuple(between)))]
             return folded[0]
 
         done = _done(lambda: self._publish(after))
@@ -86,7 +88,7 @@ class Publisher:
         if settings.textfile_dir is not None:
             textfile.remove(settings.textfile_dir, "console")
 
-    def _setting(self) -> Setting:
+    def _setting(self, between: tuple[Outcome, ...] = ()) -> Setting:
         return Setting(
             version=version("plimsoll-agent"),
             boot=self._state.boot,
@@ -94,6 +96,7 @@ class Publisher:
             stale_after=self._settings.catalogue.stale_after,
             calls=RefreshDir(self._settings.catalogue.directory).load_notes().calls,
             busy=self._state.busy,
+            between=between,
         )
 
     def _publish(self, after: Callable[[LastPass | None], LastPass]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from contextlib import suppress
 
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.app.guest_pass import pass_over
@@ -12,16 +14,36 @@ from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store.state import Busy, StateError
 
 LOG = logging.getLogger(__name__)
 
+_MOST_BETWEEN = 10_000
 
-def guest_pass(settings: Settings, connections: Connections, uuid: str) -> PassResult:
+
+class Between:
+    """What passes over single guests have changed, or failed to, until a pass over the node counts it."""
+
+    def __init__(self) -> None:
+        self._outcomes: deque[Outcome] = deque(maxlen=_MOST_BETWEEN)
+
+    def note(self, outcome: Outcome) -> None:
+        if outcome.result.kind in (Kind.CHANGED, Kind.FAILED):
+            self._outcomes.append(outcome)
+
+    def take(self) -> list[Outcome]:
+        taken: list[Outcome] = []
+        with suppress(IndexError):
+            while True:
+                taken.append(self._outcomes.popleft())
+        return taken
+
+
+def guest_pass(settings: Settings, connections: Connections, between: Between, uuid: str) -> PassResult:
     """A pass over one guest; it raises nothing."""
     try:
-        return result_of(pass_over(settings, connections.get(), [uuid]))
+        return result_of(pass_over(settings, connections.get(), [uuid], tell=between.note))
     except NoSuchGuest:
         return PassResult.GONE
     except Busy:
@@ -49,7 +71,7 @@ def result_of(report: PassReport) -> PassResult:
     return PassResult.INCOMPLETE if report.count(Kind.DEFERRED, Kind.UNKNOWN) else PassResult.IN_SYNC
 
 
-def full_pass(settings: Settings, connections: Connections) -> bool:
+def full_pass(settings: Settings, connections: Connections, between: Between) -> bool:
     """A pass over the whole node, published; False if there was none. It raises nothing."""
     mode, source = Mode(settings.mode), "record"
     publisher: Publisher | None = None
@@ -67,7 +89,7 @@ def full_pass(settings: Settings, connections: Connections) -> bool:
             except PlimsollError as error:
                 publisher.failed(error, "record" if isinstance(error, StateError) else source)
                 raise
-            publisher.passed(report)
+            publisher.passed(report, between.take())
         if report.complaint:
             LOG.error("%s", report.complaint)
         return True

@@ -21,7 +21,7 @@ from plimsoll_agent.app.context import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
 from plimsoll_agent.daemon.connections import Connection, Connections
-from plimsoll_agent.daemon.passes import full_pass, guest_pass
+from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
 from plimsoll_agent.daemon.vitals import vitals
 from plimsoll_agent.daemon.workers import Ended, FullPassEnded, GuestPassEnded, Workers
@@ -97,10 +97,11 @@ class Service:
         self._connections = Connections(self._connect), Connections(self._connect)
         """For passes over single guests, and for full passes, which may take all calls at once."""
         of_guests, of_node = self._connections
+        between = Between()
         self._workers = Workers(
             settings.bounds.at_once,
-            lambda uuid: guest_pass(self._settings, of_guests, uuid),
-            lambda: full_pass(self._settings, of_node),
+            lambda uuid: guest_pass(self._settings, of_guests, between, uuid),
+            lambda: full_pass(self._settings, of_node, between),
             self._inbox.put,
         )
         self._link: Link | None = None

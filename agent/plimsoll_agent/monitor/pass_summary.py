@@ -192,6 +192,8 @@ class Setting:
     """Seconds after which a catalogue is stale."""
     calls: Calls = field(default_factory=Calls)
     busy: int = 0
+    between: tuple[Outcome, ...] = ()
+    """What passes over single guests have changed, or failed to, since the pass before."""
 
 
 def _median(seconds: Iterable[float]) -> float:
@@ -202,16 +204,17 @@ def _median(seconds: Iterable[float]) -> float:
 
 def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
     """The summary after a pass over the whole node."""
-    disks = _disks(before, report, setting.boot)
+    disks = _disks(before, report, setting)
     unreachable = report.unreachable_guests
     missing = _missing(before, report)
     notes = (*report.notes, *_notes_of(missing))
     graded = grade(replace(report, notes=notes))
-    corrected = Counter(outcome.disk.volume_type or "" for outcome in report.outcomes if _reverts(outcome))
+    outcomes = (*report.outcomes, *setting.between)
+    corrected = Counter(outcome.disk.volume_type or "" for outcome in outcomes if _reverts(outcome))
     totals = _added(
         Totals() if before is None else before.totals,
         graded,
-        Counter(outcome.result.kind for outcome in report.outcomes),
+        Counter(outcome.result.kind for outcome in outcomes),
         corrected,
     )
     sources, paused, braked = _sources(report) | {"disks": not missing}, report.paused, report.braked
@@ -377,16 +380,17 @@ def _reverts(outcome: Outcome) -> bool:
     return outcome.result.kind is Kind.CHANGED and change is not None and change.cause in EXTERNAL
 
 
-def _disks(before: LastPass | None, report: PassReport, boot: str) -> tuple[LastDisk, ...]:
+def _disks(before: LastPass | None, report: PassReport, setting: Setting) -> tuple[LastDisk, ...]:
     known = {} if before is None else {disk.named.key: disk for disk in before.disks}
-    same_run = before is not None and before.boot == boot
+    same_run = before is not None and before.boot == setting.boot
     usages = _usages(known if same_run else {}, report)
-    corrected = _corrected(before)
+    corrected = Counter(_corrected(before))
+    corrected.update(outcome.disk.key for outcome in setting.between if _reverts(outcome))
     return tuple(
         _disk(
             report,
             outcome,
-            corrected.get(outcome.disk.key, 0),
+            corrected[outcome.disk.key],
             usages[outcome.disk.key],
             _since(known.get(outcome.disk.key), outcome, report.started),
         )

@@ -180,3 +180,16 @@ def test_a_call_that_hangs_does_not_hold_the_process(guest: Guest) -> None:
     begun = set(threading.enumerate()) - before
     assert guest.threads[0] in begun
     assert all(thread.daemon for thread in begun)
+
+
+def test_close_ends_the_threads_and_one_that_hangs_when_its_call_returns(guest: Guest) -> None:
+    deadlines = Deadlines(PATIENT, 2)
+    used = [deadlines.call("QEMU", threading.current_thread)]
+    hanging = Deadlines(SOON, 2)
+    stuck(hanging, guest)
+    for each in (deadlines, hanging):
+        each.close()
+    until(lambda: not used[0].is_alive())
+    assert guest.threads[0].is_alive()
+    guest.lid.set()
+    until(lambda: not guest.threads[0].is_alive())

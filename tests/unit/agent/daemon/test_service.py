@@ -25,6 +25,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.reconcile.grade import Grade
+from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import Busy, State
 from tests.fakes import FakeGuest, FakeHypervisor
@@ -230,6 +231,16 @@ def test_an_external_change_is_reverted(daemon: Fixture) -> None:
     disk.actual = disk.defined = Limits(total_iops_sec=9000)
     daemon.tell(daemon.qemus.tuned(guest(1).uuid, "vda", disk.actual))
     daemon.until(lambda: daemon.actual(1) == {LIMIT})
+    daemon.until(lambda: daemon.passes == {"changed": 1})
+    assert daemon.service is not None
+    daemon.service.signal(Signal.RELOAD)
+    state = State(daemon.settings.state_dir)
+    daemon.until(lambda: (last := pass_summary_file.load(state)) and last.totals.corrected)
+    last = pass_summary_file.load(state)
+    assert last is not None
+    assert last.totals.corrected == {"": 1}, "counted by the next pass over the node"
+    assert [disk.corrected for disk in last.disks] == [1, 0]
+    assert last.totals.outcomes[Kind.CHANGED] == 3
 
 
 def test_a_guest_that_does_not_answer_is_set_aside_and_shown_and_others_are_served(daemon: Fixture) -> None:
