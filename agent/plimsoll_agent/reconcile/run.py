@@ -374,16 +374,11 @@ def _locked(outcomes: Sequence[Outcome], node_store: NodeStore, notes: Notes) ->
     """
     planned = [each.disk for each in outcomes if each.change is not None and each.result.kind is Kind.PLANNED]
     try:
-        locked = node_store.locks.take({disk.guest.uuid for disk in planned}, _PATIENCE)
+        kept = node_store.lock((disk.guest.uuid for disk in planned), _PATIENCE)
     except StateError as error:
         notes.add(Code.NO_RECORD, error)
         return without_record(outcomes)
-    reasons = {disk.key: because(Code.GUEST_BUSY) for disk in planned if disk.guest.uuid not in locked}
-    reasons |= {
-        disk.key: because(Code.CHANGED_SINCE)
-        for disk in planned
-        if disk.guest.uuid in locked and node_store.changed_since(disk)
-    }
+    reasons = {disk.key: because(kept[disk.guest.uuid]) for disk in planned if disk.guest.uuid in kept}
     return withheld([_deferred(each, reasons.get(each.disk.key)) for each in outcomes])
 
 
@@ -420,15 +415,14 @@ def _still_unknown(situation: Situation, outcomes: Sequence[Outcome]) -> dict[st
     }
 
 
-def _lockable(marks: Mapping[str, Marks], disks: Sequence[Disk], node_store: NodeStore) -> dict[str, Marks]:
+def _lockable(marks: Mapping[str, Marks], node_store: NodeStore) -> dict[str, Marks]:
     """The marks of guests that nothing else is changing or has changed since."""
     try:
-        locked = node_store.locks.take(marks)
+        kept = node_store.lock(marks)
     except StateError as error:
         LOG.info("%s; guests keep their old marks", error)
         return {}
-    changed = {disk.guest.uuid for disk in disks if disk.guest.uuid in locked and node_store.changed_since(disk)}
-    return {uuid: its for uuid, its in marks.items() if uuid in locked - changed}
+    return {uuid: its for uuid, its in marks.items() if uuid not in kept}
 
 
 @frozen
@@ -490,11 +484,11 @@ class _Sight:
             return
         disks = [outcome.after for outcome in outcomes]
         # The memory first: else, after a kill, a mark would bring back a hold that an operator ended.
-        marks = _lockable(applier.marks(disks, memory), disks, node_store)
+        marks = _lockable(applier.marks(disks, memory), node_store)
         try:
             save(with_marks(disks, memory, marks))
         except StateError:
-            applier.mark(_lockable(applier.marks(disks, memory, saved=False), disks, node_store))
+            applier.mark(_lockable(applier.marks(disks, memory, saved=False), node_store))
             raise
         took = applier.mark(marks)
         if took.keys() != marks.keys():

@@ -72,7 +72,7 @@ class NodeStore:
         self._base = Memory()
         """What the pass began with, or saved last."""
         self._locked: frozenset[str] = frozenset()
-        """The guests that only this pass has changed since it read ``_base``."""
+        """The guests that nothing else changes from when this pass read ``_base`` until it ends."""
         self._approvals: tuple[Given, ...] = ()
         self.notes = Notes() if notes is None else notes
 
@@ -121,29 +121,43 @@ class NodeStore:
             memory = self._state.load_memory()
             yield self._rebuilt(now) if memory is None else memory
 
-    def changed_since(self, disk: Disk) -> bool:
-        """Whether something else has changed what is known of a disk since this pass read it."""
-        if disk.guest.uuid in self._locked:
-            return False
-        base, key = self._base, disk.key
+    def lock(self, uuids: Iterable[str], patience: float = 0) -> dict[str, Code]:
+        """Lock these guests; returns those that must not be changed now: something else is changing them
+        (``GUEST_BUSY``), or has changed what is known of them since this pass read it (``CHANGED_SINCE``).
+        """
+        asked = set(uuids)
+        taken = self.locks.take(asked, patience)
+        changed = (taken - self._locked) & self._changed()
+        self._locked |= taken - changed
+        return dict.fromkeys(asked - taken, Code.GUEST_BUSY) | dict.fromkeys(changed, Code.CHANGED_SINCE)
+
+    def _changed(self) -> set[str]:
+        """The guests of which the stored memory has something else than this pass began with."""
         try:
-            now = self._state.load_memory()
+            stored = self._state.load_memory()
         except StateError:  # nothing else can save it either
-            return False
-        return now is not None and (
-            now.disks.get(key) != base.disks.get(key) or now.holds.get(key) != base.holds.get(key)
+            return set()
+        if stored is None or stored is self._base:
+            return set()
+        base = self._base
+        pairs: tuple[tuple[Mapping[str, object], Mapping[str, object]], ...] = (
+            (base.disks, stored.disks),
+            (base.holds, stored.holds),
         )
+        return {
+            guest_of(key) for old, new in pairs for key in old.keys() | new.keys() if old.get(key) != new.get(key)
+        }
 
     def lock_unsettled(self, meant: Callable[[DiskName], bool]) -> None:
-        """Take the locks of the guests with open changes, if ``meant``, before they are observed.
+        """Lock the guests with open changes, if ``meant``, before they are observed; the others are not settled.
 
-        Else a change could be later than what is observed. Changes of guests that others hold are in flight.
+        A change of a guest that something else has locked is in flight, and a later one than was observed may be.
         """
         try:
             uuids = {change.disk.guest_uuid for change in self._record.unsettled() if meant(change.disk)}
-            self._settles = self.locks.take(uuids)
+            self._settles = frozenset(uuids - self.lock(uuids).keys())
         except StateError:  # the pass reports it where it matters
-            self._settles = self.locks.held
+            self._settles = self._locked
 
     def settle(
         self, disks: Sequence[Disk], situation: Situation, *, everything: bool, read_only: bool = False

@@ -392,6 +392,33 @@ def test_a_hold_that_ended_stays_while_the_record_cannot_say_so(node_store: Node
     assert str(state.record) in str(note.facts["detail"])
 
 
+def test_a_guest_that_something_else_changed_since_is_neither_changed_nor_settled(
+    node_store: NodeStore, tmp_path: Path
+) -> None:
+    state = State(tmp_path)
+    node_store.remember(Memory({DISK.key: OURS}), NOON)
+    node_store.intend([a_change()], BEFORE, "aaaaaa")
+    passing, another = NodeStore(state, "a pass"), NodeStore(state, "another")
+    for store in (passing, another):
+        assert store.recall(NOON, read_only=False).disks == {DISK.key: OURS}
+    later = replace(OURS, seen=OURS.seen + timedelta(minutes=5))
+    another.remember(Memory({DISK.key: later}), NOON)
+    passing.lock_unsettled(lambda _: True)
+    assert passing.settle([DISK], a_situation(), everything=True) == {}
+    assert passing.lock([GUEST]) == {GUEST: Code.CHANGED_SINCE}
+    assert another.lock([GUEST]) == {GUEST: Code.GUEST_BUSY}
+    passing.remember(Memory({DISK.key: replace(OURS, reverts=7)}), NOON)
+    assert state.load_memory() == Memory({DISK.key: later})
+    passing.locks.close()
+
+    third = NodeStore(state, "a third")
+    third.recall(NOON, read_only=False)
+    third.lock_unsettled(lambda _: True)
+    assert list(third.settle([DISK], a_situation(), everything=True)) == [DISK.key]
+    assert third.lock([GUEST]) == {}
+    third.locks.close()
+
+
 @pytest.mark.parametrize("name", ["memory", "approval", "record"])
 def test_a_corrupt_file_is_set_aside_and_the_note_says_what_was_wrong(
     node_store: NodeStore, tmp_path: Path, name: str
