@@ -144,6 +144,13 @@ class Schedule:
         self._guests.move_to_end(event.uuid)
         return Verdict.PASS
 
+    def reconnected(self, now: float) -> None:
+        """What happened in between is unknown, and guests may have been set aside since libvirt did not answer."""
+        self.connected = True
+        for guest in self._guests.values():
+            guest.failures, guest.not_before = 0, 0.0
+        self.full_pass_due(now)
+
     def wrote(self, uuid: str, target: str, limits: Mapping[str, object], now: float) -> None:
         """The daemon is about to set these limits."""
         self._written[uuid, target] = _Write(now, limits)

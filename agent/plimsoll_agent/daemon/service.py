@@ -238,8 +238,7 @@ class Service:
         counted.connected_since, counted.disconnected = datetime.now(UTC), ""
         for connections in self._connections:
             connections.renew()
-        self._schedule.connected = True
-        self._schedule.full_pass_due(now)  # what happened in between is unknown
+        self._schedule.reconnected(now)
         self._tell_soon(now)
 
     def _disconnected(self, message: Disconnected) -> None:

@@ -171,6 +171,17 @@ def test_a_guest_that_has_stopped_waits_for_nothing(schedule: Schedule) -> None:
     assert (schedule.begin(0), schedule.queue) == (None, 0)
 
 
+def test_after_a_reconnect_no_guest_is_set_aside_and_a_full_pass_is_due(schedule: Schedule) -> None:
+    schedule.event(an_event(EventKind.STARTED), 0)
+    assert schedule.begin(0) == A
+    schedule.connected = False
+    schedule.ended(A, PassResult.UNREACHABLE, 0)
+    assert schedule.set_aside(2) != ()
+    schedule.reconnected(2)
+    assert (schedule.set_aside(2), schedule.begin(2)) == ((), A)
+    assert schedule.begin_full_pass(2)
+
+
 def test_where_another_pass_works_on_the_guest_it_is_tried_again_soon(schedule: Schedule) -> None:
     schedule.event(an_event(EventKind.STARTED), 0)
     assert schedule.begin(0) == A
