@@ -196,3 +196,72 @@ def test_hosts_without_or_with_two_regions_are_refused_by_name(
     ended = batches(ansible, inventory, "-i", str(tmp_path / "more.yml"))
     assert ended.returncode != 0
     assert message in " ".join((ended.stdout + ended.stderr).split())
+
+
+# --- what the role agent enables
+
+
+ROLE = CHECKOUT / "ansible/roles/agent"
+ENABLED = "plimsoll-enforce.timer"
+DAEMON = "plimsoll-daemon.service"
+
+
+def units(ansible: Ansible, there: list[str], **variables: Any) -> dict[str, Any]:
+    """What the role decides on a node on which these units are enabled."""
+    node = {"plimsoll": {"current": "1.0.0", "timers": there}}
+    given = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8")) | variables
+    task = {"ansible.builtin.debug": {"msg": "{{ {'units': __agent_changed_timers | dict2items,"
+                                             " 'restarts': __agent_daemon_restarts} | to_json }}"}}  # fmt: skip
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {**given, "__agent_node": node},
+        "vars_files": [str(ROLE / "vars/main.yml")],
+        "tasks": [task],
+    }
+    (ansible.home / "units.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    ran = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", "units.yml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found = re.search(r"msg:(.*?)\n\nPLAY RECAP", ran.stdout, re.DOTALL)
+    assert found is not None, ran.stdout
+    said = yaml.safe_load(f"msg:{found[1]}")["msg"]
+    told = json.loads(said) if isinstance(said, str) else said
+    return {"units": {each["key"]: each["value"] for each in told["units"]}, "restarts": told["restarts"]}
+
+
+def test_the_timer_of_passes_is_enabled_before_the_daemon_starts_and_stays_when_it_ends(ansible: Ansible) -> None:
+    on = units(ansible, [ENABLED], agent_daemon=True)["units"]
+    assert list(on.items()) == [(ENABLED, True), (DAEMON, True)]
+    off = units(ansible, [ENABLED, DAEMON])["units"]
+    assert list(off.items()) == [(ENABLED, True), (DAEMON, False)]
+
+
+def test_stopped_timers_are_a_stopped_daemon_and_kept_ones_a_kept_one(ansible: Ansible) -> None:
+    stopped = units(ansible, [ENABLED, DAEMON], agent_daemon=True, agent_timers="stopped")["units"]
+    assert stopped == {ENABLED: False, DAEMON: False}
+    assert units(ansible, [ENABLED, DAEMON], agent_daemon=True, agent_timers="kept")["units"] == {}
+
+
+@pytest.mark.parametrize(("source", "watched"), [("openstack", True), ("region-file", False)])
+def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
+    ansible: Ansible, source: str, watched: bool
+) -> None:
+    before = ["plimsoll-catalogue.path"]
+    decided = units(ansible, before, agent_catalogue_source=source)["units"]
+    assert (decided["plimsoll-catalogue.timer"], decided["plimsoll-catalogue.path"]) == (True, watched)
+
+
+@pytest.mark.parametrize(
+    ("changed", "restarts"),
+    [
+        ({}, False),
+        ({"__agent_released": {"changed": False}}, False),
+        ({"__agent_released": {"changed": True}}, True),
+        ({"__agent_written": {"written": ["/etc/plimsoll/rules.yaml"]}}, False),
+        ({"__agent_written": {"written": ["/etc/systemd/system/plimsoll-daemon.service.d/site.conf"]}}, True),
+    ],
+)
+def test_a_daemon_is_restarted_for_another_version_or_other_rights_only(
+    ansible: Ansible, changed: dict[str, Any], restarts: bool
+) -> None:
+    assert units(ansible, [ENABLED, DAEMON], agent_daemon=True, **changed)["restarts"] is restarts

@@ -139,7 +139,8 @@ plimsoll:
   description: >-
     What is installed. current and previous are versions, null where there is none; wheelhouses are the node's, with
     the digest of their list of digests; reload_needed is whether systemd has yet to read changed units; timers are
-    those that are enabled or active; openstack_conf and region_key are whether these files exist.
+    those units that start passes, refreshes and probes (timers, the path unit and the daemon) and are enabled or
+    active; openstack_conf and region_key are whether these files exist.
   returned: success
   type: dict
   sample:
@@ -171,7 +172,11 @@ from ansible_collections.plimsoll.cloud.plugins.module_utils.limit_writers impor
 
 OPT = Path("/opt/plimsoll")
 ETC = Path("/etc/plimsoll")
-_UNITS = [f"plimsoll-{name}.{kind}" for name in ("enforce", "catalogue", "probe") for kind in ("service", "timer")]
+_UNITS = [
+    *(f"plimsoll-{name}.{kind}" for name in ("enforce", "catalogue", "probe") for kind in ("service", "timer")),
+    "plimsoll-catalogue.path",
+    "plimsoll-daemon.service",
+]
 _TIME_ERROR = 5  # what adjtimex(2) returns for a clock that is not synchronised
 
 
@@ -335,7 +340,7 @@ class Node:
             "timers": [
                 unit["Id"]
                 for unit in units
-                if unit.get("Id", "").endswith(".timer")
+                if unit.get("Id", "").endswith((".timer", ".path", "-daemon.service"))
                 and (unit.get("UnitFileState") == "enabled" or unit.get("ActiveState") in ("active", "failed"))
             ],
             "openstack_conf": (ETC / "openstack.conf").exists(),
