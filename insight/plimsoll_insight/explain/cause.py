@@ -15,7 +15,9 @@ Each slow interval has the first cause that applies:
    more than the disk, and twice what the busiest other guest there does in the median interval in which the disk
    is not slow, if three of these are known.
 4. **cluster**: the median disk of its type, of five or more, was slow too.
-5. none. Where the median disk of other guests on its node, of three or more, was slow too, it is the node.
+5. none, but it is the node, where the median disk of other guests on it, of three or more, was slow too.
+6. **limit**: it used half of one of its limits or more on average, so more in bursts, which wait.
+7. none.
 
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known; **unknown** where less is known, where fewer than three
@@ -39,6 +41,7 @@ FLOOR = 0.010
 """Seconds."""
 DOMINANT = 0.5
 MORE = 2.0
+IN_BURSTS = 0.5
 LEAST_OF_TYPE = 5
 LEAST_OF_NODE = 3
 LEAST_RATE = 10 / 300
@@ -182,7 +185,7 @@ class _Around:
             return Cause.CLUSTER
         if (slow.of_node_disks or 0) >= LEAST_OF_NODE and _slow(slow.of_node, self._usual):
             return Unexplained.NODE
-        return Unexplained.ALONE
+        return Cause.LIMIT if (slow.share or 0.0) >= IN_BURSTS else Unexplained.ALONE
 
     def new(self, slow: Interval) -> set[str]:
         """The checks that are not raised always."""

@@ -124,6 +124,10 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
         return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
     between = f"{_share_of_span(disk, finding)}{_between(*_span(disk, finding))}"
     if finding.cause is Cause.LIMIT:
+        used = median(each.share or 0.0 for each in finding.slow)
+        if used < AT_LIMIT_RATIO:
+            of_limit = f"{percent(used)} of {_limit_words(finding.slow)} on average, more in bursts,"
+            return f"Your {whose} used {of_limit} {between}."
         return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
     took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
     words = "no requests were completed" if took is None else f"requests took {seconds_words(took)} on average"

@@ -182,6 +182,23 @@ def test_requests_that_go_on_when_a_check_is_raised_have_waited_for_the_cluster(
     assert find(each_two_seconds(*[CALM] * 50, *[IDLE] * 4, *[CALM] * 9)).cause is Cause.NOT_SLOW, "it wanted nothing"
 
 
+@pytest.mark.parametrize(
+    ("around", "cause"),
+    [
+        ({}, Cause.LIMIT),
+        ({"share": 0.49}, Unexplained.ALONE),
+        ({"of_node": 0.05, "of_node_disks": 3}, Unexplained.NODE),
+        ({"raised": ("SLOW_OPS",)}, Cause.CLUSTER),
+    ],
+)
+def test_a_disk_that_waits_in_bursts_at_its_limit_is_below_it_on_average(
+    around: dict[str, object], cause: Cause | Unexplained
+) -> None:
+    bursts = replace(replace(CALM, share=0.5, latency=0.05), **around)  # type: ignore[arg-type]
+    found = find(of(*[CALM] * 50, *[bursts] * 9))
+    assert (found.unexplained or found.cause) is cause
+
+
 def test_a_few_requests_do_not_show_that_a_disk_is_slow() -> None:
     """The first read in hours waits for more than one disk."""
     few = replace(CALM, operations=9 / 300, latency=0.9)

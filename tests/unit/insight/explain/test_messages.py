@@ -62,6 +62,13 @@ def test_a_cause_is_followed_by_what_to_do_next(slow: Interval, cause: str, then
     assert tenant.startswith("To the tenant: ")
 
 
+def test_a_tenant_is_not_told_of_all_of_a_limit_that_was_used_in_bursts() -> None:
+    bursts = replace(CALM, share=0.6, latency=0.9)
+    assert told(*[CALM] * 9, *[bursts] * 5)[-1].startswith(
+        'To the tenant: "Your volume v1 used 60 % of its 500 write IOPS on average, more in bursts, between 1970'
+    )
+
+
 def test_what_is_unknown_is_called_so() -> None:
     assert (
         "requests took 4 ms on average; then the median disk of its type unknown, of others on its node 5 ms;"
