@@ -26,7 +26,7 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 if TYPE_CHECKING:
     from plimsoll_insight.hist.flows import Extent
     from plimsoll_insight.hist.percentiles import Interval, Latency
-    from plimsoll_insight.hist.study import Part, Row, Study
+    from plimsoll_insight.hist.study import Part, Row, Rows, Study
 
 _PERCENTILES = "50,95,99,99.9"
 _MOST_PERCENTILES = 20
@@ -105,7 +105,7 @@ class Hist(LocalCommand, Listing):
         else:
             rows = _plotted(parsed_args.plot, asked, _key(by), unread)
             self.closing = (*_closing(asked, rows), *unread, f"Drawn: {parsed_args.plot}")
-        return _columns(fractions, by), [_cells(row, asked, by) for row in rows]
+        return _columns(fractions, by), (_cells(row, asked, by) for row in rows)
 
     def _progress(self, done: int, whole: int) -> None:
         stderr = self.app.stderr
@@ -122,7 +122,7 @@ class Hist(LocalCommand, Listing):
         return [part for part in found if part is not None]
 
 
-def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str]) -> list[Row]:
+def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str]) -> Rows:
     with plotting(path):
         from plimsoll_insight.hist import plots
         from plimsoll_insight.hist.heat import Heat
@@ -263,7 +263,7 @@ def _state(interval: Interval) -> Shown:
     return Shown("ok", "ok")
 
 
-def _closing(asked: Study, rows: Sequence[Row]) -> Iterable[str]:
+def _closing(asked: Study, rows: Iterable[Row]) -> Iterable[str]:
     from plimsoll_insight.hist.percentiles import bound_of
     from plimsoll_insight.hist.study import ALL, stalls
 

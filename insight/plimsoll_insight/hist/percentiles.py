@@ -120,6 +120,11 @@ def _bucket(column: int, edges: Floats) -> Latency:
     return Latency(float(edges[column]), None if column == len(edges) - 2 else float(edges[column + 1]))
 
 
+def bucket_from(lower: float, edges: Floats) -> Latency | None:
+    """The bucket with this lower edge; None for what is below all."""
+    return None if lower < 0 else _bucket(int(np.searchsorted(edges, lower)), edges)
+
+
 def bound_of(logged: Iterable[Scale], told: Scale) -> tuple[float, float]:
     """The most that a percentile differs from the exact one: as a share of it, or nanoseconds where that is more.
 

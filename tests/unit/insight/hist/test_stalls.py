@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +15,11 @@ import zstandard
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from plimsoll_agent.errors import UsageError
 from plimsoll_insight.hist.flows import Flow, of_histogram
-from plimsoll_insight.hist.percentiles import Interval
+from plimsoll_insight.hist.percentiles import Interval, Latency
 from plimsoll_insight.hist.scale import Scale
-from plimsoll_insight.hist.study import Part, Row, stalls, study
+from plimsoll_insight.hist.study import Part, Row, Rows, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
 from plimsoll_probes.model.histogram import Histogram
 from tests import depth
@@ -293,3 +295,31 @@ def test_in_any_number_of_parts_a_log_is_parsed_once_but_for_their_borders(
     asked = study([dataclasses.replace(part, flows=counted)], 1000, FRACTIONS, lambda *_: None)
     assert sum(each.interval.completed for each in asked.rows(None)) == len(times)
     assert read < 2 * len(times)
+
+
+def test_a_row_of_the_result_takes_little_memory() -> None:
+    """A day at one second has 86,400 of each direction."""
+    scale = Scale(29, 0)
+    told = [
+        Interval(each * 1000.0, each * 1000.0 + 1000, "write", 7, (Latency(64, 65), None), Latency(96, 97), 0, 0.5)
+        for each in range(100)
+    ]
+    rows = Rows(Clock(0, 1000, 10_000), scale, 2)
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            rows.add(None, told)
+        assert tracemalloc.get_traced_memory()[0] < 100 * 10_000
+    finally:
+        tracemalloc.stop()
+    assert [row.interval for row in rows] == told * 100
+
+
+def test_more_rows_than_fit_into_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plimsoll_insight.hist.study.MOST_ROWS", 25)
+    for name in "ab":
+        (tmp_path / f"{name}_clat_hist.1.log").write_text(row(10_000, {FAST: 10}))
+    asked = study(parts_of(tmp_path), 1000, FRACTIONS, lambda *_: None)
+    assert len(list(asked.rows(None))) == 10
+    with pytest.raises(UsageError, match="--interval: 30 rows are too many, at most 25"):
+        asked.rows(lambda part: part.guest)
