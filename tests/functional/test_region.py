@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionPause
 from plimsoll_agent.catalogue.orders_file import RegionState
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store.refresh_state import RefreshDir
 from tests.functional import cloudserver
 from tests.functional.cloudserver import Cloud, cloud_server
 from tests.functional.conftest import Ran
@@ -709,6 +711,24 @@ def test_a_file_over_https_is_fetched_once_and_then_only_asked_for(remote: Regio
     assert remote.refresh(**ca).status == 0
     assert web.answered[0] == ("/region.json", 200)
     assert set(remote.catalogue.volumes) == {uuid(1), uuid(2)}
+
+
+@pytest.mark.parametrize(("seconds", "validator", "asked"), [(20, True, 0), (28, True, 1), (28, False, 0)])
+def test_a_server_that_can_say_that_nothing_is_new_is_asked_twice_a_minute(
+    remote: RegionalNode, web: Web, seconds: int, validator: bool, asked: int
+) -> None:
+    """Another one sends the whole file each time: it is asked once an interval."""
+    ca = {"REQUESTS_CA_BUNDLE": str(web.ca)}
+    assert remote.refresh(**ca).status == 0
+    directory = RefreshDir(remote.directory)
+    notes = directory.load_notes()
+    assert notes.region is not None
+    region = replace(notes.region, asked=notes.region.asked - timedelta(seconds=seconds))
+    region = region if validator else replace(region, etag=None, modified=None)
+    directory.save_notes(replace(notes, region=region))
+    web.answered.clear()
+    assert remote.refresh(**ca).status == 0
+    assert web.answered == [("/region.json", 304)] * asked
 
 
 def test_without_its_ca_and_without_tls_nothing_is_fetched(remote: RegionalNode, web: Web) -> None:

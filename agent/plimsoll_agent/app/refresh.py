@@ -31,6 +31,8 @@ LONGEST_SIGNATURE = 1024
 # If the signature is in a file of its own, a read may come between the writes of the two files.
 _TRIES = 4
 _BETWEEN = 0.5
+AN_ANSWER_304 = 30.0
+"""Seconds after which a web server is asked for a newer file, if it can reply that there is none."""
 MOST_IN_A_ROW = 3
 """Refreshes of one run; with their deadlines they end before the unit's TimeoutStartSec."""
 
@@ -152,7 +154,7 @@ def _from_region(
         last = None
     same = before is not None and last is not None and before.source == shown
     enough = same and before is not None and (met is None or complete(before, met))
-    if enough and last and before and not at_once and not due(last.asked, now, settings.interval):
+    if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         return Fetched(before, catalogue_messages.taken_line(None, before), region=last)
     signed = _signed(settings, where, last if enough else None)
     if signed is None:
@@ -169,6 +171,12 @@ def _from_region(
     taken = LastRegion(shown, region.generation, signed.digest, signed.etag, signed.modified, now)
     remark = catalogue_messages.hidden_words(found)
     return Fetched(found, catalogue_messages.taken_line(region, found), (remark,) if remark else (), region=taken)
+
+
+def _every(settings: CatalogueSettings, last: LastRegion) -> float:
+    """Seconds between two requests."""
+    conditional = last.etag is not None or last.modified is not None
+    return min(settings.interval, AN_ANSWER_304) if conditional else settings.interval
 
 
 def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) -> _Signed | None:

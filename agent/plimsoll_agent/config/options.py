@@ -243,7 +243,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "interval",
             default=900,
             min=60,
-            help="Seconds after which volume types and QoS specs, or the region file, are fetched again.",
+            help="Seconds after which volume types and QoS specs are fetched again, or a region file in a directory,"
+            " or of a web server without ETag and Last-Modified.",
         ),
         _timeout(
             default=60.0,
