@@ -1,113 +1,118 @@
 """``script/bench load``: what ``plimsoll load`` costs a guest, at an interval of a second and with ``--latency``.
 
-fio in a booted guest, as fast as it can: alone, with ``plimsoll load`` beside it, with ``--latency``, and alone
-again, in turns that begin with another each time. The ratios are paired round by round; that of the second run alone
-shows what the machine itself varies by.
+fio writes in a booted guest as fast as it can, for all of the time. In turns it is left alone, watched as ``load``
+watches a node, left alone, and watched with histograms as ``--latency`` sets them; QEMU's counters tell what it did
+in each turn. A turn's ratio is to the mean of those alone before and after it; the same of turns alone shows what the
+machine itself varies by.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import math
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 
 from bench.lab import in_lab, say
-from bench.ways import PLIMSOLL
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_insight.load.latency import devices
+from plimsoll_agent.monitor.sampler import Sampler
+from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.store.state import State
+from plimsoll_insight.load.latency import Histograms
 from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node, only
 
-FILE = "/mnt/volume/fio-load"
-ALONE, AGAIN = "alone", "alone again"
-WAYS: Mapping[str, Sequence[str]] = {ALONE: (), "load": ("load",), "--latency": ("load", "--latency"), AGAIN: ()}
+FILE, TARGET = "/mnt/volume/fio-load", "vdb"
+TURNS = ("alone", "load", "alone", "--latency")
+INTERVAL = 1.0
+_BEGIN = 60.0
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="script/bench load", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=8, metavar="N", help="default: %(default)s")
-    parser.add_argument("--seconds", type=int, default=10, metavar="N", help="of a run; default: %(default)s")
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="script/bench load", description=__doc__, formatter_class=layout)
+    parser.add_argument("--pairs", type=int, default=20, metavar="N", help="of each kind; default: %(default)s")
+    parser.add_argument("--seconds", type=int, default=4, metavar="N", help="of a turn; default: %(default)s")
     arguments = parser.parse_args(words)
 
     def measure(cloud: Cloud) -> None:
         guest = cloud.booted_guest()
+        hypervisor = Libvirt(cloud.libvirt_uri, deadline=20, at_once=2)
         with tempfile.TemporaryDirectory() as home:
-            _fio(guest, "--rw=write", "--bs=1M", "--end_fsync=1")
-            _measure(cloud, guest, Node(Path(home), cloud), arguments.rounds, arguments.seconds)
+            _show(*_measure(hypervisor, guest, State(Path(home)), arguments.pairs, arguments.seconds))
+        hypervisor.close()
 
     return in_lab(measure)
 
 
-def _measure(cloud: Cloud, guest: Guest, node: Node, rounds: int, seconds: int) -> None:
-    iops: dict[str, list[float]] = {way: [] for way in WAYS}
-    cpu: dict[str, list[float]] = {way: [] for way in WAYS}
-    names = list(WAYS)
-    hypervisor = Libvirt(cloud.libvirt_uri, deadline=20, at_once=2)
-    try:
-        for number in range(rounds):
-            for way in names[number % len(names) :] + names[: number % len(names)]:
-                did, spent = _run(hypervisor, guest, node, WAYS[way], seconds)
-                iops[way].append(did)
-                cpu[way].append(spent)
-            say(f"round {number + 1} of {rounds}: " + ", ".join(f"{way} {iops[way][-1]:.0f} IOPS" for way in names))
-    finally:
-        hypervisor.close()
-    say(f"{'':12} {'IOPS':>6} {'beside alone: mean':>18} {'deviation':>9} {'from':>6} {'to':>6} {'CPU of it':>9}")
-    for way in names:
-        ratios = [did / before for did, before in zip(iops[way], iops[ALONE], strict=True)]
-        deviation = statistics.stdev(ratios) if len(ratios) > 1 else 0.0
+def _measure(
+    hypervisor: Libvirt, guest: Guest, state: State, pairs: int, seconds: int
+) -> tuple[list[float], dict[str, list[float]]]:
+    """Requests a second of each turn, and by way how long the guest's counters took."""
+    turns = [*TURNS * pairs, "alone"]
+    common = ["fio", "--name=load", f"--filename={FILE}", "--size=64M", "--direct=1", "--ioengine=libaio"]
+    guest.exec([*common, "--rw=write", "--bs=1M", "--end_fsync=1"], timeout=300)
+    # Longer than the turns, which begin when it is at work.
+    runtime = f"--runtime={len(turns) * (seconds + 1) + 10}"
+    job = [*common, "--rw=randwrite", "--bs=4k", "--iodepth=4", "--time_based", runtime]
+    Thread(target=guest.exec, args=(job,), kwargs={"timeout": 3600}, daemon=True).start()
+    until = time.monotonic() + _BEGIN
+    while _turn(hypervisor, guest, 2, None)[0] < 50:
+        if time.monotonic() > until:
+            raise RuntimeError("fio does not write in the guest")
+    (disk,) = (disk for disk in hypervisor.look(guest.uuid).disks if disk.target == TARGET)
+    did: list[float] = []
+    took: dict[str, list[float]] = {turn: [] for turn in TURNS if turn != "alone"}
+    for turn in turns:
+        histograms = Histograms(hypervisor, state, hypervisor.uri) if turn == "--latency" else None
+        if histograms is not None:
+            histograms.set([disk])
+        sampler = None if turn == "alone" else Sampler(hypervisor, Scope(frozenset()), clock=time.monotonic)
+        rate, asked = _turn(hypervisor, guest, seconds, sampler)
+        if histograms is not None:
+            histograms.remove()
+            if histograms.complaints:
+                raise RuntimeError("; ".join(histograms.complaints))
+        did.append(rate)
+        if sampler is not None:
+            took[turn] += asked
+    return did, took
+
+
+def _turn(hypervisor: Libvirt, guest: Guest, seconds: int, sampler: Sampler | None) -> tuple[float, list[float]]:
+    """What fio did in a second, and the seconds that each reading but the first took, which reads definitions too."""
+    before, began, asked = _writes(hypervisor, guest), time.monotonic(), []
+    for number in range(round(seconds / INTERVAL)):
+        if sampler is not None:
+            start = time.monotonic()
+            sampler.ask()
+            asked.append(time.monotonic() - start)
+        time.sleep(max(began + (number + 1) * INTERVAL - time.monotonic(), 0))
+    return (_writes(hypervisor, guest) - before) / (time.monotonic() - began), asked[1:]
+
+
+def _writes(hypervisor: Libvirt, guest: Guest) -> int:
+    return hypervisor.block_stats(guest.uuid, [TARGET])[TARGET].write_requests
+
+
+def _show(did: Sequence[float], took: Mapping[str, Sequence[float]]) -> None:
+    rates: dict[str, list[float]] = {turn: [] for turn in TURNS}
+    ratios: dict[str, list[float]] = {turn: [] for turn in TURNS}
+    for number, rate in enumerate(did):
+        turn = TURNS[number % len(TURNS)]
+        rates[turn].append(rate)
+        apart = 2 if turn == "alone" else 1
+        if apart <= number < len(did) - apart:
+            ratios[turn].append(rate / statistics.mean((did[number - apart], did[number + apart])))
+    say(f"{'':10} {'IOPS: mean':>10} {'± its error':>11} {'ratio: median':>13} {'middle half':>13}  a reading")
+    for turn in ratios:
+        error = statistics.stdev(rates[turn]) / math.sqrt(len(rates[turn]))
+        low, middle, high = statistics.quantiles(ratios[turn], n=4)
+        reading = f"{statistics.median(took[turn]) * 1000:.1f} ms" if turn in took else ""
         say(
-            f"{way:12} {statistics.mean(iops[way]):6.0f} {statistics.mean(ratios):18.3f} {deviation:9.3f}"
-            f" {min(ratios):6.3f} {max(ratios):6.3f} {statistics.mean(cpu[way]):8.1%}"
+            f"{turn:10} {statistics.mean(rates[turn]):10.0f} {error:11.0f} {middle:13.3f} {low:6.3f}-{high:.3f}"
+            f"  {reading}"
         )
-
-
-def _run(hypervisor: Libvirt, guest: Guest, node: Node, words: Sequence[str], seconds: int) -> tuple[float, float]:
-    """What fio did, and the share of a core that plimsoll took beside it."""
-    job = ("--rw=randwrite", "--bs=4k", "--iodepth=4", "--time_based", f"--runtime={seconds}")
-    if not words:
-        return _fio(guest, *job), 0.0
-    argv = [PLIMSOLL, "--config-file", str(node.settings), *words, "--for", "1h", *only(guest)]
-    began = time.monotonic()
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        _wait_until_it_watches(hypervisor, guest, process, latency="--latency" in words)
-        did = _fio(guest, *job)
-        if process.poll() is not None:
-            raise RuntimeError(f"{' '.join(argv)} ended early with {process.returncode}")
-    finally:
-        process.terminate()
-        _, _, usage = os.wait4(process.pid, 0)
-    return did, (usage.ru_utime + usage.ru_stime) / (time.monotonic() - began)
-
-
-def _wait_until_it_watches(
-    hypervisor: Libvirt, guest: Guest, process: subprocess.Popen[bytes], *, latency: bool
-) -> None:
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        if not latency:
-            time.sleep(3)  # it has no sign of its own; imports and the first reading take less than one
-            return
-        if any(
-            device.latencies is not None for device in devices(hypervisor.monitor(guest.uuid, "query-blockstats"))
-        ):
-            return
-        time.sleep(0.2)
-    raise RuntimeError("plimsoll load does not watch the guest")
-
-
-def _fio(guest: Guest, *words: str) -> float:
-    """Requests a second."""
-    common = ["--name=load", f"--filename={FILE}", "--size=64M", "--direct=1", "--ioengine=libaio"]
-    completed = guest.exec(["fio", "--output-format=json", *common, *words], timeout=600)
-    if completed.exit_code != 0:
-        raise RuntimeError(f"fio in the guest: {completed.err}")
-    (job,) = json.loads(completed.out[completed.out.index("{") :])["jobs"]
-    return float(job["write"]["iops"])

@@ -26,9 +26,9 @@ from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_insight.load.latency import MOST_DISKS, Histograms, Latencies, merged
+from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged
 from plimsoll_insight.load.tally import DIRECTIONS, Did, Share, Tally, heaviest, key_of, share_of, size_words
-from plimsoll_probes.model.histogram import Histogram, edges
+from plimsoll_probes.model.histogram import Quantile
 from plimsoll_probes.output.serialize import quantile_data
 
 BY = ("volume", "guest", "project", "type")
@@ -278,17 +278,23 @@ def _latency_cells(share: Share, tally: Tally, by: str, known: Mapping[str, Late
     for way, quantiles in _SHOWN.items():
         for fraction in quantiles.values():
             quantile = latencies[way].quantile(fraction)
-            words = NOTHING if quantile is None else seconds_words(quantile.value / _NANOSECONDS)
-            cells.append(Shown(quantile_data(quantile), words))
+            cells.append(Shown(quantile_data(quantile), _quantile_words(quantile)))
     data = {"disks": len(of), **{way: _latency_data(histogram) for way, histogram in latencies.items()}}
     return [*cells, Shown(data if of else None, "yes" if of else NOTHING)]
+
+
+def _quantile_words(quantile: Quantile | None) -> str:
+    if quantile is None:
+        return NOTHING
+    words = seconds_words(quantile.value / _NANOSECONDS)
+    return f"over {words}" if quantile.saturated else words
 
 
 def _latency_data(histogram: Histogram) -> dict[str, object]:
     return {
         "requests": histogram.count,
         "saturated": histogram.saturated,
-        "histogram_ns": [[*edges(index), number] for index, number in histogram.buckets],
+        "histogram_ns": [list(each) for each in histogram.intervals],
     }
 
 

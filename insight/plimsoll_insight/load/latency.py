@@ -1,9 +1,9 @@
 """Latency histograms that QEMU itself keeps of some disks, as long as ``plimsoll load --latency`` watches them.
 
-The intervals are fio's buckets, so they add up exactly with those of probes, and no other program's histograms look
-like these: only such are ever removed. The guests are in a file before the first is set, so that a later command
-finds what a killed one left. QEMU counts a request from when it takes it from the guest to its end, with what it
-waited at its limit; flushes too.
+The intervals are four to each power of two, at edges of fio's buckets: with all of fio's (1,855 boundaries) a reading
+of the counters of two disks took 85 ms instead of 7. No other program's histograms look like these: only such are
+ever removed. The guests are in a file before the first is set, so that a later command finds what a killed one left.
+QEMU counts a request from when it takes it from the guest to its end, with what it waited at its limit; flushes too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import ceil
 from typing import Any, Protocol
 
 from plimsoll_agent.errors import NotFound, PlimsollError, Rejected
@@ -19,18 +21,56 @@ from plimsoll_agent.store.state import HISTOGRAMS, MOST_BYTES, CorruptState, Sta
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import count, several, text
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_probes.model.histogram import BUCKETS, Histogram, edges
+from plimsoll_probes.model.histogram import Quantile
 
 MOST_DISKS = 20
-"""Each takes 50 KB of QEMU's answer to every program that asks for its counters."""
-BOUNDARIES = tuple(edges(index)[0] for index in range(1, BUCKETS))
-"""In nanoseconds: QEMU counts from one up to, not with, the next."""
+"""Each adds 3 KB to QEMU's answer to every program that asks for its counters."""
+BOUNDARIES = tuple((4 + quarter) << power for power in range(13, 32) for quarter in range(4))
+"""In nanoseconds, from 33 µs to 15 s: QEMU counts from one up to, not with, the next."""
 DIRECTIONS: Mapping[str, str] = {
     "read": "rd_latency_histogram",
     "write": "wr_latency_histogram",
     "flush": "flush_latency_histogram",
 }
 _QUERY, _SET = "query-blockstats", "block-latency-histogram-set"
+
+
+@frozen
+class Histogram:
+    """How many requests took how long: a count below the first boundary, between each two, and from the last on."""
+
+    counts: tuple[int, ...] = (0,) * (len(BOUNDARIES) + 1)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def saturated(self) -> int:
+        """How many took as long as the last boundary or longer."""
+        return self.counts[-1]
+
+    @property
+    def intervals(self) -> list[tuple[int, int | None, int]]:
+        """Those that are not empty: from, up to (None for the last), and the count."""
+        edges = zip((0, *BOUNDARIES), (*BOUNDARIES, None), self.counts, strict=True)
+        return [(lower, upper, number) for lower, upper, number in edges if number]
+
+    def quantile(self, fraction: float) -> Quantile | None:
+        """As ``plimsoll_probes.model.histogram`` has it, in wider intervals: off by an eighth at most."""
+        rank = ceil(Fraction(str(fraction)) * self.count)
+        counted = 0
+        for lower, upper, number in self.intervals:
+            counted += number
+            if counted >= rank:
+                return Quantile(lower, upper, lower if upper is None else (lower + upper) // 2)
+        return None
+
+    @classmethod
+    def merged(cls, each: Iterable[Histogram]) -> Histogram:
+        """The exact histogram of all their requests together."""
+        return cls(tuple(map(sum, zip(cls().counts, *(one.counts for one in each), strict=True))))
+
 
 Latencies = Mapping[str, Histogram]
 """By direction."""
@@ -69,9 +109,9 @@ def _device(entry: Mapping[str, Any]) -> Device:
 
 
 def _histogram(bins: Sequence[int]) -> Histogram:
-    if len(bins) != BUCKETS:
-        raise ValueError(f"{len(bins)} bins for {BUCKETS - 1} boundaries")
-    return Histogram(tuple((index, count(number)) for index, number in enumerate(bins) if number))
+    if len(bins) != len(BOUNDARIES) + 1:
+        raise ValueError(f"{len(bins)} bins for {len(BOUNDARIES)} boundaries")
+    return Histogram(tuple(map(count, bins)))
 
 
 def device_of(disk: Disk, found: Iterable[Device]) -> Device | None:

@@ -13,8 +13,8 @@ from plimsoll_agent.errors import DeadlineExceeded, NotFound, PlimsollError, Rej
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.store.state import CorruptState, State
 from plimsoll_insight.load import latency
-from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, Guest, Histograms, devices, merged
-from plimsoll_probes.model.histogram import BUCKETS, Histogram
+from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, Guest, Histogram, Histograms, devices, merged
+from plimsoll_probes.model.histogram import Quantile, bucket_of, edges
 from tests.unit.values import GUEST, a_disk, a_guest
 
 URI = "qemu:///system"
@@ -81,26 +81,45 @@ def disk(alias: str = "ua-1", uuid: str = GUEST) -> Disk:
     return a_disk(a_guest(uuid=uuid), alias=alias, volume_id=None, image=alias)
 
 
-def test_intervals_are_fios_buckets_so_a_request_is_where_fio_counts_it(qemu: Qemu, histograms: Histograms) -> None:
+def counts(**each: int) -> Histogram:
+    """By the number of the interval: ``_0=3``."""
+    return Histogram(tuple(each.get(f"_{number}", 0) for number in range(len(BOUNDARIES) + 1)))
+
+
+def test_each_request_is_in_the_interval_that_its_nanoseconds_belong_to(qemu: Qemu, histograms: Histograms) -> None:
     histograms.set([disk()])
-    samples = [0, 1, 127, 128, 129, 4_000_000, 4_063_231, 4_063_232, 20_000_000_000]
-    for each in samples:
+    for each in (0, 32_767, 32_768, 40_959, 40_960, 15_032_385_535, 15_032_385_536, 20_000_000_000):
         qemu.request(*VDB, "write", each)
     found = histograms.read()[disk().key]
-    assert found["write"] == Histogram.of(samples)
+    assert found["write"] == counts(_0=2, _1=2, _2=1, _75=1, _76=2)
+    assert found["write"].saturated == 2
     assert found["read"].count == found["flush"].count == 0
-    assert len(BOUNDARIES) == BUCKETS - 1
-    assert all(0 < one < next for one, next in pairwise(BOUNDARIES)), "as QEMU requires"
+
+
+def test_boundaries_rise_as_qemu_requires_by_a_quarter_at_most_and_are_edges_of_fios_buckets() -> None:
+    assert BOUNDARIES[:5] == (32_768, 40_960, 49_152, 57_344, 65_536)
+    assert all(one < next <= one * 1.25 for one, next in pairwise(BOUNDARIES))
+    assert all(edges(bucket_of(each))[0] == each for each in BOUNDARIES)
+    assert BOUNDARIES[-1] == 15_032_385_536
+
+
+def test_a_quantile_is_the_interval_of_the_request_of_that_rank() -> None:
+    hundred = counts(_0=50, _1=49, _2=1)
+    assert hundred.quantile(0.5) == Quantile(0, 32_768, 16_384)
+    assert hundred.quantile(0.51) == Quantile(32_768, 40_960, 36_864)
+    assert hundred.quantile(0.99) == Quantile(32_768, 40_960, 36_864)
+    assert hundred.quantile(1) == Quantile(40_960, 49_152, 45_056)
+    assert counts(_76=1).quantile(0.5) == Quantile(15_032_385_536, None, 15_032_385_536)
+    assert counts().quantile(0.5) is None
 
 
 def test_the_histograms_of_disks_add_up_exactly() -> None:
-    one = {"read": Histogram(((100, 3), (700, 1))), "write": Histogram(), "flush": Histogram(((5, 2),))}
-    other = {"read": Histogram(((100, 4), (701, 6))), "write": Histogram(((9, 1),)), "flush": Histogram()}
+    one = {"read": counts(_10=3, _70=1), "write": counts(), "flush": counts(_5=2)}
+    other = {"read": counts(_10=4, _71=6), "write": counts(_9=1), "flush": counts()}
     both = merged([one, other])
-    assert both["read"] == Histogram(((100, 7), (700, 1), (701, 6)))
-    assert both["write"] == Histogram(((9, 1),))
-    assert both["flush"] == Histogram(((5, 2),))
-    assert merged([]) == {way: Histogram() for way in DIRECTIONS}
+    assert both == {"read": counts(_10=7, _70=1, _71=6), "write": counts(_9=1), "flush": counts(_5=2)}
+    assert both["read"].intervals[0] == (BOUNDARIES[9], BOUNDARIES[10], 7)
+    assert merged([]) == {way: counts() for way in DIRECTIONS}
 
 
 def test_only_the_disks_that_were_named_have_some_and_none_after_the_end(qemu: Qemu, histograms: Histograms) -> None:
@@ -230,7 +249,10 @@ def test_a_corrupt_file_is_an_error_that_new_histograms_replace(state: State, hi
         [
             {
                 "qdev": "a",
-                "stats": {name: {"boundaries": BOUNDARIES, "bins": [-1] * BUCKETS} for name in DIRECTIONS.values()},
+                "stats": {
+                    name: {"boundaries": BOUNDARIES, "bins": [-1] * (len(BOUNDARIES) + 1)}
+                    for name in DIRECTIONS.values()
+                },
             }
         ],
     ],
