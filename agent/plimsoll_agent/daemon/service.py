@@ -149,7 +149,8 @@ class Service:
         if self._healthy():
             self._world.manager.alive()
         until = min(self._beat, self._look_at, now + self._longest_wait)
-        if self._workers.free > 0:  # else what is due waits for a worker, whose end is a message
+        # Where all workers run, what is due waits for the end of one, which is a message; while it ends, for nothing.
+        if self._workers.free > 0 and self._stop_by is None:
             until = min(until, self._schedule.wake_at())
         with suppress(Empty):
             message = self._inbox.get(timeout=max(0.0, until - now))

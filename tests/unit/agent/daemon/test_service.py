@@ -262,8 +262,9 @@ def test_one_guest_that_hangs_does_not_delay_another(daemon: Fixture) -> None:
     daemon.start()
     daemon.qemus.held = guest(1).uuid
     daemon.qemus.gate.clear()
+    daemon.qemus.looked.clear()
     daemon.happens(1, EventKind.RESUMED)
-    daemon.until(lambda: daemon.qemus.looked[-1:] == [guest(1).uuid])
+    daemon.until(lambda: daemon.qemus.looked == [guest(1).uuid])
     daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
     daemon.happens(2, EventKind.STARTED)
     daemon.until(lambda: daemon.actual(2) == {LIMIT})
@@ -353,6 +354,30 @@ def test_it_ends_when_what_runs_has_ended_and_leaves_no_sign_of_life(daemon: Fix
     assert daemon.status == 0
     assert (daemon.known, daemon.link_closed) == (None, True)
     assert not (daemon.directory / "textfiles/plimsoll-daemon.prom").exists()
+
+
+def test_while_it_ends_what_is_due_is_not_begun_and_costs_nothing(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[float] = []
+    turn = Service._turn
+    monkeypatch.setattr(Service, "_turn", lambda service: (turns.append(time.monotonic()), turn(service)))
+    daemon.start()
+    daemon.qemus.held = guest(1).uuid
+    daemon.qemus.gate.clear()
+    daemon.qemus.looked.clear()
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.qemus.looked == [guest(1).uuid])
+    assert daemon.service is not None
+    daemon.service.signal(Signal.STOP)
+    daemon.until(lambda: "STOPPING=1" in daemon.manager.sent)
+    daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
+    daemon.happens(2, EventKind.STARTED)
+    daemon.until(lambda: daemon.service and daemon.service._schedule.queue)
+    begun = len(turns)
+    time.sleep(0.5)  # for the watchdog it wakes 15 times a second here
+    assert len(turns) - begun < 50
+    assert guest(2).uuid not in daemon.qemus.looked
 
 
 def test_it_ends_by_its_deadline_without_a_pass_that_does_not(daemon: Fixture) -> None:
