@@ -95,6 +95,29 @@ def mutated(data: bytes, chance: random.Random, others: Sequence[str] = (), most
     return text.encode("utf-8", "surrogatepass")[:most]
 
 
+def long(data: bytes, chance: random.Random, size: int = LONGEST) -> bytes:
+    """The data with one part of it repeated, up to that size: what takes time by the square of it shows here."""
+    text = data.decode("utf-8", "replace")
+    tree = _tree(text)
+    if tree is None or chance.random() < 0.2:
+        start, end = _part(chance, text)
+        part = text[start:end] or "x"
+        return (text[:end] + part * (size // len(part)) + text[end:]).encode()[:size]
+    holder, key = chance.choice(list(_holders(tree)))
+    value = holder[key]
+    times = size // (len(json.dumps(value)) + 2)
+    match value:
+        case str():
+            holder[key] = value * (size // (len(value) or 1)) or "x" * size
+        case list() if value and chance.random() < 0.7:
+            holder[key] = value * times
+        case _ if isinstance(holder, list):
+            holder[key : key + 1] = [value] * times
+        case _:
+            holder |= {f"{key}{number}": value for number in range(times // 2)}
+    return json.dumps(tree).encode()
+
+
 def _is_text(data: bytes) -> bool:
     try:
         data.decode("utf-8", "surrogatepass")

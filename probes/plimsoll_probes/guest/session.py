@@ -177,12 +177,13 @@ class Session:
         ran = self._script(verb, *words, seconds=seconds, lasts=lasts, stdin=stdin, tell=tell)
         if ran.status not in (0, *_TIMED_OUT) and ran.signal is None:
             raise nonsense(f"the script ended with {ran.status}: {_text(ran.err)}")
-        said: dict[str, tuple[str, ...]] = {}
+        lines: dict[str, list[str]] = {}
         for line in _text(ran.out).splitlines():
             key, equals, value = line.partition("=")
             if not equals or not _KEY.fullmatch(key):
                 raise nonsense(f"the line {line}")
-            said[key] = (*said.get(key, ()), value)
+            lines.setdefault(key, []).append(value)
+        said = {key: tuple(values) for key, values in lines.items()}
         match said.get("trouble", ()):
             case ("not-writable",):
                 raise Trouble(Why.NOT_WRITABLE, directory=self.directory, detail=bounded(_text(ran.err)))

@@ -16,9 +16,11 @@ from plimsoll_agent.fleet.promql import Series
 from plimsoll_agent.model.limits import Limits
 from tests import depth
 from tests.fuzz import run
-from tests.fuzz.mutate import LONGEST, mutated
+from tests.fuzz.mutate import LONGEST, long, mutated
 
 TARGETS = pytest.mark.parametrize("name", run.TARGETS)
+LONG_ONES = depth.count(quick=1, landing=2, soak=50)
+SIZE = LONGEST // depth.count(quick=8, landing=2, soak=1)
 NUMBER = depth.count(quick=40, landing=300, soak=3000)
 
 
@@ -32,6 +34,15 @@ def test_every_sample_and_every_past_finding_is_read_right_or_refused(name: str)
 @TARGETS
 def test_what_is_damaged_is_read_right_or_refused(name: str) -> None:
     run.by_chance(name, NUMBER)
+
+
+@TARGETS
+def test_what_is_long_takes_time_in_proportion(name: str) -> None:
+    target, samples = run.target_named(name), list(run.corpus(name).values())
+    with run.silence():
+        for seed in range(LONG_ONES):
+            chance = random.Random(f"{name} {seed}")
+            target(long(chance.choice(samples), chance, SIZE))
 
 
 def _whatever(*_: object) -> None:

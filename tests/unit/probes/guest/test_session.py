@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 import tracemalloc
 import zlib
 from collections.abc import Callable, Sequence
@@ -466,3 +467,12 @@ def test_clean_is_what_the_guest_says_is_clean(answer: Ran | Trouble, clean: boo
 def test_the_script_fits_what_an_agent_takes_in_one_request() -> None:
     words = ["timeout", "sh", "-c", SCRIPT, "plimsoll-probe", "fill", "/d" * 2000, "n" * 64]
     assert len(json.dumps(words)) < 40_000, "of more some agents lose a part"
+
+
+def test_a_guest_that_repeats_one_line_takes_no_time_by_the_square_of_it() -> None:
+    shell = FakeShell({"look": said(b"a=\n" * 20_000)})
+    session = Session(shell, "/var/tmp", "s", grace=10, keep_free=0)
+    begun = time.thread_time()
+    with pytest.raises(Trouble):
+        session.look(2**20)
+    assert time.thread_time() - begun < 0.5
