@@ -1,0 +1,179 @@
+"""Real slow requests: the OSD at fault is named, live and from the logs, and none where none is at fault.
+
+Everything is faster than in production, by the same factor: a request is slow after 0.8 s, an interval takes seconds.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests import depth
+from tests.lab.cloud import Cloud, Guest, adminsocket
+from tests.lab.cloud.command import DIES_WITH_US
+from tests.lab.cloud.disk import volume
+from tests.lab.node import Node
+
+pytestmark = pytest.mark.hurt
+
+OSDS = (0, 1, 2)
+SETTINGS = {
+    "osd_op_complaint_time": "0.8",
+    "osd_op_history_slow_op_threshold": "1",  # whole seconds
+    "osd_op_history_slow_op_size": "3000",
+}
+FAULTS = depth.count(quick=1, landing=1, soak=6)
+HEALTHY = depth.count(quick=1, landing=2, soak=20)
+LEAST_INTERVALS = 8
+"""Of three OSDs chance names one in fewer."""
+STOPPED, RUNNING = 1.2, 0.8
+DELAY = {"osd_debug_inject_dispatch_delay_duration": "1.0", "osd_debug_inject_dispatch_delay_probability": "0.02"}
+"""Two of a hundred messages to the OSD wait for a second, and those behind them."""
+DELAYED = 18.0
+PATIENCE = 60
+_turn = count()
+
+
+@pytest.fixture
+def node(tmp_path: Path, cloud: Cloud) -> Node:
+    return Node(tmp_path, cloud, mode="observe")
+
+
+def configure(cloud: Cloud, osds: Iterable[int], settings: Mapping[str, str]) -> None:
+    for osd in osds:
+        for name, value in settings.items():
+            adminsocket.ask(socket_of(cloud, osd), "config set", var=name, val=[value])
+
+
+def forget(cloud: Cloud, osds: Iterable[int], settings: Iterable[str]) -> None:
+    for osd in osds:
+        for name in settings:
+            adminsocket.ask(socket_of(cloud, osd), "config unset", var=name)
+
+
+def socket_of(cloud: Cloud, osd: int) -> Path:
+    return cloud.layout.root / f"run/ceph/osd.{osd}.asok"
+
+
+@pytest.fixture(scope="module")
+def loaded(cloud: Cloud) -> Iterator[Guest]:
+    """A guest whose volume is written to, by a client of its own, with many requests at once."""
+    [guest] = cloud.paused_guests([[volume()]])
+    image = guest.disks["vda"]
+    words = ["rbd", "-c", str(cloud.ceph.conf), "--rbd-cache=false", "bench", "--io-type", "write", "--io-size", "4K",
+             "--io-threads", "48", "--io-total", "1T", "--io-pattern", "rand",
+             f"{image.pool}/{image.image}"]  # fmt: skip
+    with subprocess.Popen([*DIES_WITH_US, *words], stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        while not client.stdout.readline().strip().startswith("2 "):  # its figures of each second
+            assert client.poll() is None, "rbd bench ended"
+        yield guest
+        client.terminate()  # it closes the image: else that has a watcher for another 30 s
+        client.communicate(timeout=PATIENCE)
+    cloud.destroy_guests([guest])
+
+
+@pytest.fixture(autouse=True)
+def _whole_again(cloud: Cloud, loaded: Guest) -> Iterator[None]:
+    configure(cloud, OSDS, SETTINGS)
+    yield
+    cloud.up(("ceph", "libvirt"))
+    forget(cloud, OSDS, [*SETTINGS, *DELAY])
+    cloud.ceph.wait_healthy(steady=1)
+
+
+def logging(cloud: Cloud, to: Path) -> Callable[[], list[str]]:
+    """Gives what the cluster and its OSDs have logged since, as files."""
+    home = cloud.layout.root / "var/log/ceph"
+    logs = [home / "cluster.log", *(home / f"osd.{osd}.log" for osd in OSDS)]
+    sizes = {log: log.stat().st_size for log in logs}
+
+    def logged() -> list[str]:
+        for log, size in sizes.items():
+            with log.open("rb") as stream:
+                stream.seek(size)
+                (to / log.name).write_bytes(stream.read())
+        return [str(to / log.name) for log in logs]
+
+    return logged
+
+
+def named(node: Node, *words: str) -> list[str]:
+    """Who stands out."""
+    rows = node.run("slow", *words, "-f", "json").data()
+    print(*(f"{row['name']}: {row['slow_primary']} + {row['slow_subop']} {row['verdict']}" for row in rows), sep="\n")
+    return [row["name"] for row in rows if row["verdict"]]
+
+
+def asked(cloud: Cloud, began: datetime) -> list[str]:
+    return ["--live", "--ceph-conf", str(cloud.ceph.conf), "--since", began.isoformat()]
+
+
+@pytest.fixture
+def tree(cloud: Cloud, tmp_path: Path) -> list[str]:
+    (tmp_path / "tree").write_text(cloud.ceph.run("osd", "tree"))
+    return ["--tree", str(tmp_path / "tree")]
+
+
+def path_of(osd: int) -> str:
+    return f"default/lab-{'abc'[osd]}/osd.{osd}"
+
+
+@pytest.mark.parametrize("time_", range(FAULTS))
+def test_an_osd_that_stops_again_and_again_is_named_live_and_a_long_stop_is_in_the_logs(
+    time_: int, node: Node, cloud: Cloud, loaded: Guest, tmp_path: Path, tree: list[str]
+) -> None:
+    guilty, began, logged = next(_turn) % len(OSDS), datetime.now(UTC), logging(cloud, tmp_path)
+    daemon = cloud.ceph.daemon(f"osd.{guilty}")
+    for _ in range(LEAST_INTERVALS + 2):
+        daemon.stop()
+        time.sleep(STOPPED)
+        daemon.cont()
+        time.sleep(RUNNING)
+    assert named(node, *asked(cloud, began), "--interval", "2s") == [path_of(guilty)]
+    daemon.stop()
+    end = time.monotonic() + PATIENCE
+    while cloud.ceph.status()["osdmap"]["num_up_osds"] == len(OSDS):
+        assert time.monotonic() < end, "the monitor takes it for alive"
+        time.sleep(0.2)
+    daemon.cont()
+    rows = node.run("slow", *logged(), *tree, "-f", "json").data()
+    assert [row["name"] for row in rows if row["type"] == "osd" and row["failed"]] == [path_of(guilty)]
+    assert named(node, *logged(), *tree, "--interval", "2s") in ([], [path_of(guilty)])
+
+
+@pytest.mark.parametrize("time_", range(FAULTS))
+def test_an_osd_that_answers_late_is_named_live_and_from_the_logs(
+    time_: int, node: Node, cloud: Cloud, loaded: Guest, tmp_path: Path, tree: list[str]
+) -> None:
+    guilty, began, logged = next(_turn) % len(OSDS), datetime.now(UTC), logging(cloud, tmp_path)
+    configure(cloud, [guilty], DELAY)
+    time.sleep(DELAYED)
+    end = time.monotonic() + PATIENCE
+    while not (found := named(node, *logged(), *tree, "--interval", "2s")):
+        assert time.monotonic() < end, "none is named"
+    assert found == [path_of(guilty)]
+    live = asked(cloud, began)
+    assert named(node, *live, "--interval", "2s") == [path_of(guilty)]
+
+    node.run("enforce")
+    [row] = node.run("slow", *live, "--by", "image", "-f", "json").data()
+    image = loaded.disks["vda"]
+    of_guest = {"name": f"{image.pool}/{image.image}", "volume": image.volume_id, "guest": loaded.name}
+    assert row | of_guest | {"guest_uuid": loaded.uuid} == row
+
+
+def test_none_is_named_where_none_is_at_fault(
+    node: Node, cloud: Cloud, loaded: Guest, tmp_path: Path, tree: list[str]
+) -> None:
+    for _ in range(HEALTHY):
+        began, logged = datetime.now(UTC), logging(cloud, tmp_path)
+        time.sleep(LEAST_INTERVALS + 1)
+        assert named(node, *asked(cloud, began), "--interval", "1s") == []
+        assert named(node, *logged(), *tree, "--interval", "1s") == []
