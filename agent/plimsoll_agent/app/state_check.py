@@ -15,7 +15,7 @@ from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store import clock, refresh_state, state
 from plimsoll_agent.store.database import BROKEN, version_of
@@ -113,6 +113,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(kept))
     yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(kept))
     yield kind(state.HISTOGRAMS, _of_json(state.MOST_BYTES))
+    yield kind(state.DAEMON, _of_json(daemon_status.MOST_BYTES), lambda: daemon_status.load(kept))
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(kept.clock))
     yield kind(state.VERSIONS, _of_json(state.MOST_BYTES), kept.load_versions)
     for file in (
@@ -122,6 +123,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
         state.PASS_LOCK,
         state.GUESTS_LOCK,
         state.STORE_LOCK,
+        state.DAEMON_LOCK,
         state.PROBES_LOCK,
         state.HISTOGRAMS_LOCK,
     ):

@@ -20,12 +20,13 @@ from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.monitor import pass_summary_file, usage_history
+from plimsoll_agent.monitor import daemon_status, pass_summary_file, usage_history
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store import clock, refresh_state
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
 from plimsoll_agent.store.state import (
     APPROVAL,
+    DAEMON_LOCK,
     FILES,
     GUESTS_LOCK,
     HISTOGRAMS_LOCK,
@@ -44,6 +45,7 @@ from plimsoll_insight.load import latency
 from plimsoll_probes.store.history import History
 from tests.unit.clouds import a_catalogue
 from tests.unit.consolevalues import some_consoles
+from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import a_varied_pass
 from tests.unit.node import Node, a_volume, guest, own_disk, uuid_of
 from tests.unit.results import a_probe
@@ -55,6 +57,7 @@ PASSING = (
     "attachments.json",
     "pass.json",
     "consoles.json",
+    "daemon.json",
     "histograms.json",
     "clock.json",
     "versions.json",
@@ -89,11 +92,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()
     consoles_file.save(state, some_consoles())
+    daemon_status.save(state, FULL)
     latency.save(state, [latency.Guest("qemu:///system", uuid_of(1))])
     history = History(state.probes)
     history.add(a_probe())
     history.show(NOON)
-    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, PROBES_LOCK, HISTOGRAMS_LOCK):
+    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, DAEMON_LOCK, PROBES_LOCK, HISTOGRAMS_LOCK):
         os.close(locks.take(directory / lock.name))
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)
