@@ -608,6 +608,7 @@ def test_the_units_users_share_the_state_directory(node: Machine) -> None:
         "record.sqlite",
         "rules.last.yaml",
         "attachments.json",
+        "usage.jsonl",
     }
     probes = {"probes.lock", "probes.sqlite", "probes-latest.sqlite"}
     assert node.owners(node.state) == dict.fromkeys(passes, "plimsoll") | dict.fromkeys(probes, "plimsoll-probe")
