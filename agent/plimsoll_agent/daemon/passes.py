@@ -74,9 +74,8 @@ def result_of(report: PassReport) -> PassResult:
 def full_pass(settings: Settings, connections: Connections, between: Between) -> bool:
     """A pass over the whole node, published; False if there was none. It raises nothing."""
     mode, source = Mode(settings.mode), "record"
-    publisher: Publisher | None = None
+    state = state_of(settings)
     try:
-        state = state_of(settings)
         state.prepare()
         with state.locked():
             publisher = Publisher(settings, state, mode)
@@ -94,6 +93,7 @@ def full_pass(settings: Settings, connections: Connections, between: Between) ->
             LOG.error("%s", report.complaint)
         return True
     except Busy as error:
+        state.note_busy()
         LOG.info("full pass: %s", error)
     except PlimsollError as error:
         LOG.error("full pass: %s", error)

@@ -205,6 +205,17 @@ def test_the_first_full_pass_sets_limits_and_is_published(daemon: Fixture) -> No
     assert last.grade is Grade.GOOD
 
 
+def test_a_full_pass_that_finds_another_one_running_is_counted_and_guests_are_served(daemon: Fixture) -> None:
+    state = State(daemon.settings.state_dir)
+    state.prepare()
+    with state.locked():
+        daemon.start(connected=False)
+        daemon.tell(Connected())
+        daemon.until(lambda: state.busy)
+        daemon.happens(1, EventKind.STARTED)
+        daemon.until(lambda: daemon.actual(1) == {LIMIT})
+
+
 def test_a_guest_that_starts_gets_its_limits_and_the_echo_leads_to_no_pass(daemon: Fixture) -> None:
     daemon.start()
     new = guest(2)
