@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -24,7 +24,6 @@ from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
-from plimsoll_agent.util.durations import words as words_of
 from plimsoll_agent.util.text import minute, plural, printable, second
 from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 from plimsoll_insight.cli.plotting import plotting
@@ -32,7 +31,7 @@ from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
 from plimsoll_insight.slow.events import Clock, SlowRequest
-from plimsoll_insight.slow.over_time import over_time
+from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settled
 from plimsoll_insight.slow.reading import OF_OSD, Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
@@ -93,6 +92,9 @@ class Slow(LocalCommand, Listing):
         width = time_of("--interval", parsed_args.interval)
         if not _SHORTEST <= width <= _LONGEST:
             raise UsageError(f"--interval: must be from {_SHORTEST:g} seconds to a day")
+        if parsed_args.plot is not None:
+            with plotting(parsed_args.plot):
+                from plimsoll_insight.slow import plots
         found = Read.nothing(Clock(_zone(parsed_args.timezone)), width)
         tree = parsed(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
         named = pools.parsed(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
@@ -121,8 +123,6 @@ class Slow(LocalCommand, Listing):
         zone = _zone_words(found.clock, parsed_args.timezone)
         self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown, *zone)
         if parsed_args.plot is not None:
-            with plotting(parsed_args.plot):
-                from plimsoll_insight.slow import plots
             drawn = plots.drawn(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
             files.save(parsed_args.plot, drawn, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
@@ -504,9 +504,7 @@ def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
 def _intervals(number: int, width: float) -> str:
     if width == MINUTE:
         return plural(number, "minute")
-    return (
-        f"{plural(number, 'interval')} of {words_of(timedelta(seconds=width)) if width % 1 == 0 else f'{width:g} s'}"
-    )
+    return f"{plural(number, 'interval')} of {width_words(width)}"
 
 
 def _percent(chance: float) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
+from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.tree import Tree
@@ -26,6 +28,11 @@ class OverTime:
 
     width: float
     intervals: Sequence[Interval]
+
+
+def width_words(seconds: float) -> str:
+    """``1 min``, ``2.5 s``."""
+    return durations.words(timedelta(seconds=seconds)) if seconds % 1 == 0 else f"{seconds:g} s"
 
 
 def over_time(counts: Counts, tree: Tree | None) -> OverTime:

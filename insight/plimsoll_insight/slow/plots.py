@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
@@ -13,11 +13,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.figures.page import page
-from plimsoll_insight.slow.over_time import OverTime
+from plimsoll_insight.slow.over_time import OverTime, width_words
 from plimsoll_insight.slow.tree import Tree
 from plimsoll_probes.output.report.drawing import COLOURS, HEAT, WIDTH, Axes, instead, png, themed_svg
 
@@ -119,7 +118,7 @@ def _figure(parts: Sequence[_Part], figure: Figure) -> None:
 
 
 def _lines(axes: Axes, chart: Chart) -> None:
-    axes.set_title(f"slow requests in {durations.words(timedelta(seconds=chart.width))}")
+    axes.set_title(f"slow requests in {width_words(chart.width)}")
     if not any(chart.requests):
         instead(axes, "no request was slow")
         return

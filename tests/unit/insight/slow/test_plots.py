@@ -51,6 +51,8 @@ def test_a_figure_has_its_words_and_times(width: float) -> None:
     words = [each.strip() for each in ET.fromstring(svg).itertext()]
     assert "slow requests that each OSD may be the cause of" in words
     assert "host-b osd.1" in words
+    named = {1.0: "1 s", 2.5: "2.5 s", 60.0: "1 min", 7680.0: "2 h 8 min"}
+    assert f"slow requests in {named[width]}" in words
     assert 2 <= sum(":" in each and each.replace(":", "")[-4:].isdigit() for each in words) <= 14
 
 
