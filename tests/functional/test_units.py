@@ -539,7 +539,7 @@ def machine() -> Iterator[Machine]:
 def test_each_line_of_tmpfiles_conf_is_for_a_directory_that_the_installer_has_made() -> None:
     lines = [line.split() for line in (UNITS / "tmpfiles.conf").read_text().splitlines()]
     paths = [Path(words[1]) for words in lines if words and words[0] != "#"]
-    assert len(paths) == 6
+    assert len(paths) == 8
     assert [path for path in paths if not any(path.is_relative_to(state) for state in Layout().states)] == []
     # By hand it is done in the same way.
     prefixes = " ".join(f"--prefix={state}" for state in Layout().states)
