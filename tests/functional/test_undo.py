@@ -91,8 +91,11 @@ def test_only_what_was_read_back_is_called_put_back(
     assert told == planned, "in whatever order the guests answered"
     results = [entry["result"] for entry in undone(plimsoll)]
     assert len(results) == len(planned)
-    took, missed = results.count("done"), results.count("timed-out")
-    parts = ([f"{took} set"] if took else ["nothing changed"]) + [f"{missed} unknown"] * bool(missed)
+    took, missed, kept = (results.count(result) for result in ("done", "timed-out", "not-sent"))
+    # Where the first disk does not read back, no other is written: so it is under a libvirt that is not proven yet.
+    assert (took > 0) is not (kept > 0)
+    counted = ((kept, "failed"), (missed, "unknown"))
+    parts = [f"{took} set" if took else "nothing changed", *(f"{n} {word}" for n, word in counted if n)]
     assert f"Undone: {', '.join(parts)}, in " in done.out
     assert done.out.count("QEMU reports no limit after the write") == missed
     assert done.status == (0 if not missed else 3 if took else 1)

@@ -79,12 +79,7 @@ class NodeStore:
     def recall(self, now: datetime, *, read_only: bool) -> Memory:
         """The memory. If it is lost, it is rebuilt from the limits that plimsoll set by the record."""
         self._locked = self.locks.held
-        try:
-            memory = self._state.load_memory()
-        except CorruptState as error:
-            memory = None if read_only else self._without_corrupt(self._state.memory, self._state.load_memory)
-            if memory is None:
-                self.notes.add(Code.MEMORY_SET_ASIDE, error)
+        memory = self._read(self._state.memory, self._state.load_memory, Code.MEMORY_SET_ASIDE, read_only=read_only)
         self._base = self._rebuilt(now) if memory is None else memory
         return self._base
 
@@ -94,23 +89,24 @@ class NodeStore:
         except StateError:  # ``settle`` reports it
             return Memory()
 
-    def _without_corrupt(self, path: Path, load: Callable[[], Value]) -> Value | None:
-        """Set a corrupt file aside; returns what is in it if another pass was faster, and replaced it."""
-        with suppress(StateError), self._state.changing():  # saving the new file reports the error
-            try:
-                return load()
-            except CorruptState:
-                files.set_aside(path, StateError)
+    def _read(self, path: Path, load: Callable[[], Value], corrupt: Code, *, read_only: bool) -> Value | None:
+        """What is in the file; a corrupt one is noted and set aside, unless another pass has replaced it."""
+        try:
+            return load()
+        except CorruptState as error:
+            told = str(error)  # the error itself would keep what was decoded, and the file is read once more
+        if not read_only:
+            with suppress(StateError), self._state.changing():  # saving the new file reports the error
+                try:
+                    return load()
+                except CorruptState:
+                    files.set_aside(path, StateError)
+        self.notes.add(corrupt, told)
         return None
 
     def approved(self, *, read_only: bool) -> tuple[Approval, ...]:
-        try:
-            self._approvals = self._state.load_approvals()
-        except CorruptState as error:
-            found = None if read_only else self._without_corrupt(self._state.approval, self._state.load_approvals)
-            if found is None:
-                self.notes.add(Code.APPROVAL_SET_ASIDE, error)
-            self._approvals = found or ()
+        load, corrupt = self._state.load_approvals, Code.APPROVAL_SET_ASIDE
+        self._approvals = self._read(self._state.approval, load, corrupt, read_only=read_only) or ()
         return tuple(given.approval for given in self._approvals)
 
     @contextmanager

@@ -397,7 +397,7 @@ def test_the_rows_say_what_the_pass_came_to(here: Here) -> None:
     assert here.row("passes") == "last 2 min ago: partial, 1.7 s; last good 12 min ago"
     assert here.row("mode") == "enforce"
     assert here.row("so far") == "10 good, 2 partial, 0 failed; 4 skipped, since another pass was running"
-    assert here.row("sources") == "DOWN: rules; up: libvirt, record, catalogue"
+    assert here.row("sources") == "DOWN: rules; up: libvirt, record, writes, disks, catalogue"
     assert here.row("catalogue") == "from openstack, 17 min ago; 20 refreshes, 1 failed"
     assert here.row("guests") == "3 reachable, 1 unreachable"
     assert here.row("disks") == "4: 2 in sync, 1 failed, 1 unknown"
@@ -591,7 +591,14 @@ def test_as_json_it_says_the_same_and_unknown_is_null(here: Here) -> None:
     assert told["guests"]["unreachable"][0]["guest_uuid"] == uuid_of(4)
     assert told["pass"]["result"] == Grade.PARTIAL
     assert told["paused"] is None, "there is no pause file now"
-    assert told["sources"] == {"libvirt": True, "rules": False, "record": True, "catalogue": True}
+    assert told["sources"] == {
+        "libvirt": True,
+        "rules": False,
+        "record": True,
+        "writes": True,
+        "disks": True,
+        "catalogue": True,
+    }
 
 
 @pytest.mark.parametrize(("name", "source"), [("pass.json", "pass"), ("probes.sqlite", "probes")])
