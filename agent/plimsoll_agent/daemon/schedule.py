@@ -30,6 +30,13 @@ ECHO = 30.0
 """Seconds in which libvirt's event for a write of the daemon is expected."""
 
 _LEADS_TO_A_PASS = frozenset(EventKind) - {EventKind.ARRIVING, EventKind.STOPPED, EventKind.DEVICE_REMOVED}
+_OTHER_DISKS = (
+    EventKind.STARTED,
+    EventKind.ARRIVING,
+    EventKind.STOPPED,
+    EventKind.DEVICE_ADDED,
+    EventKind.DEVICE_REMOVED,
+)
 
 
 class Verdict(StrEnum):
@@ -126,9 +133,10 @@ class Schedule:
             known.started = known.runs and event.kind is EventKind.STARTED
         if event.kind is EventKind.STOPPED and known is not None:
             known.waits_since = None
+        echo = self._is_echo(event, now)
         if event.kind not in _LEADS_TO_A_PASS:
             return Verdict.NONE
-        if event.kind is EventKind.TUNABLE and self._is_echo(event, now):
+        if echo:
             return Verdict.ECHO
         if known is None:
             if len(self._guests) >= MOST_GUESTS:
@@ -261,12 +269,19 @@ class Schedule:
         return max(guest.not_before, 0.0 if guest.last is None else guest.last + guest.spacing)
 
     def _is_echo(self, event: GuestEvent, now: float) -> bool:
-        """Whether it tells of the daemon's last write to the disk, all of it. An external change in between has an
-        event of its own."""
-        write = self._written.get((event.uuid, event.target))
-        if write is None or now - write.at > ECHO:
-            return False
-        return all(event.limits.get(name) == value for name, value in write.limits.items())
+        """Whether it tells of the daemon's last write to the disk.
+
+        Any other event after which the disk may have other limits, or be another disk, ends the expectation.
+        """
+        if event.kind is EventKind.TUNABLE:
+            write = self._written.get((event.uuid, event.target))
+            if write is not None and now - write.at <= ECHO and event.limits == write.limits:
+                return True
+            self._written.pop((event.uuid, event.target), None)
+        elif event.kind in _OTHER_DISKS:
+            for key in [key for key in self._written if key[0] == event.uuid]:
+                del self._written[key]
+        return False
 
     def _forget(self, now: float) -> None:
         """Guests of which nothing is due or known that still counts."""

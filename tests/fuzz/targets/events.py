@@ -44,8 +44,7 @@ class _Daemon:
         if verdict in (Verdict.PASS, Verdict.MERGED):
             self.owed.setdefault(event.uuid, self.now)
         if verdict is Verdict.ECHO:
-            wrote = self.wrote[event.uuid, event.target]
-            assert {name: event.limits.get(name) for name in wrote} == wrote, "an external change is no echo"
+            assert event.limits == self.wrote[event.uuid, event.target], "an external change is no echo"
         if event.kind.value == "stopped":
             self.owed.pop(event.uuid, None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -78,7 +79,7 @@ def test_guests_are_served_in_the_order_of_their_first_event(schedule: Schedule)
     ("event", "after", "verdict"),
     [
         (tuned(LIMITS), 1, Verdict.ECHO),
-        (tuned(LIMITS | {"group_name": "drive-virtio-disk0"}), 1, Verdict.ECHO),
+        (tuned(LIMITS | {"group_name": "shared"}), 1, Verdict.PASS),  # into a group, with the same limits
         (tuned(LIMITS), module.ECHO + 1, Verdict.PASS),
         (tuned(LIMITS | {"total_iops_sec": 9}), 1, Verdict.PASS),
         (tuned({"total_iops_sec": 250}), 1, Verdict.PASS),  # part of the set: another client's
@@ -90,6 +91,29 @@ def test_the_echo_of_its_own_write_leads_to_no_pass(
 ) -> None:
     schedule.wrote(A, "vda", LIMITS, 10)
     assert schedule.event(event, 10 + after) is verdict
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        tuned(LIMITS | {"total_iops_sec": 100}),  # such as a hold's, in a process of its own
+        an_event(EventKind.STOPPED),
+        an_event(EventKind.STARTED),
+        an_event(EventKind.ARRIVING),
+        an_event(EventKind.DEVICE_REMOVED),
+        an_event(EventKind.DEVICE_ADDED),
+    ],
+)
+def test_what_changes_limits_or_disks_after_a_write_ends_its_echo(schedule: Schedule, between: GuestEvent) -> None:
+    schedule.wrote(A, "vda", LIMITS, 10)
+    schedule.wrote(A, "vdb", LIMITS, 10)
+    schedule.wrote(B, "vda", LIMITS, 10)
+    assert schedule.event(tuned(LIMITS), 11) is Verdict.ECHO
+    schedule.event(between, 12)
+    assert schedule.event(tuned(LIMITS), 13) is not Verdict.ECHO
+    same_disk_only = between.kind is EventKind.TUNABLE
+    assert (schedule.event(tuned(LIMITS, "vdb"), 13) is Verdict.ECHO) is same_disk_only
+    assert schedule.event(replace(tuned(LIMITS), uuid=B), 13) is Verdict.ECHO
 
 
 def test_an_external_change_after_a_write_is_none_of_its_echoes(schedule: Schedule) -> None:
