@@ -26,7 +26,9 @@ _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0, as long as it is unknown how often it is
 logged: each second (``osd_tick_interval``) while it is not 0."""
 _MISSED = 2.5
-"""As many times the least time between two lines: that many lines are missing, so the count was 0."""
+"""As many times the least time between two lines of the OSD: that many lines are missing, so the count was 0."""
+_MANY = 10
+"""As many slow requests in the same states as before are the same ones: an OSD that is stuck logs late too."""
 _MOST_BINS = 600
 _MOST_NAMES = 1000
 _MOST_BLAMED = 50_000
@@ -134,7 +136,8 @@ class Counts:
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
-        self._pause = _PAUSE
+        self._pause: dict[int, float] = {}
+        """By OSD."""
         self._latest: dict[int, SlowCount] = {}
         self._latest_reported: dict[int, Oldest] = {}
 
@@ -204,7 +207,11 @@ class Counts:
         """The number rises by those that became slow since the last line; what stays slow is counted once."""
         before = self._latest.get(event.osd)
         self._latest[event.osd] = event
-        if before is not None and self._is_paused(event.time - before.time):
+        if (
+            before is not None
+            and self._is_paused(event.osd, event.time - before.time)
+            and not _is_same(before, event)
+        ):
             before = None
         grown = event.number - (before.number if before else 0)
         if grown <= 0:
@@ -227,17 +234,22 @@ class Counts:
     def _oldest(self, event: Oldest) -> None:
         before = self._latest_reported.get(event.osd)
         self._latest_reported[event.osd] = event
-        grown = event.number - (before.number if before and not self._is_paused(event.time - before.time) else 0)
+        if before is not None and self._is_paused(event.osd, event.time - before.time):
+            # As long as the oldest one is the same, there was no time without one.
+            before = before if before.operation.id == event.operation.id else None
+        grown = event.number - (before.number if before else 0)
         if grown > 0:
             self.osd(event.osd).reported += grown
             self.reported.add(event.time, ALL, grown)
         if self._once(event.operation.id, "oldest"):
             self._image(event.operation)
 
-    def _is_paused(self, time: float) -> bool:
-        """So long after the OSD's last line."""
-        self._pause = min(self._pause, _MISSED * max(time, 1.0))
-        return time > self._pause
+    def _is_paused(self, osd: int, time: float) -> bool:
+        """So long after its last line, which may be of a later time."""
+        pause = self._pause.get(osd, _PAUSE)
+        if time > 0:
+            pause = self._pause[osd] = min(pause, _MISSED * max(time, 1.0))
+        return time > pause
 
     def _changed(self, event: Changed) -> None:
         count = self.osd(event.osd)
@@ -257,6 +269,11 @@ class Counts:
     def _named(counter: Counter[_Name], name: _Name | None, number: int = 1) -> None:
         if name is not None and number > 0:
             counter[name if name in counter or len(counter) < _MOST_NAMES else cast(_Name, "other")] += number
+
+
+def _is_same(before: SlowCount, now: SlowCount) -> bool:
+    many = now.number >= _MANY and now.time - before.time <= _PAUSE
+    return many and (now.number, now.states) == (before.number, before.states)
 
 
 def together(*sources: Counts) -> Counts:

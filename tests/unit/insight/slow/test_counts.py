@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_insight.slow import counts, reading
 from plimsoll_insight.slow.counts import ALL, Counts, Intervals, OsdCount, together
-from plimsoll_insight.slow.events import Clock, SlowCount, event
+from plimsoll_insight.slow.events import Clock, Oldest, Operation, SlowCount, event
 from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import Read, read
 from plimsoll_insight.slow.tree import Bucket, Tree
@@ -124,6 +124,39 @@ def test_where_lines_come_each_second_a_few_that_are_missing_end_a_count() -> No
     for time, number in ((0.0, 3), (1.02, 3), (2.1, 3), (5.2, 3), (7.3, 3)):
         some.add(SlowCount(time, 1, number, {"delayed": number}, {"volumes": number}))
     assert some.osds[1].primary == 3 + 3
+
+
+def told(osd: int, number: int, *times: float) -> list[SlowCount]:
+    return [SlowCount(time, osd, number, {"delayed": number}, {}) for time in times]
+
+
+@pytest.mark.parametrize("of_another", [(0.0, 0.5), (3.0, 1.0)])
+def test_how_often_another_osd_has_a_line_changes_no_count(of_another: tuple[float, ...]) -> None:
+    some = Counts()
+    for event_ in (*told(8, 1, *of_another), *told(7, 50, 5.0), *told(7, 60, 9.0), *told(7, 70, 13.0)):
+        some.add(event_)
+    assert some.osds[7].primary == 70
+
+
+def test_a_line_of_an_earlier_time_does_not_tell_how_often_lines_come() -> None:
+    some = Counts()
+    for event_ in (*told(7, 50, 5.0), *told(7, 50, 4.0), *told(7, 60, 9.0)):
+        some.add(event_)
+    assert some.osds[7].primary == 60
+
+
+def test_many_that_a_stuck_osd_tells_late_are_the_same_and_a_few_after_a_long_time_are_not() -> None:
+    some = Counts()
+    for event_ in (*told(7, 50, 0.0, 1.0, 4.0, 7.5), *told(7, 50, 30.0)):
+        some.add(event_)
+    assert some.osds[7].primary == 50 + 50
+
+
+def test_a_stuck_osd_whose_oldest_request_stays_has_no_new_ones() -> None:
+    some = Counts()
+    for time, request, number in ((0, 1, 50), (1, 1, 50), (20, 1, 52), (40, 2, 5)):
+        some.add(Oldest(time, 7, number, Operation(b"client.4.0:%d" % request, False, None, None, None)))
+    assert some.osds[7].reported == 52 + 5
 
 
 def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
