@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from plimsoll_insight.slow.events import (
     LOCKS,
@@ -29,13 +29,10 @@ _MISSED = 2.5
 """As many times the least time between two lines of the OSD: that many lines are missing, so the count was 0."""
 _MANY = 10
 """As many slow requests in the same states as before are the same ones: an OSD that is stuck logs late too."""
-_MOST_BINS = 600
 _MOST_NAMES = 1000
-_MOST_BLAMED = 50_000
+_MOST_BY_OSD = 50_000
 _LONGEST = 60 << 20
 MINUTE = 60.0
-ALL = -1
-"""In place of an OSD: requests wherever they are slow."""
 _Name = TypeVar("_Name", bound=str | int)
 
 
@@ -118,6 +115,33 @@ class Intervals:
         self.width *= 2
 
 
+class Names(Generic[_Name]):
+    """Counts by OSD and name; what is beyond ``_MOST_BY_OSD`` of them is ``other``."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Counter[_Name]] = {}
+        self._known = 0
+
+    def add(self, osd: int, name: _Name, number: int = 1) -> None:
+        if number <= 0:
+            return
+        counts = self.of.setdefault(osd, Counter())
+        if name not in counts:
+            name = name if self._known < _MOST_BY_OSD else cast(_Name, "other")
+            self._known += 1
+        counts[name] += number
+
+    def number(self, osd: int) -> int:
+        return self.of[osd].total() if osd in self.of else 0
+
+    @property
+    def of_all(self) -> Counter[_Name]:
+        whole: Counter[_Name] = Counter()
+        for counts in self.of.values():
+            whole.update(counts)
+        return whole
+
+
 class Counts:
     """What the logs of one kind say: those of the cluster, or those of OSDs."""
 
@@ -125,14 +149,15 @@ class Counts:
         """``width``: of an interval, in seconds."""
         self.width = width
         self.osds: dict[int, OsdCount] = {}
-        self.pools: Counter[str | int] = Counter()
+        self.by_pool = Names[str | int]()
         """By name, or by number where a line has that."""
+        self.by_state = Names[str]()
         self.images: Counter[str] = Counter()
         self.pool_of_image: dict[str, int] = {}
-        self.states: Counter[str] = Counter()
-        self.bins = Intervals(width, _MOST_BINS)
-        self.reported = Intervals(width, _MOST_BINS)
-        self.blamed = Intervals(width, _MOST_BLAMED)
+        self.bins = Intervals(width, _MOST_BY_OSD)
+        """Requests where they are slow, whoever is to blame."""
+        self.reported = Intervals(width, _MOST_BY_OSD)
+        self.blamed = Intervals(width, _MOST_BY_OSD)
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
@@ -143,7 +168,15 @@ class Counts:
 
     @property
     def requests(self) -> int:
-        return sum(self.states.values())
+        return self.states.total()
+
+    @property
+    def states(self) -> Counter[str]:
+        return self.by_state.of_all
+
+    @property
+    def pools(self) -> Counter[str | int]:
+        return self.by_pool.of_all
 
     def osd(self, number: int) -> OsdCount:
         return self.osds.setdefault(number, OsdCount())
@@ -180,7 +213,8 @@ class Counts:
             return
         if self._once(one.id, "named"):
             self._image(one)
-            self._named(self.pools, one.pool)
+            if one.pool is not None:
+                self.by_pool.add(event.osd, one.pool)
         self._tally(event.osd, event.state, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
@@ -200,8 +234,8 @@ class Counts:
             count.primary += number
         if count.blamed > before:
             self.blamed.add(time, osd, number)
-        self._named(self.states, state, number)
-        self.bins.add(time, ALL, number)
+        self.by_state.add(osd, state, number)
+        self.bins.add(time, osd, number)
 
     def _count(self, event: SlowCount) -> None:
         """The number rises by those that became slow since the last line; what stays slow is counted once."""
@@ -228,8 +262,8 @@ class Counts:
                 left -= new
         for pool, number in event.pools.items():
             new = max(min(grown, number - (before.pools.get(pool, 0) if before else 0)), 0)
-            self._named(self.pools, pool, new)
-            self._named(self.pools, "other pools", grown - new)
+            self.by_pool.add(event.osd, pool, new)
+            self.by_pool.add(event.osd, "other pools", grown - new)
 
     def _oldest(self, event: Oldest) -> None:
         before = self._latest_reported.get(event.osd)
@@ -240,7 +274,7 @@ class Counts:
         grown = event.number - (before.number if before else 0)
         if grown > 0:
             self.osd(event.osd).reported += grown
-            self.reported.add(event.time, ALL, grown)
+            self.reported.add(event.time, event.osd, grown)
         if self._once(event.operation.id, "oldest"):
             self._image(event.operation)
 
@@ -279,33 +313,49 @@ def _is_same(before: SlowCount, now: SlowCount) -> bool:
 def together(*sources: Counts) -> Counts:
     """Logs of all kinds as one: a request that two tell of is in each, so of each OSD the larger count of it."""
     found = Counts(sources[0].width)
-    for source in sources:
-        found.blamed.width = max(found.blamed.width, source.blamed.width)
     chosen: dict[int, Counts] = {}
-    for osd in sorted({osd for source in sources for osd in source.osds}):
-        of_osd = [source.osds.get(osd, OsdCount()) for source in sources]
-        chosen[osd], more = max(zip(sources, of_osd, strict=True), key=lambda each: each[1].total)
-        unknown = 0 if more.total else max(each.reported for each in of_osd)
-        found.states[UNKNOWN] += unknown
+    reporting: dict[int, Counts] = {}
+    """Of OSDs whose requests no other line has."""
+    for osd in sorted({osd for source in sources for osd in (*source.osds, *source.by_state.of)}):
+        of_osd = {source: source.osds.get(osd, OsdCount()) for source in sources}
+        source = chosen[osd] = max(sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd)))
+        more, unknown = of_osd[source], 0
+        if osd in source.by_state.of:
+            found.by_state.of[osd] = source.by_state.of[osd]
+        elif not more.total:
+            reporting[osd] = max(sources, key=lambda each: of_osd[each].reported)
+            unknown = of_osd[reporting[osd]].reported
+            found.by_state.add(osd, UNKNOWN, unknown)
+        pooled = max(sources, key=lambda each: (each is source and osd in each.by_pool.of, each.by_pool.number(osd)))
+        if osd in pooled.by_pool.of:
+            found.by_pool.of[osd] = pooled.by_pool.of[osd]
         found.osds[osd] = replace(
             more,
-            failed=max(each.failed for each in of_osd),
-            boot=max(each.boot for each in of_osd),
-            wrongly_down=max(each.wrongly_down for each in of_osd),
-            worst_age=max(each.worst_age for each in of_osd),
+            failed=max(each.failed for each in of_osd.values()),
+            boot=max(each.boot for each in of_osd.values()),
+            wrongly_down=max(each.wrongly_down for each in of_osd.values()),
+            worst_age=max(each.worst_age for each in of_osd.values()),
             unknown=more.unknown + unknown,
         )
+    found.blamed = _of_chosen([(source.blamed, source, chosen) for source in sources])
+    found.bins = _of_chosen(
+        [
+            *((source.bins, source, chosen) for source in sources),
+            *((source.reported, source, reporting) for source in sources),
+        ]
+    )
     for source in sources:
-        counts = source.blamed.as_wide_as(found.blamed.width)
-        found.blamed.counts += Counter({key: count for key, count in counts.items() if chosen[key[1]] is source})
         found.images |= source.images
         found.pool_of_image |= source.pool_of_image
-    larger = max(sources, key=lambda source: source.requests)
-    found.pools = larger.pools or next((source.pools for source in sources if source.pools), Counter())
-    found.bins = (
-        larger.bins if larger.requests else max((s.reported for s in sources), key=lambda bins: len(bins.counts))
-    )
-    found.states = +(found.states + larger.states)
     found.first = min((source.first for source in sources if source.first is not None), default=None)
     found.last = max((source.last for source in sources if source.last is not None), default=None)
+    return found
+
+
+def _of_chosen(each: Sequence[tuple[Intervals, Counts, Mapping[int, Counts]]]) -> Intervals:
+    """Of intervals, each of a source, those of the OSDs for which that source is chosen."""
+    found = Intervals(max(intervals.width for intervals, _, _ in each), _MOST_BY_OSD)
+    for intervals, source, chosen in each:
+        counts = intervals.as_wide_as(found.width)
+        found.counts.update({key: count for key, count in counts.items() if chosen.get(key[1]) is source})
     return found

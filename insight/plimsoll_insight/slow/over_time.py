@@ -35,9 +35,14 @@ def width_words(seconds: float) -> str:
     return durations.words(timedelta(seconds=seconds)) if seconds % 1 == 0 else f"{seconds:g} s"
 
 
+_MOST = 600
+
+
 def over_time(counts: Counts, tree: Tree | None) -> OverTime:
-    """In the wider ones of the intervals that are known of all requests and of those of each OSD."""
+    """In the wider ones of the intervals that are known of all requests and of those of each OSD, at most 600."""
     width = max(counts.bins.width, counts.blamed.width)
+    while len({interval for interval, _ in counts.bins.as_wide_as(width)}) > _MOST:
+        width *= 2
     all_, blamed = counts.bins.as_wide_as(width), counts.blamed.as_wide_as(width)
     requests: Counter[int] = Counter()
     osds: dict[int, Counter[int]] = {}

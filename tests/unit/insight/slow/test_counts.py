@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.slow import counts, reading
-from plimsoll_insight.slow.counts import ALL, Counts, Intervals, OsdCount, together
-from plimsoll_insight.slow.events import Clock, Oldest, Operation, SlowCount, event
+from plimsoll_insight.slow.counts import Counts, Intervals, OsdCount, together
+from plimsoll_insight.slow.events import Changed, Clock, Oldest, Operation, SlowCount, SlowRequest, event
 from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import Read, read
 from plimsoll_insight.slow.tree import Bucket, Tree
@@ -166,7 +166,7 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(once._new) + len(once._old) <= 200
     bins = Intervals(60, 600)
     for number in range(5000):
-        bins.add(number * 60.0, ALL, 1)
+        bins.add(number * 60.0, 1, 1)
     assert len(bins.counts) <= 600
     assert (sum(bins.counts.values()), bins.width) == (5000, 960)
 
@@ -222,6 +222,43 @@ def test_over_time_is_as_coarse_as_the_coarser_of_what_is_known() -> None:
     assert [(each.begin, each.requests, len(each.osds)) for each in over.intervals] == [
         (20.0 * number, 2, 2) for number in range(4)
     ]
+
+
+def test_over_time_has_600_intervals_at_most() -> None:
+    some = Counts(10.0)
+    for number in range(5000):
+        some.add(SlowCount(10.0 * number, number % 7, 1, {"delayed": 1}, {}))
+    over = over_time(some, None)
+    assert (len(over.intervals), over.width) == (313, 160)
+    assert sum(each.requests for each in over.intervals) == 5000
+
+
+def test_logs_of_several_kinds_have_the_same_sum_in_every_view() -> None:
+    """The usual thing to hand in: the cluster's log, and some OSDs' own."""
+    cluster, own = Counts(), Counts()
+    for some, time, osd, number in ((cluster, 30, 0, 3), (cluster, 90, 1, 4), (own, 90, 1, 10)):
+        some.add(SlowCount(time, osd, number, {"delayed": number}, {"volumes": number}))
+    own.add(Oldest(150, 2, 5, Operation(b"client.4.0:1", False, None, None, None)))
+    whole = together(cluster, own, Counts())
+    assert {osd: each.total for osd, each in whole.osds.items()} == {0: 3, 1: 10, 2: 5}
+    assert (whole.requests, whole.states) == (18, {"delayed": 13, "unknown": 5})
+    assert whole.pools == {"volumes": 13}
+    assert [(each.begin, each.requests, dict(each.osds)) for each in over_time(whole, None).intervals] == [
+        (0, 3, {0: 3}),
+        (60, 10, {1: 10}),
+        (120, 5, {}),
+    ]
+
+
+def test_requests_that_wait_for_others_are_of_the_log_that_has_them() -> None:
+    """Their own OSD is not to blame for one of them, in either log."""
+    cluster, own = Counts(), Counts()
+    cluster.add(Changed(0, 9, "boot"))
+    for request in range(3):
+        operation = Operation(b"client.4.0:%d" % request, False, 1, None, None)
+        own.add(SlowRequest(60, 9, "waiting for sub ops", 31.0, (4,), operation, True))
+    whole = together(cluster, own)
+    assert (whole.requests, whole.osds[9].total, whole.osds[4].replica, whole.pools) == (3, 0, 3, {1: 3})
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -288,7 +325,8 @@ def test_a_split_of_intervals_among_many_osds_is_bounded_and_keeps_the_sum() -> 
     assert sum(split.counts.values()) == 5000
 
 
-def test_names_are_bounded_and_the_rest_is_counted() -> None:
+def test_names_are_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "_MOST_BY_OSD", 1000)
     some = Counts()
     for number in range(5000):
         some.add(SlowCount(5.0 * number, number, 1, {f"state {number}": 1}, {f"pool {number}": 1}))
