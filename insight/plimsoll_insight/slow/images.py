@@ -45,12 +45,14 @@ def parsed(text: str, where: str) -> dict[str, str]:
 
 
 def owner(path: str, disks: Sequence[LastDisk]) -> Owner:
-    """Whose image ``POOL/IMAGE`` or ``IMAGE`` is: of the disks that this node's last pass saw, else by its name."""
-    pool, _, name = path.rpartition("/")
-    for disk in disks:
-        named = disk.named
-        if named.image == name and pool in ("", named.pool):
-            return Owner(named.volume_id, disk.server, named.guest_name, named.guest_uuid)
+    """Whose image ``POOL/IMAGE``, ``POOL/NAMESPACE/IMAGE`` or ``IMAGE`` is: of the disks that this node's last pass
+    saw, else by its name. These disks have no namespace: an image in one is theirs if just one has its pool and name.
+    """
+    *pool, name = path.split("/")
+    found = [disk for disk in disks if disk.named.image == name and pool[:1] in ([], [disk.named.pool])]
+    if found and (len(pool) < 2 or len(found) == 1):
+        named = found[0].named
+        return Owner(named.volume_id, found[0].server, named.guest_name, named.guest_uuid)
     volume, server = _VOLUME.fullmatch(name), _OF_NOVA.fullmatch(name)
     return Owner(volume[1] if volume else None, uuid=server[1] if server else None)
 

@@ -83,11 +83,12 @@ def chart_of(over: OverTime, tree: Tree | None) -> Chart:
     of_host = {osd: bucket.name for osd, bucket in tree.bucket_of.items()} if tree else {}
     order = sorted(_most(osds), key=lambda osd: (place.get(osd, len(place)), osd))
     several = 1 < len(hosts) < len(osds)
+    most = _most(hosts) if several else set()
     return Chart(
         first,
         over.width * longer,
         requests,
-        [(_short(host), hosts[host]) for host in dict.fromkeys(of_host.values()) if several and host in _most(hosts)],
+        [(_short(host), hosts[host]) for host in dict.fromkeys(of_host.values()) if host in most],
         [(_short(of_host.get(osd, "")) + f" osd.{osd}", osds[osd]) for osd in order],
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from plimsoll_agent.model.disk import DiskName
@@ -31,6 +33,14 @@ def test_a_disk_of_this_node_has_its_guest_whatever_the_image_s_name() -> None:
 def test_the_same_name_in_another_pool_is_another_image() -> None:
     assert owner(f"vms/volume-{VOLUME}", [disk("volumes", f"volume-{VOLUME}")]) == Owner(VOLUME)
     assert owner(f"volume-{VOLUME}", [disk("volumes", f"volume-{VOLUME}")]).guest == "instance-00000412"
+
+
+def test_an_image_in_a_namespace_has_its_guest_unless_two_have_such_a_name() -> None:
+    one, twin = disk("volumes", "db"), disk("volumes", "db")
+    assert owner("volumes/tenants/db", [one]).guest == "instance-00000412"
+    assert owner("vms/tenants/db", [one]) == Owner()
+    other = replace(twin, named=replace(twin.named, key=f"{VOLUME}/vdb", guest_uuid=VOLUME, volume_id=None))
+    assert owner("volumes/tenants/db", [one, other]) == Owner()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from plimsoll_insight.slow import plots
 from plimsoll_insight.slow.over_time import Interval, OverTime
 from plimsoll_insight.slow.plots import chart_of, drawn
 from plimsoll_insight.slow.tree import Bucket, Tree
@@ -42,6 +43,17 @@ def test_a_long_time_and_many_osds_are_bounded_and_keep_the_sum() -> None:
     assert (len(chart.requests), chart.width, sum(chart.requests)) == (313, 960, 10_000)
     assert len(chart.osds) == 40
     assert sum(chart_of(over(Interval(0, 1, {7: 1}, {}), Interval(1e8, 1, {}, {})), None).requests) == 2
+
+
+def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = Tree({osd: Bucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)})
+    most, asked = plots._most, []
+    monkeypatch.setattr(plots, "_most", lambda rows: asked.append(len(rows)) or most(rows))
+    requests = Interval(0, 200, dict.fromkeys(range(200), 1), {f"host-{number}": number for number in range(100)})
+    assert [host for host, _ in chart_of(over(requests), tree).hosts] == [
+        f"host-{number}" for number in range(60, 100)
+    ]
+    assert sorted(asked) == [100, 200]
 
 
 @pytest.mark.parametrize("width", [1.0, 2.5, 60.0, 7680.0])
