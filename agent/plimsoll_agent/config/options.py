@@ -119,8 +119,9 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "rounds",
             default=5,
             min=1,
-            help="How many times in a row plimsoll reverts an external change to a limit (at most one day apart)."
-            " After that it leaves the limit as it is, and every pass reports that.",
+            help="How many times in a row plimsoll reverts an external change to a limit (at most one day apart;"
+            " reverts within a minute count once). After that it leaves the limit as it is, and every pass reports"
+            " that.",
         ),
     ),
     "daemon": (

@@ -58,8 +58,9 @@ class Remembered:
     foreign: bool = False
     """Whether plimsoll had not set ``restore_to``."""
     reverts: int = 0
-    """How often in a row plimsoll reverted an external change."""
+    """How often in a row plimsoll reverted an external change; reverts within a minute count once."""
     reverted_at: datetime | None = None
+    """When the last of these minutes began."""
     enforced: bool = False
     """A pass in mode enforce had ``desired`` in force: other desired limits are a change for the guest."""
     by_type: str | None = None

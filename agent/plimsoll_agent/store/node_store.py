@@ -41,6 +41,8 @@ LOG = logging.getLogger(__name__)
 KEPT_FOR = timedelta(days=30)
 # External changes once a day are not repeated ones.
 ROUNDS_WITHIN = timedelta(days=1)
+# The daemon reverts at once: a script that sets a limit again until it stays would use up all rounds in a second.
+ROUND = timedelta(minutes=1)
 
 
 class NodeStore:
@@ -542,15 +544,24 @@ def remembered_after(change: Change | RecordedChange, remembered: Remembered, no
         remembered = replace(remembered, restore_to=change.before, foreign=remembered.applied is None)
     elif not origin_of(code).of_hold:
         remembered = replace(remembered, restore_to=None, foreign=False)
-    reverts = change.cause in EXTERNAL and remembered.applied == change.after
+    reverted = change.cause in EXTERNAL and remembered.applied == change.after
+    reverts, reverted_at = _reverts(remembered, now) if reverted else (0, None)
     return replace(
         remembered,
         applied=None if is_foreign(change.reason) else change.after,
         enforced=remembered.desired == change.after if code is Code.UNDONE else remembered.enforced,
         released=None if code is Code.UNDONE else remembered.released,
-        reverts=(remembered.reverts if _within_a_day(remembered.reverted_at, now) else 0) + 1 if reverts else 0,
-        reverted_at=now if reverts else None,
+        reverts=reverts,
+        reverted_at=reverted_at,
     )
+
+
+def _reverts(remembered: Remembered, now: datetime) -> tuple[int, datetime]:
+    """The number of rounds, and when the last began; one more revert in a round counts no further."""
+    last = remembered.reverted_at
+    if last is None or not _within_a_day(last, now):
+        return 1, now
+    return (remembered.reverts, last) if now - last < ROUND else (remembered.reverts + 1, now)
 
 
 def with_changes(situation: Situation, applied: Mapping[str, Change]) -> dict[str, Remembered]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -750,11 +751,12 @@ def test_a_pause_that_begins_in_mid_pass_stops_before_the_next_write(node: Node)
 THEIRS = Limits(total_iops_sec=9999)
 
 
-def fight(node: Node, rounds: int) -> list[str]:
+def fight(node: Node, rounds: int, every: timedelta = timedelta(minutes=5)) -> list[str]:
     """Somebody changes a disk again before each of so many passes; what those did about it."""
     done = []
     for _ in range(rounds):
         set_by_hand(node.disk(1), THEIRS)
+        node.now += every - timedelta(minutes=5)
         done.append(kinds(node.run())[0])
     return done
 
@@ -774,6 +776,19 @@ def test_the_number_of_rounds_is_a_setting(node: Node, rounds: int) -> None:
     node.rounds = rounds
     node.run()
     assert fight(node, rounds + 1) == ["changed"] * rounds + ["deferred"]
+
+
+def test_a_script_that_repeats_itself_does_not_use_up_the_rounds(node: Node) -> None:
+    node.run()
+    second = timedelta(seconds=1)
+    assert fight(node, 59, second) == ["changed"] * 59, "one round, on the daemon's events"
+    assert fight(node, 3) == ["changed", "changed", "deferred"]
+
+
+def test_rounds_of_a_minute_end_also_where_a_client_never_pauses(node: Node) -> None:
+    node.run()
+    every = timedelta(seconds=10)
+    assert fight(node, 14, every) == ["changed"] * 13 + ["deferred"], "rounds begin at 0, 60 and 120 s"
 
 
 def test_a_person_who_says_yes_or_gives_limits_by_hand_is_in_no_quarrel(node: Node) -> None:
