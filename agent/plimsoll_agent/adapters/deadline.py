@@ -19,6 +19,7 @@ class _Errand:
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
         self.finished = threading.Event()
+        self.abandoned = False
         self.answer: object = None
         self.error: BaseException | None = None
 
@@ -27,7 +28,6 @@ class _Errand:
             self.answer = self._call()
         except BaseException as error:  # raised again in the thread that asked
             self.error = error
-        self.finished.set()
 
 
 class Deadlines:
@@ -52,27 +52,31 @@ class Deadlines:
         if self._hung >= self._at_once or not self._slots.acquire(timeout=self.seconds):
             raise NotSent(f"not asked: {self._hung} calls to {who} hang already")
         errand = _Errand(function)
-        self._inbox().put(errand)
-        if errand.finished.wait(self.seconds):
+        try:
+            self._inbox().put(errand)
+        except RuntimeError as error:  # of Thread.start: the process may have no more
             self._slots.release()
-        else:
-            self._abandon(errand)
+            raise NotSent(f"{who} not asked: {error}") from error
+        if not errand.finished.wait(self.seconds) and self._abandon(errand):
             raise DeadlineExceeded(f"no answer from {who} within {self.seconds:g} s")
+        self._slots.release()
         if errand.error is not None:
             raise errand.error
         return errand.answer  # type: ignore[return-value]  # what function returned
 
-    def _abandon(self, errand: _Errand) -> None:
+    def _abandon(self, errand: _Errand) -> bool:
+        """Its slot is free when it returns; False if it just did."""
         with self._lock:
-            self._hung += 1
+            errand.abandoned = not errand.finished.is_set()
+            self._hung += errand.abandoned
+            return errand.abandoned
 
-        def wait() -> None:
-            errand.finished.wait()
-            with self._lock:
-                self._hung -= 1
+    def _finished(self, errand: _Errand) -> None:
+        with self._lock:
+            errand.finished.set()
+            self._hung -= errand.abandoned
+        if errand.abandoned:
             self._slots.release()
-
-        threading.Thread(target=wait, name="wait-for-hung-call", daemon=True).start()
 
     def close(self) -> None:
         """End the threads: idle ones now, and one that hangs when its call returns. No call may follow."""
@@ -93,6 +97,7 @@ class Deadlines:
     def _serve(self, inbox: SimpleQueue[_Errand | None]) -> None:
         while (errand := inbox.get()) is not None:
             errand.run()
+            self._finished(errand)
             del errand  # else an idle thread keeps the answer of its last call
             self._idle.put(inbox)
             if self._closed:  # perhaps nobody takes it from the idle ones

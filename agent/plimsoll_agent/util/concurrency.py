@@ -43,13 +43,12 @@ def side_by_side(
                     pass
                 done.put((item, None, error))
 
-    workers = [
-        threading.Thread(target=worker, name=f"worker-{number}", daemon=True)
-        for number in range(min(at_once, len(items)))
-    ]
-    for thread in workers:
-        thread.start()
+    workers: list[threading.Thread] = []
     try:
+        for number in range(min(at_once, len(items))):
+            thread = threading.Thread(target=worker, name=f"worker-{number}", daemon=True)
+            thread.start()  # raises where the process may have no more
+            workers.append(thread)
         for _ in items:
             item, answer, error = done.get()
             if error is not None:

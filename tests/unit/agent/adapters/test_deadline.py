@@ -182,6 +182,33 @@ def test_a_call_that_hangs_does_not_hold_the_process(guest: Guest) -> None:
     assert all(thread.daemon for thread in begun)
 
 
+def no_more_threads(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_thread_that_cannot_be_started_takes_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = Deadlines(SOON, 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_more_threads)
+        for _ in range(3):
+            with pytest.raises(NotSent, match=r"^QEMU not asked: can't start new thread$"):
+                deadlines.call("QEMU", lambda: "asked")
+    assert deadlines.call("QEMU", lambda: "asked") == "asked"
+
+
+def test_a_call_that_hangs_needs_no_further_thread(guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = Deadlines(PATIENT, 1)
+    deadlines.call("QEMU", lambda: "asked")
+    until(lambda: not deadlines._idle.empty())
+    monkeypatch.setattr(threading.Thread, "start", no_more_threads)
+    deadlines.seconds = SOON
+    stuck(deadlines, guest)
+    guest.lid.set()
+    until(lambda: deadlines.hung == 0)
+    until(lambda: not deadlines._idle.empty())
+    assert deadlines.call("QEMU", lambda: "asked") == "asked"
+
+
 def test_close_ends_the_threads_and_one_that_hangs_when_its_call_returns(guest: Guest) -> None:
     deadlines = Deadlines(PATIENT, 2)
     used = [deadlines.call("QEMU", threading.current_thread)]

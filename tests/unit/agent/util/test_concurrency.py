@@ -127,5 +127,37 @@ def test_a_caller_that_leaves_waits_for_what_is_in_hand_and_nothing_more_is_begu
     assert begun == [0, 1]
 
 
+def test_where_a_thread_cannot_be_started_what_is_in_hand_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    start, begun_items, raised = threading.Thread.start, list[int](), list[BaseException]()
+
+    def work(number: int) -> None:
+        begun_items.append(number)
+        begun.set()
+        assert go_on.wait(PATIENT)
+
+    def everything() -> None:
+        try:
+            list(side_by_side(work, range(9), 2))
+        except RuntimeError as error:
+            raised.append(error)
+
+    def second_fails(thread: threading.Thread) -> None:
+        if thread.name == "worker-1":
+            assert begun.wait(PATIENT)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", second_fails)
+    caller = threading.Thread(target=everything)
+    caller.start()
+    assert begun.wait(PATIENT)
+    caller.join(0.05)
+    assert caller.is_alive(), "a limit may be on its way to QEMU, and the pass holds the guest's lock"
+    go_on.set()
+    caller.join(PATIENT)
+    assert (begun_items, [str(each) for each in raised]) == ([0], ["can't start new thread"])
+
+
 def test_a_hand_that_is_stuck_does_not_hold_the_process() -> None:
     assert list(side_by_side(lambda _: threading.current_thread().daemon, [1], 2)) == [(1, True)]
