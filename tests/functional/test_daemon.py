@@ -117,6 +117,19 @@ def test_the_timers_pass_does_nothing_while_the_daemon_does_its_work(
         assert "Mode is observe" in timers_pass()
 
 
+def test_an_edited_mode_is_in_use_without_a_signal(tmp_path: Path, test_node: str, plimsoll: Run) -> None:
+    with a_daemon(tmp_path, test_node) as daemon:
+        until(lambda: (found := known(daemon)) and found.last_full_pass and found.mode == "observe")
+        daemon.config.write_text(daemon.config.read_text().replace("[DEFAULT]", "[DEFAULT]\nmode = enforce"))
+        until(lambda: (found := known(daemon)) and found.mode == "enforce")
+        refused = plimsoll("--config-file", str(daemon.config), "undo", "--since", "1h", "--yes", "--uri", test_node)
+        assert (refused.status, refused.out) == (64, "")
+        assert "systemctl stop plimsoll-daemon.service" in refused.err
+        daemon.ended()
+    done = plimsoll("--config-file", str(daemon.config), "undo", "--since", "1h", "--yes", "--uri", test_node)
+    assert done.status in (0, 1, 3), done.err
+
+
 # --- on events of the test driver
 
 GUEST = """<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory>8192</memory><os><type>hvm</type></os>
@@ -201,6 +214,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     service = Service(
         World(
             lambda: settings,
+            lambda: None,
             lambda chosen, writes: Libvirt(chosen.uri, deadline=5, at_once=4, writes=writes),
             lambda chosen, tell: EventLink(chosen.uri, tell),
             ServiceManager(),

@@ -12,6 +12,7 @@ from tests.unit.values import NOON
 WAITS = WaitingGuest(uuid_of(1), "instance-00000001", NOON + timedelta(minutes=2), 3)
 FULL = DaemonStatus(
     version="1.0",
+    mode="enforce",
     pid=4711,
     started=NOON - timedelta(hours=2),
     written=NOON,

@@ -8,6 +8,7 @@ from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.libvirt.event_link import EventLink
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.command.base import NodeCommand
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.service import Service, World, Writes, heed_signals
 
@@ -17,8 +18,8 @@ class Daemon(NodeCommand):
     limits changed; and a pass over the whole node at an interval.
 
     It runs in the foreground; plimsoll-daemon.service starts it. SIGHUP reads the settings again and starts a pass
-    over the whole node. SIGTERM ends it when the passes that run have ended, at most stop_timeout later. The mode is
-    that of the settings: in mode observe nothing is written.
+    over the whole node, and so does an edit of the settings. SIGTERM ends it when the passes that run have ended, at
+    most stop_timeout later. The mode is that of the settings: in mode observe nothing is written.
 
     Exit status: 0 stopped; 1 the settings or the state directory cannot be used; 64 usage; 75 another daemon runs on
     this node.
@@ -28,8 +29,11 @@ class Daemon(NodeCommand):
         def load() -> Settings:
             return self.settings(parsed_args)
 
+        def stamp() -> object:
+            return config.stamp(self.app.options.config_file, self.app.options.config_dir)
+
         service = Service(
-            World(load, _connect, lambda settings, tell: EventLink(settings.uri, tell), ServiceManager())
+            World(load, stamp, _connect, lambda settings, tell: EventLink(settings.uri, tell), ServiceManager())
         )
         heed_signals(service)
         return service.run()

@@ -232,15 +232,15 @@ class Enforce(_Pass):
         parser.add_argument(
             "--unless-daemon",
             action="store_true",
-            help="do nothing while plimsoll daemon of this version runs on this node and its passes over the whole"
-            " node succeed",
+            help="do nothing while plimsoll daemon of this version and in this mode runs on this node and its passes"
+            " over the whole node succeed",
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         by_hand = given_limits(parsed_args)
         settings = self.settings(parsed_args)
-        if parsed_args.unless_daemon and self._daemon_enforces(settings):
+        if parsed_args.unless_daemon and self._daemon_enforces(settings, parsed_args.mode or settings.mode):
             return 0
         mode = _mode(parsed_args, settings, by_hand)
         if parsed_args.refresh and mode is Mode.PLAN:
@@ -268,9 +268,9 @@ class Enforce(_Pass):
             self.say(f"{why}: nothing is written.")
         return status
 
-    def _daemon_enforces(self, settings: Settings) -> bool:
+    def _daemon_enforces(self, settings: Settings, mode: str) -> bool:
         found, now = daemon_status.load_or_none(state_of(settings)), datetime.now(UTC)
-        if found is None or found.last_full_pass is None or not found.enforces(version("plimsoll-agent"), now):
+        if found is None or found.last_full_pass is None or not found.enforces(version("plimsoll-agent"), mode, now):
             return False
         self.say(
             f"No pass: plimsoll daemon runs (pid {found.pid}); its last full pass {minute(found.last_full_pass)}."

@@ -19,6 +19,7 @@ from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.messages.undo import undo_data, undo_lines
 from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Scope
 from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
@@ -30,6 +31,9 @@ from plimsoll_agent.util.text import plural, second
 
 _BOOTED = "btime "
 """The beginning of the line in ``/proc/stat`` with the time of the boot (proc(5))."""
+
+
+_STOP = "systemctl stop plimsoll-daemon.service plimsoll-enforce.timer"
 
 
 class Paused(PlimsollError):
@@ -45,8 +49,9 @@ class Undo(TellsDisks):
 
     On a terminal it shows the changes and asks; that answer counts as the brake's approval. --yes does not ask. No
     limit is raised or removed while the disk's Ceph cluster is unhealthy. The mode does not matter, but in mode
-    enforce the next pass applies the desired limits again. To keep the restored limits: stop the timer, undo, then
-    plimsoll pause or mode = observe, and start the timer.
+    enforce the next pass applies the desired limits again; the daemon would do so at once, so undo refuses while it
+    runs in that mode. To keep the restored limits: stop daemon and timer, undo, then plimsoll pause or mode =
+    observe, and start them.
 
     Exit status: 0 all disks restored, or nothing to do; 3 some disks not restored, or not recorded or remembered;
     1 none restored; 64 usage.
@@ -100,8 +105,14 @@ class Undo(TellsDisks):
             raise Paused(f"{words(paused)}; no limit is written on this node until plimsoll region resume")
         if paused is not None:
             raise Paused(
-                f"{words(paused)}; no limit is written on this node. Stop plimsoll's timer, then: plimsoll resume,"
+                f"{words(paused)}; no limit is written on this node. First: {_STOP}; then plimsoll resume,"
                 " plimsoll undo, plimsoll pause"
+            )
+        daemon = daemon_status.load_or_none(state_of(settings))
+        if daemon is not None and daemon.mode == Mode.ENFORCE.value and daemon.runs(datetime.now(UTC)):
+            raise UsageError(
+                f"plimsoll daemon (pid {daemon.pid}) runs in mode enforce: it would apply the desired limits again at"
+                f" once. First: {_STOP}"
             )
         if asks:
             shown = self._run(parsed_args, settings, wish, read_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +20,7 @@ from plimsoll_agent.reconcile.health_gate import BlockingCheck
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.rules.model import directory_of
 from plimsoll_agent.store.retention import Retention
+from plimsoll_agent.util.files import stamp_of
 from plimsoll_agent.util.frozen import frozen
 
 if TYPE_CHECKING:
@@ -139,6 +141,11 @@ def load(files: Sequence[Path] | None = None, directories: Sequence[Path] | None
     return _read(files, directories)[0]
 
 
+def stamp(files: Sequence[Path] | None = None, directories: Sequence[Path] | None = None) -> object:
+    """It differs after one of the files that ``load`` reads was edited, added or removed. Raises ``OSError``."""
+    return [(file, stamp_of(Path(os.path.realpath(file)))) for file in _files(files, directories)[0]]
+
+
 def listed(files: Sequence[Path] | None = None, directories: Sequence[Path] | None = None) -> tuple[Setting, ...]:
     """Every setting with its value in force and where that comes from. Raises ``ConfigError`` as ``load`` does."""
     from plimsoll_agent.config.provenance import settings_of  # here, since no pass needs it
@@ -150,9 +157,7 @@ def listed(files: Sequence[Path] | None = None, directories: Sequence[Path] | No
 def _read(
     files: Sequence[Path] | None, directories: Sequence[Path] | None
 ) -> tuple[Settings, cfg.ConfigOpts, Sequence[Path]]:
-    chosen = [CONFIG_FILE] if files is None and CONFIG_FILE.exists() else list(files or ())
-    folders = [CONFIG_DIR] if directories is None and CONFIG_DIR.is_dir() else list(directories or ())
-    every = chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))]
+    every, folders = _files(files, directories)
     found = [f"{folder}: is not a directory" for folder in folders if not folder.is_dir()]
     found += [fault for file in every for fault in faults.of_file(file)]
     found += faults.of_environment()
@@ -170,6 +175,13 @@ def _read(
         raise ConfigError(f"settings: ${culprit.opt_name} refers to no setting; write $$ for a plain $") from error
     except (cfg.Error, ValueError) as error:
         raise ConfigError(f"settings: {error}") from error
+
+
+def _files(files: Sequence[Path] | None, directories: Sequence[Path] | None) -> tuple[list[Path], list[Path]]:
+    """The files to read, and the directories that some of them are in."""
+    chosen = [CONFIG_FILE] if files is None and CONFIG_FILE.exists() else list(files or ())
+    folders = [CONFIG_DIR] if directories is None and CONFIG_DIR.is_dir() else list(directories or ())
+    return chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))], folders
 
 
 def _settings(conf: Any) -> Settings:

@@ -9,7 +9,7 @@ from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
 from plimsoll_agent.config.settings import Settings
 
 EVERY = 1.0
-"""Seconds between two looks, each of which is one call of stat(2)."""
+"""Seconds between two looks at a file, each of which is one call of stat(2)."""
 
 
 class CatalogueWatch:

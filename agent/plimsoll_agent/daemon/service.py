@@ -68,6 +68,8 @@ class World:
 
     load: Callable[[], Settings]
     """Raises ``ConfigError``."""
+    stamp: Callable[[], object]
+    """Of the files that ``load`` reads: it differs after an edit. Raises ``OSError``."""
     connect: Callable[[Settings, Writes], Connection]
     """Raises ``Unreachable``."""
     link: Callable[[Settings, Tell], Link]
@@ -89,6 +91,7 @@ class Service:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._stamp_read = self._stamp_seen = world.stamp()
         self._settings = settings = world.load()
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._wrote: SimpleQueue[_Wrote] = SimpleQueue()
@@ -142,6 +145,8 @@ class Service:
     def _turn(self) -> None:
         now = time.monotonic()
         if now >= self._look_at:
+            self._look_at = now + EVERY
+            self._look_at_settings(now)
             self._look_at_catalogue(now)
         self._begin_due(now)
         if now >= self._beat:
@@ -158,8 +163,19 @@ class Service:
                 self._take(message, time.monotonic())
                 message = self._inbox.get_nowait()
 
+    def _look_at_settings(self, now: float) -> None:
+        before, self._stamp_seen = self._stamp_seen, self._stamp()
+        written = self._stamp_seen != before  # perhaps something writes them just now
+        if not written and self._stamp_seen != self._stamp_read and self._stop_by is None:
+            self._reload(now)
+
+    def _stamp(self) -> object:
+        try:
+            return self._world.stamp()
+        except OSError:  # no descriptor is left to list a directory
+            return self._stamp_seen
+
     def _look_at_catalogue(self, now: float) -> None:
-        self._look_at = now + EVERY
         guests = self._catalogue.changed(self._settings)
         if guests is None:
             self._schedule.full_pass_due(now)
@@ -251,6 +267,7 @@ class Service:
     def _reload(self, now: float) -> None:
         manager = self._world.manager
         manager.reloading()
+        self._stamp_read = self._stamp()
         try:
             settings = self._world.load()
             if settings.state_dir != self._settings.state_dir:
@@ -331,6 +348,7 @@ class Service:
 
         return DaemonStatus(
             version=version("plimsoll-agent"),
+            mode=self._settings.mode,
             pid=os.getpid(),
             started=counted.started,
             written=moment,

@@ -38,6 +38,8 @@ class DaemonStatus:
 
     version: str
     """plimsoll's."""
+    mode: str
+    """That of the settings in use."""
     pid: int
     started: datetime
     written: datetime
@@ -77,10 +79,11 @@ class DaemonStatus:
         """Whether it has written lately."""
         return timedelta() <= now - self.written <= timedelta(seconds=_MISSED * HEARTBEAT)
 
-    def enforces(self, version: str, now: datetime) -> bool:
-        """Whether it does the work of the timer's pass: it is of this version, runs, and its full passes succeed."""
+    def enforces(self, version: str, mode: str, now: datetime) -> bool:
+        """Whether it does the work of the timer's pass: it has this version and mode, and its full passes succeed."""
         last, late = self.last_full_pass, timedelta(seconds=2 * self.full_pass_interval)
-        return self.version == version and self.runs(now) and last is not None and now - last <= late
+        same = (self.version, self.mode) == (version, mode)
+        return same and self.runs(now) and last is not None and now - last <= late
 
 
 def line(status: DaemonStatus) -> str:
@@ -137,6 +140,7 @@ def save(state: State, status: DaemonStatus) -> None:
 def _read(value: Any) -> DaemonStatus:
     return DaemonStatus(
         version=text(value["plimsoll"]),
+        mode=text(value["mode"]),
         pid=count(value["pid"]),
         started=time(value["started"]),
         written=time(value["written"]),

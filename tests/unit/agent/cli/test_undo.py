@@ -22,6 +22,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.outcome import Kind, Result
 from plimsoll_agent.reconcile.undo import Undone
 from plimsoll_agent.store.record import Record
@@ -29,6 +30,7 @@ from plimsoll_agent.store.retention import Retention
 from tests.fakes import hangs
 from tests.unit import told
 from tests.unit.agent.reconcile.test_undo import NEW, OLD, OTHERS, rules
+from tests.unit.daemonstatus import FULL
 from tests.unit.node import Node, guest, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.values import a_disk, golden
@@ -98,6 +100,24 @@ def test_with_yes_all_is_put_back_at_once(shell: Shell) -> None:
     assert shell.undo("--yes") == 0
     assert shell.actual == [OLD] * 4
     assert "Undone: 4 lowered, in " in shell.out
+
+
+def test_beside_a_daemon_that_enforces_it_refuses_and_says_how_to_stop_it(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon_status.save(state_of(shell.settings), replace(FULL, written=datetime.now(UTC)))
+    for answer, words in ((None, ("--yes",)), ("y\n", ())):
+        assert shell.undo(*words, answer=answer) == 64
+        assert "systemctl stop plimsoll-daemon.service plimsoll-enforce.timer" in caplog.text
+    assert shell.actual == [NEW] * 4
+    assert shell.undo("--dry-run") == 0, "a plan writes nothing"
+
+
+@pytest.mark.parametrize("values", [{"mode": "observe"}, {"written": datetime.now(UTC) - timedelta(minutes=2)}])
+def test_a_daemon_that_reverts_nothing_is_no_reason_to_refuse(shell: Shell, values: dict[str, Any]) -> None:
+    daemon_status.save(state_of(shell.settings), replace(FULL, **{"written": datetime.now(UTC)} | values))
+    assert shell.undo("--yes") == 0
+    assert shell.actual == [OLD] * 4
 
 
 def test_off_a_terminal_nobody_is_asked_and_nothing_done(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:

@@ -97,6 +97,7 @@ class Fixture:
             metrics=MetricsSettings(directory / "textfiles", "disk"),
             daemon=DaemonSettings(3600, 5),
         )
+        self.stamp = 0
         self.fault: PlimsollError | None = None
         self.qemus = Qemus(guest(1))
         self.manager = Heard()
@@ -124,7 +125,7 @@ class Fixture:
             self.tell = self.qemus.tell = tell
             return self
 
-        return World(load, connect, link, self.manager)
+        return World(load, lambda: self.stamp, connect, link, self.manager)
 
     def close(self) -> None:
         self.link_closed = True
@@ -327,6 +328,40 @@ def test_reload_reads_rules_and_settings(daemon: Fixture) -> None:
     daemon.until(lambda: daemon.known and daemon.known.full_pass_interval == 60)
     reloading = next(index for index, sent in enumerate(daemon.manager.sent) if sent.startswith("RELOADING=1\nMONO"))
     assert "READY=1" in daemon.manager.sent[reloading:]
+
+
+def test_edited_settings_are_read_without_a_signal(daemon: Fixture) -> None:
+    daemon.start()
+    assert daemon.known is not None
+    assert daemon.known.mode == "enforce"
+    daemon.settings = replace(daemon.settings, mode="observe")
+    daemon.stamp += 1
+    daemon.until(lambda: daemon.known and daemon.known.mode == "observe")
+    daemon.until_idle()
+    disk = daemon.qemus.by_uuid[guest(1).uuid].disks["vda"]
+    disk.actual = disk.defined = Limits()
+    passes = sum(daemon.passes.values())
+    daemon.happens(1, EventKind.STARTED)
+    daemon.until(lambda: sum(daemon.passes.values()) > passes)
+    assert disk.actual == Limits()
+
+
+def test_edited_settings_with_a_fault_are_read_once(daemon: Fixture, caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(daemon.world)
+    daemon.fault, daemon.stamp = ConfigError("plimsoll.conf:3: rounds: must be at least 1"), 1
+    service._look_at_settings(1.0)
+    assert not service._counted.trouble, "it may be written just now"
+    daemon.stamp = 2
+    service._look_at_settings(2.0)
+    assert not service._counted.trouble
+    for second in (3.0, 4.0, 5.0):
+        service._look_at_settings(second)
+    assert service._counted.trouble
+    assert caplog.text.count("plimsoll.conf:3: rounds") == 1
+    daemon.fault, daemon.stamp = None, 3
+    service._look_at_settings(6.0)
+    service._look_at_settings(7.0)
+    assert not service._counted.trouble
 
 
 def test_a_reload_of_settings_with_a_fault_keeps_those_before_and_says_so(

@@ -16,7 +16,7 @@ from tests.unit.values import NOON
 
 GOLDEN = Path(__file__).parents[2] / "data" / "daemon_metrics.prom"
 
-FRESH = DaemonStatus(version="1.0", pid=4711, started=NOON, written=NOON, full_pass_interval=300)
+FRESH = DaemonStatus(version="1.0", mode="enforce", pid=4711, started=NOON, written=NOON, full_pass_interval=300)
 
 
 @pytest.fixture
@@ -58,13 +58,14 @@ def test_it_runs_if_it_has_written_lately_and_not_in_the_future(seconds: float, 
         (FRESH, False),  # no full pass yet
         (replace(FULL, last_full_pass=NOON - timedelta(seconds=601)), False),
         (replace(FULL, version="0.9"), False),
+        (replace(FULL, mode="observe"), False),
         (replace(FULL, written=NOON - timedelta(minutes=2)), False),
     ],
 )
 def test_the_timers_pass_runs_unless_the_daemon_of_its_version_does_its_work(
     status: DaemonStatus, enforces: bool
 ) -> None:
-    assert status.enforces("1.0", NOON) is enforces
+    assert status.enforces("1.0", "enforce", NOON) is enforces
 
 
 def test_its_line_says_what_is_wrong() -> None:
