@@ -2,10 +2,12 @@
 
 An interval is **slow** where the disk was at limit, or its requests took three times as long as those of the median
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
-where no request ended, although there were requests before, while a check was raised as in 2, and in the two minutes
-before that. Without a latency, without what is usual, or with fewer than 10 requests in five minutes,
-of which one may have been the first in hours, an interval is unknown, unless the disk was at limit. One without
-requests in a healthy cluster is not slow.
+where no request ended, although there were requests before, if they waited: a check was raised as in 2, then or at
+most two minutes later (or an interval, if that is longer). They waited if the next requests that end are slow, and
+not if these took less time, all added, than there were none; if none ends, they waited for ``PG_AVAILABILITY``
+and ``SLOW_OPS``. Else it is unknown. Without a latency, without what is usual, or with fewer than 10 requests in
+five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit.
+One without requests in a healthy cluster is not slow.
 
 Each slow interval has the first cause that applies:
 
@@ -16,20 +18,22 @@ Each slow interval has the first cause that applies:
    is not slow, if three of these are known.
 4. **cluster**: the median disk of its type, of five or more, was slow too.
 5. none, but it is the node, where the median disk of other guests on it, of three or more, was slow too.
-6. **limit**: it used half of one of its limits or more on average, so more in bursts, which wait.
-7. none.
+6. **limit**: it used three quarters of one of its limits or more on average, so more in bursts, which wait, and the
+   limit has no burst of its own.
+7. none; if it used half of such a limit, that is perhaps the cause.
 
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known; **unknown** where less is known, where fewer than three
-intervals are, and where most slow intervals have no cause.
+intervals are, and where most slow intervals have no cause. Intervals of one pass count as one of the two, or three.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import groupby
 from statistics import median
 
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
@@ -41,13 +45,16 @@ FLOOR = 0.010
 """Seconds."""
 DOMINANT = 0.5
 MORE = 2.0
-IN_BURSTS = 0.5
+IN_BURSTS = 0.75
+PERHAPS_IN_BURSTS = 0.5
 LEAST_OF_TYPE = 5
 LEAST_OF_NODE = 3
 LEAST_RATE = 10 / 300
 """Requests per second."""
 LATE = 120.0
 """Seconds from the last request until Ceph raises a check: it takes an OSD that hangs for a healthy one at first."""
+STOPPED = ("PG_AVAILABILITY", "SLOW_OPS")
+"""The checks by which Ceph says that requests wait."""
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
 
@@ -69,6 +76,8 @@ class Unexplained(StrEnum):
     NO_USUAL = "usual-latency-unknown"
     NODE = "node"
     """Slow, as others on its node are, and the rest of the region is not."""
+    BURSTS = "bursts"
+    """Slow, nothing around it is, and it used much of its limit."""
     ALONE = "alone"
     """Slow, and nothing around it is."""
 
@@ -96,8 +105,8 @@ def find(evidence: Evidence) -> Finding:
     judged = list(around.judged(intervals, max(LATE, evidence.seconds)))
     slow = [each for each, is_slow in judged if is_slow]
     known, total = sum(is_slow is not None for _, is_slow in judged), len(judged)
-    if len(slow) < LEAST_SLOW:
-        if known >= LEAST_KNOWN and known * 2 >= total:
+    if _passes(slow) < LEAST_SLOW:
+        if _passes([each for each, is_slow in judged if is_slow is not None]) >= LEAST_KNOWN and known * 2 >= total:
             return Finding(Cause.NOT_SLOW, None, (), len(slow), known, total)
         no_usual = usual is None and any(each.latency is not None for each in intervals)
         why = Unexplained.NO_USUAL if no_usual else Unexplained.TOO_LITTLE
@@ -115,12 +124,23 @@ def find(evidence: Evidence) -> Finding:
     return Finding(most, None, theirs, len(slow), known, total, _usual_one(named), tuple(sorted(checks)))
 
 
+def _time(interval: Interval) -> float:
+    return interval.at if interval.observed is None else interval.observed
+
+
+def _passes(intervals: Sequence[Interval]) -> int:
+    return len({_time(each) for each in intervals})
+
+
 def _by_latency(interval: Interval, usual: float | None) -> bool | None:
     """Whether it was slow; None is unknown."""
     if interval.share is not None and interval.share >= AT_LIMIT_RATIO:
         return True
-    few = interval.operations is not None and interval.operations < LEAST_RATE
-    return None if few or interval.latency is None or usual is None else _slow(interval.latency, usual)
+    return None if _few(interval) or interval.latency is None or usual is None else _slow(interval.latency, usual)
+
+
+def _few(interval: Interval) -> bool:
+    return interval.operations is not None and interval.operations < LEAST_RATE
 
 
 def _slow(latency: float | None, usual: float | None) -> bool:
@@ -148,31 +168,52 @@ class _Around:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
-        busy: bool | None = None
-        """Whether there were requests before they stopped, or the checks were raised."""
-        since, quiet = 0.0, list[Interval]()
-        for each in intervals:
-            checks = self.new(each)
-            if quiet and checks and each.at - since <= late:
-                yield from ((replace(one, raised=(*(one.raised or ()), *sorted(checks))), True) for one in quiet)
-                quiet = []
-            if each.operations == 0 and checks:
-                yield from self._idle(quiet)
-                busy, quiet = busy and not quiet, []
-                yield each, busy
-            elif each.operations == 0 and busy:
-                quiet.append(each)
+        runs = [list(run) for _, run in groupby(intervals, key=lambda each: each.operations == 0)]
+        for number, run in enumerate(runs):
+            if run[0].operations == 0:
+                before = runs[number - 1][-1] if number else None
+                after = runs[number + 1][0] if number + 1 < len(runs) else None
+                yield from self._without_requests(before, run, after, late)
             else:
-                yield from self._idle(quiet)
-                yield from self._idle([each])
-                busy, since, quiet = None if each.operations is None else each.operations > 0, each.at, []
-        yield from self._idle(quiet)
+                yield from ((each, _by_latency(each, self._usual)) for each in run)
 
-    def _idle(self, intervals: Iterable[Interval]) -> Iterator[tuple[Interval, bool | None]]:
-        """Without requests that wait."""
-        for each in intervals:
-            idle = each.operations == 0 and each.raised is not None
-            yield each, False if idle else _by_latency(each, self._usual)
+    def _without_requests(
+        self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
+    ) -> Iterator[tuple[Interval, bool | None]]:
+        """``before`` and ``after`` are the intervals next to it."""
+        had_requests = before is not None and before.operations is not None
+        raised = [each for each in (*run, after) if each is not None and self.new(each)]
+        waited: bool | None = None
+        wait = bool(raised and before is not None and had_requests and raised[0].at - before.at <= late)
+        if wait and before is not None:
+            waited = self._waited(before, run, after, late)
+        rested: bool | None = False if had_requests else None
+        """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
+        for each in run:
+            if wait and (self.new(each) or each.at < raised[0].at):
+                if waited and not self.new(each):
+                    each = replace(each, raised=(*(each.raised or ()), *sorted(self.new(raised[0]))))
+                yield each, waited
+            elif self.new(each):
+                yield each, rested
+            else:
+                rested = False
+                yield each, None if each.raised is None else False
+
+    def _waited(self, before: Interval, run: Sequence[Interval], after: Interval | None, late: float) -> bool | None:
+        """Whether there were requests that did not end in the ``run``: they end in ``after``, and are slow there."""
+        if after is None or after.operations is None:
+            last = max((each.at for each in run if self.new(each)), default=None)
+            if last is not None and run[-1].at - last > late:
+                return False
+            told = {check for each in run for check in self.new(each)}
+            return True if told & set(STOPPED) else None
+        if after.latency is None or (after.share is not None and after.share >= AT_LIMIT_RATIO):
+            return None
+        took = after.latency * after.operations * (_time(after) - _time(run[-1]))
+        if took < _time(run[-1]) - _time(before):
+            return False
+        return True if not _few(after) and _slow(after.latency, self._usual) else None
 
     def cause(self, slow: Interval) -> Cause | Unexplained:
         if slow.share is not None and slow.share >= AT_LIMIT_RATIO:
@@ -185,7 +226,10 @@ class _Around:
             return Cause.CLUSTER
         if (slow.of_node_disks or 0) >= LEAST_OF_NODE and _slow(slow.of_node, self._usual):
             return Unexplained.NODE
-        return Cause.LIMIT if (slow.share or 0.0) >= IN_BURSTS else Unexplained.ALONE
+        used = 0.0 if slow.share is None or slow.burst else slow.share
+        if used >= IN_BURSTS:
+            return Cause.LIMIT
+        return Unexplained.BURSTS if used >= PERHAPS_IN_BURSTS else Unexplained.ALONE
 
     def new(self, slow: Interval) -> set[str]:
         """The checks that are not raised always."""

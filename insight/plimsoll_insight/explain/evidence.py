@@ -43,6 +43,8 @@ class Interval:
     """That limit, under libvirt's name."""
     allowed: float | None = None
     """Its value."""
+    burst: bool = False
+    """Whether it lets more pass for a time."""
     latency: float | None = None
     """Seconds that a request took on average; None also without requests."""
     of_type: float | None = None
@@ -54,6 +56,8 @@ class Interval:
     neighbours: tuple[Neighbour, ...] = ()
     raised: tuple[str, ...] | None = None
     """Checks of its cluster that tell of stopped or slow requests."""
+    observed: float | None = None
+    """When that pass read the disks' counters: intervals may be of the same one."""
 
 
 @frozen

@@ -30,6 +30,7 @@ _UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.TOO_LITTLE: _TOO_LITTLE,
     Unexplained.NO_USUAL: _TOO_LITTLE,
     Unexplained.NODE: "the disks of other guests on this node are slow too: it is the node, or the cluster",
+    Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and no other guest is slow",
     Unexplained.ALONE: "it is slow, and the disks of other guests on this node are not (large requests take longer)",
 }
 

@@ -63,10 +63,13 @@ def test_a_cause_is_followed_by_what_to_do_next(slow: Interval, cause: str, then
 
 
 def test_a_tenant_is_not_told_of_all_of_a_limit_that_was_used_in_bursts() -> None:
-    bursts = replace(CALM, share=0.6, latency=0.9)
+    bursts = replace(CALM, share=0.8, latency=0.9)
     assert told(*[CALM] * 9, *[bursts] * 5)[-1].startswith(
-        'To the tenant: "Your volume v1 used 60 % of its 500 write IOPS on average, more in bursts, between 1970'
+        'To the tenant: "Your volume v1 used 80 % of its 500 write IOPS on average, more in bursts, between 1970'
     )
+    *_, cause, tenant = told(*[CALM] * 9, *[replace(bursts, share=0.6)] * 5)
+    assert cause.startswith("Cause: unknown: perhaps its own limit: on average it used half of it or more")
+    assert tenant == 'To the tenant: "Our measurements do not show what your volume v1 waited for."'
 
 
 def test_what_is_unknown_is_called_so() -> None:
