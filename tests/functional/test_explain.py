@@ -44,7 +44,7 @@ STEP, LAST = 300, 288
 NODES, GUESTS = range(1, 51), 4
 CLUSTERS = {False: "11111111-1111-4111-8111-111111111111", True: "22222222-2222-4222-8222-222222222222"}
 HELD, LOUD, MOVED, ALONE, STALLED = 12, 28, 40, 80, 165
-TWINS = (60, 61)
+TWINS, HOSTILE = (60, 61), 70
 TYPES = ("bronze", "gold", "silver")
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., Ran]
@@ -91,7 +91,7 @@ def disk(node: int, guest: int, target: str, kind: str) -> LastDisk:
         cluster=CLUSTERS[other],
         actual=limits,
         desired=limits,
-        server="twin" if guest in TWINS else f"web-{guest}",
+        server="twin" if guest in TWINS else uuid_of(HELD) if guest == HOSTILE else f"web-{guest}",
         project_name="shop",
         rates=Rates(iops / 2, iops / 2, iops * 4096, iops * 4096, 300.0, LATENCY[kind]),
         shares={"total_iops_sec": 1.0 if kind == "held" else 0.2},
@@ -145,6 +145,9 @@ def lines() -> dict[str, list[str]]:
             f'plimsoll_guest_stall_lines_total{{region="r1",instance="node41:9100",{stalled}}}',
             2 + 3 * (step > 205),
         )
+        for node in NODES:
+            observed = f'plimsoll_pass_observed_timestamp_seconds{{region="r1",instance="node{node}:9100"}}'
+            put(at, observed, at)
         for name, values in latency.items():
             labels = f'{{region="r1",volume_type="{name}"}}'
             put(at, f"volume_type:plimsoll_disk_average_latency_seconds:median{labels}", median(values))
@@ -226,6 +229,11 @@ def test_a_volume_is_explained_alone_and_the_tenant_gets_a_sentence(explain: Run
     )
     assert found, (cause, tenant)
     assert "vda" not in ran.out
+
+
+def test_a_server_with_the_uuid_of_another_as_its_name_does_not_hide_it(explain: Run) -> None:
+    assert explained(explain, uuid_of(HELD))["guest_uuid"] == uuid_of(HELD)
+    assert explained(explain, uuid_of(HOSTILE))["server"] == uuid_of(HELD)
 
 
 def test_the_tenant_is_not_told_of_other_tenants(explain: Run) -> None:

@@ -91,7 +91,7 @@ def _evidence(settings: Settings, asked: Disk, back: timedelta) -> NodeEvidence:
     last = read(lambda: pass_summary_file.load(state))
     ran, consoles = read(probes), read(lambda: consoles_file.load(state))
     types = {} if last is None else {each.named.key: each.volume_type for each in last.disks}
-    past = read(lambda: node.evidence(usage_history.passes(state), asked, types, since)) or Evidence(300.0, ())
+    past = read(lambda: node.evidence(usage_history.passes(state), asked, types, since, now)) or Evidence(300.0, ())
     return NodeEvidence(
         since,
         now,

@@ -7,7 +7,8 @@ most two minutes later (or an interval, if that is longer). They waited if the n
 not if these took less time, all added, than there were none; if none ends, they waited for ``PG_AVAILABILITY``
 and ``SLOW_OPS``. Else it is unknown. Without a latency, without what is usual, or with fewer than 10 requests in
 five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit.
-One without requests in a healthy cluster is not slow.
+One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on
+a node, is unknown if it is 0.1 s or more.
 
 Each slow interval has the first cause that applies:
 
@@ -44,6 +45,8 @@ FACTOR = 3.0
 FLOOR = 0.010
 """Seconds."""
 DOMINANT = 0.5
+USUAL_OF_FEW = 0.1
+"""Seconds; what fewer disks take all the time may be trouble all the time."""
 MORE = 2.0
 IN_BURSTS = 0.75
 PERHAPS_IN_BURSTS = 0.5
@@ -54,7 +57,7 @@ LEAST_RATE = 10 / 300
 LATE = 120.0
 """Seconds from the last request until Ceph raises a check: it takes an OSD that hangs for a healthy one at first."""
 STOPPED = ("PG_AVAILABILITY", "SLOW_OPS")
-"""The checks by which Ceph says that requests wait."""
+"""The checks that are raised where requests wait."""
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
 
@@ -122,6 +125,12 @@ def find(evidence: Evidence) -> Finding:
     named = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
     checks = Counter(check for each in theirs for check in around.new(each)) if most is Cause.CLUSTER else Counter()
     return Finding(most, None, theirs, len(slow), known, total, _usual_one(named), tuple(sorted(checks)))
+
+
+def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float | None:
+    """What is usual by the median of this many disks at each time; None is unknown."""
+    few = not disks or median(disks) < least
+    return None if latency is None or (few and latency >= USUAL_OF_FEW) else latency
 
 
 def _time(interval: Interval) -> float:

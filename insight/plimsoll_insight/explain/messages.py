@@ -34,7 +34,7 @@ UNEXPLAINED: Mapping[Unexplained, str] = {
 
 _NEXT: Mapping[Cause, str] = {
     Cause.LIMIT: "to raise it for a time, on the node: plimsoll disk hold add {guest} {disk} --for 2h"
-    " --limits {limit}=N --reason TEXT",
+    " --limits {limits} --reason TEXT",
     Cause.CLUSTER: "ceph health detail; which OSD or host: plimsoll slow --live",
     Cause.NEIGHBOUR: "what the load is: plimsoll region load",
 }
@@ -76,8 +76,8 @@ def disk_lines(
         yield f"  {_minute(change.at)}: limit {_change(change.before, change.after)}{why}"
     for at in disk.reverted:
         yield f"  {_minute(at)}: an external change was reverted"
-    if disk.held:
-        yield f"  held by an operator: {_between(*disk.held)}"
+    for held in disk.held:
+        yield f"  held by an operator: {_between(*held)}"
     yield f"  {_load_words(intervals)}"
     if not _idle(intervals):
         yield f"  {_latency_words(disk, finding)}"
@@ -85,7 +85,9 @@ def disk_lines(
     yield f"  Cause: {cause_words(disk, finding, names, unexplained)}"
     if finding.cause in _NEXT:
         limit = next((each.limit for each in finding.slow if each.limit), None)
-        words = _NEXT[finding.cause].format(guest=disk.guest_uuid, disk=disk.disk, limit=limit)
+        others = {name: value for name, value in (disk.limits or {}).items() if name != limit}
+        limits = ",".join([f"{limit}=N", *(f"{name}={value}" for name, value in others.items())])
+        words = _NEXT[finding.cause].format(guest=disk.guest_uuid, disk=disk.disk, limits=limits)
         yield printable(f"  Next: {words}")
     yield f'  To the tenant: "{tenant_words(disk, finding)}"'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import median, quantiles
 
@@ -12,13 +12,13 @@ from plimsoll_agent.consoles.model import GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.messages.record import entry_data, entry_words, time_words
 from plimsoll_agent.model.disk import Disk, guest_of
-from plimsoll_agent.model.limits import BASES, Limits
+from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.monitor.usage_history import PastPass
 from plimsoll_agent.store.entries import Entry
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
-from plimsoll_insight.explain.cause import Finding, Unexplained
+from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
 from plimsoll_insight.explain.messages import disk_lines
 from plimsoll_insight.explain.questions import UNITS, ExplainedDisk
@@ -28,7 +28,7 @@ _MOST_MISSING = 2016
 _TOO_LITTLE = "too little is known (few requests, or few passes with [metrics] textfile_dir)"
 _UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.TOO_LITTLE: _TOO_LITTLE,
-    Unexplained.NO_USUAL: _TOO_LITTLE,
+    Unexplained.NO_USUAL: "what is usual for its type is unknown: few passes, or few disks of its type here",
     Unexplained.NODE: "the disks of other guests on this node are slow too: it is the node, or the cluster",
     Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and no other guest is slow",
     Unexplained.ALONE: "it is slow, and the disks of other guests on this node are not (large requests take longer)",
@@ -66,21 +66,26 @@ def explained(disk: Disk, evidence: Evidence) -> ExplainedDisk:
         pool=disk.pool,
         cluster=disk.cluster or "",
         evidence=evidence,
-        limits=None if actual is None else {base: getattr(actual, base) for base in BASES if getattr(actual, base)},
+        limits=None
+        if actual is None
+        else {one.name: value for one in PARAMETERS if (value := getattr(actual, one.name))},
     )
 
 
-def evidence(past: Iterable[PastPass], disk: Disk, types: Mapping[str, str | None], since: datetime) -> Evidence:
+def evidence(
+    past: Iterable[PastPass], disk: Disk, types: Mapping[str, str | None], since: datetime, now: datetime
+) -> Evidence:
     """What passes measured since then; ``types`` has the volume types of the node's disks by ``Disk.key``.
 
     What is usual is the lower quartile over all of these passes, as for the region: the median disk of its type here.
     """
     alike = {key for key, name in types.items() if name == disk.volume_type} | {disk.key}
-    medians, found = list[float](), list[Interval]()
+    medians, numbers, found = list[float](), list[int](), list[Interval]()
     for one in past:
         waits = [each.latency for key, each in one.disks.items() if key in alike and each.latency is not None]
         if waits:
             medians.append(median(waits))
+            numbers.append(len(waits))
         if one.at >= since:
             found.append(_past_interval(one, disk, alike))
     known = [number for number, each in enumerate(found) if each.operations is not None]
@@ -88,7 +93,11 @@ def evidence(past: Iterable[PastPass], disk: Disk, types: Mapping[str, str | Non
     gaps = [later.at - each.at for each, later in pairwise(found)]
     seconds = median(gaps) if gaps else 300.0
     usual = quantiles(medians, n=4, method="inclusive")[0] if len(medians) > 1 else None
-    return Evidence(seconds, tuple(_without_gaps(found, seconds)), usual)
+    intervals = [*_without_gaps(found, seconds)]
+    # What was due since then, or soon: passes may have stopped.
+    for late in range(1, min(int((now.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0):
+        intervals.append(Interval(found[-1].at + late * seconds))
+    return Evidence(seconds, tuple(intervals), usual_of(usual, numbers, LEAST_OF_NODE))
 
 
 def _without_gaps(found: Sequence[Interval], seconds: float) -> Iterator[Interval]:
@@ -101,7 +110,7 @@ def _without_gaps(found: Sequence[Interval], seconds: float) -> Iterator[Interva
 
 
 def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interval:
-    own = one.disks.get(disk.key)
+    own, actual = one.disks.get(disk.key), disk.actual
     if own is None:
         return Interval(one.at.timestamp())
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
@@ -115,6 +124,7 @@ def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interva
         share=own.share,
         limit=own.limit,
         allowed=own.allowed,
+        burst=own.limit is not None and isinstance(actual, Limits) and bool(getattr(actual, f"{own.limit}_max")),
         latency=own.latency,
         of_type=median(of_type) if of_type else None,
         of_node=median(waits) if waits else None,
@@ -145,6 +155,9 @@ def lines(found: NodeEvidence, asked: str) -> Iterator[str]:
         if not found.entries:
             yield f"  no change of its limits since {minute(found.since)} in this node's record"
     yield from (f"  {line}" for line in (*_console_lines(found), *_now_lines(found)))
+    if found.explained.evidence.intervals:
+        first = datetime.fromtimestamp(found.explained.evidence.intervals[0].at, UTC)
+        yield f"  what passes measured of it is kept since {minute(first)}"
     _, *told = disk_lines(found.explained, found.finding, found.probes, _names(found), _UNEXPLAINED)
     yield from told
     guest = printable(found.explained.guest_uuid)

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, any_of, each, key_of, label, quoted
-from plimsoll_agent.model.limits import BASES
+from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
+from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place
 
 Over = Callable[[str], Sequence[Line]]
@@ -21,6 +22,8 @@ SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FUL
 """Ceph's checks that tell of stopped or slow requests: those of the health gate, and any OSD that is down."""
 GATE = "health gate of plimsoll"
 _USUAL = "7d"
+STALE = 3600.0
+"""Seconds after which what a pass observed counts no more, as in the recorded sums of a region."""
 _DISK = ("target_device", "uuid")
 _PLACE = ("cluster", "pool")
 UNITS = ("operations", "bytes")
@@ -86,11 +89,11 @@ class ExplainedDisk:
     cluster: str
     evidence: Evidence
     limits: Mapping[str, int] | None = field(hash=False)
-    """The rates of its last actual limits; None is unknown, nothing unlimited."""
+    """Its last actual limits; None is unknown, nothing unlimited."""
     changes: tuple[LimitChange, ...] = ()
     reverted: tuple[float, ...] = ()
     """When external changes were reverted."""
-    held: tuple[float, float] | None = None
+    held: tuple[tuple[float, float], ...] = ()
     """Between these times it was held, by an operator."""
     qos_spec: str = ""
     """The name of its type's QoS spec; empty without one, or if it is unknown."""
@@ -100,22 +103,31 @@ class ExplainedDisk:
 
 
 def guests(ask: Ask, selection: Selection, asked: str, seconds: int) -> list[FoundGuest]:
-    """The servers that a UUID, a name or a volume's ID stands for; of each the newest facts. Raises
-    ``PlimsollError``.
+    """The servers that a UUID, a volume's ID or a name stands for, by the first of these that finds one: tenants
+    choose names. Of each the facts of a node of now, if there is one. Raises ``PlimsollError``.
     """
-    uuids = {
-        label(series, "uuid") for series in ask(_last("plimsoll_disk_info", selection, "volume", [asked], seconds))
-    }
-    named = [("uuid", [asked, *uuids])] + [(name, [asked]) for name in ("server", "domain")]
-    parts = (_last("plimsoll_guest_info", selection, name, values, seconds) for name, values in named)
-    found: dict[str, FoundGuest] = {}
-    for series in ask(" or ".join(parts)):
-        found[label(series, "uuid")] = FoundGuest(
-            label(series, "uuid"),
-            label(series, "region"),
-            *(label(series, name) for name in ("domain", "server", "project", "project_name")),
-        )
+    by_volume = _last("plimsoll_disk_info", selection, "volume", [asked], seconds)
+
+    def named(name: str, values: Sequence[str]) -> list[FoundGuest]:
+        last = _last("plimsoll_guest_info", selection, name, values, seconds)
+        now = f"plimsoll_guest_info{selection.matchers(any_of(name, values))}"
+        found = {label(series, "uuid"): series for series in ask(f"{now} or on (uuid) {last}")}
+        return [_found(found[uuid]) for uuid in sorted(found)]
+
+    if one := named("uuid", [asked]):
+        return one
+    if uuids := sorted({label(series, "uuid") for series in ask(by_volume)}):
+        return named("uuid", uuids)
+    found = {guest.uuid: guest for name in ("server", "domain") for guest in named(name, [asked])}
     return [found[uuid] for uuid in sorted(found)]
+
+
+def _found(series: Series) -> FoundGuest:
+    return FoundGuest(
+        label(series, "uuid"),
+        label(series, "region"),
+        *(label(series, name) for name in ("domain", "server", "project", "project_name")),
+    )
 
 
 def _last(metric: str, selection: Selection, name: str, values: Sequence[str], seconds: int) -> str:
@@ -142,7 +154,7 @@ def disks(
         if volume is None or label(line, "volume") == volume:
             targets[label(line, "target_device")] = line
     shared = _Around(ask, over, guest, stays, region)
-    measured = _Own(over, own)
+    measured = _Own(over, own, stays)
     found = []
     for target in sorted(targets):
         facts = targets[target]
@@ -162,7 +174,7 @@ def disks(
                 limits=measured.limits(target, at_node, steps),
                 changes=tuple(measured.changes(target, at_node, steps)),
                 reverted=tuple(measured.reverted(target, at_node, steps)),
-                held=measured.held(target),
+                held=tuple(measured.held(target, steps)),
             )
         )
     return found, stays
@@ -196,7 +208,11 @@ def _stays(where: Mapping[float, NodeKey]) -> list[Stay]:
 class _Own:
     """What is measured of the guest's own disks."""
 
-    def __init__(self, over: Over, own: str) -> None:
+    def __init__(self, over: Over, own: str, stays: Sequence[Stay]) -> None:
+        nodes = Selection(stays[0].node[0] or None).matchers(
+            any_of("instance", sorted({stay.node[1] for stay in stays}))
+        )
+        self._observed = _by_node(over(each("plimsoll_pass_observed_timestamp_seconds", nodes)))
         by = f"region, instance, {', '.join(_DISK)}"
         rate = {unit: each(f"plimsoll_disk_average_{unit}_per_second", own, *_DISK, "direction") for unit in UNITS}
         self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in UNITS}
@@ -204,9 +220,8 @@ class _Own:
         self._shares = _lines_by_disk(over(each("plimsoll_disk_average_limit_ratio", own, *_DISK, "parameter")))
         self._limits = _lines_by_disk(
             line
-            for unit in UNITS
-            for line in over(each(f"plimsoll_disk_limit_actual_{unit}_per_second", own, *_DISK, "parameter"))
-            if label(line, "parameter") in BASES
+            for unit in ("operations_per_second", "bytes_per_second", "seconds", "bytes")
+            for line in over(each(f"plimsoll_disk_limit_actual_{unit}", own, *_DISK, "parameter"))
         )
         self._unlimited = _by_disk(over(each("plimsoll_disk_unlimited", own, *_DISK)))
         self._states = _lines_by_disk(over(each("plimsoll_disk_state", own, *_DISK, "state", "reason")))
@@ -214,7 +229,8 @@ class _Own:
         self._held = over(each("plimsoll_disk_hold_end_timestamp_seconds", own, *_DISK))
 
     def at(self, target: str, node: NodeKey | None, at: float) -> Interval:
-        if node is None:
+        observed = None if node is None else self._observed.get(node, {}).get(at)
+        if node is None or observed is None or at - observed >= STALE:
             return Interval(at)
         key = node, target
         shares = {
@@ -223,6 +239,7 @@ class _Own:
             if _known(line.values.get(at)) is not None
         }
         limit = max(shares, key=lambda name: shares[name], default=None)
+        limits = self._set(key, at) or {}
         return Interval(
             at,
             node[1],
@@ -230,18 +247,20 @@ class _Own:
             bytes=_value(self._rates["bytes"], key, at),
             share=None if limit is None else shares[limit],
             limit=limit,
-            allowed=None if limit is None else (self._set(key, at) or {}).get(limit),
+            allowed=None if limit is None else limits.get(limit),
+            burst=f"{limit}_max" in limits,
             latency=_value(self._latency, key, at),
+            observed=observed,
         )
 
     def _set(self, key: tuple[NodeKey, str], at: float) -> dict[str, int] | None:
-        """Its actual limits then, without bursts; None is unknown."""
+        """Its actual limits then; None is unknown."""
         found = {
             label(line, "parameter"): int(line.values[at]) for line in self._limits.get(key, ()) if at in line.values
         }
         if not found and _value(self._unlimited, key, at) is None:
             return None
-        return {base: found[base] for base in BASES if base in found}
+        return {one.name: found[one.name] for one in PARAMETERS if one.name in found}
 
     def limits(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> dict[str, int] | None:
         every = (self._set((nodes[at], target), at) for at in reversed(steps) if at in nodes)
@@ -271,9 +290,12 @@ class _Own:
                 yield at
             before = node, count
 
-    def held(self, target: str) -> tuple[float, float] | None:
-        times = [at for line in self._held if label(line, "target_device") == target for at in line.values]
-        return (min(times), max(times)) if times else None
+    def held(self, target: str, steps: Sequence[float]) -> Iterator[tuple[float, float]]:
+        lines = [line for line in self._held if label(line, "target_device") == target]
+        for held, run in groupby(steps, key=lambda at: any(line.values.get(at, 0.0) > at for line in lines)):
+            times = list(run)
+            if held:
+                yield times[0], times[-1]
 
 
 class _Around:
@@ -307,10 +329,12 @@ class _Around:
             matchers = "{" + ",".join([*self._region, f"volume_type={quoted(volume_type)}"]) + "}"
             name = "volume_type:plimsoll_disk_average_latency_seconds"
             usual = self._ask(f"max(quantile_over_time(0.25, {name}:median{matchers}[{_USUAL}]))")
+            counts = _only(self._over(f"max({name}:count{matchers})"))
+            known = next((series.known for series in usual), None)
             self._types[volume_type] = (
                 _only(self._over(f"max({name}:median{matchers})")),
-                _only(self._over(f"max({name}:count{matchers})")),
-                next((series.known for series in usual), None),
+                counts,
+                usual_of(known, list(counts.values()), LEAST_OF_TYPE),
             )
         return self._types[volume_type]
 

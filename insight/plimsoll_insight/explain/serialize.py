@@ -53,7 +53,7 @@ def disk_data(disk: ExplainedDisk, finding: Finding, names: Mapping[str, str]) -
             for change in disk.changes
         ],
         "reverted": [_time(at) for at in disk.reverted],
-        "held": None if disk.held is None else {"since": _time(disk.held[0]), "until": _time(disk.held[1])},
+        "held": [{"since": _time(since), "until": _time(until)} for since, until in disk.held],
         "cause": finding.cause.value,
         "unexplained": None if finding.unexplained is None else finding.unexplained.value,
         "checks": list(finding.raised),

@@ -127,19 +127,45 @@ def test_what_was_before_the_time_is_left_out_and_yet_tells_what_is_usual(tmp_pa
     assert (len(past["intervals"]), past["slow_intervals"], past["usual_latency"]) == (12, 12, 0.004)
 
 
+def test_time_since_the_last_pass_is_unknown_and_it_is_told_since_when_passes_are_kept(tmp_path: Path) -> None:
+    """No pass in the last half of the day."""
+    remember(tmp_path, *[CALM] * 144, *[[]] * 144)
+    out = ran(tmp_path, "--since", "24h")[1]
+    first = NOW - timedelta(minutes=5 * 287, seconds=42)
+    assert f"  what passes measured of it is kept since {first:%Y-%m-%d %H:%M} UTC\n" in out
+    past = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])["past"]["disk"]
+    assert (len(past["intervals"]), past["known_intervals"]) == (287, 144)
+
+
+@pytest.mark.parametrize(("alike", "cause"), [(0, "unknown"), (2, "not-slow")])
+def test_a_disk_that_is_always_slow_is_not_usual_by_itself(tmp_path: Path, alike: int, cause: str) -> None:
+    of_type = [replace(each, volume_type=None) for each in others(*[100] * alike, latency=0.5)]
+    every = [replace(own(latency=0.5), volume_type=None), *of_type]
+    remember(tmp_path, *[every] * 20)
+    keep(tmp_path, *every)
+    past = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])["past"]["disk"]
+    assert past["cause"] == cause
+
+
 def test_time_without_passes_is_unknown(tmp_path: Path) -> None:
     remember(tmp_path, *[CALM] * 6, *[[]] * 10, *[CALM] * 6)
     past = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])["past"]["disk"]
     assert (len(past["intervals"]), past["known_intervals"]) == (22, 12)
 
 
-@pytest.mark.parametrize("disks", [[own(0.2, 0.9)], [own(1.0, None)], others(5)])
-def test_one_pass_shows_no_cause(tmp_path: Path, disks: list[LastDisk]) -> None:
+TOO_LITTLE = "too little is known (few requests, or few passes with [metrics] textfile_dir)"
+NO_USUAL = "what is usual for its type is unknown: few passes, or few disks of its type here"
+
+
+@pytest.mark.parametrize(
+    ("disks", "why"), [([own(0.2, 0.9)], NO_USUAL), ([own(1.0, None)], TOO_LITTLE), (others(5), TOO_LITTLE)]
+)
+def test_one_pass_shows_no_cause(tmp_path: Path, disks: list[LastDisk], why: str) -> None:
     keep(tmp_path, *disks)
     remember(tmp_path, disks)
     status, out, _ = ran(tmp_path, "--since", "24h")
     assert status == 0
-    assert "Cause: unknown: too little is known (few requests, or few passes with [metrics] textfile_dir)" in out
+    assert f"Cause: unknown: {why}" in out
 
 
 def test_what_its_kernel_reported_in_that_time_is_told(tmp_path: Path) -> None:

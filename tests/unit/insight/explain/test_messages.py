@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll_agent.command.base import limits_from
+from plimsoll_agent.model.limits import Limits
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import find
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
@@ -26,11 +28,9 @@ CALM = Interval(
 LOUD = Neighbour("u9", Place.NODE, "operations", 5000, 0.9)
 
 
-def told(*intervals: Interval) -> list[str]:
+def told(*intervals: Interval, limits: Limits = Limits(write_iops_sec=500)) -> list[str]:  # noqa: B008
     every = tuple(replace(one, at=300.0 * number) for number, one in enumerate(intervals))
-    disk = ExplainedDisk(
-        "u1", "vdb", "v1", "gold", "volumes", "c", Evidence(300.0, every, 0.004), {"write_iops_sec": 500}
-    )
+    disk = ExplainedDisk("u1", "vdb", "v1", "gold", "volumes", "c", Evidence(300.0, every, 0.004), limits.in_effect())
     return [line.strip() for line in messages.disk_lines(disk, find(disk.evidence), {}, {"u9": "web-9"})]
 
 
@@ -60,6 +60,16 @@ def test_a_cause_is_followed_by_what_to_do_next(slow: Interval, cause: str, then
     assert found.startswith(f"Cause: {cause}")
     assert following == f"Next: {then}"
     assert tenant.startswith("To the tenant: ")
+
+
+def test_a_limit_is_raised_and_the_others_stay() -> None:
+    limits = Limits(
+        total_iops_sec=500, total_bytes_sec=50 * 2**20, total_iops_sec_max=1500, total_iops_sec_max_length=9
+    )
+    held = replace(CALM, share=1.0, limit="total_iops_sec")
+    *_, following, _ = told(*[CALM] * 9, *[held] * 5, limits=limits)
+    given = following.partition("--limits ")[2].partition(" --reason")[0]
+    assert limits_from(given.replace("=N", "=1000")) == replace(limits, total_iops_sec=1000)
 
 
 def test_a_tenant_is_not_told_of_all_of_a_limit_that_was_used_in_bursts() -> None:

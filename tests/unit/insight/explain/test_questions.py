@@ -28,6 +28,10 @@ def always(value: float, since: float = 0, until: float = NOW) -> Values:
 
 
 def explained(told: Mapping[str, Sequence[Line]], usual: float | None = 0.004) -> tuple[ExplainedDisk, list[Stay]]:
+    nodes = {line.labels["instance"] for line in told["plimsoll_disk_info"]}
+    fresh = [Line({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
+    told = {"pass_observed_timestamp": fresh, **told}
+
     def over(promql: str) -> Sequence[Line]:
         found = [lines for name, lines in told.items() if name in promql and "uuid!=" not in promql]
         return found[0] if found else []
@@ -82,6 +86,43 @@ def test_time_without_metrics_is_unknown_and_not_left_out() -> None:
     assert sum(one.latency is None for one in disk.evidence.intervals) == 11
 
 
+def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_after_an_hour() -> None:
+    """Its last file is scraped for ever."""
+    stopped = {at: min(at, TIMES[0]) for at in TIMES}
+    measured = {
+        name: [on("n", always(value))] for name, value in (("average_latency_seconds", 0.004), ("average_op", 9))
+    }
+    observed = [Line({"region": "r1", "instance": "n"}, stopped)]
+    disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "pass_observed_timestamp": observed, **measured})
+    assert [one.latency is not None for one in disk.evidence.intervals] == [True] * 12 + [False] * 36
+    assert find(disk.evidence).unexplained is Unexplained.TOO_LITTLE
+    fresh, _ = explained({"plimsoll_disk_info": [on("n", always(1))], **measured})
+    assert (find(fresh.evidence).cause, find(fresh.evidence).known) == (Cause.NOT_SLOW, 48)
+    never = {"plimsoll_disk_info": [on("n", always(1))], "pass_observed_timestamp": [], **measured}
+    assert find(explained(never)[0].evidence).known == 0
+
+
+def test_two_holds_are_two_and_one_that_ended_holds_no_more() -> None:
+    held = {at: at + 60 for at in TIMES if at < NOW - 7200} | {at: NOW - 1800.0 for at in TIMES if at >= NOW - 3600}
+    disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "hold_end_timestamp": [on("n", held)]})
+    assert disk.held == ((TIMES[0], NOW - 7500), (NOW - 3600, NOW - 2100))
+    assert sum("held by an operator" in line for line in told(disk)) == 2
+
+
+def test_a_type_of_few_disks_that_are_slow_all_the_time_has_no_usual() -> None:
+    """The median of one disk is itself."""
+    slow = {
+        "plimsoll_disk_info": [on("n", always(1))],
+        "latency_seconds:count": [Line({}, always(1))],
+        "latency_seconds:median": [],
+        "average_latency_seconds": [on("n", always(0.5))],
+        "average_operations": [on("n", always(50))],
+    }
+    assert find(explained(slow, usual=0.5)[0].evidence).unexplained is Unexplained.NO_USUAL
+    many = {**slow, "latency_seconds:count": [Line({}, always(5))]}
+    assert find(explained(many, usual=0.5)[0].evidence).cause is Cause.NOT_SLOW
+
+
 def test_before_a_guest_was_there_is_no_part_of_its_time() -> None:
     disk, _ = explained({"plimsoll_disk_info": [on("n", always(1, NOW - 900))]})
     assert len(disk.evidence.intervals) == 4
@@ -106,6 +147,23 @@ def test_a_limit_that_was_removed_is_a_change_to_unlimited() -> None:
     )
     assert disk.limits == {}
     assert any("limit 500 IOPS → unlimited (hold)" in line for line in told(disk))
+
+
+def test_a_limit_has_its_burst_and_its_size() -> None:
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1))],
+            "limit_ratio": [on("n", always(0.8), parameter="total_iops_sec")],
+            "limit_actual_operations": [
+                on("n", always(500), parameter="total_iops_sec"),
+                on("n", always(900), parameter="total_iops_sec_max"),
+            ],
+            "limit_actual_seconds": [on("n", always(9), parameter="total_iops_sec_max_length")],
+        }
+    )
+    limits = {"total_iops_sec": 500, "total_iops_sec_max": 900, "total_iops_sec_max_length": 9}
+    assert disk.limits == limits
+    assert {(one.limit, one.allowed, one.burst) for one in disk.evidence.intervals} == {("total_iops_sec", 500, True)}
 
 
 def test_limits_that_are_unknown_are_no_change_and_not_unlimited() -> None:
