@@ -5,7 +5,8 @@ project; each disk does 10 reads and 10 writes of 4 KiB a second. What is differ
 
 =======  ==============================================================================================
 node1    is scraped by a second job; guest 2 (writer): vdb does 2000 writes of 4 KiB instead
-node2    guest 4 (reader), of another project: vdb does 300 reads of 512 KiB instead
+node2    is scraped every 15 seconds, the others every minute;
+         guest 4 (reader), of another project: vdb does 300 reads of 512 KiB instead
 node3    guest 6 is there for half of the time and then on node4; its vdb does 400 reads of 4 KiB instead
 node5    guest 10: its kernel reports 5 lines of a stall in the middle, and 2 from before
 node9    was observed two hours ago for the last time: vdb of guest 18 does 50000 writes
@@ -113,7 +114,8 @@ def lines() -> dict[str, list[str]]:
             ended = datetime.fromtimestamp(at // 600 * 600, UTC) - back
             for line in told(node, region, tuple(there), ended):
                 key, _, value = line.rpartition(" ")
-                series.setdefault(key, []).append(f"{value} {at}")
+                often = (45, 30, 15, 0) if node == 2 else (0,)
+                series.setdefault(key, []).extend(f"{value} {at - before}" for before in often)
         own = 'job="node",region="r1",instance="node5:9100"'
         stalled = f'{own},uuid="{uuid_of(STALLED)}",domain="instance-{STALLED:08}",kind="hung-task"'
         later = step > LAST / 2

@@ -1,8 +1,9 @@
 """Who makes a region's load: the queries for its Prometheus, and sums and shares from the answers.
 
 Prometheus adds up each disk's averages over the time and answers with the few highest, not with every disk; names are
-asked of those only. What all disks did together is read from each node's own sums, so that shares are shares of
-everything, also where nodes have no metrics of single disks.
+asked of those only. A sample stands for the time between two of its node's, as nodes may be scraped at different
+rates. What all disks did together is read from each node's own sums, so that shares are shares of everything, also
+where nodes have no metrics of single disks.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
 STALE = 3600
 """Seconds: of a node whose disks were not observed for so long, the metrics are not of now."""
 _PASSES = "plimsoll_pass_last_timestamp_seconds"
+_PRESENT = 120
+"""Moments of the time at which a node is looked for: how much of the time it was there."""
 
 
 class By(StrEnum):
@@ -113,17 +116,15 @@ def of_region(
     """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
     out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
     matchers = Selection(region, tuple(nodes)).matchers(*([f"instance!~{quoted('|'.join(out))}"] if out else []))
-    moments = _only(ask(f"max(count_over_time({_PASSES}{matchers}[{seconds}s]))"))
-    if not moments:
-        return RegionLoad(region, Did(), (), 0, 0)
-    whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, seconds)})") for what, unit in UNITS.items()}
-    found = {what: ask(_ranked(by, unit, matchers, seconds, top)) for what, unit in UNITS.items()}
+    over = _Over(matchers, seconds)
+    whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
+    found = {what: ask(_ranked(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
     keys = sorted({_key(by, series) for answer in found.values() for series in answer})
     named: dict[Key, dict[str, str]] = {}
     stalls: dict[Key, float] = {}
     if by in (By.VOLUME, By.GUEST) and keys:
         few = Selection(region, tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
-        found = {what: ask(_summed(by, unit, few, seconds)) for what, unit in UNITS.items()}
+        found = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = f"max without (job) (increase(plimsoll_guest_stall_lines_total{few}[{seconds}s]))"
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         named = _named(ask, by, few, seconds)
@@ -131,8 +132,8 @@ def of_region(
         named = _named(ask, by, matchers, seconds)
     last = f"max by (project) (plimsoll_project_stalled_timestamp_seconds{matchers}) >= time() - {seconds}"
     stalled = {label(series, "project"): series.value for series in ask(last)}
-    did = _did(by, found, seconds / moments)
-    total = _did(None, whole, seconds / moments).get((), Did())
+    did = _did(by, found)
+    total = _did(None, whole).get((), Did())
     rows = []
     for key in keys:
         labels = dict(zip(LABELS[by], key, strict=True))
@@ -150,31 +151,47 @@ def of_region(
     return RegionLoad(region, total, tuple(rows), _number(ask, by, matchers, rows), len(stalled))
 
 
-def _of_nodes(unit: str, matchers: str, seconds: int) -> str:
-    """What each node's disks of a type did together, of all moments of the time."""
-    metric = f"plimsoll_average_{unit}_per_second{matchers}"
-    return f"max without (job) (sum_over_time({metric}[{seconds}s]))"
+@frozen
+class _Over:
+    """Some time of the nodes that match."""
+
+    matchers: str
+    seconds: int
+
+    def added(self, rate: str) -> str:
+        """What was done, by a metric of what was done in a second."""
+        step = max(self.seconds // _PRESENT, 1)
+        passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
+        apart = f"{step} * count_over_time({passes}:{step}s]) / count_over_time({passes}])"
+        return (
+            f"max without (job) (\n  sum_over_time({rate}[{self.seconds}s])\n"
+            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({apart})\n)"
+        )
 
 
-def _summed(by: By, unit: str, matchers: str, seconds: int) -> str:
-    """What each row did, of all moments of the time."""
+def _of_nodes(unit: str, matchers: str, over: _Over) -> str:
+    """What each node's disks of a type did together."""
+    return over.added(f"plimsoll_average_{unit}_per_second{matchers}")
+
+
+def _summed(by: By, unit: str, matchers: str, over: _Over) -> str:
+    """What each row did."""
     labels = f"{', '.join(LABELS[by])}, direction"
     if by is By.TYPE:
-        return f"sum by ({labels}) ({_of_nodes(unit, matchers, seconds)})"
-    metric = f"plimsoll_disk_average_{unit}_per_second{matchers}"
-    disks = f"max without (job) (sum_over_time({metric}[{seconds}s]))"
+        return f"sum by ({labels}) ({_of_nodes(unit, matchers, over)})"
+    disks = over.added(f"plimsoll_disk_average_{unit}_per_second{matchers}")
     if by is not By.PROJECT:
         return f"sum by ({labels}) ({disks})"
-    info = f"max by (uuid, project) (last_over_time(plimsoll_guest_info{matchers}[{seconds}s]))"
+    info = f"max by (uuid, project) (last_over_time(plimsoll_guest_info{matchers}[{over.seconds}s]))"
     return (
         f"sum by ({labels}) (\n  sum by (uuid, direction) ({disks})\n"
         f"  * on (uuid) group_left (project) topk by (uuid) (1, {info})\n)"
     )
 
 
-def _ranked(by: By, unit: str, matchers: str, seconds: int, top: int) -> str:
+def _ranked(by: By, unit: str, matchers: str, over: _Over, top: int) -> str:
     """The highest of each direction; all types and projects, which are few."""
-    summed = _summed(by, unit, matchers, seconds)
+    summed = _summed(by, unit, matchers, over)
     return f"topk by (direction) ({top}, {summed})" if by in (By.VOLUME, By.GUEST) else summed
 
 
@@ -202,14 +219,13 @@ def _number(ask: Ask, by: By, matchers: str, rows: Sequence[Row]) -> int:
     return round(_only(ask(f"count(group by ({', '.join(LABELS[by])}) ({metric}{matchers}))")))
 
 
-def _did(by: By | None, answers: Mapping[str, Iterable[Series]], seconds: float) -> dict[Key, Did]:
-    """Sums over all moments, each of which stands for so many seconds."""
+def _did(by: By | None, answers: Mapping[str, Iterable[Series]]) -> dict[Key, Did]:
     found: dict[Key, Did] = {}
     for what, answer in answers.items():
         for series in answer:
             did = found.setdefault(() if by is None else _key(by, series), Did())
             counts: Counter[str] = getattr(did, what)
-            counts[label(series, "direction")] += round((series.known or 0.0) * seconds)
+            counts[label(series, "direction")] += round(series.known or 0.0)
     return found
 
 
