@@ -81,9 +81,16 @@ class Load(NodeCommand, Listing):
                 with self._locked(state):
                     self._remove_leftovers(histograms)
                     try:
-                        for number in self._watch(sampler, tally, length, interval, stop):
-                            if number == (1 if parsed_args.top else 0):
-                                self._measure(histograms, _chosen(tally, parsed_args.top))
+                        chosen: Sequence[Disk] = ()
+                        for left in self._watch(sampler, tally, length, interval, stop):
+                            if left and not chosen:
+                                chosen = _chosen(tally, parsed_args.top)
+                                self._measure(histograms, chosen)
+                        if parsed_args.top and not chosen:
+                            histograms.complaints.append(
+                                "latencies not measured: no disk did anything before the last interval; give a longer"
+                                " --for, or --guest without --top"
+                            )
                         known = histograms.read()
                     finally:
                         histograms.remove()
@@ -106,13 +113,13 @@ class Load(NodeCommand, Listing):
         return (*_columns(by), *LATENCY_COLUMNS), [(*row, *more) for row, more in zip(rows, cells, strict=False)]
 
     def _watch(self, sampler: Sampler, tally: Tally, length: float, interval: float, stop: Event) -> Iterator[int]:
-        """The number of each round; they begin on time, however long one took. Progress on a terminal."""
+        """How many rounds follow each; they begin on time, however long one took. Progress on a terminal."""
         stderr, began = self.app.stderr, time.monotonic()
         rounds = round(length / interval)
         for number in range(rounds + 1):
             sampler.ask()
             tally.add(sampler.sample().usages)
-            yield number
+            yield rounds - number
             ended = number == rounds
             if not ended and stderr.isatty():
                 stderr.write(f"\r{number * interval:.0f} s of {length:.0f} s")
@@ -136,10 +143,10 @@ class Load(NodeCommand, Listing):
             raise UsageError(
                 f"--latency is for {MOST_DISKS} disks or fewer, not {len(disks)}; add --top {MOST_DISKS}"
             )
-        names = sorted({printable(disk.guest.name) for disk in disks})
-        if names:
+        if disks:
+            names = ", ".join(sorted({printable(disk.guest.name) for disk in disks}))
             marked = "libvirt marks these guests as tainted (custom-monitor) until they stop"
-            self.app.stderr.write(f"--latency uses QEMU's monitor: {marked}: {', '.join(names)}\n")
+            self.app.stderr.write(f"--latency uses QEMU's monitor: {marked}: {names}\n")
             histograms.set(disks)
 
     def _remove_leftovers(self, histograms: Histograms) -> None:
@@ -201,7 +208,7 @@ def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:
 
 
 def _chosen(tally: Tally, top: int | None) -> list[Disk]:
-    """All of them, or those with most requests until now."""
+    """All of them, or those with most requests until now; none before a disk has any."""
     if top is None:
         return list(tally.disks.values())
     did = {key: sum(each.requests.values()) for key, each in tally.did.items()}

@@ -1,0 +1,82 @@
+"""``plimsoll load --latency``: which disks are chosen, and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.config import settings as config
+from plimsoll_insight.cli import load
+from plimsoll_insight.cli.load import Load
+from tests.fakes import FakeGuest, FakeHypervisor, volume
+from tests.unit.person import Person
+from tests.unit.values import GUEST
+
+QUIET, LAST = 3, 8
+"""Rounds in which no disk does anything, and all of them."""
+
+
+class Node(FakeHypervisor):
+    """Its guest's disk writes in every round after ``quiet`` ones; ``set`` has the devices with histograms."""
+
+    def __init__(self, quiet: int) -> None:
+        self.disk = volume()
+        super().__init__(FakeGuest("db", GUEST, {"vda": self.disk, "vdb": volume()}))
+        self.quiet, self.rounds = quiet, 0
+        self.set: dict[str, list[int]] = {}
+
+    def guests(self) -> Any:
+        self.rounds += 1
+        if self.rounds > self.quiet + 2:  # the first is the check, the next the first reading
+            reads, read, writes, written = self.disk.done
+            self.disk.done = (reads, read, writes + 10, written + 40960)
+        return super().guests()
+
+    def monitor(self, uuid: str, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        if command == "block-latency-histogram-set":
+            self.set[(arguments or {})["id"]] = (arguments or {}).get("boundaries", [])
+            return {}
+        paths = [f"/machine/peripheral/{disk.alias}/virtio-backend" for disk in self.look(uuid).disks]
+        names = ("rd_latency_histogram", "wr_latency_histogram", "flush_latency_histogram")
+        return [
+            {
+                "qdev": path,
+                "stats": {name: {"boundaries": edges, "bins": [0] * (len(edges) + 1)} for name in names}
+                if (edges := self.set.get(path))
+                else {},
+            }
+            for path in paths
+        ]
+
+
+def measured(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, list[Any]]:
+    monkeypatch.setattr(load, "_LEAST", 0.01)
+    person, node = Person(), Node(quiet)
+    words = ("--latency", "--top", "5", "--for", "80ms", "--interval", "10ms", "-f", "json")
+    status = person.types(Load, *words, settings=replace(config.load([], []), state_dir=state), hypervisor=node)
+    return status, person.err, json.loads(person.out)
+
+
+@pytest.mark.parametrize("quiet", [0, QUIET])
+def test_disks_are_chosen_when_the_first_one_does_something(
+    quiet: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, err, (row,) = measured(quiet, tmp_path, monkeypatch)
+    assert "libvirt marks these guests as tainted (custom-monitor) until they stop: db" in err
+    assert (status, row["latency"]["disks"]) == (0, 1)
+
+
+@pytest.mark.parametrize("quiet", [LAST - 1, LAST])
+def test_latencies_that_are_not_measured_as_no_disk_did_anything_are_told(
+    quiet: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, err, rows = measured(quiet, tmp_path, monkeypatch)
+    assert err.startswith(
+        "latencies not measured: no disk did anything before the last interval; give a longer --for"
+    )
+    assert (status, [row["latency"] for row in rows]) == (1, [None] * (LAST - quiet))
