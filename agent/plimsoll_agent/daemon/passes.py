@@ -14,12 +14,15 @@ from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.observe import MOVING
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store.state import Busy, StateError
 
 LOG = logging.getLogger(__name__)
 
 _MOST_BETWEEN = 10_000
+_POSTPONED = (*MOVING.values(), Code.NOT_SENT)
+"""Nothing may tell when this ends: for a migration that is cancelled, libvirt has no event for certain."""
 
 
 class Between:
@@ -66,6 +69,8 @@ def result_of(report: PassReport) -> PassResult:
         return PassResult.GONE if gone else PassResult.UNREACHABLE
     if report.count(Kind.FAILED):
         return PassResult.FAILED
+    if any(outcome.result.reason.code in _POSTPONED for outcome in report.outcomes):
+        return PassResult.POSTPONED
     if report.count(Kind.CHANGED):
         return PassResult.CHANGED
     return PassResult.INCOMPLETE if report.count(Kind.DEFERRED, Kind.UNKNOWN) else PassResult.IN_SYNC

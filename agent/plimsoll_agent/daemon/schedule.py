@@ -16,10 +16,14 @@ SPACING = ((6, 0.0), (9, 1.0), (12, 5.0))
 """Up to so many passes in a row, each less than ``QUIET`` after the one before, are so many seconds apart."""
 SPACED = 30.0
 """Seconds between two passes of a guest that goes on flapping."""
+SPACED_NEW = 1.0
+"""At most so many where it was started, or got a device: a disk may be there without limits."""
 ASIDE = (5.0, 600.0)
 """Seconds that a guest is set aside after a failure, doubled with each further one; and at most."""
 BUSY_AGAIN = 1.0
 """Seconds before another try where another pass works on the guest."""
+POSTPONED = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds before each further try where a pass was postponed. After these an event or a full pass is needed."""
 FULL_AGAIN = 10.0
 """Seconds before a full pass that failed, or found another one running, is tried again; doubled each time."""
 FULL_APART = 1.0
@@ -29,6 +33,7 @@ MOST_GUESTS = 4096
 ECHO = 30.0
 """Seconds in which libvirt's event for a write of the daemon is expected."""
 
+_NEW_DISKS = (EventKind.STARTED, EventKind.DEVICE_ADDED)
 _LEADS_TO_A_PASS = frozenset(EventKind) - {EventKind.ARRIVING, EventKind.STOPPED, EventKind.DEVICE_REMOVED}
 _OTHER_DISKS = (
     EventKind.STARTED,
@@ -67,9 +72,26 @@ class PassResult(StrEnum):
     UNREACHABLE = "unreachable"
     """The guest does not answer, or libvirt."""
     FAILED = "failed"
+    POSTPONED = "postponed"
+    """The guest migrates, or a call for one of its disks was not sent: tried again a few times."""
 
 
 _SET_ASIDE = (PassResult.UNREACHABLE, PassResult.FAILED)
+_AGAIN = (*_SET_ASIDE, PassResult.BUSY, PassResult.POSTPONED)
+
+
+@frozen
+class _Flaps:
+    last: float | None = None
+    """When the last pass began."""
+    in_a_row: int = 0
+    """Passes that each began less than ``QUIET`` after the one before."""
+
+    def quiet(self, now: float) -> bool:
+        return self.last is None or now - self.last >= QUIET
+
+    def with_pass(self, now: float) -> _Flaps:
+        return _Flaps(now, 1 if self.quiet(now) else self.in_a_row + 1)
 
 
 @dataclass
@@ -78,18 +100,43 @@ class _Guest:
     waits_since: float | None = None
     """When the first event came for which no pass has begun."""
     runs: bool = False
-    started: bool = False
-    """It was started while its pass ran: what this pass found out is of a QEMU that is gone."""
+    another: bool = False
+    """It stopped while its pass ran, or was started: what this pass found out is of a QEMU that is gone."""
+    new_disks: bool = False
+    """It was started, or got a device, after its last pass began."""
+    had_new_disks: bool = False
+    """The same, before that pass."""
     not_before: float = 0.0
-    last: float | None = None
-    """When the last pass began."""
-    in_a_row: int = 0
-    """Passes that each began less than ``QUIET`` after the one before."""
+    flaps: _Flaps = field(default_factory=_Flaps)
+    before: _Flaps = field(default_factory=_Flaps)
+    """Without the last pass."""
+    result: PassResult | None = None
+    """Of the last pass that has ended."""
     failures: int = 0
+    postponed: int = 0
+    """Passes in a row, without an event in between."""
 
     @property
     def spacing(self) -> float:
-        return next((seconds for most, seconds in SPACING if self.in_a_row < most), SPACED)
+        seconds = next((seconds for most, seconds in SPACING if self.flaps.in_a_row < most), SPACED)
+        return min(seconds, SPACED_NEW) if self.new_disks else seconds
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds from the end of the last pass until it is tried again; None if it is not."""
+        if self.result is PassResult.BUSY:
+            return BUSY_AGAIN
+        if self.result is PassResult.POSTPONED:
+            return POSTPONED[self.postponed - 1] if self.postponed <= len(POSTPONED) else None
+        first, most = ASIDE
+        return min(most, first * 2.0 ** min(self.failures - 1, 20)) if self.failures else None
+
+    def hasten(self, now: float) -> None:
+        """Something has happened to it: where it answers, it does not wait as long as for another try of the same."""
+        if self.result is PassResult.FAILED:
+            self.not_before = min(self.not_before, now + ASIDE[0])
+        elif self.result is PassResult.POSTPONED:
+            self.not_before, self.postponed = 0.0, 0
 
 
 @frozen
@@ -130,7 +177,7 @@ class Schedule:
         known = self._guests.get(event.uuid)
         if event.kind in (EventKind.STOPPED, EventKind.STARTED) and known is not None:
             known.failures, known.not_before = 0, 0.0  # another QEMU: what hung is gone
-            known.started = known.runs and event.kind is EventKind.STARTED
+            known.another = known.runs
         if event.kind is EventKind.STOPPED and known is not None:
             known.waits_since = None
         echo = self._is_echo(event, now)
@@ -146,6 +193,8 @@ class Schedule:
                 return Verdict.OVERFLOW
             known = self._guests[event.uuid] = _Guest(event.uuid)
         known.name = event.name or known.name
+        known.new_disks |= event.kind in _NEW_DISKS
+        known.hasten(now)
         if known.waits_since is not None:
             return Verdict.MERGED
         known.waits_since = now
@@ -175,18 +224,22 @@ class Schedule:
 
     def ended(self, uuid: str, result: PassResult, now: float) -> None:
         guest = self._guests[uuid]
-        started, guest.runs, guest.started = guest.started, False, False
-        if started:
+        another, guest.another, guest.runs = guest.another, False, False
+        guest.result = result
+        if result is PassResult.BUSY:  # it has looked at nothing
+            guest.flaps = guest.before
+        if result in _AGAIN:
+            guest.new_disks |= guest.had_new_disks
+        if another:
             return
-        if result in _SET_ASIDE:
-            first, most = ASIDE
-            guest.not_before = now + min(most, first * 2.0 ** min(guest.failures, 20))
-            guest.failures += 1
-        elif result is PassResult.BUSY:
-            guest.not_before = now + BUSY_AGAIN
-        else:
-            guest.failures = 0
-        if result in (*_SET_ASIDE, PassResult.BUSY) and guest.waits_since is None:
+        guest.failures = guest.failures + 1 if result in _SET_ASIDE else 0
+        guest.postponed = guest.postponed + 1 if result is PassResult.POSTPONED else 0
+        wait = guest.wait
+        if wait is not None:
+            guest.not_before = now + wait
+        if guest.waits_since is not None:
+            guest.hasten(now)
+        elif wait is not None:
             guest.waits_since = now
             self._guests.move_to_end(uuid)
 
@@ -218,9 +271,9 @@ class Schedule:
             return None
         for uuid, guest in self._guests.items():
             if guest.waits_since is not None and not guest.runs and self._when(guest) <= now:
-                quiet = guest.last is None or now - guest.last >= QUIET
-                guest.in_a_row = 1 if quiet else guest.in_a_row + 1
-                guest.waits_since, guest.runs, guest.last = None, True, now
+                guest.before, guest.flaps = guest.flaps, guest.flaps.with_pass(now)
+                guest.had_new_disks, guest.new_disks = guest.new_disks, False
+                guest.waits_since, guest.runs = None, True
                 return uuid
         return None
 
@@ -248,9 +301,9 @@ class Schedule:
     def damped(self, now: float) -> tuple[Waiting, ...]:
         """Guests that flap."""
         return tuple(
-            Waiting(uuid, guest.name, guest.last + guest.spacing, 0)
+            Waiting(uuid, guest.name, guest.flaps.last + guest.spacing, 0)
             for uuid, guest in self._guests.items()
-            if guest.last is not None and guest.spacing and now - guest.last < QUIET
+            if guest.flaps.last is not None and guest.spacing and not guest.flaps.quiet(now)
         )
 
     @property
@@ -266,7 +319,7 @@ class Schedule:
     @staticmethod
     def _when(guest: _Guest) -> float:
         """When its pass may begin."""
-        return max(guest.not_before, 0.0 if guest.last is None else guest.last + guest.spacing)
+        return max(guest.not_before, 0.0 if guest.flaps.last is None else guest.flaps.last + guest.spacing)
 
     def _is_echo(self, event: GuestEvent, now: float) -> bool:
         """Whether it tells of the daemon's last write to the disk.
@@ -287,5 +340,5 @@ class Schedule:
         """Guests of which nothing is due or known that still counts."""
         for uuid, guest in [*self._guests.items()]:
             idle = guest.waits_since is None and not guest.runs and not guest.failures
-            if idle and (guest.last is None or now - guest.last >= QUIET):
+            if idle and guest.flaps.quiet(now):
                 del self._guests[uuid]

@@ -122,11 +122,13 @@ def test_an_external_change_after_a_write_is_none_of_its_echoes(schedule: Schedu
     assert schedule.event(tuned(LIMITS), 12) is Verdict.PASS, "the last write was another one"
 
 
-def passes_of_a_flapping_guest(schedule: Schedule, until: float) -> list[float]:
+def passes_of_a_flapping_guest(
+    schedule: Schedule, until: float, kind: EventKind = EventKind.BLOCK_JOB
+) -> list[float]:
     """When its passes begin, with an event each tenth of a second."""
     began, now = list[float](), 1.0
     while now < until:
-        schedule.event(an_event(EventKind.DEVICE_ADDED), now)
+        schedule.event(an_event(kind), now)
         if schedule.begin(now) is not None:
             began.append(now)
             schedule.ended(A, PassResult.IN_SYNC, now)
@@ -141,6 +143,15 @@ def test_passes_over_a_guest_that_flaps_are_spaced_out(schedule: Schedule) -> No
     assert [waiting.uuid for waiting in schedule.damped(120)] == [A]
     schedule.event(an_event(EventKind.STARTED, B), 120)
     assert schedule.begin(120) == B, "others are served at once"
+
+
+@pytest.mark.parametrize("kind", [EventKind.STARTED, EventKind.DEVICE_ADDED])
+def test_where_a_flapping_guest_may_have_a_disk_without_limits_its_pass_follows_within_a_second(
+    schedule: Schedule, kind: EventKind
+) -> None:
+    began = passes_of_a_flapping_guest(schedule, 60, kind)
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(began)][6:] == [1] * (len(began) - 7)
+    assert [waiting.uuid for waiting in schedule.damped(60)] == [A]
 
 
 def test_a_guest_that_was_quiet_is_served_at_once_again(schedule: Schedule) -> None:
@@ -179,6 +190,36 @@ def test_a_guest_that_is_started_again_is_not_set_aside_any_more(schedule: Sched
     assert schedule.begin(1) == A
 
 
+@pytest.mark.parametrize("during", [False, True])
+@pytest.mark.parametrize(("result", "within"), [(PassResult.FAILED, 5), (PassResult.UNREACHABLE, 600)])
+def test_a_guest_that_answers_is_not_set_aside_for_long_after_another_event(
+    schedule: Schedule, result: PassResult, within: float, during: bool
+) -> None:
+    schedule.event(an_event(EventKind.STARTED), 0)
+    now = 0.0
+    for attempt in range(9):
+        assert schedule.begin(now) == A
+        if during and attempt == 8:
+            schedule.event(an_event(EventKind.DEVICE_ADDED), now)
+        schedule.ended(A, result, now)
+        (waiting,) = schedule.set_aside(now)
+        before, now = now, waiting.until + module.QUIET
+    if not during:
+        schedule.event(an_event(EventKind.DEVICE_ADDED), before)
+        schedule.event(an_event(EventKind.RESUMED), before + 1)
+    assert schedule.begin(before + within - 0.1) is None
+    assert schedule.begin(before + within) == A
+
+
+@pytest.mark.parametrize("result", [PassResult.UNREACHABLE, PassResult.BUSY, PassResult.POSTPONED])
+def test_a_guest_that_stops_during_its_pass_is_not_tried_again(schedule: Schedule, result: PassResult) -> None:
+    schedule.event(an_event(EventKind.STARTED), 0)
+    assert schedule.begin(0) == A
+    schedule.event(an_event(EventKind.STOPPED), 1)
+    schedule.ended(A, result, 2)
+    assert schedule.queue == 0
+
+
 @pytest.mark.parametrize("result", [PassResult.UNREACHABLE, PassResult.BUSY])
 def test_a_guest_that_is_started_during_its_pass_is_served_at_once(schedule: Schedule, result: PassResult) -> None:
     schedule.event(an_event(EventKind.STARTED), 0)
@@ -211,6 +252,56 @@ def test_where_another_pass_works_on_the_guest_it_is_tried_again_soon(schedule: 
     assert schedule.begin(0) == A
     schedule.ended(A, PassResult.BUSY, 0)
     assert (schedule.begin(0), schedule.begin(module.BUSY_AGAIN)) == (None, A)
+
+
+def test_a_pass_that_found_another_one_working_does_not_count_as_flapping(schedule: Schedule) -> None:
+    schedule.event(an_event(EventKind.BLOCK_JOB), 0)
+    for second in range(20):
+        assert schedule.begin(second) == A, "each second"
+        schedule.ended(A, PassResult.BUSY, second)
+    assert schedule.damped(20) == ()
+    schedule.event(an_event(EventKind.STOPPED), 20)
+    schedule.event(an_event(EventKind.STARTED), 20)
+    assert schedule.begin(20) == A
+
+
+def test_a_start_whose_pass_found_another_one_working_is_still_a_start(schedule: Schedule) -> None:
+    last = passes_of_a_flapping_guest(schedule, 60)[-1]
+    schedule.event(an_event(EventKind.STARTED), last + 2)
+    assert schedule.begin(last + 2) == A
+    schedule.ended(A, PassResult.BUSY, last + 2)
+    assert schedule.begin(last + 3) == A
+
+
+def postponed(schedule: Schedule, now: float) -> list[float]:
+    """Seconds between the passes of a guest that migrates, the first of which begins now."""
+    began = list[float]()
+    while schedule.begin(now) == A:
+        began.append(now)
+        schedule.ended(A, PassResult.POSTPONED, now)
+        now = max(now, schedule.wake_at())
+    return [later - earlier for earlier, later in itertools.pairwise(began)]
+
+
+def test_a_guest_that_migrates_is_tried_again_a_few_times(schedule: Schedule) -> None:
+    schedule.event(an_event(EventKind.RESUMED), 0)
+    assert postponed(schedule, 0) == [1, 2, 4, 8, 16]
+    assert (schedule.queue, schedule.set_aside(31)) == (0, ())
+    schedule.event(an_event(EventKind.JOB_ENDED), 100)
+    assert postponed(schedule, 100) == [1, 2, 4, 8, 16], "as at first"
+
+
+@pytest.mark.parametrize("during", [False, True])
+def test_an_event_of_a_guest_that_migrates_leads_to_a_pass_at_once(schedule: Schedule, during: bool) -> None:
+    schedule.event(an_event(EventKind.CATALOGUE), 0)
+    for now in (0, 1, 3, 7):
+        assert schedule.begin(now) == A
+        if during and now == 7:
+            schedule.event(an_event(EventKind.RESUMED), 7)
+        schedule.ended(A, PassResult.POSTPONED, now)
+    if not during:
+        schedule.event(an_event(EventKind.RESUMED), 7)
+    assert schedule.begin(7) == A
 
 
 def test_no_pass_over_a_guest_begins_without_a_connection(schedule: Schedule) -> None:
