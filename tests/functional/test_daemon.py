@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -174,6 +175,19 @@ def test_events_of_libvirt_are_told_as_values(world: Any) -> None:
     count = len(told)
     guest.create()
     assert len(told) == count, "a closed link tells nothing"
+
+
+def test_a_guest_whose_kernel_crashed_is_not_taken_for_one_that_stopped() -> None:
+    panicked, loaded = libvirt.VIR_DOMAIN_EVENT_CRASHED_PANICKED, 1  # VIR_DOMAIN_EVENT_CRASHED_CRASHLOADED
+    told: list[LinkEvent] = []
+    link = EventLink.__new__(EventLink)
+    link._ended, link._tell = threading.Event(), told.append
+    guest = SimpleNamespace(UUIDString=lambda: "a", name=lambda: "instance")
+    for detail in (panicked, loaded):
+        link._lifecycle(None, guest, libvirt.VIR_DOMAIN_EVENT_CRASHED, detail, None)
+    assert told == []
+    link._lifecycle(None, guest, libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED, None)
+    assert told == [GuestEvent("a", "instance", EventKind.STOPPED)]
 
 
 def test_a_lost_connection_is_told_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

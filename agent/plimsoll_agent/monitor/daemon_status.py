@@ -83,7 +83,7 @@ class DaemonStatus:
         """Whether it does the work of the timer's pass: it has this version and mode, and its full passes succeed."""
         last, late = self.last_full_pass, timedelta(seconds=2 * self.full_pass_interval)
         same = (self.version, self.mode) == (version, mode)
-        return same and self.runs(now) and last is not None and now - last <= late
+        return same and self.runs(now) and last is not None and timedelta() <= now - last <= late
 
 
 def line(status: DaemonStatus) -> str:

@@ -171,12 +171,14 @@ def wait_after(failures: int, share: float) -> float:
 
 
 def _kind(event: int, detail: int) -> EventKind | None:
-    """None for what changes no limit: a guest that is defined, suspended, or shuts down."""
+    """None for what changes no limit: a guest that is defined, suspended, or shuts down.
+
+    Nor for a crash of its kernel: the same QEMU may live on. If it ends, that is an event of its own.
+    """
     if event == libvirt.VIR_DOMAIN_EVENT_STARTED:
         incoming = detail == libvirt.VIR_DOMAIN_EVENT_STARTED_MIGRATED
         return EventKind.ARRIVING if incoming else EventKind.STARTED
     return {
         libvirt.VIR_DOMAIN_EVENT_RESUMED: EventKind.RESUMED,
         libvirt.VIR_DOMAIN_EVENT_STOPPED: EventKind.STOPPED,
-        libvirt.VIR_DOMAIN_EVENT_CRASHED: EventKind.STOPPED,
     }.get(event)

@@ -57,6 +57,7 @@ def test_it_runs_if_it_has_written_lately_and_not_in_the_future(seconds: float, 
         (FULL, True),
         (FRESH, False),  # no full pass yet
         (replace(FULL, last_full_pass=NOON - timedelta(seconds=601)), False),
+        (replace(FULL, last_full_pass=NOON + timedelta(days=1)), False),  # the clock was ahead
         (replace(FULL, version="0.9"), False),
         (replace(FULL, mode="observe"), False),
         (replace(FULL, written=NOON - timedelta(minutes=2)), False),
