@@ -9,6 +9,7 @@ node2    is scraped every 15 seconds, the others every minute;
          guest 4 (reader), of another project: vdb does 300 reads of 512 KiB instead
 node3    guest 6 is there for half of the time and then on node4; its vdb does 400 reads of 4 KiB instead
 node5    guest 10: its kernel reports 5 lines of a stall in the middle, and 2 from before
+node7    guest 14 is there for half of the time and is deleted then
 node9    was observed two hours ago for the last time: vdb of guest 18 does 50000 writes
 node10   has no metrics of single disks
 =======  ==============================================================================================
@@ -43,7 +44,7 @@ from tests.unit.widths import WIDTHS, misfits
 
 STEP, LAST = 60, 60
 KIB = 1024
-WRITER, READER, MOVED, STALLED = 2, 4, 6, 10
+WRITER, READER, MOVED, STALLED, DELETED = 2, 4, 6, 10, 14
 OTHER = "0" * 32
 CALM = (10, 10, 4 * KIB, 4 * KIB)
 """Reads and writes a second, and their sizes."""
@@ -53,8 +54,8 @@ DOES = {
     (MOVED, "vdb"): (400, 10, 4 * KIB, 4 * KIB),
     (18, "vdb"): (10, 50000, 4 * KIB, 4 * KIB),
 }
-COUNTED = 9 * 4
-"""Disks of r1 without node9."""
+COUNTED = 9 * 4 - 1
+"""Disks of r1 without node9; two that were there for half of the time are one."""
 WRITES, READS = (COUNTED - 1) * 10 + 2000, (COUNTED - 2) * 10 + 300 + 400
 READ_BYTES = (READS - 300) * 4 * KIB + 300 * 512 * KIB
 Run = Callable[..., Ran]
@@ -107,7 +108,8 @@ def lines() -> dict[str, list[str]]:
     for step in range(LAST):
         at = now - (LAST - 1 - step) * STEP
         for region, node in [*(("r1", node) for node in range(1, 11)), ("r2", 21)]:
-            there = [guest for guest in (2 * node - 1, 2 * node) if guest != MOVED]
+            gone = {MOVED, DELETED} if step >= LAST / 2 else {MOVED}
+            there = [guest for guest in (2 * node - 1, 2 * node) if guest not in gone]
             if region == "r1" and node == (3 if step < LAST / 2 else 4):
                 there.append(MOVED)
             back = timedelta(hours=2) if node == 9 else timedelta(0)
@@ -260,7 +262,9 @@ def test_the_table_fits_every_terminal(load: Run, by: str) -> None:
     ("words", "said"),
     [
         (("--since", "soon"), "--since: 'soon' is not a duration"),
-        (("--since", "1s"), "--since must be 5m or more, and 7d or less"),
+        (("--since", "1s"), "--since must be 5m or more, and 1d or less, with --node 7d or less"),
+        (("--since", "25h"), "--since must be 5m or more, and 1d or less, with --node 7d or less"),
+        (("--since", "8d", "--node", "node1"), "--since must be 5m or more, and 1d or less, with --node 7d or less"),
         (("--top", "0"), "--top must be 1 or more, and 200 or less"),
     ],
 )

@@ -105,7 +105,7 @@ class Load(NodeCommand, Listing):
         self.status = 1 if troubles or histograms.complaints or tally.unknown else 0
         by, whole = parsed_args.by, tally.whole
         shares = [each for each in tally.by(key_of(by)) if any(each.did.requests.values())]
-        self.closing = tuple(_closing(shares, whole, tally, by))
+        self.closing = tuple(_closing(shares, whole, tally, parsed_args))
         rows = [_cells(each, whole, tally, by) for each in shares[: parsed_args.top]]
         if not parsed_args.latency:
             return _columns(by), rows
@@ -293,6 +293,8 @@ def _latency_cells(share: Share, tally: Tally, by: str, known: Mapping[str, Late
 def _quantile_words(quantile: Quantile | None) -> str:
     if quantile is None:
         return NOTHING
+    if quantile.upper is not None and quantile.lower == 0:
+        return f"under {seconds_words(quantile.upper / _NANOSECONDS)}"
     words = seconds_words(quantile.value / _NANOSECONDS)
     return f"over {words}" if quantile.saturated else words
 
@@ -329,18 +331,19 @@ def _sizes_words(did: Did) -> str:
     return "; ".join(parts) or NOTHING
 
 
-def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str) -> Iterator[str]:
-    """How few make a quarter of the load; ``of`` is how many there are: "96", "96 in r1"."""
+def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str = "") -> Iterator[str]:
+    """How few make a quarter of the load; ``of`` is how many there are: "96 that did something", "96 in r1"."""
     for direction, verb in (("write", "written"), ("read", "read")):
         requests = heaviest(did, whole, "requests", direction)
         done = heaviest(did, whole, "bytes", direction)
         if requests is not None:
             number, part = requests
             also = "" if done is None else f", {percent(done[1])} of bytes {verb} from {done[0]}"
-            yield f"{percent(part)} of {direction}s come from {plural(number, one)} of {of}{also}."
+            yield f"{percent(part)} of {whose}{direction}s come from {plural(number, one)} of {of}{also}."
 
 
-def _closing(shares: Sequence[Share], whole: Did, tally: Tally, by: str) -> Iterator[str]:
-    yield from heaviest_lines([share.did for share in shares], whole, by, str(len(shares)))
+def _closing(shares: Sequence[Share], whole: Did, tally: Tally, parsed_args: argparse.Namespace) -> Iterator[str]:
+    of, whose = f"{len(shares)} that did something", "these guests' " if parsed_args.guest else ""
+    yield from heaviest_lines([share.did for share in shares], whole, parsed_args.by, of, whose)
     if tally.unknown:
         yield f"Incomplete: counters of {plural(len(tally.unknown), 'disk')} could not be read all the time."

@@ -20,7 +20,7 @@ from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns
 from plimsoll_insight.load import region
 from plimsoll_insight.load.region import By, RegionLoad, Row
 
-_LEAST, _LONGEST = 300, 7 * 86400
+_LEAST, _LONGEST, _LONGEST_OF_NODES = 300, 86400, 7 * 86400
 _MOST = 200
 
 
@@ -43,14 +43,17 @@ class RegionLoadList(RegionCommand, Listing):
             default=By.VOLUME.value,
             help="rows for each of these; default: volume",
         )
-        parser.add_argument("--since", metavar="DURATION", default="1h", help="how far back: 6h, 1d; default: 1h")
+        parser.add_argument(
+            "--since", metavar="DURATION", default="1h", help="how far back: 6h, 1d, with --node 7d; default: 1h"
+        )
         parser.add_argument(
             "--top", metavar="N", type=int, default=20, help=f"only the N heaviest, at most {_MOST}; default: 20"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        by, seconds, top = By(parsed_args.by), _seconds(parsed_args.since), parsed_args.top
+        by, top = By(parsed_args.by), parsed_args.top
+        seconds = _seconds(parsed_args.since, _LONGEST_OF_NODES if parsed_args.node else _LONGEST)
         if not 1 <= top <= _MOST:
             raise UsageError(f"--top must be 1 or more, and {_MOST} or less")
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
@@ -75,14 +78,14 @@ class RegionLoadList(RegionCommand, Listing):
         return _columns(by, several), [_cells(row, load, by, seconds) for row, load in rows[:top]]
 
 
-def _seconds(since: str) -> int:
+def _seconds(since: str, longest: int) -> int:
     """Raises ``UsageError``."""
     try:
         seconds = int(durations.parse(since).total_seconds())
     except ValueError as error:
         raise UsageError(f"--since: {error}") from error
-    if not _LEAST <= seconds <= _LONGEST:
-        raise UsageError("--since must be 5m or more, and 7d or less")
+    if not _LEAST <= seconds <= longest:
+        raise UsageError("--since must be 5m or more, and 1d or less, with --node 7d or less")
     return seconds
 
 

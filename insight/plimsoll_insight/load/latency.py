@@ -26,7 +26,7 @@ from plimsoll_probes.model.histogram import Quantile
 MOST_DISKS = 20
 """Each adds 3 KB to QEMU's answer to every program that asks for its counters."""
 BOUNDARIES = tuple((4 + quarter) << power for power in range(13, 32) for quarter in range(4))
-"""In nanoseconds, from 33 µs to 15 s: QEMU counts from one up to, not with, the next."""
+"""In nanoseconds, from 33 µs to 15 s: QEMU counts from one up to the next, without it."""
 DIRECTIONS: Mapping[str, str] = {
     "read": "rd_latency_histogram",
     "write": "wr_latency_histogram",
@@ -57,7 +57,7 @@ class Histogram:
         return [(lower, upper, number) for lower, upper, number in edges if number]
 
     def quantile(self, fraction: float) -> Quantile | None:
-        """As ``plimsoll_probes.model.histogram`` has it, in wider intervals: off by an eighth at most."""
+        """As ``plimsoll_probes.model.histogram`` has it; above the first interval off by an eighth at most."""
         rank = ceil(Fraction(str(fraction)) * self.count)
         counted = 0
         for lower, upper, number in self.intervals:

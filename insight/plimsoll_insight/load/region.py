@@ -82,7 +82,7 @@ class RegionLoad:
     whole: Did = field(hash=False)
     rows: tuple[Row, ...]
     number: int
-    """Of all volumes, guests, projects or types."""
+    """Of all volumes, guests, projects or types that were there in the time."""
     stalled_projects: int
 
 
@@ -148,7 +148,7 @@ def of_region(
             )
         )
     rows.sort(key=lambda row: -row.largest(total))
-    return RegionLoad(region, total, tuple(rows), _number(ask, by, matchers, rows), len(stalled))
+    return RegionLoad(region, total, tuple(rows), _number(ask, by, over, rows), len(stalled))
 
 
 @frozen
@@ -212,11 +212,12 @@ def _named(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str,
     return {key: {**of_guest.get(key[0], {}), **values} for key, values in found.items()}
 
 
-def _number(ask: Ask, by: By, matchers: str, rows: Sequence[Row]) -> int:
+def _number(ask: Ask, by: By, over: _Over, rows: Sequence[Row]) -> int:
     if by in (By.TYPE, By.PROJECT):
         return len(rows)
     metric = "plimsoll_disk_info" if by is By.VOLUME else "plimsoll_guest_info"
-    return round(_only(ask(f"count(group by ({', '.join(LABELS[by])}) ({metric}{matchers}))")))
+    there = f"last_over_time({metric}{over.matchers}[{over.seconds}s])"
+    return round(_only(ask(f"count(group by ({', '.join(LABELS[by])}) ({there}))")))
 
 
 def _did(by: By | None, answers: Mapping[str, Iterable[Series]]) -> dict[Key, Did]:

@@ -13,6 +13,7 @@ import pytest
 from plimsoll_agent.config import settings as config
 from plimsoll_insight.cli import load
 from plimsoll_insight.cli.load import Load
+from plimsoll_insight.load.latency import BOUNDARIES, Histogram
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit.person import Person
 from tests.unit.values import GUEST
@@ -60,6 +61,16 @@ def measured(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[
     words = ("--latency", "--top", "5", "--for", "80ms", "--interval", "10ms", "-f", "json")
     status = person.types(Load, *words, settings=replace(config.load([], []), state_dir=state), hypervisor=node)
     return status, person.err, json.loads(person.out)
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "words"),
+    [(0, "under 32.8 µs"), (32_767, "under 32.8 µs"), (32_768, "36.9 µs"), (1 << 40, "over 15 s")],
+)
+def test_a_latency_below_the_first_boundary_has_no_figure_that_looks_exact(nanoseconds: int, words: str) -> None:
+    counts = [0] * (len(BOUNDARIES) + 1)
+    counts[sum(boundary <= nanoseconds for boundary in BOUNDARIES)] = 1
+    assert load._quantile_words(Histogram(tuple(counts)).quantile(0.5)) == words
 
 
 @pytest.mark.parametrize("quiet", [0, QUIET])
