@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.config.settings import Settings
@@ -32,6 +33,7 @@ def pass_over(
     uuids: Collection[str],
     *,
     mode: Mode | None = None,
+    retries_trial: bool = True,
     patience: float = 0,
     clock: Callable[[], float] | None = None,
     tell: Callable[[Outcome], None] = lambda _: None,
@@ -48,6 +50,7 @@ def pass_over(
     state.prepare()
     with guests_locked(state, uuids, patience=patience) as locks:
         context = pass_context(settings, read_only=False, locks=locks)
+        context = replace(context, caution=replace(context.caution, retries_trial=retries_trial))
         scope = Scope(frozenset(uuids))
         return run(
             settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), clock=clock, tell=tell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -42,11 +42,16 @@ class Applier:
         *,
         hung: Collection[str],
         stopped: Callable[[], Reason | None],
+        retries_trial: bool = True,
     ) -> None:
-        """``hung`` are the guests that did not answer while they were observed."""
+        """``hung`` are the guests that did not answer while they were observed.
+
+        ``retries_trial``: after a failed trial of the versions this pass makes another one.
+        """
         self._writer = Writer(hypervisor, bounds, hung=hung, stopped=stopped)
         self._hypervisor = hypervisor
         self._stopped = stopped
+        self._retries_trial = retries_trial
         self._node_store = node_store
         self._notes = notes
         self._bounds = bounds
@@ -103,12 +108,22 @@ class Applier:
     def _try(self, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]) -> None:
         """Under versions for which that was not done yet, change one disk before all others, and read it back.
 
-        If it has other limits then, nothing else is changed.
+        If it has other limits then, nothing else is changed. Only one pass does so at a time.
         """
         versions = self._versions()
         if versions is not None and versions == self._node_store.proven():
             return
+        with self._node_store.trying():
+            if versions is None or versions != self._node_store.proven():  # another pass may have done it
+                self._try_alone(versions, guests, tell)
+
+    def _try_alone(
+        self, versions: Versions | None, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]
+    ) -> None:
         of_change = {id(each.change): each for of_guest in guests.values() for each in of_guest}
+        if not self._retries_trial and versions is not None and versions == self._node_store.failed_trial():
+            self._give_up(versions, "in an earlier pass; to try a guest: ", of_change.values(), tell)
+            return
         for changes in trial.candidates([[each.change for each in of_guest] for of_guest in guests.values()]):
             errands = [of_change[id(change)] for change in changes]
             self._one_guest(errands)
@@ -117,20 +132,27 @@ class Applier:
             results = [(errand, errand.result) for errand in errands if errand.result is not None]
             wrong = next((errand for errand, result in results if trial.failed(result)), None)
             if wrong is not None:
-                self._gave_up = True
-                why = because(Code.TRIAL_FAILED, versions=str(versions or "unknown versions of libvirt and QEMU"))
+                if versions is not None:
+                    self._node_store.trial_failed(versions)
                 disk = wrong.change.disk
-                detail = f"{disk.guest.name} {disk.target}; to try another guest: plimsoll enforce --guest GUEST"
-                self._notes.append(replace(why, facts={**why.facts, "detail": detail}))
-                for errand in of_change.values():
-                    if errand.result is None:
-                        errand.result = Result(Kind.FAILED, why)
-                        tell(errand.outcome())
+                where = f"{disk.guest.name} {disk.target}; to try another guest: "
+                self._give_up(versions, where, of_change.values(), tell)
                 return
             if any(result.kind is Kind.CHANGED for _, result in results):
                 if versions is not None:
                     self._node_store.prove(versions)
                 return
+
+    def _give_up(
+        self, versions: Versions | None, where: str, errands: Iterable[_Errand], tell: Callable[[Outcome], None]
+    ) -> None:
+        self._gave_up = True
+        why = because(Code.TRIAL_FAILED, versions=str(versions or "unknown versions of libvirt and QEMU"))
+        self._notes.append(replace(why, facts={**why.facts, "detail": f"{where}plimsoll enforce --guest GUEST"}))
+        for errand in errands:
+            if errand.result is None:
+                errand.result = Result(Kind.FAILED, why)
+                tell(errand.outcome())
 
     def _versions(self) -> Versions | None:
         try:

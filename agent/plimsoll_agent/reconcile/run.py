@@ -58,6 +58,8 @@ class Caution:
     """How many times in a row an external change is reverted; then the disk is left alone."""
     sure: bool = False
     """An operator confirmed at the terminal: the brake defers nothing, unless the pass only observes."""
+    retries_trial: bool = True
+    """After a failed trial of the versions of libvirt and QEMU the pass makes another one."""
 
 
 @frozen
@@ -127,7 +129,14 @@ def run_pass(
         sight = _Sight(situation, seen, scope, stop, told, considered.found, caution.brake, decider.lasting, notes)
         if mode is Mode.ENFORCE:
             applier = Applier(
-                hypervisor, node_store, notes, bounds, situation, hung=seen.hung, stopped=caution.paused
+                hypervisor,
+                node_store,
+                notes,
+                bounds,
+                situation,
+                hung=seen.hung,
+                stopped=caution.paused,
+                retries_trial=caution.retries_trial,
             )
             try:
                 outcomes = applier.apply(outcomes, tell)

@@ -43,6 +43,10 @@ KEPT_FOR = timedelta(days=30)
 ROUNDS_WITHIN = timedelta(days=1)
 # The daemon reverts at once: a script that sets a limit again until it stays would use up all rounds in a second.
 ROUND = timedelta(minutes=1)
+_TRIAL = "trial"
+"""The name of its lock, among those of guests."""
+_LONGEST_TRIAL = 60.0
+"""Seconds; each of its few calls has a deadline."""
 
 
 class NodeStore:
@@ -278,6 +282,29 @@ class NodeStore:
             self._state.save_versions(versions)
         except StateError as error:
             LOG.warning("%s; the next pass that changes limits changes one disk first again", error)
+
+    def failed_trial(self) -> Versions | None:
+        """The versions of the last trial, if it failed."""
+        with suppress(StateError):  # ``proven`` reports it
+            return self._state.load_failed_trial()
+        return None
+
+    def trial_failed(self, versions: Versions) -> None:
+        try:
+            self._state.save_versions(self.proven(), versions)
+        except StateError as error:
+            LOG.warning("%s; each pass tries the versions again", error)
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Wait for a trial of another pass, and let others wait for this one."""
+        with self.locks.for_now():
+            try:
+                if not self.locks.take([_TRIAL], _LONGEST_TRIAL):
+                    LOG.warning("the trial of another pass does not end; this pass tries by itself")
+            except StateError as error:
+                LOG.warning("%s; this pass waits for no trial of another one", error)
+            yield
 
     def use_up_approvals(self) -> None:
         """Remove the approvals that a pass over the whole node has used; those given since it began stay."""

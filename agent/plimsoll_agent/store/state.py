@@ -23,7 +23,7 @@ from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``loa
 from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
-from plimsoll_agent.util.decoding import count, several, text, time
+from plimsoll_agent.util.decoding import count, maybe, several, text, time
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 
@@ -215,7 +215,8 @@ VERSIONS = StateFile(
     "versions.json",
     owner="passes that change a limit",
     version=1,
-    what="the versions of libvirt and QEMU under which a limit was last written and read back",
+    what="the versions of libvirt and QEMU under which a limit was last written and read back, and those under which"
+    " the last trial failed",
     corrupt="the next pass that changes limits changes one disk first, and writes a new one",
     missing="the same",
 )
@@ -451,11 +452,20 @@ class State:
 
     def load_versions(self) -> Versions | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""
-        return _load(self.versions, VERSIONS, {}, lambda told: Versions(count(told["libvirt"]), count(told["qemu"])))
+        return _load(self.versions, VERSIONS, {}, lambda told: _versions(told) if "libvirt" in told else None)
 
-    def save_versions(self, versions: Versions) -> None:
+    def load_failed_trial(self) -> Versions | None:
+        """The versions of the last trial, if it failed. Raises ``CorruptState``, ``StateError``."""
+        return _load(self.versions, VERSIONS, {}, lambda told: maybe(_versions, told.get("failed")))
+
+    def save_versions(self, proven: Versions | None, failed: Versions | None = None) -> None:
         """Raises ``StateError``."""
-        files.save(self.versions, json.dumps({"version": VERSIONS.version} | asdict(versions)) + "\n", StateError)
+        data: dict[str, object] = {"version": VERSIONS.version}
+        if proven is not None:
+            data |= asdict(proven)
+        if failed is not None:
+            data["failed"] = asdict(failed)
+        files.save(self.versions, json.dumps(data) + "\n", StateError)
 
     def load_approvals(self) -> tuple[Given, ...]:
         """Raises ``CorruptState``, ``StateError``."""
@@ -534,6 +544,10 @@ def _load(
         return read(envelope)
 
     return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState, too_large=StateError)
+
+
+def _versions(value: Any) -> Versions:
+    return Versions(count(value["libvirt"]), count(value["qemu"]))
 
 
 def _approvals_from_1(envelope: dict[str, Any]) -> dict[str, Any]:

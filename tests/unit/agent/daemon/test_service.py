@@ -237,6 +237,22 @@ def test_a_pass_on_an_event_looks_at_that_guest_alone(daemon: Fixture) -> None:
     assert set(daemon.qemus.looked) == {guest(2).uuid}
 
 
+def test_after_a_failed_trial_of_an_upgrade_no_event_leads_to_a_write(daemon: Fixture) -> None:
+    daemon.start()
+    state, versions = State(daemon.settings.state_dir), daemon.qemus.known_versions
+    state.save_versions(None, versions)
+    disk = daemon.qemus.by_uuid[guest(1).uuid].disks["vda"]
+    disk.actual = disk.defined = Limits()
+    writes = len(daemon.qemus.writes)
+    daemon.happens(1, EventKind.STARTED)
+    daemon.until(lambda: daemon.passes.get("failed") == 1)
+    assert len(daemon.qemus.writes) == writes
+    assert daemon.service is not None
+    daemon.service.signal(Signal.RELOAD)  # its pass over the node tries
+    daemon.until(lambda: (state.load_versions(), state.load_failed_trial()) == (versions, None))
+    daemon.until(lambda: daemon.actual(1) == {LIMIT})
+
+
 def test_an_external_change_is_reverted(daemon: Fixture) -> None:
     daemon.start()
     disk = daemon.qemus.by_uuid[guest(1).uuid].disks["vda"]

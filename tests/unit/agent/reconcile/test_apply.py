@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -47,6 +48,7 @@ class FakeLedger(NodeStore):
         self.concluded: list[tuple[list[Conclusion], datetime]] = []
         self.full: str | None = None
         self.versions: Versions | None = FakeHypervisor().known_versions
+        self.failed: Versions | None = None
 
     def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
         self._fails()
@@ -62,6 +64,16 @@ class FakeLedger(NodeStore):
 
     def prove(self, versions: Versions) -> None:
         self.versions = versions
+
+    def failed_trial(self) -> Versions | None:
+        return self.failed
+
+    def trial_failed(self, versions: Versions) -> None:
+        self.failed = versions
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        yield
 
     def _fails(self) -> None:
         if self.full is not None:
@@ -284,6 +296,30 @@ def test_under_another_version_nothing_is_written_after_a_write_that_does_not_re
     disk = bench.disks[2]
     memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment)}
     assert bench.applier.marks(bench.disks, memory) == {}, "marks are writes too"
+
+
+def test_a_pass_that_does_not_retry_a_failed_trial_writes_nothing() -> None:
+    bench = Upgraded()
+    bench.reads_back(Limits(total_iops_sec=1))
+    bench.results()
+    again = Upgraded()
+    again.node_store = bench.node_store
+    again.applier = Applier(
+        again.hypervisor,
+        again.node_store,
+        again.notes,
+        Bounds(),
+        SITUATION,
+        hung=(),
+        stopped=lambda: None,
+        retries_trial=False,
+    )
+    assert again.results() == [(Kind.FAILED, Code.TRIAL_FAILED)] * 4
+    assert again.written == []
+    assert [note.code for note in again.notes] == [Code.TRIAL_FAILED]
+    assert len(again.told) == 4
+    again.node_store.failed = Versions(8_000_000, 7_002_022)
+    assert again.results() == [(Kind.CHANGED, Code.NODE_DEFAULT)] * 4, "it was of other versions"
 
 
 def test_after_a_write_that_reads_back_all_others_are_made_and_the_versions_are_proven() -> None:

@@ -381,6 +381,37 @@ def test_the_intent_is_on_the_disk_before_the_call(node: Node) -> None:
     assert {row[2] for row in seen} == {None}
 
 
+def test_after_an_upgrade_one_pass_at_a_time_tries_one_disk(node: Node, tmp_path: Path) -> None:
+    writes, go_on = threading.Event(), threading.Event()
+    other = Node(tmp_path)
+    other.hypervisor = node.hypervisor
+    reports: list[list[str]] = []
+
+    def blocks() -> None:
+        writes.set()
+        assert go_on.wait(10)
+
+    node.hypervisor.before["set_limits"] = blocks
+    passes = [
+        threading.Thread(
+            target=lambda number=number, each=each: reports.append(
+                kinds(each.run(scope=Scope(frozenset({UUIDS[number]}))))
+            )
+        )
+        for number, each in ((1, node), (2, other))
+    ]
+    passes[0].start()
+    assert writes.wait(10)
+    passes[1].start()
+    passes[1].join(0.3)
+    assert passes[1].is_alive()
+    assert node.hypervisor.calls.count("set_limits") == 1
+    go_on.set()
+    for each in passes:
+        each.join(10)
+    assert reports == [["changed", "changed"]] * 2
+
+
 def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
     class Killed(BaseException):
         pass

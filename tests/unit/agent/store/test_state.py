@@ -879,6 +879,20 @@ def test_versions_are_kept_as_they_were_told(state: State) -> None:
     assert state.load_versions() == Versions(9_000_000, 7_002_022)
 
 
+@pytest.mark.parametrize("proven", [None, Versions(9_000_000, 7_002_022)])
+def test_a_failed_trial_is_kept_beside_the_proven_versions_until_the_next_proof(
+    state: State, proven: Versions | None
+) -> None:
+    node_store, failed = NodeStore(state, "tests"), Versions(10_000_000, 8_002_002)
+    if proven is not None:
+        node_store.prove(proven)
+    assert node_store.failed_trial() is None
+    node_store.trial_failed(failed)
+    assert (node_store.proven(), node_store.failed_trial()) == (proven, failed)
+    node_store.prove(failed)
+    assert (node_store.proven(), node_store.failed_trial()) == (failed, None)
+
+
 @pytest.mark.parametrize(
     "versions", ["", '{"version": 2, "libvirt": 1, "qemu": 1}', '{"version": 1, "libvirt": true}']
 )
