@@ -138,8 +138,8 @@ def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path:
     (tmp_path / "ceph.log").write_text("".join(lines))
     ran = plimsoll("slow", str(tmp_path / "ceph.log"), "--tree", TREE)
     assert (
-        "osd.1 stands out: of 430 requests that hdd OSDs may be the cause of 400 are its own; the next one has 20. It"
-        " has them in 10 minutes, and leads in 10." in " ".join(ran.out.split())
+        "osd.1 stands out: 400 of the 430 requests that hdd OSDs may have caused are its own, the next OSD has 20."
+        " They lie in 10 minutes, and it leads in 10." in " ".join(ran.out.split())
     )
     assert [line.split()[2] for line in ran.out.splitlines() if line.endswith("stands out")] == ["osd.1"]
 

@@ -489,9 +489,9 @@ def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
             )
         case OfOsd():
             return (
-                f"osd.{said.osd} stands out: of {plural(said.all, 'request')} that {kind}OSDs may be the cause of"
-                f" {said.number} are its own; the next one has {said.next}. It has them in"
-                f" {_intervals(said.intervals, counts.blamed.width)}, and leads in {said.led}."
+                f"osd.{said.osd} stands out: {said.number} of the {plural(said.all, 'request')} that {kind}OSDs may"
+                f" have caused are its own, the next OSD has {said.next}. They lie in"
+                f" {_intervals(said.intervals, counts.blamed.width)}, and it leads in {said.led}."
             )
         case _:
             if sum(each.blamed for each in counts.osds.values()) < LEAST:

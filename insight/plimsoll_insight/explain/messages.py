@@ -228,7 +228,8 @@ def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
         )
     )
     return (
-        f"requests took {own} {when}; then the median disk of its type {of_type}, of others on its node {of_node};"
+        f"requests took {own} {when}; in the same time the median disk of its type {of_type}, of others on its node"
+        f" {of_node};"
         f" usual for its type {usual}"
     )
 

@@ -84,8 +84,8 @@ def test_a_tenant_is_not_told_of_all_of_a_limit_that_was_used_in_bursts() -> Non
 
 def test_what_is_unknown_is_called_so() -> None:
     assert (
-        "requests took 4 ms on average; then the median disk of its type unknown, of others on its node 5 ms;"
-        " usual for its type 4 ms"
+        "requests took 4 ms on average; in the same time the median disk of its type unknown, of others on its node"
+        " 5 ms; usual for its type 4 ms"
     ) in told(*[CALM] * 9)
 
 
