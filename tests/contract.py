@@ -135,6 +135,7 @@ class HypervisorContract:
         told = hypervisor.block_stats(uuid, ["vdb", "vdz"])
         assert set(told) == {"vdb"}
         assert told["vdb"].nanoseconds is not None
+        assert told["vdb"].flushes is not None
 
     def test_marks_replace_those_that_were_there(self, hypervisor: Hypervisor, uuid: str) -> None:
         hold = MarkedHold(Limits(), NOON, NOON + timedelta(hours=2), "root (ann)", 'import <4711> & "more"')

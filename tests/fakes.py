@@ -152,7 +152,7 @@ class FakeHypervisor:
     def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
         self._happens("block_stats")
         disks = self._guest(uuid).disks
-        return {target: BlockStats(*disks[target].done, 0) for target in targets if target in disks}
+        return {target: BlockStats(*disks[target].done, 0, 0) for target in targets if target in disks}
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         self._happens("sizes")

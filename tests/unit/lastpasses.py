@@ -86,7 +86,7 @@ def a_varied_pass(**other: Any) -> LastPass:
     """One of four disks that has something of everything: what is not known, hostile names, a source that is down."""
     used = a_last_disk(
         corrected=2,
-        reading=Reading(7200.5, BlockStats(720000, 11796480000, 480000, 7864320000, 9600000000000)),
+        reading=Reading(7200.5, BlockStats(720000, 11796480000, 480000, 7864320000, 9600000000000, 12000)),
         rates=Rates(120.0, 80.5, 1966080.0, 1318912.0, 300.0, 0.0085),
         shares={"total_iops_sec": 0.401, "total_bytes_sec": 0.03125},
         allowed={"total_iops_sec": 700.0, "total_bytes_sec": 104892552.5},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.disk import Disk, Guest
@@ -66,16 +66,16 @@ class BlockStats:
 
     With a cache (Nova's ``disk_cachemodes``) a write is there at once, and it is the flush that waits for Ceph.
     """
+    flushes: int | None = None
+    """None is unknown."""
 
     def since(self, before: BlockStats) -> BlockStats | None:
         """What was done since then; None if one counter is lower: the guest was restarted."""
-        known = self.nanoseconds is not None and before.nanoseconds is not None
-        done = [(now or 0) - (then or 0) for now, then in zip(astuple(self), astuple(before), strict=True)]
-        *counted, took = done
-        if min(counted) < 0 or (known and took < 0):
-            return None
-        reads, read, writes, written = counted
-        return BlockStats(reads, read, writes, written, took if known else None)
+        did: dict[str, Any] = {
+            name: None if now is None or then is None else now - then
+            for (name, now), then in zip(asdict(self).items(), asdict(before).values(), strict=True)
+        }
+        return None if any(each is not None and each < 0 for each in did.values()) else replace(self, **did)
 
 
 @frozen

@@ -44,7 +44,7 @@ class Rates:
     seconds: float
     """The time between the readings."""
     latency: float | None = None
-    """Seconds that a request took on average; None without requests, or where QEMU's times are unknown."""
+    """Seconds that a read, write or flush took on average; None without any, or where QEMU's times are unknown."""
 
     def of(self, base: str) -> float:
         """The rate that a limit, given by its name, is for."""
@@ -161,8 +161,9 @@ def _rates(before: Reading, after: Reading) -> Rates | None:
         return None
     each = (did.read_requests, did.write_requests, did.read_bytes, did.write_bytes)
     reads, writes, read, written = (count / seconds for count in each)
-    requests = did.read_requests + did.write_requests
-    latency = None if did.nanoseconds is None or not requests else did.nanoseconds / requests / 1e9
+    requests = did.read_requests + did.write_requests + (did.flushes or 0)
+    timed = did.nanoseconds is not None and did.flushes is not None and requests
+    latency = (did.nanoseconds or 0) / requests / 1e9 if timed else None
     return Rates(reads, writes, read, written, seconds, latency)
 
 

@@ -34,10 +34,10 @@ def load(state: State) -> LastPass | None:
         version, known = count(value["version"]), LAST_PASS.version or 0
         if version > known:
             raise StateError(f"{path}: written by a newer version; the next pass here replaces it")
-        if version not in (3, 4, known):
+        if version not in (3, 4, 5, known):
             raise StateError(f"{path}: written by an older version; the next pass replaces it")
         value = _from_3(value) if version == 3 else value
-        return _last_pass(value if version == known else {**value, "missing": []})
+        return _last_pass(value if version >= 5 else {**value, "missing": []})
 
     return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState)
 
@@ -210,9 +210,11 @@ def _disk(value: Mapping[str, Any]) -> LastDisk:
 
 
 def _reading(value: Any) -> Reading:
-    at, reads, read, writes, written, nanoseconds = value
+    at, reads, read, writes, written, nanoseconds, *flushes = value
     done = map(count, (reads, read, writes, written))
-    return Reading(number(at), replace(BlockStats(*done), nanoseconds=maybe(count, nanoseconds)))
+    (flushed,) = flushes or (None,)  # version 5 has none
+    stats = replace(BlockStats(*done), nanoseconds=maybe(count, nanoseconds), flushes=maybe(count, flushed))
+    return Reading(number(at), stats)
 
 
 def _rates(value: Any) -> Rates:

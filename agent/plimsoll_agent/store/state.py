@@ -138,7 +138,7 @@ PROBES_SHOWN = StateFile(
 LAST_PASS = StateFile(
     "pass.json",
     owner="passes over the whole node",
-    version=5,
+    version=6,
     what="the results of the last pass, and the sums over all: ``status``, metrics and ``check_plimsoll`` read it",
     corrupt="the next pass writes a new one, with sums of zero; limits do not depend on it",
     missing="the same",

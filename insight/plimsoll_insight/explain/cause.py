@@ -4,11 +4,11 @@ An interval is **slow** where the disk was at limit, or its requests took three 
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
 where no request ended, although there were requests before, if they waited: a check was raised as in 2, then or at
 most two minutes later (or an interval, if that is longer). They waited if the next requests that end are slow, and
-not if these took less time, all added, than there were none; if none ends, they waited for ``PG_AVAILABILITY``
-and ``SLOW_OPS``. Else it is unknown. Without a latency, without what is usual, or with fewer than 10 requests in
-five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit.
-One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on
-a node, is unknown if it is 0.1 s or more.
+not if these and their flushes took less time, all added, than there were none; if none ends, they waited for
+``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Without a latency, without what is usual, or with fewer than
+10 requests in five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk
+was at limit. One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five
+disks, or three on a node, is unknown if it is 0.1 s or more.
 
 Each slow interval has the first cause that applies:
 
@@ -219,7 +219,8 @@ class _Around:
             return True if told & set(STOPPED) else None
         if after.latency is None or (after.share is not None and after.share >= AT_LIMIT_RATIO):
             return None
-        took = after.latency * after.operations * (_time(after) - _time(run[-1]))
+        # There may be as many flushes as other requests, with a latency and not among the operations.
+        took = 2 * after.latency * after.operations * (_time(after) - _time(run[-1]))
         if took < _time(run[-1]) - _time(before):
             return False
         return True if not _few(after) and _slow(after.latency, self._usual) else None

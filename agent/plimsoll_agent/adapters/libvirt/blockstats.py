@@ -50,7 +50,9 @@ def read(domain: Any, target: str) -> BlockStats:
     each = {one.field.decode(): int(one.value) for one in told[: number.value]}
     reads, read, writes, written = (each.get(name, -1) for name in _NAMES)
     times = [each.get(name, -1) for name in _TIMES]
-    return _counted(BlockStats(reads, read, writes, written, sum(times) if min(times) >= 0 else None))
+    flushes = each.get("flush_operations", -1)
+    took = sum(times) if min(times) >= 0 else None
+    return _counted(BlockStats(reads, read, writes, written, took, flushes if flushes >= 0 else None))
 
 
 def _counted(done: BlockStats) -> BlockStats:

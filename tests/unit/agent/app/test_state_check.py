@@ -236,7 +236,7 @@ INSIDE = {
     "memory.json": '{"version": 3, "disks": {}}',
     "approval.json": '{"version": 1}',
     "attachments.json": '{"version": 1, "volumes": []}',
-    "pass.json": '{"version": 5}',
+    "pass.json": '{"version": 6}',
     "clock.json": '{"version": 1, "at": "soon"}',
     "versions.json": '{"version": 1, "libvirt": "9.0.0", "qemu": 7002022}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',

@@ -37,8 +37,8 @@ def busy(disk: Disk, *iops: float, seconds: float = 10) -> tuple[Usage, ...]:
 
 
 def test_latency_is_the_time_of_all_requests_by_their_number() -> None:
-    def reading(at: float, reads: int, writes: int, nanoseconds: int | None) -> Reading:
-        return Reading(at, BlockStats(reads, 0, writes, 0, nanoseconds))
+    def reading(at: float, reads: int, writes: int, nanoseconds: int | None, flushes: int | None = 7) -> Reading:
+        return Reading(at, BlockStats(reads, 0, writes, 0, nanoseconds, flushes))
 
     def latency(*readings: Reading) -> float | None:
         disk, usages = a_disk(actual=Limits()), tuple[Usage, ...]()
@@ -52,6 +52,10 @@ def test_latency_is_the_time_of_all_requests_by_their_number() -> None:
     assert latency(before, reading(5, 10, 10, 10**9)) is None, "no request: unknown, and not zero"
     assert latency(before, reading(5, 25, 15, None)) is None
     assert latency(reading(0, 10, 10, None), reading(5, 25, 15, 10**9)) is None
+    flushed = 10 * 100_000 + 10 * 12_000_000
+    assert latency(before, reading(5, 10, 20, 10**9 + flushed, 17)) == pytest.approx(0.00605)
+    assert latency(before, reading(5, 10, 10, 10**9 + 24_000_000, 9)) == pytest.approx(0.012), "flushes alone"
+    assert latency(before, reading(5, 10, 20, 10**9 + flushed, None)) is None, "an unknown part of it is flushes"
 
 
 def test_rates_are_what_was_done_in_the_seconds_between() -> None:

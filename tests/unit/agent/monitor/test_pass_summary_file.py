@@ -191,7 +191,7 @@ def judge(content: bytes, last: LastPass | None) -> None:
     ("version", "said"),
     [
         (2, "written by an older version; the next pass replaces it"),
-        (6, "written by a newer version; the next pass here replaces it"),
+        (7, "written by a newer version; the next pass here replaces it"),
     ],
 )
 def test_a_file_of_another_version_is_skew_and_not_damage(
@@ -204,21 +204,35 @@ def test_a_file_of_another_version_is_skew_and_not_damage(
 
 
 def test_of_the_version_before_the_next_pass_tells_what_is_new(state: State, whole: dict[str, Any]) -> None:
-    def shorter(numbers: list[object] | None) -> list[object] | None:
-        return None if numbers is None else numbers[:-1]
+    def shorter(numbers: list[object] | None, by: int) -> list[object] | None:
+        return None if numbers is None else numbers[:-by]
 
-    disks = [disk | {"reading": shorter(disk["reading"]), "rates": shorter(disk["rates"])} for disk in whole["disks"]]
+    disks = [
+        disk | {"reading": shorter(disk["reading"], 2), "rates": shorter(disk["rates"], 1)} for disk in whole["disks"]
+    ]
     state.last_pass.write_text(json.dumps(whole | {"version": 3, "disks": disks}))
     last = a_varied_pass()
     before = tuple(
         replace(
             disk,
-            reading=disk.reading and replace(disk.reading, stats=replace(disk.reading.stats, nanoseconds=None)),
+            reading=disk.reading
+            and replace(disk.reading, stats=replace(disk.reading.stats, nanoseconds=None, flushes=None)),
             rates=disk.rates and replace(disk.rates, latency=None),
         )
         for disk in last.disks
     )
     assert pass_summary_file.load(state) == replace(last, disks=before)
+
+
+def test_of_version_5_all_but_the_number_of_flushes_is_read(state: State, whole: dict[str, Any]) -> None:
+    disks = [disk | {"reading": disk["reading"] and disk["reading"][:-1]} for disk in whole["disks"]]
+    state.last_pass.write_text(json.dumps(whole | {"version": 5, "disks": disks}))
+    last = pass_summary_file.load(state)
+    assert last is not None
+    stats = [disk.reading.stats for disk in last.disks if disk.reading]
+    told = [disk.reading.stats for disk in a_varied_pass().disks if disk.reading]
+    assert stats == [replace(each, flushes=None) for each in told]
+    assert stats != told
 
 
 def test_a_file_as_the_version_before_wrote_it_is_read(state: State) -> None:

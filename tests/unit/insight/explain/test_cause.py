@@ -183,7 +183,7 @@ def test_a_disk_without_requests_is_not_slow_but_for_requests_that_do_not_end() 
 def test_requests_that_stop_some_time_before_ceph_raises_a_check_wait_for_the_cluster(quiet: int, slow: int) -> None:
     """Ceph takes an OSD that hangs for a healthy one at first."""
     stopped = replace(IDLE, raised=("OSD_DOWN",))
-    late = replace(CALM, latency=(quiet + 8) / 100)
+    late = replace(CALM, latency=(quiet + 8) / 400)  # of 200 writes and 200 flushes
     found = find(each_two_seconds(*[CALM] * 50, *[IDLE] * (quiet // 2 - 1), *[stopped] * 4, late, *[CALM] * 90))
     assert (found.cause, len(found.slow)) == (Cause.CLUSTER if slow else Cause.NOT_SLOW, slow)
 
