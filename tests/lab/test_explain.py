@@ -18,6 +18,7 @@ import pytest
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.prometheus import Prometheus as Client
 from plimsoll_agent.fleet.promql import Line, Selection
+from plimsoll_agent.model.limits import Limits
 from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.cause import Cause, Finding
 from plimsoll_insight.explain.questions import ExplainedDisk, Span
@@ -25,6 +26,7 @@ from tests import depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.prometheus import Prometheus
 from tests.lab.node import Node
+from tests.looking import put
 
 pytestmark = pytest.mark.hurt
 
@@ -129,6 +131,10 @@ def plant(
         prometheus.wait_for(f"count_over_time({usual}[1m]) >= {CALM}", len, 60 + SOON)
         yield Plant(node, cloud, prometheus, booted, another)
         assert set(statuses) <= {0, 3}, statuses
+    hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
+    for disk in ("vda", "vdb"):
+        put(hypervisor, booted.uuid, disk, Limits())
+    hypervisor.close()
     prometheus.clear()
 
 

@@ -108,6 +108,9 @@ class ByteLocks:
 
     They belong to this object's open file (``F_OFD_SETLK``, fcntl(2)), so that they work between the threads of a
     process as between processes, and a process that is killed leaves none. The file stays empty.
+
+    A byte can be locked only in a file that is open for writing. On a read-only file system the first name locks the
+    whole file (``flock``), so that one pass at a time still lowers limits there.
     """
 
     def __init__(self, path: Path, error: type[PlimsollError]) -> None:
@@ -115,6 +118,7 @@ class ByteLocks:
         self._path = path
         self._error = error
         self._file: int | None = None
+        self._whole = False
         self._held: set[str] = set()
 
     @property
@@ -136,9 +140,12 @@ class ByteLocks:
 
     def _take(self, name: str, end: float) -> None:
         if self._file is None:
-            self._file = _opened(self._path, os.O_RDWR)
+            self._file, self._whole = _opened_for_bytes(self._path)
         with suppress(BlockingIOError):
-            _try(partial(_set_byte, self._file, fcntl.F_WRLCK, name), end)
+            if self._whole:
+                lock_open(self._file, end - time.monotonic())
+            else:
+                _try(partial(_set_byte, self._file, fcntl.F_WRLCK, name), end)
             if not _is_still(self._file, self._path):  # others would lock the new file of that name
                 raise OSError(errno.ESTALE, "was removed or replaced just now; try again", str(self._path))
             self._held.add(name)
@@ -169,6 +176,16 @@ class ByteLocks:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _opened_for_bytes(path: Path) -> tuple[int, bool]:
+    """The open file, and whether it can be locked only as a whole. Raises ``OSError``."""
+    try:
+        return _opened(path, os.O_RDWR), False
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+    return _opened(path), True
 
 
 def _set_byte(descriptor: int, kind: int, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -79,6 +80,29 @@ def test_what_is_no_lock_file_is_an_error(tmp_path: Path) -> None:
         locks(tmp_path) as one,
     ):
         one.take([A])
+
+
+def test_on_a_read_only_file_system_one_at_a_time_has_the_whole_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pretended: the system refuses to open any file for writing. tests/lab/test_state_faults.py has a real one."""
+    assert locks(tmp_path).take(["a"]) == {"a"}, "the file is there"
+    opened = os.open
+
+    def read_only(path: Path, flags: int, *more: int) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", read_only)
+    with locks(tmp_path) as one, locks(tmp_path) as other:
+        assert one.take(["a"]) == {"a"}
+        assert other.take(["b"]) == frozenset()
+        with one.for_now():
+            assert one.take(["a", "b"]) == {"a", "b"}
+        assert other.take(["b"]) == frozenset(), "a is still held"
+        one.close()
+        assert other.take(["b"]) == {"b"}
 
 
 def test_without_a_name_no_file_is_made(tmp_path: Path) -> None:
