@@ -33,7 +33,7 @@ def pass_over(
     uuids: Collection[str],
     *,
     mode: Mode | None = None,
-    retries_trial: bool = True,
+    on_event: bool = False,
     patience: float = 0,
     clock: Callable[[], float] | None = None,
     tell: Callable[[Outcome], None] = lambda _: None,
@@ -50,7 +50,7 @@ def pass_over(
     state.prepare()
     with guests_locked(state, uuids, patience=patience) as locks:
         context = pass_context(settings, read_only=False, locks=locks)
-        context = replace(context, caution=replace(context.caution, retries_trial=retries_trial))
+        context = replace(context, caution=replace(context.caution, on_event=on_event))
         scope = Scope(frozenset(uuids))
         return run(
             settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), clock=clock, tell=tell

@@ -46,8 +46,7 @@ class Between:
 def guest_pass(settings: Settings, connections: Connections, between: Between, uuid: str) -> PassResult:
     """A pass over one guest; it raises nothing."""
     try:
-        # After an upgrade under which writes fail, each event would write one disk wrongly: passes over the node try.
-        return result_of(pass_over(settings, connections.get(), [uuid], retries_trial=False, tell=between.note))
+        return result_of(pass_over(settings, connections.get(), [uuid], on_event=True, tell=between.note))
     except NoSuchGuest:
         return PassResult.GONE
     except Busy:

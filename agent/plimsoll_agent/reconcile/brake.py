@@ -112,13 +112,13 @@ def large_changes(considered: Sequence[Outcome], situation: Situation, brake: Br
 
 
 def braked(
-    found: Sequence[LargeChange], situation: Situation, brake: Brake, *, disks: int, whole: bool
+    found: Sequence[LargeChange], situation: Situation, brake: Brake, *, disks: int, whole: bool, judged: bool = True
 ) -> Braked | None:
     """What is deferred until an operator approves it, None where nothing is.
 
     ``disks`` is how many were considered: all of the node (``whole``), or of some guests. Large changes of the last
     hour count too, else many small passes would change the whole node. Where an edit would change too many, all its
-    changes stay deferred until it is approved or edited again.
+    changes stay deferred until it is approved or edited again. Until the revision is ``judged``, all its changes are.
     """
     this_revision = revision_of(situation)
     number = len({large.key for large in found} | still_recent(situation.brake.recent, situation.now).keys())
@@ -126,7 +126,8 @@ def braked(
         present = [each for each in situation.memory.values() if each.attachment is not None]
         disks = max(disks, len(present))
     too_many, goes_on = brake.stops(number, disks), situation.brake.stopped == this_revision
-    stopped = [large for large in found if too_many or large.alone or (goes_on and large.edited)]
+    waits = goes_on or not judged
+    stopped = [large for large in found if too_many or large.alone or (waits and large.edited)]
     if not stopped:
         return None
     hows = Counter(Direction.LOWER if large.cut else large.how for large in stopped)
@@ -139,7 +140,7 @@ def braked(
         removed=hows[Direction.REMOVE],
         raised=hows[Direction.RAISE],
         lowered=hows[Direction.LOWER],
-        many=too_many or (goes_on and any(large.edited for large in stopped)),
+        many=too_many or (waits and any(large.edited for large in stopped)),
         alone={large.key: large.too_much for large in stopped if large.alone},
         edits=tuple(_edits(stopped)),
         left=tuple(sorted({large.left for large in stopped if large.cut})),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from uuid import UUID
 
 from plimsoll_agent.errors import (
     DeadlineExceeded,
@@ -98,9 +99,17 @@ def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
     guests = [guest for guest in running if guest in scope]
     absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
     if absent:
-        meant = _perhaps(hypervisor, running, sorted(absent)[0])
+        first = sorted(absent)[0]
+        meant = "" if _is_uuid(first) else _perhaps(hypervisor, running, first)
         raise NoSuchGuest(f"no running guest has the name or uuid {', '.join(sorted(absent))}{meant}")
     return guests
+
+
+def _is_uuid(word: str) -> bool:
+    try:
+        return str(UUID(word)) == word
+    except ValueError:
+        return False
 
 
 def guests_with(hypervisor: Hypervisor, meant: str) -> Scope:

@@ -58,8 +58,9 @@ class Caution:
     """How many times in a row an external change is reverted; then the disk is left alone."""
     sure: bool = False
     """An operator confirmed at the terminal: the brake defers nothing, unless the pass only observes."""
-    retries_trial: bool = True
-    """After a failed trial of the versions of libvirt and QEMU the pass makes another one."""
+    on_event: bool = False
+    """The pass asks only its own guests, and leaves to a pass over the node what that must do first: to judge a
+    revision, and to try versions of libvirt and QEMU again whose trial failed."""
 
 
 @frozen
@@ -102,7 +103,8 @@ def run_pass(
     with node_store.locks.for_now():
         if mode is not Mode.PLAN:
             node_store.lock_unsettled(lambda disk: GuestRef(disk.guest_uuid, disk.guest_name) in scope)
-        look_at = _to_look_at(scope, situation, hypervisor) if decider.lasting else scope
+        looks_at_all = decider.lasting and not caution.on_event
+        look_at = _to_look_at(scope, situation, hypervisor) if looks_at_all else scope
         seen = observe(
             hypervisor,
             look_at,
@@ -126,7 +128,7 @@ def run_pass(
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
         stopwatch.ended("gate")
-        sight = _Sight(situation, seen, scope, stop, told, considered.found, caution.brake, decider.lasting, notes)
+        sight = _Sight(situation, seen, scope, stop, told, considered.found, caution, decider.lasting, notes)
         if mode is Mode.ENFORCE:
             applier = Applier(
                 hypervisor,
@@ -136,7 +138,7 @@ def run_pass(
                 situation,
                 hung=seen.hung,
                 stopped=caution.paused,
-                retries_trial=caution.retries_trial,
+                retries_trial=not caution.on_event,
             )
             try:
                 outcomes = applier.apply(outcomes, tell)
@@ -236,7 +238,8 @@ def _considered(
     weighs = decider.lasting and (mode is Mode.OBSERVE or not caution.sure)
     found = large_changes(outcomes, situation, caution.brake) if weighs else ()
     whole = looked_at.everything and not seen.unreachable
-    stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=whole)
+    judged = not _leaves_judgement(caution, situation)
+    stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=whole, judged=judged)
     if stop is not None:
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
     seen, outcomes = _in_scope(scope, seen, outcomes)
@@ -321,14 +324,19 @@ def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> S
 
     Raises ``Unreachable``, ``NoSuchGuest``.
     """
-    if (
-        scope.everything
-        or situation.rules.command_line is not None
-        or situation.brake.judged == revision_of(situation)
-    ):
+    if scope.everything or situation.rules.command_line is not None or _is_judged(situation):
         return scope
     guests_of(hypervisor, scope)
     return Scope()
+
+
+def _is_judged(situation: Situation) -> bool:
+    return situation.brake.judged == revision_of(situation)
+
+
+def _leaves_judgement(caution: Caution, situation: Situation) -> bool:
+    """Whether the pass defers what an edit changes much, until a pass over the node has judged the revision."""
+    return caution.on_event and not _is_judged(situation)
 
 
 def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> tuple[Observation, list[Outcome]]:
@@ -339,7 +347,9 @@ def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> t
 
     unreachable = tuple(each for each in seen.unreachable if meant(each.guest))
     disks = tuple(disk for disk in seen.disks if meant(disk.guest))
-    return replace(seen, disks=disks, unreachable=unreachable), [each for each in outcomes if meant(each.disk.guest)]
+    asked = {disk.guest.uuid for disk in disks} | {each.guest.uuid for each in unreachable}
+    seen = replace(seen, disks=disks, unreachable=unreachable, hung=seen.hung & asked)
+    return seen, [each for each in outcomes if meant(each.disk.guest)]
 
 
 def _some_deferred(
@@ -446,7 +456,7 @@ class _Sight:
     """What an earlier pass wrote for the refresher."""
     found: tuple[LargeChange, ...]
     """The changes that the brake counted."""
-    brake: Brake
+    caution: Caution
     lasting: bool
     """That of the ``Decider``."""
     notes: Notes
@@ -516,10 +526,11 @@ class _Sight:
         this_revision = revision_of(situation)
         if self.stop is not None:
             edited = any(large.edited and large.key in stopped for large in self.found)
-            return replace(brake, stopped=this_revision if self.stop.many and edited else brake.stopped)
+            many = self.stop.many and not _leaves_judgement(self.caution, situation)
+            return replace(brake, stopped=this_revision if many and edited else brake.stopped)
         if not self._judges(decided, memory):
             return brake
-        given = [each for each in self.brake.approvals if each.covers(this_revision, removal=False)]
+        given = [each for each in self.caution.brake.approvals if each.covers(this_revision, removal=False)]
         let_through = (*(brake.let_through if brake.judged == this_revision else ()), *given)
         return replace(brake, judged=this_revision, let_through=tuple(dict.fromkeys(let_through)), stopped=None)
 
@@ -530,4 +541,4 @@ class _Sight:
         known = {guest_of(key) for key in self.situation.memory}
         not_looked_at = sum(missed.guest.uuid not in known for missed in self.seen.unreachable)
         unknown = sum(disk.key not in memory for disk, _ in decided)
-        return not self.brake.stops(not_looked_at + unknown, not_looked_at + len(decided))
+        return not self.caution.brake.stops(not_looked_at + unknown, not_looked_at + len(decided))

@@ -9,16 +9,25 @@ import pytest
 
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.daemon.connections import Connections
-from plimsoll_agent.daemon.passes import Between, guest_pass
+from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.errors import DeadlineExceeded, NotSent, PlimsollError, Rejected
-from plimsoll_agent.model.hypervisor import Movement
-from tests.fakes import FakeHypervisor
-from tests.unit.node import guest, uuid_of
+from plimsoll_agent.model.hypervisor import Movement, Sighting
+from plimsoll_agent.model.limits import Limits
+from tests.fakes import FakeGuest, FakeHypervisor
+from tests.unit.node import a_volume, guest, uuid_of
 
 
 class Connected(FakeHypervisor):
     hung = False
+
+    def __init__(self, *guests: FakeGuest) -> None:
+        super().__init__(*guests)
+        self.looked: set[str] = set()
+
+    def look(self, uuid: str) -> Sighting:
+        self.looked.add(uuid)
+        return super().look(uuid)
 
     def close(self) -> None: ...
 
@@ -26,21 +35,22 @@ class Connected(FakeHypervisor):
 class Passes:
     def __init__(self, directory: Path) -> None:
         whole = config.load([], [])
-        rules = directory / "rules.yaml"
-        rules.write_text("default: {limits: {total_iops_sec: 250}}")
+        self.rules = directory / "rules.yaml"
+        self.rules.write_text("default: {limits: {total_iops_sec: 250}}")
         self.settings = replace(
             whole,
             mode="enforce",
             state_dir=directory / "state",
-            rules_file=rules,
+            rules_file=self.rules,
             pause_file=directory / "paused",
             ceph=replace(whole.ceph, conf_files=(), blocking_checks=()),
         )
         self.hypervisor = Connected(guest(1), guest(2))
         self.guest = self.hypervisor.by_uuid[uuid_of(1)]
+        self.connections = Connections(lambda: self.hypervisor)
 
     def over(self, uuid: str = uuid_of(1)) -> PassResult:
-        return guest_pass(self.settings, Connections(lambda: self.hypervisor), Between(), uuid)
+        return guest_pass(self.settings, self.connections, Between(), uuid)
 
 
 @pytest.fixture
@@ -73,3 +83,40 @@ def test_what_is_known_of_a_guest_whose_limits_are_unknown(
 ) -> None:
     passes.guest.trouble = trouble
     assert passes.over() is result
+
+
+def test_a_guest_that_is_gone_costs_no_look_at_the_others(passes: Passes) -> None:
+    assert passes.over(uuid_of(7)) is PassResult.GONE
+    assert passes.hypervisor.calls == ["guests"]
+
+
+def test_guests_that_hang_do_not_stop_the_pass_over_another_one(passes: Passes) -> None:
+    """A pass over the node judges rules; until then a pass over one guest asks no other guest."""
+    for number in (2, 3, 4):
+        passes.hypervisor.by_uuid[uuid_of(number)] = replace(guest(number), trouble=DeadlineExceeded("no answer"))
+    assert passes.over() is PassResult.CHANGED
+    assert passes.hypervisor.looked == {uuid_of(1)}
+
+
+def test_a_large_change_by_rules_that_no_pass_over_the_node_has_judged_waits_for_one(passes: Passes) -> None:
+    def over_the_node() -> bool:
+        return full_pass(passes.settings, passes.connections, Between())
+
+    assert over_the_node()
+    passes.rules.write_text("default: {limits: {total_iops_sec: 100}}")
+    assert passes.over() is PassResult.INCOMPLETE
+    assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)
+    passes.hypervisor.attach(passes.guest, "vdz", a_volume(9))
+    assert passes.over() is PassResult.CHANGED
+    assert passes.guest.disks["vdz"].actual == Limits(total_iops_sec=100), "first limits are no large change"
+    assert over_the_node()
+    assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=100), "the brake allows a few disks"
+    assert passes.over() is PassResult.IN_SYNC
+
+
+def test_a_guest_started_while_rules_wait_for_a_judgement_has_its_limits_from_before(passes: Passes) -> None:
+    assert passes.over() is PassResult.CHANGED
+    passes.rules.write_text("default: {limits: {total_iops_sec: 100}}")
+    passes.hypervisor.restart(passes.guest)
+    assert passes.over() is PassResult.CHANGED
+    assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)

@@ -209,6 +209,14 @@ def test_a_guest_that_hangs_is_asked_once(node: Node) -> None:
     assert node.hypervisor.calls.count("actual") == 1 + 2 * 2, "one call to the hung one; read and read back"
 
 
+def test_guests_that_hang_elsewhere_do_not_stop_a_pass_over_one_guest(tmp_path: Path) -> None:
+    """It looks at them: no pass over the node has judged these rules yet."""
+    node = Node(tmp_path, *map(guest, range(1, 4)))
+    for number in (2, 3):
+        node.hypervisor.by_uuid[UUIDS[number]].trouble = hangs()
+    assert kinds(node.run(scope=Scope(frozenset({UUIDS[1]})))) == ["changed"] * 2
+
+
 def test_after_two_hung_guests_nothing_more_is_written(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1), guest(2), guest(3))
     for number in (1, 2):
