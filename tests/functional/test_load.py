@@ -110,6 +110,7 @@ def test_a_person_is_told_who_makes_a_quarter(plimsoll: Callable[..., Ran], test
         (("--top", "0"), "--top must be 1 or more"),
         (("--latency",), "--latency needs --guest GUEST or --top N: it is for few disks"),
         (("--latency", "--top", "21"), "--latency is for 20 disks or fewer; lower --top"),
+        (("--latency", "--top", "1", "--by", "time"), "--latency is of the whole time; give another --by than time"),
         (("--latency", "--top", "1", "--for", "1s"), "--latency needs two intervals or more; give a longer --for"),
     ],
 )

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any
 
@@ -27,25 +28,37 @@ from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged
-from plimsoll_insight.load.tally import DIRECTIONS, Did, Share, Tally, heaviest, key_of, share_of, size_words
+from plimsoll_insight.load.tally import (
+    DIRECTIONS,
+    Did,
+    Intervals,
+    Share,
+    Tally,
+    heaviest,
+    key_of,
+    share_of,
+    size_words,
+)
 from plimsoll_probes.model.histogram import Quantile
 from plimsoll_probes.output.serialize import quantile_data
 
-BY = ("volume", "guest", "project", "type")
+BY = ("volume", "guest", "project", "type", "time")
 _LEAST, _MOST = 0.5, 3600.0
 _SIZES_SHOWN = 2
 _QUANTILES = {"p50": 0.5, "p99": 0.99}
 _SHOWN = {"read": _QUANTILES, "write": _QUANTILES, "flush": {"p99": 0.99}}
 """The quantiles that have a column, by direction."""
 _NANOSECONDS = 1e9
+_SECOND = timedelta(seconds=1)
 
 
 class Load(NodeCommand, Listing):
     """Watch the disks of this node for some time, and list who made the load: shares, rates and sizes of requests.
 
     QEMU is asked for its counters once each interval and guest, as by top. SIZES are the mean sizes of requests in
-    intervals, the most frequent first: 4k 74 % are requests in intervals whose mean was 4 to 8 KiB. SIGINT and
-    SIGTERM end it early, with the list of the time until then.
+    intervals, the most frequent first: 4k 74 % are requests in intervals whose mean was 4 to 8 KiB. With --by time
+    each interval has a row, with the sizes of its disks. SIGINT and SIGTERM end it early, with the list of the time
+    until then.
 
     Exit status: 0, 1 error or incomplete, 64 usage, 75 another load measures latencies.
     """
@@ -69,12 +82,14 @@ class Load(NodeCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         length, interval = _times(parsed_args)
-        settings, tally = self.settings(parsed_args), Tally()
+        by, settings = parsed_args.by, self.settings(parsed_args)
         state = state_of(settings)
         with self.libvirt(settings) as hypervisor, _ended_early() as stop:
             scope = Scope(frozenset(parsed_args.guest))
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=settings.bounds.at_once)
             sampler.check()
+            began = datetime.now(UTC)
+            tally = Tally(Intervals(time.monotonic(), interval) if by == "time" else None)
             histograms = Histograms(hypervisor, state, settings.uri)
             known: Mapping[str, Latencies] = {}
             if parsed_args.latency:
@@ -103,7 +118,10 @@ class Load(NodeCommand, Listing):
         for line in (*troubles, *histograms.complaints):
             self.app.stderr.write(f"{line}\n")
         self.status = 1 if troubles or histograms.complaints or tally.unknown else 0
-        by, whole = parsed_args.by, tally.whole
+        if tally.intervals is not None:
+            self.closing = tuple(_incomplete(tally))
+            return TIME_COLUMNS, list(_over_time(tally.intervals, began, parsed_args.top))
+        whole = tally.whole
         shares = [each for each in tally.by(key_of(by)) if any(each.did.requests.values())]
         self.closing = tuple(_closing(shares, whole, tally, parsed_args))
         rows = [_cells(each, whole, tally, by) for each in shares[: parsed_args.top]]
@@ -202,6 +220,8 @@ def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:
             raise UsageError("--latency needs --guest GUEST or --top N: it is for few disks")
         if (parsed_args.top or 0) > MOST_DISKS:
             raise UsageError(f"--latency is for {MOST_DISKS} disks or fewer; lower --top")
+        if parsed_args.by == "time":
+            raise UsageError("--latency is of the whole time; give another --by than time")
         if length < 2 * interval:
             raise UsageError("--latency needs two intervals or more; give a longer --for")
     return length, interval
@@ -235,15 +255,25 @@ def side_cells(did: Did, whole: Did, seconds: float) -> list[Shown]:
     """The cells of these columns."""
     cells = []
     for direction in DIRECTIONS:
-        size = did.mean_size(direction)
+        requests, done, size = _did_cells(did, direction, seconds)
         cells += [
             _part(share_of(did, whole, "requests", direction)),
-            _rate(did.requests[direction] / seconds, iops),
+            requests,
             _part(share_of(did, whole, "bytes", direction)),
-            _rate(did.bytes[direction] / seconds, mib),
-            Shown(None if size is None else round(size), NOTHING if size is None else size_words(size)),
+            done,
+            size,
         ]
     return cells
+
+
+def _did_cells(did: Did, direction: str, seconds: float) -> tuple[Shown, Shown, Shown]:
+    """Requests and bytes in a second, and the mean size of a request."""
+    size = did.mean_size(direction)
+    return (
+        _rate(did.requests[direction] / seconds, iops),
+        _rate(did.bytes[direction] / seconds, mib),
+        Shown(None if size is None else round(size), NOTHING if size is None else size_words(size)),
+    )
 
 
 def _columns(by: str) -> Sequence[Column]:
@@ -264,8 +294,41 @@ def _cells(share: Share, whole: Did, tally: Tally, by: str) -> tuple[object, ...
     if by in ("volume", "guest"):
         guest = next(disk.guest for disk in tally.disks.values() if key_of(by)(disk) == share.name)
         names = guest.display_name, guest.name
-    sizes = Shown(_sizes_data(share.did), _sizes_words(share.did))
-    return (share.name, *names, share.disks, *side_cells(share.did, whole, tally.seconds), sizes)
+    return (share.name, *names, share.disks, *side_cells(share.did, whole, tally.seconds), _sizes(share.did))
+
+
+TIME_COLUMNS = (
+    Column("begin", head="UTC"),
+    Column("end", long=True),
+    *(
+        column
+        for direction in DIRECTIONS
+        for column in (
+            Column(f"{direction}_iops", right=True, drop=2),
+            Column(f"{direction}_bytes_sec", head=f"{direction.upper()} MiB/s", right=True, drop=1),
+            Column(f"{direction}_size", right=True),
+        )
+    ),
+    Column("sizes", wraps=True),
+)
+
+
+def _over_time(intervals: Intervals, began: datetime, top: int | None) -> Iterator[tuple[object, ...]]:
+    """None if no disk did anything; of ``top``, those with most requests, in the order of time."""
+    found = list(enumerate(intervals.each()))
+    if not any(any(did.requests.values()) for _, did in found):
+        return
+    busiest = sorted(found, key=lambda each: -sum(each[1].requests.values()))[:top]
+    length = timedelta(seconds=intervals.seconds)
+    for number, did in sorted(busiest, key=lambda each: each[0]):
+        begin = began + number * length
+        rates = [cell for direction in DIRECTIONS for cell in _did_cells(did, direction, intervals.seconds)]
+        words = f"{begin:%H:%M:%S}" if length >= _SECOND else f"{begin:%H:%M:%S.%f}"[:10]
+        yield (Shown(_iso(begin), words), _iso(begin + length), *rates, _sizes(did))
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
 
 
 LATENCY_COLUMNS = (
@@ -315,6 +378,10 @@ def _rate(value: float, words: Any) -> Shown:
     return Shown(round(value, 3), words(value))
 
 
+def _sizes(did: Did) -> Shown:
+    return Shown(_sizes_data(did), _sizes_words(did))
+
+
 def _sizes_data(did: Did) -> dict[str, dict[str, float]]:
     return {
         direction: {str(size): round(part, 4) for size, part in sorted(did.usual_sizes(direction))}
@@ -345,5 +412,9 @@ def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str
 def _closing(shares: Sequence[Share], whole: Did, tally: Tally, parsed_args: argparse.Namespace) -> Iterator[str]:
     of, whose = f"{len(shares)} that did something", "these guests' " if parsed_args.guest else ""
     yield from heaviest_lines([share.did for share in shares], whole, parsed_args.by, of, whose)
+    yield from _incomplete(tally)
+
+
+def _incomplete(tally: Tally) -> Iterator[str]:
     if tally.unknown:
         yield f"Incomplete: counters of {plural(len(tally.unknown), 'disk')} could not be read all the time."

@@ -6,7 +6,7 @@ Pure: readings of counters go in, sums come out. What is unknown is left out and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from plimsoll_agent.model.disk import Disk
@@ -37,6 +37,19 @@ class Did:
             if requests:
                 power = max((done // requests).bit_length() - 1, 0)
                 self.sizes[direction][min(power, _LARGEST)] += requests
+
+    def divided(self, parts: int) -> Iterator[Did]:
+        """Evenly, in whole requests of the same sizes."""
+        for part in range(parts):
+            did = Did()
+            for direction in DIRECTIONS:
+                whole, done = self.requests[direction], self.bytes[direction]
+                before, after = whole * part // parts, whole * (part + 1) // parts
+                if after > before:
+                    did.requests[direction] = after - before
+                    did.bytes[direction] = done * after // whole - done * before // whole
+                    did.sizes[direction] = Counter(dict.fromkeys(self.sizes[direction], after - before))
+            yield did
 
     def merge(self, other: Did) -> None:
         self.requests.update(other.requests)
@@ -69,10 +82,34 @@ def share_of(did: Did, whole: Did, what: str, direction: str) -> float | None:
     return getattr(did, what)[direction] / total if total else None
 
 
+class Intervals:
+    """What all disks did in each interval; a reading that comes after several is divided among them."""
+
+    def __init__(self, began: float, seconds: float) -> None:
+        """``began``: when the first one does, by the clock of readings; ``seconds``: how long each is."""
+        self.seconds = seconds
+        self._began = began
+        self._did: dict[int, Did] = {}
+
+    def add(self, rates: Rates, at: float) -> None:
+        """What a disk did until ``at``, in the intervals that have the most of that time."""
+        end = round((at - self._began) / self.seconds)
+        parts = max(round(rates.seconds / self.seconds), 1)
+        did = Did()
+        did.add(rates)
+        for number, part in enumerate(did.divided(parts), end - parts):
+            self._did.setdefault(max(number, 0), Did()).merge(part)
+
+    def each(self) -> list[Did]:
+        """One after the other, from the first on; those in which nothing was done too."""
+        return [self._did.get(number, Did()) for number in range(max(self._did, default=-1) + 1)]
+
+
 class Tally:
     """Disks and what each did, over any number of readings."""
 
-    def __init__(self) -> None:
+    def __init__(self, intervals: Intervals | None = None) -> None:
+        self.intervals = intervals
         self.disks: dict[str, Disk] = {}
         self.did: dict[str, Did] = {}
         self.seconds = 0.0
@@ -92,6 +129,8 @@ class Tally:
                     continue
                 self._counted[key] = usage.reading.at
                 self.did.setdefault(key, Did()).add(usage.rates)
+                if self.intervals is not None:
+                    self.intervals.add(usage.rates, usage.reading.at)
                 self._watched[key] = self._watched.get(key, 0.0) + usage.rates.seconds
                 self.seconds = max(self.seconds, self._watched[key])
             elif usage.reason is not None:

@@ -14,10 +14,12 @@ from plimsoll_agent.config import settings as config
 from plimsoll_insight.cli import load
 from plimsoll_insight.cli.load import Load
 from plimsoll_insight.load.latency import BOUNDARIES, Histogram
+from tests import schemas
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit.person import Person
 from tests.unit.values import GUEST
 
+IDLE = "0c1d2e3f-0000-4000-8000-000000000001"
 QUIET, LAST = 3, 8
 """Rounds in which no disk does anything, and all of them."""
 
@@ -27,7 +29,7 @@ class Node(FakeHypervisor):
 
     def __init__(self, quiet: int) -> None:
         self.disk = volume()
-        super().__init__(FakeGuest("db", GUEST, {"vda": self.disk, "vdb": volume()}))
+        super().__init__(FakeGuest("db", GUEST, {"vda": self.disk, "vdb": volume(IDLE)}))
         self.quiet, self.rounds = quiet, 0
         self.set: dict[str, list[int]] = {}
 
@@ -55,12 +57,17 @@ class Node(FakeHypervisor):
         ]
 
 
-def measured(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, list[Any]]:
+def typed(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
     monkeypatch.setattr(load, "_LEAST", 0.01)
     person, node = Person(), Node(quiet)
-    words = ("--latency", "--top", "5", "--for", "80ms", "--interval", "10ms", "-f", "json")
+    words = ("--for", "80ms", "--interval", "10ms", *words)
     status = person.types(Load, *words, settings=replace(config.load([], []), state_dir=state), hypervisor=node)
-    return status, person.err, json.loads(person.out)
+    return status, person.err, person.out
+
+
+def measured(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, list[Any]]:
+    status, err, out = typed(quiet, state, monkeypatch, "--latency", "--top", "5", "-f", "json")
+    return status, err, json.loads(out)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +98,28 @@ def test_latencies_that_are_not_measured_as_no_disk_did_anything_are_told(
         "latencies not measured: no disk did anything before the last interval; give a longer --for"
     )
     assert (status, [row["latency"] for row in rows]) == (1, [None] * (LAST - quiet))
+
+
+def test_each_interval_has_a_row_with_its_time_and_its_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, err, out = typed(0, tmp_path, monkeypatch, "--by", "time", "-f", "json")
+    assert (status, err) == (0, "")
+    schemas.hold("load", out, "json")
+    rows = json.loads(out)
+    assert [row["end"] for row in rows[:-1]] == [row["begin"] for row in rows[1:]]
+    assert sum(row["write_iops"] for row in rows) * 0.01 == pytest.approx(10 * LAST)
+    some = [row for row in rows if row["write_iops"]]
+    assert {(row["write_size"], *row["sizes"]["write"].items()) for row in some} == {(4096, ("4096", 1.0))}
+    assert {(row["read_iops"], row["read_size"], *row["sizes"]["read"]) for row in rows} == {(0, None)}
+
+
+def test_the_busiest_intervals_are_in_the_order_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, out = typed(QUIET, tmp_path, monkeypatch, "--by", "time", "--top", "2", "-f", "json")
+    rows = json.loads(out)
+    assert all(row["write_iops"] for row in rows)
+    assert [row["begin"] for row in rows] == sorted(row["begin"] for row in rows)
+
+
+def test_intervals_in_which_no_disk_did_anything_are_told_in_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert typed(LAST, tmp_path, monkeypatch, "--by", "time")[2] == "No disk did anything.\n"

@@ -8,7 +8,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading, Usage, follow
-from plimsoll_insight.load.tally import Did, Tally, heaviest, key_of, share_of, size_words
+from plimsoll_insight.load.tally import Did, Intervals, Tally, heaviest, key_of, share_of, size_words
 from tests.unit.values import a_disk, a_guest
 
 KIB = 1024
@@ -40,6 +40,51 @@ def test_sizes_are_those_of_each_interval_not_their_mean() -> None:
     assert did.usual_sizes("write") == [(4 * KIB, 0.75), (512 * KIB, 0.25)]
     assert did.usual_sizes("read") == []
     assert did.mean_size("read") is None
+
+
+def over_time(*readings: tuple[float, int, int]) -> list[Did]:
+    """A disk's write requests and bytes at these times, in intervals of a second from 100 s on."""
+    disk, tally, before = a_disk(), Tally(Intervals(100.0, 1.0)), ()
+    for at, requests, written in readings:
+        before = follow(before, [disk], {disk.target: Reading(at, BlockStats(0, 0, requests, written))})
+        tally.add(before)
+    assert tally.intervals is not None
+    return tally.intervals.each()
+
+
+def test_each_interval_has_the_sizes_of_its_own_disks() -> None:
+    """In the first second vda writes 30 of 4k, vdb 10 of 64k; in the next only vda does, 20 of 512k."""
+    small, large = a_disk(target="vda"), a_disk(target="vdb", volume_id=None, image="b")
+    tally, before = Tally(Intervals(100.0, 1.0)), ()
+    after = ((0, 0), (0, 0)), ((30, 120 * KIB), (10, 640 * KIB)), ((50, 120 * KIB + 20 * 512 * KIB), (10, 640 * KIB))
+    for second, counters in enumerate(after):
+        read = {disk.target: Reading(100.01 + second, BlockStats(0, 0, *counts))
+                for disk, counts in zip((small, large), counters, strict=True)}  # fmt: skip
+        before = follow(before, [small, large], read)
+        tally.add(before)
+    assert tally.intervals is not None
+    first, second = tally.intervals.each()
+    assert (first.requests["write"], first.mean_size("write")) == (40, 760 * KIB / 40)
+    assert first.usual_sizes("write") == [(4 * KIB, 0.75), (64 * KIB, 0.25)]
+    assert (second.requests["write"], second.usual_sizes("write")) == (20, [(512 * KIB, 1.0)])
+
+
+def test_an_interval_in_which_nothing_was_done_is_there() -> None:
+    found = over_time((100.0, 0, 0), (101.0, 0, 0), (102.0, 5, 5 * 4 * KIB))
+    assert [each.requests["write"] for each in found] == [0, 5]
+
+
+def test_a_reading_that_comes_after_several_intervals_is_divided_among_them() -> None:
+    """The guest did not answer at 101 and 102: 7 requests of 4k in three seconds are no 7 in one."""
+    found = over_time((100.0, 0, 0), (103.02, 7, 7 * 4 * KIB), (104.01, 8, 8 * 4 * KIB))
+    assert [each.requests["write"] for each in found] == [2, 2, 3, 1]
+    assert {each.mean_size("write") for each in found} == {4 * KIB}
+    assert [each.usual_sizes("write") for each in found] == [[(4 * KIB, 1.0)]] * 4
+
+
+def test_a_guest_that_is_read_late_in_each_round_is_in_the_interval_that_has_most_of_its_time() -> None:
+    found = over_time((100.6, 0, 0), (101.6, 5, 5), (102.6, 6, 6))
+    assert [each.requests["write"] for each in found] == [0, 5, 1]
 
 
 def test_a_reading_that_is_told_twice_counts_once() -> None:
