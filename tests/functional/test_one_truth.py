@@ -34,6 +34,7 @@ ALERTS: Mapping[str, tuple[str, ...]] = {
     "failed": ("PlimsollChangesFail",),
     "unknown": ("PlimsollDisksUnknown",),
     "unreachable_guests": ("PlimsollGuestsUnreachable",),
+    "daemon_faults": ("PlimsollDaemonDown", "PlimsollDaemonNotReloaded"),
 }
 QUIET: Mapping[str, Callable[[Whole, Told], bool]] = {
     "braked": lambda whole, told: not whole.enforcing,

@@ -34,7 +34,9 @@ ALERTS = ROOT / "etc/prometheus/plimsoll-alerts.yaml"
 TESTS = sorted((ROOT / "tests/prometheus").glob("*.yaml"))
 PAGE = ROOT / "docs/reference/alerts.rst"
 # What the exporters' own tests hold them to: each has every family.
-EXPORTED = [ROOT / f"tests/unit/data/{producer}_metrics.prom" for producer in ("pass", "console", "probe", "region")]
+EXPORTED = [
+    ROOT / f"tests/unit/data/{producer}_metrics.prom" for producer in ("pass", "daemon", "console", "probe", "region")
+]
 PROMTOOL = "/usr/bin/promtool"
 SEVERITIES = {"critical", "warning", "info"}
 # Metrics of node_exporter 1.5 that the alerts hold ours against.

@@ -122,6 +122,37 @@ def textfile_refused(there: Nodes, begin: int, end: int) -> None:
     there[1].is_("node_textfile_scrape_error", 1, begin, end)
 
 
+def with_daemon(node: Node) -> Node:
+    node.is_("plimsoll_daemon_heartbeat_timestamp_seconds", ago(15))
+    node.is_("plimsoll_daemon_connected", 1)
+    node.is_("plimsoll_daemon_last_reload_successful", 1)
+    return node
+
+
+@fault(("PlimsollDaemonDown", "warning", NODE))
+def daemon_killed(there: Nodes, begin: int, end: int) -> None:
+    """What it told before stays."""
+    with_daemon(there[0])
+    node = with_daemon(there[1])
+    node.is_("plimsoll_daemon_heartbeat_timestamp_seconds", stopped(begin), begin, end)
+    node.is_("plimsoll_daemon_last_reload_successful", 0, begin, end)
+
+
+@fault(("PlimsollDaemonDown", "warning", NODE))
+def daemon_without_events(there: Nodes, begin: int, end: int) -> None:
+    with_daemon(there[1]).is_("plimsoll_daemon_connected", 0, begin, end)
+
+
+@fault(("PlimsollDaemonNotReloaded", "warning", NODE))
+def daemon_with_earlier_settings(there: Nodes, begin: int, end: int) -> None:
+    with_daemon(there[1]).is_("plimsoll_daemon_last_reload_successful", 0, begin, end)
+
+
+@fault()
+def daemon_stopped_for_good(there: Nodes, begin: int, end: int) -> None:
+    with_daemon(there[1]).gone(begin, but="^(?!plimsoll_daemon_)")
+
+
 @fault()
 def manual_probe(there: Nodes, begin: int, end: int) -> None:
     node = probed(there[1])

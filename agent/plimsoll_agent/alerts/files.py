@@ -34,7 +34,7 @@ monitoring alerts`: change the values that it is given, not this file. Threshold
 `check_plimsoll`; docs/reference/alerts.rst has a section for each alert.
 
 Cost for 750 nodes: mostly the newest sample of one to four series per node. To leave out nodes whose passes are
-overdue, 13 alerts read 12 samples of each node. Over a day: plimsoll_pass_paused, every hour (750), and
+overdue, 15 alerts read 12 samples of each node. Over a day: plimsoll_pass_paused, every hour (750), and
 plimsoll_external_changes_reverted_total (2,000); over a week plimsoll_build_info, every six hours (750), and with
 promised_ratio two recorded series of each volume type. An annotation asks at most two queries, and only alerts on a
 region or a volume type have any.
@@ -67,7 +67,7 @@ def groups_of_rules(site: Site) -> tuple[Group, ...]:
 def groups_of_alerts(site: Site) -> tuple[Group, ...]:
     """Without those that the site switches off."""
     made = {
-        "agent": node.of_passes(site),
+        "agent": chain(node.of_passes(site), node.of_daemon(site)),
         "disks": node.of_disks(site),
         "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
         "probes": chain(probes.of_promises(site), probes.of_runs(site), probes.of_latency(site)),

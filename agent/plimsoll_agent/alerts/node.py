@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll_agent.alerts.definition import Alert, by_measure, number
 from plimsoll_agent.alerts.site import OVERDUE, OVERDUE_HOLD, Site
+from plimsoll_agent.monitor.daemon_status import LATE
 
 SCRAPE_ERROR = "node_textfile_scrape_error"
 ROUND_OVERDUE = 7200
@@ -92,6 +93,36 @@ free space and permissions of state_dir.
         description=f"The last pass over {node} took {{{{ $value | humanizeDuration }}}}: close to the time between"
         " two passes. Run `plimsoll status` there: it prints the longest phase; then `virsh list` and `ceph health"
         " detail`.",
+    )
+
+
+def of_daemon(site: Site) -> Iterator[Alert]:
+    """Does the daemon, where there is one, do its work?"""
+    node = site.node_words
+    age = f"time() - {site('plimsoll_daemon_heartbeat_timestamp_seconds')}"
+    connected = site("plimsoll_daemon_connected")
+    yield from by_measure(
+        site,
+        "daemon_faults",
+        f"max by {site.node()} (({age} > bool {LATE:.0f}) + ({connected} == bool 0))",
+        name="PlimsollDaemonDown",
+        hold="10m",
+        why="A daemon that is stopped removes its metrics.",
+        summary=f"plimsoll daemon on {node}{site.in_words} does not run, or has no events",
+        description=f"The daemon on {node} has written nothing for more than a minute, or libvirt sends it no events."
+        " Only passes over the whole node set limits: guests that start wait for the next one. Run `plimsoll status`"
+        " there, then `systemctl status plimsoll-daemon.service`.",
+    )
+    yield from by_measure(
+        site,
+        "daemon_faults",
+        f"max by {site.node()} (1 - {site('plimsoll_daemon_last_reload_successful')})",
+        f"\nunless on {site.node()} {age} > {LATE:.0f}",
+        name="PlimsollDaemonNotReloaded",
+        hold="10m",
+        summary=f"plimsoll daemon on {node}{site.in_words} uses earlier settings",
+        description=f"The daemon on {node} could not read the settings that were written last, and uses those before."
+        " Run `plimsoll status` there: it prints the file, the line and the fault.",
     )
 
 

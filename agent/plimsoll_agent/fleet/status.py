@@ -12,6 +12,7 @@ from dataclasses import field
 from plimsoll_agent.fleet.disks import aggregates, without_disks
 from plimsoll_agent.fleet.probes import BROKEN, FAILED, QUANTILES, WINDOW, Probed, latency, probe_questions, probes
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
+from plimsoll_agent.monitor.daemon_status import LATE, faults
 from plimsoll_agent.monitor.health import Figure, Judgement, judge
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
@@ -41,6 +42,9 @@ def questions(selection: Selection) -> dict[str, str]:
         "enforcing": each("plimsoll_pass_enforcing", nodes),
         "paused": each("plimsoll_pass_paused", nodes),
         "braked": each("plimsoll_pass_braked_disks", nodes, "revision"),
+        "daemon_wrote": each("plimsoll_daemon_heartbeat_timestamp_seconds", nodes),
+        "daemon_connected": each("plimsoll_daemon_connected", nodes),
+        "daemon_reloaded": each("plimsoll_daemon_last_reload_successful", nodes),
         "sources": each("plimsoll_source_up", nodes, "source"),
         "catalogue": each("plimsoll_catalogue_issued_timestamp_seconds", nodes),
         # Of a node with a catalogue in its settings, also where none is usable.
@@ -177,6 +181,7 @@ def _nodes(
         name: _by_node(answers[name])
         for name in ("good_pass", "observed", "paused", "braked", "catalogue", "unreachable_guests")
     }
+    daemon = [_by_node(answers[f"daemon_{name}"]) for name in ("wrote", "connected", "reloaded")]
     enforcing = _by_node(answers["enforcing"])
     revisions = {key_of(series): label(series, "revision") for series in answers["braked"]}
     versions = {key_of(series): label(series, "version") for series in answers["versions"]}
@@ -210,6 +215,7 @@ def _nodes(
                 *([] if old else [Figure("observed_age", _age(here["observed"], now))]),
                 Figure("paused", here["paused"]),
                 Figure("braked", here["braked"], revisions.get(key, "")),
+                *_of_daemon(*(values.get(key) for values in daemon), now=now),
                 Figure("unlimited", unlimited.get((key,), zero)),
                 Figure("behind", behind.get(key, zero), _behind_words(kinds, key)),
                 Figure("failed", kinds.get((key, Kind.FAILED.value), zero)),
@@ -228,6 +234,16 @@ def _nodes(
             bool(enforcing[key]) if key in enforcing else None,
             bool(told["paused"].get(key)),
         )
+
+
+def _of_daemon(
+    wrote: float | None, connected: float | None, reloaded: float | None, *, now: float
+) -> tuple[Figure, ...]:
+    """None where it does not run, or was stopped."""
+    if wrote is None:
+        return ()
+    found = faults(runs=now - wrote <= LATE, connected=connected != 0, reloaded=reloaded != 0)
+    return (Figure("daemon_faults", len(found), ", ".join(found)),)
 
 
 def _behind_words(kinds: Mapping[tuple[object, ...], float], key: NodeKey) -> str:

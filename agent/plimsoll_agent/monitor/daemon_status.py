@@ -18,8 +18,8 @@ from plimsoll_agent.util.text import minute, plural, printable, second
 MOST_BYTES = 2**20
 HEARTBEAT = 15.0
 """Seconds between two writes of the file."""
-_MISSED = 4
-"""So many writes may be missing before the daemon counts as not running."""
+LATE = 4 * HEARTBEAT
+"""Seconds without one after which the daemon counts as not running."""
 
 
 @frozen
@@ -77,13 +77,26 @@ class DaemonStatus:
 
     def runs(self, now: datetime) -> bool:
         """Whether it has written lately."""
-        return timedelta() <= now - self.written <= timedelta(seconds=_MISSED * HEARTBEAT)
+        return timedelta() <= now - self.written <= timedelta(seconds=LATE)
+
+    def faults(self, now: datetime) -> tuple[str, ...]:
+        return faults(runs=self.runs(now), connected=self.connected_since is not None, reloaded=self.reloaded)
 
     def enforces(self, version: str, mode: str, now: datetime) -> bool:
         """Whether it does the work of the timer's pass: it has this version and mode, and its full passes succeed."""
         last, late = self.last_full_pass, timedelta(seconds=2 * self.full_pass_interval)
         same = (self.version, self.mode) == (version, mode)
         return same and self.runs(now) and last is not None and timedelta() <= now - last <= late
+
+
+DOES_NOT_RUN, NO_EVENTS, NOT_RELOADED = "does not run", "has no events", "settings not reloaded"
+
+
+def faults(*, runs: bool, connected: bool, reloaded: bool) -> tuple[str, ...]:
+    """What is wrong with it; of one that does not run only that is known."""
+    if not runs:
+        return (DOES_NOT_RUN,)
+    return (*[NO_EVENTS] * (not connected), *[NOT_RELOADED] * (not reloaded))
 
 
 def line(status: DaemonStatus) -> str:

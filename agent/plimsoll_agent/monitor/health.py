@@ -9,6 +9,7 @@ from plimsoll_agent.messages.sentences import note_words, unreachable_words, why
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.monitor.daemon_status import DOES_NOT_RUN, NO_EVENTS, NOT_RELOADED, DaemonStatus
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, NodeSetup
 from plimsoll_agent.monitor.pass_summary import BRAKED, PAUSED, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, Level, Measure, Thresholds, alarms
@@ -140,7 +141,7 @@ def figures_of_pass(
     if last is None:
         never = Problem(NEVER_PASSED, setup.no_pass())
         return tuple(Figure(name, None, NEVER_PASSED, (never,)) for name in ("pass_age", "observed_age"))
-    trouble = printable(last.trouble.partition("\n")[0])
+    trouble = _first_line(last.trouble)
     figures = [
         _age("pass_age", now, last.ended, setup.not_enabled(ENFORCE_UNIT), setup.no_recent_pass()),
         _age("good_pass_age", now, last.last_good, trouble, _no_good_pass(last, setup)),
@@ -228,6 +229,28 @@ def _braked(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> F
     needs = approved or MEASURE["braked"].wrong
     text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
     return Figure("braked", last.braked_disks, disks, (Problem(text, setup.plimsoll("plan"), since),))
+
+
+def figures_of_daemon(
+    daemon: DaemonStatus | None, now: datetime, setup: NodeSetup | None = None
+) -> tuple[Figure, ...]:
+    """None where there is none, or it was stopped."""
+    if daemon is None:
+        return ()
+    setup, faults = setup or NodeSetup(), daemon.faults(now)
+    written = f"(pid {daemon.pid}) has written nothing since {since_words(daemon.written, now)}"
+    found = {
+        DOES_NOT_RUN: Problem(f"the daemon {written}: only the timer's passes set limits", setup.daemon()),
+        NO_EVENTS: Problem(f"the daemon has no events: {_first_line(daemon.disconnected)}", setup.virsh("list")),
+        NOT_RELOADED: Problem(
+            f"the daemon uses earlier settings: {_first_line(daemon.trouble)}", setup.plimsoll("settings")
+        ),
+    }
+    return (Figure("daemon_faults", len(faults), ", ".join(faults), tuple(found[each] for each in faults)),)
+
+
+def _first_line(text: str) -> str:
+    return printable(text.partition("\n")[0])
 
 
 def _pass_seconds(last: LastPass, setup: NodeSetup) -> Figure:

@@ -63,6 +63,9 @@ class NodeSetup:
     def no_recent_probe(self) -> str:
         return self._look(PROBE_UNIT) or self.plimsoll("probe", "timetable")
 
+    def daemon(self) -> str:
+        return "systemctl status plimsoll-daemon.service"
+
     def no_catalogue(self) -> str:
         """It is old or cannot be used: what the refresher wrote, or the refresh itself."""
         if CATALOGUE_UNIT in self.timers:

@@ -66,6 +66,8 @@ MEASURES: tuple[Measure, ...] = (
             "nothing is written"),
     Measure("braked", "agent", "", "0", "", "disks whose change is deferred until plimsoll approve",
             "needs approval"),
+    Measure("daemon_faults", "agent", "", "0", "", "faults of the daemon: does not run, has no events, settings not"
+            " reloaded", "daemon"),
     Measure("observed_age", "limits", "s", "1800", "", "seconds since the disks were observed",
             "disks not observed for", Level.UNKNOWN),
     Measure("unlimited", "limits", "", "0", "", "unlimited disks for which a limit is desired",

@@ -23,6 +23,7 @@ from plimsoll_agent.monitor.health import (
     Finding,
     Judgement,
     Problem,
+    figures_of_daemon,
     figures_of_pass,
     judge,
     paused_figure,
@@ -38,7 +39,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import Given
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import ago, minute, plural, printable
+from plimsoll_agent.util.text import ago, plural, printable
 from plimsoll_probes.health import consoles
 from plimsoll_probes.health.figures import counts, figures_of_probes
 from plimsoll_probes.model.finding import Verdict
@@ -123,10 +124,11 @@ class Status:
     def judgement(self) -> Judgement:
         figures = () if "pass" in self.complaints else figures_of_pass(self.last, self.now, self.setup, self.approved)
         figures = tuple(each for each in figures if each.name != "paused")
+        daemon = figures_of_daemon(self.daemon, self.now, self.setup)
         since = None if self.last is None or self.last.paused is None else self.last.wrong_since.get(PAUSED)
         paused = paused_figure(self.paused, since, self.now, self.setup)
         probes = () if self.probes is None else self.probes.figures
-        return judge((*figures, paused, *probes), self.thresholds)
+        return judge((*figures, paused, *daemon, *probes), self.thresholds)
 
     @property
     def approved(self) -> str:
@@ -216,9 +218,6 @@ def remarks(status: Status) -> Iterator[str]:
     """What to know beside the problems."""
     if status.consoles is not None:
         yield from consoles.remarks(status.consoles)
-    if status.daemon is not None and not status.daemon.runs(status.now):
-        wrote = f"the daemon (pid {status.daemon.pid}) has written nothing since {minute(status.daemon.written)}"
-        yield f"{wrote}: only the timer's passes set limits. systemctl status plimsoll-daemon.service"
     last = status.last
     if last is None:
         return

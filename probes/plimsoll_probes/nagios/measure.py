@@ -1,4 +1,4 @@
-"""What check_plimsoll reads: the files of the last pass and of the probes. It asks no hypervisor."""
+"""What check_plimsoll reads: the files of the last pass, the daemon and the probes. It asks no hypervisor."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from nagiosplugin import Metric, Resource
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor import pass_summary_file
-from plimsoll_agent.monitor.health import Figure, figures_of_disks, figures_of_pass
+from plimsoll_agent.monitor import daemon_status, pass_summary_file
+from plimsoll_agent.monitor.daemon_status import DaemonStatus
+from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_disks, figures_of_pass
 from plimsoll_agent.monitor.next_command import NodeSetup
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE
@@ -66,7 +67,9 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
             raise NoData(f"{directory}: no such directory; check state_dir in plimsoll.conf")
         if subject == "probe":
             return _of_probes(readable(State(directory)), only, now, setup)
-        return _of_pass(subject, pass_summary_file.load(State(directory)), only, now, setup)
+        state = State(directory)
+        daemon = daemon_status.load_or_none(state) if subject == "agent" else None
+        return _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
     except OSError as error:
         raise NoData(f"{directory}: {error.strerror}; {_PERMIT}") from error
     except StateError as error:
@@ -77,7 +80,9 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
 _PERMIT = "add the user of this check to its group"
 
 
-def _of_pass(subject: str, last: LastPass | None, only: Only, now: datetime, setup: NodeSetup) -> Measured:
+def _of_pass(
+    subject: str, last: LastPass | None, daemon: DaemonStatus | None, only: Only, now: datetime, setup: NodeSetup
+) -> Measured:
     if last is None:
         never = next(
             figure for figure in figures_of_pass(None, now, setup) if MEASURE[figure.name].subject == subject
@@ -85,7 +90,8 @@ def _of_pass(subject: str, last: LastPass | None, only: Only, now: datetime, set
         raise NoData(f"{never.about}: run {never.do}")
     if subject == "agent":
         mode = "enforce" if last.enforcing else "observe"
-        figures = tuple(each for each in figures_of_pass(last, now, setup) if MEASURE[each.name].subject == subject)
+        figures = (*figures_of_pass(last, now, setup), *figures_of_daemon(daemon, now, setup))
+        figures = tuple(each for each in figures if MEASURE[each.name].subject == subject)
         return Measured(figures, f"last pass {ago(last.ended, now)}, mode {mode}, {len(last.disks)} disks")
     last = _only_disks(last, only)
     looked = "never observed" if last.looked is None else f"observed {ago(last.looked, now)}"

@@ -59,6 +59,10 @@ def test_a_region_without_problems_has_none() -> None:
         ({"unknown": [series(2, volume_type="gold")], "aggregates": [series(1)]}, Level.WARNING, "2 disks unknown",
          "disk list   (on n1)"),
         ({"unreachable_guests": [series(2)]}, Level.WARNING, "2 guests unreachable", "status   (on n1)"),
+        ({"daemon_wrote": [series(NOW - 70)], "daemon_connected": [series(0)]}, Level.WARNING,
+         "daemon: does not run", "status   (on n1)"),
+        ({"daemon_wrote": [series(NOW - 10)], "daemon_connected": [series(0)], "daemon_reloaded": [series(0)]},
+         Level.WARNING, "daemon: has no events, settings not reloaded", "status   (on n1)"),
     ],
 )  # fmt: skip
 def test_a_problem_of_a_node_has_the_command_to_run_next(

@@ -12,7 +12,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import health
-from plimsoll_agent.monitor.health import Figure, figures_of_pass, judge
+from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_pass, judge
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, NodeSetup
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, Thresholds, checked_range
@@ -23,6 +23,7 @@ from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.schedule.targets import ChosenTarget
+from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import uuid_of
 from tests.unit.results import HOSTILE, a_probe, a_subject
@@ -111,7 +112,9 @@ def test_the_shipped_ranges_are_ranges_and_no_warning_is_beyond_its_critical(mea
 
 def test_all_is_well_after_a_good_pass() -> None:
     last = a_last_pass(a_last_disk(), catalogue=LastCatalogue(NOON, "openstack", 7200), interval=300.0)
-    judgement = judge(figures_of_pass(last, NOON + timedelta(minutes=5)), SHIPPED)
+    now = NOON + timedelta(minutes=5)
+    daemon = replace(FULL, written=now, reloaded=True)
+    judgement = judge([*figures_of_pass(last, now), *figures_of_daemon(daemon, now)], SHIPPED)
     assert judgement.level is Level.OK
     assert {finding.figure.name for finding in judgement.findings} == {
         measure.name for measure in MEASURES if measure.subject != "probe"

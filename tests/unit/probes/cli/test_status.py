@@ -642,7 +642,7 @@ def test_the_other_forms_have_all_of_it_too(here: Here, form: str) -> None:
 def test_a_daemon_is_shown_with_the_guests_that_it_has_set_aside(here: Here) -> None:
     here.passed(good())
     assert (here.run(), here.told()["daemon"]) == (0, None)
-    daemon_status.save(here.state, replace(FULL, written=here.now))
+    daemon_status.save(here.state, replace(FULL, written=here.now, reloaded=True))
     assert here.run() == 0
     assert here.row("daemon").startswith("runs; events since 2026-11-20 11:00 UTC: 16; passes over guests: 9;")
     told = here.told()["daemon"]
@@ -650,13 +650,29 @@ def test_a_daemon_is_shown_with_the_guests_that_it_has_set_aside(here: Here) -> 
     assert [each["guest"] for each in told["set_aside"]] == ["instance-00000001"]
 
 
-def test_a_daemon_that_was_killed_is_remarked_on(here: Here) -> None:
+def test_a_daemon_that_was_killed_is_a_problem(here: Here) -> None:
     here.passed(good())
     daemon_status.save(here.state, replace(FULL, written=here.now - timedelta(minutes=3)))
-    assert here.run() == 0
+    assert here.run() == 3
     assert "the daemon (pid 4711) has written nothing since" in " ".join(here.out.split())
+    assert "systemctl status plimsoll-daemon.service" in here.out
     assert here.row("daemon").startswith("does not run any more; ")
-    assert not here.told()["daemon"]["runs"]
+    told = here.told()
+    assert not told["daemon"]["runs"]
+    assert [each["figure"] for each in told["problems"]] == ["daemon_faults"], "what else it told is old"
+
+
+def test_a_daemon_without_events_and_with_earlier_settings_has_two_problems(here: Here) -> None:
+    here.passed(good())
+    deaf = replace(FULL, written=here.now, connected_since=None, disconnected="libvirt at qemu:///system: no answer")
+    daemon_status.save(here.state, deaf)
+    assert here.run() == 3
+    told = [(each["text"], each["next"]) for each in here.told()["problems"]]
+    assert [text for text, _ in told] == [
+        "the daemon has no events: libvirt at qemu:///system: no answer",
+        "the daemon uses earlier settings: plimsoll.conf:3: rounds: must be at least 1",
+    ]
+    assert "virsh list" in told[0][1]
 
 
 # --- consoles

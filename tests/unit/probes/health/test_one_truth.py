@@ -28,8 +28,9 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Survey
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.monitor import pass_metrics, pass_summary_file
-from plimsoll_agent.monitor.health import figures_of_pass, judge
+from plimsoll_agent.monitor import daemon_metrics, daemon_status, pass_metrics, pass_summary_file
+from plimsoll_agent.monitor.daemon_status import DaemonStatus
+from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_pass, judge
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting, failed, fold
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, alarms
 from plimsoll_agent.reconcile.grade import Grade, exit_status
@@ -43,6 +44,7 @@ from tests import schemas
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit import told as told_by
 from tests.unit.clouds import a_catalogue, a_server, a_spec, a_type
+from tests.unit.daemonstatus import FULL
 from tests.unit.node import Node, guest, own_disk, uuid_of
 from tests.unit.values import examples_of
 
@@ -100,6 +102,8 @@ class Whole:
     spec: int = 3000
     """The QoS spec of gold: an edit to 30 is one for the brake."""
     broken_rules: bool = False
+    daemon: str = ""
+    """``runs``, ``killed``, ``no events`` or ``not reloaded``; "" without one."""
 
 
 class Troubled(FakeHypervisor):
@@ -149,6 +153,7 @@ nodes = st.builds(
     st.sampled_from(["fresh", "fresh", "fresh", "stale", "lost", "none"]),
     st.sampled_from([3000, 3000, 2500, 30]),
     st.sampled_from([False, False, False, True]),
+    st.sampled_from(["", "", "runs", "killed", "no events", "not reloaded"]),
 )
 
 
@@ -179,7 +184,26 @@ class Seen:
         loaded = pass_summary_file.load(self.node.state)
         assert loaded is not None
         self.loaded: LastPass = loaded
-        self.series = _series(pass_metrics.families(self.last, detail="disk"))
+        families = [*pass_metrics.families(self.last, detail="disk")]
+        if daemon := self._daemon():
+            daemon_status.save(self.node.state, daemon)
+            families += daemon_metrics.families(daemon)
+        self.series = _series(families)
+
+    def _daemon(self) -> DaemonStatus | None:
+        now, what = self.node.now, self.whole.daemon
+        runs = replace(FULL, written=now - timedelta(seconds=15), reloaded=True, trouble="")
+        return {
+            "": None,
+            "runs": runs,
+            "killed": replace(runs, written=now - timedelta(minutes=4)),
+            "no events": replace(runs, connected_since=None, disconnected="libvirt: no answer"),
+            "not reloaded": replace(runs, reloaded=False, trouble="plimsoll.conf:3: no"),
+        }[what]
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        return (*figures_of_pass(self.last, self.node.now), *figures_of_daemon(self._daemon(), self.node.now))
 
     def _begin(self) -> None:
         """All was well once; then came what is the matter."""
@@ -259,7 +283,7 @@ class Seen:
     def told(self) -> dict[str, dict[str, tuple[float | None, Level]]]:
         now = self.node.now
         return {
-            "health": _judged(figures_of_pass(self.last, now)),
+            "health": _judged(self.figures),
             "pass.json": _judged(figures_of_pass(self.loaded, now)),
             "Nagios": _judged(
                 figure
@@ -308,6 +332,7 @@ class Seen:
             paused=self.report.paused,
             written={},
             thresholds=SHIPPED,
+            daemon=daemon_status.load(self.node.state),
         )
 
 
@@ -350,6 +375,7 @@ METRIC = {
     "failed": "plimsoll_disks",
     "unknown": "plimsoll_disks_unknown",
     "unreachable_guests": "plimsoll_guests",
+    "daemon_faults": "plimsoll_daemon_",
 }
 """What the alerts ask of each measure."""
 COUNTS = {
@@ -388,7 +414,8 @@ def agree(seen: Seen) -> None:
     told = seen.told()
     health = told["health"]
     for who, its in told.items():
-        assert {name: each for name, each in its.items() if name in health} == health, who
+        rest = {"daemon_faults"} if who == "pass.json" else set()
+        assert {name: each for name, each in its.items() if name in health} == _without(health, rest), who
 
     # What was counted while the pass ran is what the files count.
     values = {name: value for name, (value, _) in health.items()}
@@ -499,12 +526,16 @@ def in_words(seen: Seen, values: Mapping[str, float | None]) -> None:
 
     # The region tells of this node all that is wrong, with the same numbers.
     told = list(problems(seen.region))
-    wrong = judge(figures_of_pass(seen.last, seen.node.now), SHIPPED).wrong
+    wrong = judge(seen.figures, SHIPPED).wrong
     assert {name for each in told for name in each.figures} == {finding.measure.name for finding in wrong}
     for name, pattern in PROBLEMS.items():
         counted = sum(int(found[1]) for each in told if (found := re.search(pattern, each.text)))
         once = name == "behind" and values[name] == values["braked"]  # told with the brake
         assert counted == (0 if once else values[name] or 0), (name, told)
+
+
+def _without(told: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: each for name, each in told.items() if name not in names}
 
 
 def checked_alike(seen: Seen, values: Mapping[str, float | None]) -> None:
@@ -565,14 +596,14 @@ def test_the_nodes_may_have_every_state_and_go_wrong_in_every_way() -> None:
         Whole((few, Some((One(),), UNLIMITED), Some((One(),), trouble="hangs"), Some((One(),)))),
         Whole((Some((One(),), UNLIMITED), Some((One(),), trouble="dark")), enforcing=False, catalogue="stale"),
         Whole((few,), paused=True, broken_rules=True, catalogue="lost"),
-        Whole((Some((One(), One())),), spec=30),
+        Whole((Some((One(), One())),), spec=30, daemon="killed"),
     ]
     kinds: set[Kind] = set()
     wrong: set[str] = set()
     for each in whole:
         with tempfile.TemporaryDirectory() as directory:
             seen = Seen(each, Path(directory))
-        agree_on = judge(figures_of_pass(seen.last, seen.node.now), SHIPPED)
+        agree_on = judge(seen.figures, SHIPPED)
         kinds |= {outcome.result.kind for outcome in seen.report.outcomes}
         wrong |= {found.figure.name for found in agree_on.wrong}
     assert kinds == set(Kind)
@@ -592,6 +623,7 @@ def test_after_a_pass_that_failed_they_tell_the_same_too(whole: Whole, first: bo
         seen.tell(failed(before, seen.mode, "libvirt: no answer", "libvirt", now - timedelta(seconds=2), setting))
         told = seen.told()
         health = told["health"]
+        told["pass.json"] |= {name: each for name, each in health.items() if name == "daemon_faults"}
         assert all({name: each for name, each in its.items() if name in health} == health for its in told.values())
         checked_alike(seen, {name: value for name, (value, _) in health.items()})
         assert health["sources_down"] == (1, Level.WARNING)

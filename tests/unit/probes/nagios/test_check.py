@@ -19,7 +19,7 @@ from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.health import figures_of_pass, judge
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level
@@ -32,6 +32,7 @@ from plimsoll_probes.nagios import check
 from plimsoll_probes.nagios.wording import output
 from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
+from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.results import HOSTILE, a_probe, a_subject
@@ -180,11 +181,22 @@ def test_every_figure_has_its_ranges_and_they_reach_the_judge(
 ) -> None:
     catalogue = LastCatalogue(NOW, "openstack", 7200)
     pass_summary_file.save(state, recent(a_last_disk(), interval=300.0, catalogue=catalogue, phases={"observe": 0.5}))
+    daemon_status.save(state, replace(FULL, written=NOW, reloaded=True))
     outside = "@0:100000"  # whatever it is, it is inside of what must not be
     ran = run(measure.subject, f"--{measure.name.replace('_', '-')}-{level}", outside)
     assert ran.status == {"warning": 1, "critical": 2}[level]
     assert any(each.startswith(f"{measure.name}=") and outside in each for each in ran.perfdata)
     assert run(measure.subject).status == 0
+
+
+def test_a_daemon_that_was_killed_is_a_warning_of_the_agent_alone(state: State, run: Run) -> None:
+    pass_summary_file.save(state, recent(a_last_disk()))
+    daemon_status.save(state, replace(FULL, written=NOW - timedelta(minutes=2)))
+    ran = run("agent")
+    assert ran.status == 1
+    assert "the daemon (pid 4711) has written nothing since" in ran.text
+    assert "daemon_faults=1;0;;0" in ran.perfdata
+    assert run("limits").status == 0
 
 
 # --- no data
