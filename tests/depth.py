@@ -33,9 +33,9 @@ def count(*, quick: int, landing: int, soak: int) -> int:
     return chosen
 
 
-def examples(landing: int) -> int:
-    """How many examples of a property to try, from their number at landing depth: a sixth of it, or ten times."""
-    return _of_this_depth(max(5, landing // 6), landing, 10 * landing)
+def examples(usual: int) -> int:
+    """How many examples of a property to try: a sixth of the usual number, half of it, or ten times as many."""
+    return _of_this_depth(max(5, usual // 6), max(5, usual // 2), 10 * usual)
 
 
 def _of_this_depth(quick: int, landing: int, soak: int) -> int:

@@ -24,14 +24,14 @@ OF_0_1_0 = Path(__file__).parent / "data" / "state-0.1.0"
 """A state directory that plimsoll 0.1.0 left; its README tells by which commands."""
 
 
-def examples_of(landing: int) -> settings:
-    """That many examples before a change lands, fewer or more at other depths."""
+def examples_of(usual: int) -> settings:
+    """That many examples, fewer or more by the depth of the run."""
     return settings(
         # No deadline and no check for slowness: the machine may be busy.
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
         database=None,  # a test run leaves nothing behind
-        max_examples=depth.examples(landing),
+        max_examples=depth.examples(usual),
     )
 
 

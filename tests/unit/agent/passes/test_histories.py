@@ -30,7 +30,7 @@ from tests.unit import node
 from tests.unit.histories import History, Trap, Word, iops, key_of
 
 STEPS = 50
-A_FEW = depth.count(quick=2, landing=48, soak=2500)
+A_FEW = depth.count(quick=2, landing=24, soak=2500)
 """At soak depth that is more than 10^5 steps."""
 
 sides = st.sampled_from(["a", "b"])

@@ -24,7 +24,7 @@ from tests.fakes import FakeGuest
 from tests.unit.clouds import a_catalogue, a_server, a_spec, a_type, orders_for
 from tests.unit.node import Node, a_volume, guest, own_disk
 
-NODES = [1, depth.count(quick=5, landing=50, soak=50)]
+NODES = [1, depth.count(quick=5, landing=10, soak=50)]
 NOISY, OWN = "noisy", ("ephemeral",)
 
 
