@@ -229,7 +229,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
         World(
             lambda: settings,
             lambda: None,
-            lambda chosen, writes: Libvirt(chosen.uri, deadline=5, at_once=4, writes=writes),
+            lambda chosen, writes, shared: Libvirt(chosen.uri, deadline=5, at_once=4, writes=writes, shared=shared),
             lambda chosen, tell: EventLink(chosen.uri, tell),
             ServiceManager(),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.libvirt.event_link import EventLink
 from plimsoll_agent.adapters.service_manager import ServiceManager
@@ -39,5 +40,6 @@ class Daemon(NodeCommand):
         return service.run()
 
 
-def _connect(settings: Settings, writes: Writes) -> Libvirt:
-    return Libvirt(settings.uri, deadline=settings.deadline, at_once=settings.bounds.at_once, writes=writes)
+def _connect(settings: Settings, writes: Writes, shared: SharedCalls) -> Libvirt:
+    at_once = settings.bounds.at_once
+    return Libvirt(settings.uri, deadline=settings.deadline, at_once=at_once, writes=writes, shared=shared)

@@ -1,45 +1,34 @@
-"""The daemon's connections to libvirt for passes, which outlive calls that hang."""
+"""The daemon's connections to libvirt for passes."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from plimsoll_agent.model.hypervisor import Hypervisor
 
-MOST_RETIRED = 2
-"""Sets of connections with calls that hang, beside the one in use. Each has at most ``calls_at_once`` of these."""
+MOST_CALLS = 12
+"""Calls under way, hung ones included: of libvirtd's 20 workers the others are Nova's."""
 
 
 class Connection(Hypervisor, Protocol):
-    @property
-    def hung(self) -> bool:
-        """Whether a call has not returned by its deadline."""
-        ...
-
     def close(self) -> None: ...
 
 
 class Connections:
-    """Gives the one in use. One on which calls hang is replaced, so that they do not keep others from theirs."""
+    """Gives the one in use."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._lock = threading.Lock()
         self._current: Connection | None = None
-        self._retired: list[Connection] = []
 
-    def get(self) -> Connection:
-        """Raises ``Unreachable``."""
-        with self._lock:
-            self._retired = [each for each in self._retired if each.hung]
-            current = self._current
-            if current is not None and current.hung and len(self._retired) < MOST_RETIRED:
-                self._retire(current)
-                current = None
-        if current is not None:
-            return current
+    def get(self, progress: Callable[[], None]) -> Hypervisor:
+        """For one pass; ``progress`` is called after each of its calls. Raises ``Unreachable``."""
+        return cast("Hypervisor", _Watched(self._current or self._made(), progress))
+
+    def _made(self) -> Connection:
         made = self._connect()  # without the lock: it takes a deadline while libvirt hangs
         with self._lock:
             if self._current is None:
@@ -52,11 +41,26 @@ class Connections:
     def renew(self) -> None:
         """The next one is new: libvirt was restarted, or has another address."""
         with self._lock:
-            if self._current is not None:
-                self._retire(self._current)
+            former, self._current = self._current, None
+        if former is not None:
+            # In a thread: closing is a call too.
+            threading.Thread(target=former.close, name="close-connections", daemon=True).start()
 
-    def _retire(self, current: Connection) -> None:
-        self._current = None
-        self._retired.append(current)
-        # In a thread: closing is a call too.
-        threading.Thread(target=current.close, name="close-connections", daemon=True).start()
+
+class _Watched:
+    """A ``Hypervisor``."""
+
+    def __init__(self, connection: Connection, progress: Callable[[], None]) -> None:
+        self._connection = connection
+        self._progress = progress
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._connection, name)
+
+        def watched(*args: Any, **more: Any) -> Any:
+            try:
+                return call(*args, **more)
+            finally:
+                self._progress()
+
+        return watched

@@ -12,6 +12,7 @@ from plimsoll_agent.app.publish import Publisher, counters_clock
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.schedule import PassResult
+from plimsoll_agent.daemon.workers import Progress
 from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.observe import MOVING
@@ -43,10 +44,13 @@ class Between:
         return taken
 
 
-def guest_pass(settings: Settings, connections: Connections, between: Between, uuid: str) -> PassResult:
+def guest_pass(
+    settings: Settings, connections: Connections, between: Between, uuid: str, progress: Progress
+) -> PassResult:
     """A pass over one guest; it raises nothing."""
     try:
-        return result_of(pass_over(settings, connections.get(), [uuid], on_event=True, tell=between.note))
+        hypervisor = connections.get(progress)
+        return result_of(pass_over(settings, hypervisor, [uuid], on_event=True, tell=between.note))
     except NoSuchGuest:
         return PassResult.GONE
     except Busy:
@@ -76,7 +80,7 @@ def result_of(report: PassReport) -> PassResult:
     return PassResult.INCOMPLETE if report.count(Kind.DEFERRED, Kind.UNKNOWN) else PassResult.IN_SYNC
 
 
-def full_pass(settings: Settings, connections: Connections, between: Between) -> bool:
+def full_pass(settings: Settings, connections: Connections, between: Between, progress: Progress) -> bool:
     """A pass over the whole node, published; False if there was none. It raises nothing."""
     mode, source = Mode(settings.mode), "record"
     state = state_of(settings)
@@ -89,7 +93,7 @@ def full_pass(settings: Settings, connections: Connections, between: Between) ->
                 context = pass_context(settings, read_only=False)
                 source = "libvirt"
                 clock = counters_clock(settings)
-                report = run(settings, connections.get(), context, scope=Scope(), mode=mode, clock=clock)
+                report = run(settings, connections.get(progress), context, scope=Scope(), mode=mode, clock=clock)
             except PlimsollError as error:
                 publisher.failed(error, "record" if isinstance(error, StateError) else source)
                 raise

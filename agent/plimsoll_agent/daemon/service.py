@@ -16,11 +16,12 @@ from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.app.context import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
-from plimsoll_agent.daemon.connections import Connection, Connections
+from plimsoll_agent.daemon.connections import MOST_CALLS, Connection, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
 from plimsoll_agent.daemon.vitals import vitals
@@ -37,8 +38,11 @@ LOG = logging.getLogger(__name__)
 
 MOST_MESSAGES = 10_000
 """Events that wait for the main loop; further ones are dropped, and a full pass takes their place."""
-STUCK = 900.0
-"""Seconds of one pass after which the watchdog is not told any more: each call has a deadline, so this is a fault."""
+STUCK = 120.0
+"""Seconds of a pass without the end of a call, beside deadlines, after which the watchdog is not told any more.
+
+A pass over the node that is stuck holds the lock that the timer's pass needs.
+"""
 _TICK = 5.0
 _SOON = 1.0
 """Seconds between two writes of what it tells, where something has happened."""
@@ -70,7 +74,7 @@ class World:
     """Raises ``ConfigError``."""
     stamp: Callable[[], object]
     """Of the files that ``load`` reads: it differs after an edit. Raises ``OSError``."""
-    connect: Callable[[Settings, Writes], Connection]
+    connect: Callable[[Settings, Writes, SharedCalls], Connection]
     """Raises ``Unreachable``."""
     link: Callable[[Settings, Tell], Link]
     manager: ServiceManager
@@ -97,14 +101,15 @@ class Service:
         self._wrote: SimpleQueue[_Wrote] = SimpleQueue()
         self._schedule = Schedule(settings.daemon.full_pass_interval)
         self._counted = _Counted()
+        self._calls = SharedCalls(MOST_CALLS)
         self._connections = Connections(self._connect), Connections(self._connect)
         """For passes over single guests, and for full passes, which may take all calls at once."""
         of_guests, of_node = self._connections
         between = Between()
         self._workers = Workers(
             settings.bounds.at_once,
-            lambda uuid: guest_pass(self._settings, of_guests, between, uuid),
-            lambda: full_pass(self._settings, of_node, between),
+            lambda uuid, progress: guest_pass(self._settings, of_guests, between, uuid, progress),
+            lambda progress: full_pass(self._settings, of_node, between, progress),
             self._inbox.put,
         )
         self._link: Link | None = None
@@ -200,7 +205,9 @@ class Service:
         return longest if self._stop_by is None else min(longest, max(0.0, self._stop_by - time.monotonic()))
 
     def _healthy(self) -> bool:
-        return self._link is not None and self._link.alive and not self._workers.stuck(STUCK)
+        # A call waits for a free one before its own deadline.
+        longest = STUCK + 2 * self._settings.deadline + self._settings.ceph.deadline
+        return self._link is not None and self._link.alive and not self._workers.stuck(longest)
 
     # --- messages
 
@@ -296,7 +303,7 @@ class Service:
                 LOG.warning("guest %s (%s) is set aside: its pass failed; next try in %s s", name, uuid, seconds)
 
     def _connect(self) -> Connection:
-        return self._world.connect(self._settings, self._note_write)
+        return self._world.connect(self._settings, self._note_write, self._calls)
 
     def _note_write(self, disk: Disk, limits: Mapping[str, object]) -> None:
         """In a worker's thread, before the write."""

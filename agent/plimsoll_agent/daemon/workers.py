@@ -1,6 +1,6 @@
 """Threads that run passes: a fixed number for single guests, and one for full passes.
 
-They are daemon threads, and each call that they make has its deadline.
+They are daemon threads. Each call that they make has its deadline, and tells that the pass makes progress.
 """
 
 from __future__ import annotations
@@ -29,23 +29,35 @@ class FullPassEnded:
 
 
 Ended = GuestPassEnded | FullPassEnded
+Progress = Callable[[], None]
+
+
+class _Running:
+    """A pass."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+        """When it began, or made progress."""
+
+    def progress(self) -> None:
+        self.last = time.monotonic()
 
 
 class Workers:
     def __init__(
         self,
         number: int,
-        guest_pass: Callable[[str], PassResult],
-        full_pass: Callable[[], bool],
+        guest_pass: Callable[[str, Progress], PassResult],
+        full_pass: Callable[[Progress], bool],
         tell: Callable[[Ended], None],
     ) -> None:
         self._number = number
         self._guest_pass = guest_pass
         self._full_pass = full_pass
         self._tell = tell
-        self._guests: SimpleQueue[str] = SimpleQueue()
-        self._full: SimpleQueue[None] = SimpleQueue()
-        self._began: dict[str, float] = {}
+        self._guests: SimpleQueue[tuple[str, _Running]] = SimpleQueue()
+        self._full: SimpleQueue[_Running] = SimpleQueue()
+        self._running: dict[str, _Running] = {}
         """By the guest's uuid, "" for the full pass."""
         threads = [threading.Thread(target=self._run_full, name="full-pass", daemon=True)]
         threads += [
@@ -58,37 +70,37 @@ class Workers:
     @property
     def free(self) -> int:
         """How many more guests can be begun."""
-        return self._number - len(self._began) + ("" in self._began)
+        return self._number - len(self._running) + ("" in self._running)
 
     @property
     def busy(self) -> bool:
-        return bool(self._began)
+        return bool(self._running)
 
     def begin(self, uuid: str) -> None:
-        self._began[uuid] = time.monotonic()
-        self._guests.put(uuid)
+        running = self._running[uuid] = _Running()
+        self._guests.put((uuid, running))
 
     def begin_full(self) -> None:
-        self._began[""] = time.monotonic()
-        self._full.put(None)
+        running = self._running[""] = _Running()
+        self._full.put(running)
 
     def ended(self, what: Ended) -> None:
         """To be called when this was told, by the thread that begins passes."""
-        del self._began[what.uuid if isinstance(what, GuestPassEnded) else ""]
+        del self._running[what.uuid if isinstance(what, GuestPassEnded) else ""]
 
     def stuck(self, seconds: float) -> bool:
-        """Whether a thread has died, or a pass takes longer than that: none does, as each call has a deadline."""
-        oldest = min(self._began.values(), default=float("inf"))
+        """Whether a thread has died, or a pass has made no progress for so long."""
+        oldest = min((running.last for running in self._running.values()), default=float("inf"))
         return time.monotonic() - oldest > seconds or not all(thread.is_alive() for thread in self._threads)
 
     def _run_guests(self) -> None:
         while True:
-            uuid = self._guests.get()
+            uuid, running = self._guests.get()
             began = time.monotonic()
-            result = self._guest_pass(uuid)
+            result = self._guest_pass(uuid, running.progress)
             self._tell(GuestPassEnded(uuid, result, time.monotonic() - began))
 
     def _run_full(self) -> None:
         while True:
-            self._full.get()
-            self._tell(FullPassEnded(self._full_pass()))
+            running = self._full.get()
+            self._tell(FullPassEnded(self._full_pass(running.progress)))

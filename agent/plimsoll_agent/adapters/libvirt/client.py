@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import libvirt
 
-from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.adapters.deadline import Deadlines, SharedCalls, StillHangs
 from plimsoll_agent.adapters.libvirt import blockstats, domxml, qmp
 from plimsoll_agent.errors import (
     AgentAway,
@@ -91,11 +91,15 @@ class Libvirt:
         deadline: float,
         at_once: int,
         writes: Callable[[Disk, Mapping[str, object]], None] = lambda _, __: None,
+        shared: SharedCalls | None = None,
     ) -> None:
-        """Connect; ``writes`` is called before limits are set, with libvirt's parameters. Raises ``Unreachable``."""
+        """Connect; ``writes`` is called before limits are set, with libvirt's parameters. Raises ``Unreachable``.
+
+        Hung calls count among the ``shared`` ones, which are about guests by their uuids.
+        """
         self.uri = uri
         self._writes = writes
-        self._deadlines = Deadlines(deadline, at_once)
+        self._deadlines = Deadlines(deadline, at_once, shared)
         self._idle: SimpleQueue[_Link] = SimpleQueue()
         self._answered: dict[str, float] = {}
         """By uuid when a guest's last survey ended: soon after, ``block_stats`` need not check whether QEMU hangs."""
@@ -138,7 +142,8 @@ class Libvirt:
         return sorted(found, key=lambda guest: (guest.name, guest.uuid))
 
     def look(self, uuid: str) -> Sighting:
-        return self._ask("libvirt", uuid, _sighting)
+        # Of a guest that hangs too: libvirt answers without QEMU.
+        return self._call("libvirt", lambda link: _asked(link.domain(uuid), _sighting))
 
     def survey(self, uuid: str) -> Survey:
         told: dict[str, Limits | PlimsollError | LimitsError] = {}
@@ -161,6 +166,9 @@ class Libvirt:
         try:
             return self._ask("QEMU", uuid, ask)
         except DeadlineExceeded as error:
+            if isinstance(error, StillHangs):
+                sighting = self.look(uuid)
+                known.append(Survey(sighting.disks, sighting.movement, {}, sighting.guest.other_disks))
             if not known:
                 raise
             (survey,) = known
@@ -291,9 +299,9 @@ class Libvirt:
             return link
 
     def _ask(self, who: str, uuid: str, question: Callable[[Any], Answer]) -> Answer:
-        return self._call(who, lambda link: _asked(link.domain(uuid), question))
+        return self._call(who, lambda link: _asked(link.domain(uuid), question), uuid)
 
-    def _call(self, who: str, ask: Callable[[_Link], Answer]) -> Answer:
+    def _call(self, who: str, ask: Callable[[_Link], Answer], about: str = "") -> Answer:
         def on_a_link() -> Answer:
             try:
                 link = self._link()
@@ -305,7 +313,7 @@ class Libvirt:
             except libvirt.libvirtError as error:
                 raise _translated(error) from error
 
-        return self._deadlines.call(who, on_a_link)
+        return self._deadlines.call(who, on_a_link, about)
 
 
 def _asked(domain: Any, question: Callable[[Any], Answer]) -> Answer:

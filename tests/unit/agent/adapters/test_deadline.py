@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.adapters.deadline import Deadlines, SharedCalls, StillHangs
 from plimsoll_agent.errors import DeadlineExceeded, NotSent
 
 SOON = 0.05
@@ -220,3 +220,61 @@ def test_close_ends_the_threads_and_one_that_hangs_when_its_call_returns(guest: 
     assert guest.threads[0].is_alive()
     guest.lid.set()
     until(lambda: not guest.threads[0].is_alive())
+
+
+# --- several that share a bound
+
+
+def test_hung_calls_that_are_shared_leave_all_slots_to_others_up_to_the_bound(guest: Guest) -> None:
+    shared = SharedCalls(3)
+    one, another = Deadlines(SOON, 1, shared), Deadlines(SOON, 1, shared)
+    stuck(one, guest)
+    stuck(one, guest)
+    assert [each.call("QEMU", lambda: "answer") for each in (one, another)] == ["answer"] * 2
+    stuck(another, guest)
+    for each in (one, another, Deadlines(PATIENT, 1, shared)):
+        with pytest.raises(NotSent, match=r"^not asked: 3 calls hang already$"):
+            each.call("QEMU", lambda: "answer")
+    guest.lid.set()
+    until(lambda: shared.hung == 0)
+    for each in (one, another):
+        each.seconds = PATIENT
+    assert [each.call("QEMU", lambda: "answer") for each in (one, another) * 5] == ["answer"] * 10
+
+
+def test_shared_calls_are_never_more_in_flight_than_their_bound(guest: Guest) -> None:
+    shared = SharedCalls(2)
+    all_of_them = [Deadlines(PATIENT, 2, shared) for _ in range(2)]
+    askers = [threading.Thread(target=each.call, args=("QEMU", guest.hang), daemon=True) for each in all_of_them * 2]
+    for asker in askers:
+        asker.start()
+    for _ in range(2):
+        assert guest.asked.acquire(timeout=PATIENT)
+    assert not guest.asked.acquire(timeout=SOON)
+    guest.lid.set()
+    for _ in range(2):
+        assert guest.asked.acquire(timeout=PATIENT), "then it is the turn of the others"
+
+
+def test_what_hangs_is_not_asked_again_by_any_of_those_that_share_it(guest: Guest) -> None:
+    shared = SharedCalls(3)
+    one, another = Deadlines(SOON, 1, shared), Deadlines(PATIENT, 1, shared)
+    with pytest.raises(DeadlineExceeded):
+        one.call("QEMU", guest.hang, about="web-1")
+    with pytest.raises(StillHangs, match=r"^no answer from QEMU to an earlier call$"):
+        another.call("QEMU", lambda: "answer", about="web-1")
+    assert another.call("QEMU", lambda: "answer", about="web-2") == "answer"
+    assert another.call("libvirt", lambda: "answer") == "answer"
+    guest.lid.set()
+    until(lambda: not shared.hangs("web-1"))
+    assert another.call("QEMU", lambda: "answer", about="web-1") == "answer"
+
+
+def test_a_shared_slot_is_given_back_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines = Deadlines(SOON, 2, SharedCalls(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_more_threads)
+        for _ in range(3):
+            with pytest.raises(NotSent, match="can't start new thread"):
+                deadlines.call("QEMU", lambda: "asked")
+    assert deadlines.call("QEMU", lambda: "asked") == "asked"

@@ -19,8 +19,6 @@ from tests.unit.node import a_volume, guest, uuid_of
 
 
 class Connected(FakeHypervisor):
-    hung = False
-
     def __init__(self, *guests: FakeGuest) -> None:
         super().__init__(*guests)
         self.looked: set[str] = set()
@@ -48,9 +46,16 @@ class Passes:
         self.hypervisor = Connected(guest(1), guest(2))
         self.guest = self.hypervisor.by_uuid[uuid_of(1)]
         self.connections = Connections(lambda: self.hypervisor)
+        self.told = 0
 
     def over(self, uuid: str = uuid_of(1)) -> PassResult:
-        return guest_pass(self.settings, self.connections, Between(), uuid)
+        return guest_pass(self.settings, self.connections, Between(), uuid, self.progress)
+
+    def over_the_node(self) -> bool:
+        return full_pass(self.settings, self.connections, Between(), self.progress)
+
+    def progress(self) -> None:
+        self.told += 1
 
 
 @pytest.fixture
@@ -99,17 +104,14 @@ def test_guests_that_hang_do_not_stop_the_pass_over_another_one(passes: Passes) 
 
 
 def test_a_large_change_by_rules_that_no_pass_over_the_node_has_judged_waits_for_one(passes: Passes) -> None:
-    def over_the_node() -> bool:
-        return full_pass(passes.settings, passes.connections, Between())
-
-    assert over_the_node()
+    assert passes.over_the_node()
     passes.rules.write_text("default: {limits: {total_iops_sec: 100}}")
     assert passes.over() is PassResult.INCOMPLETE
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)
     passes.hypervisor.attach(passes.guest, "vdz", a_volume(9))
     assert passes.over() is PassResult.CHANGED
     assert passes.guest.disks["vdz"].actual == Limits(total_iops_sec=100), "first limits are no large change"
-    assert over_the_node()
+    assert passes.over_the_node()
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=100), "the brake allows a few disks"
     assert passes.over() is PassResult.IN_SYNC
 
@@ -120,3 +122,18 @@ def test_a_guest_started_while_rules_wait_for_a_judgement_has_its_limits_from_be
     passes.hypervisor.restart(passes.guest)
     assert passes.over() is PassResult.CHANGED
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)
+
+
+def test_each_guest_that_a_pass_looks_at_or_changes_is_progress(passes: Passes) -> None:
+    def calls() -> int:
+        """At least: a list, a survey of each guest, and what the disks were set to."""
+        known = passes.hypervisor
+        return 1 + len(known.looked) + len(known.writes)
+
+    assert passes.over() is PassResult.CHANGED
+    assert passes.told >= calls() == 4
+    passes.hypervisor.looked.clear()
+    passes.hypervisor.writes.clear()
+    passes.told = 0
+    assert passes.over_the_node()
+    assert passes.told >= calls() == 5

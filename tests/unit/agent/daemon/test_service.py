@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume
@@ -40,7 +41,6 @@ PATIENT = 20.0
 class Qemus(FakeHypervisor):
     """It tells of its writes, as libvirt does, and of those of others."""
 
-    hung = False
     down = False
 
     def __init__(self, *guests: FakeGuest) -> None:
@@ -115,7 +115,7 @@ class Fixture:
                 raise self.fault
             return self.settings
 
-        def connect(_: Settings, writes: Writes) -> Qemus:
+        def connect(_: Settings, writes: Writes, shared: SharedCalls) -> Qemus:
             if self.qemus.down:
                 raise Unreachable("libvirt is down")
             self.qemus.noted = writes
@@ -469,6 +469,18 @@ def test_the_watchdog_is_told_only_while_events_can_arrive(daemon: Fixture) -> N
     count = daemon.manager.sent.count("WATCHDOG=1")
     time.sleep(0.3)  # several turns: there is no event to wait for where nothing is sent
     assert daemon.manager.sent.count("WATCHDOG=1") == count
+
+
+def test_the_watchdog_is_not_told_while_a_pass_is_stuck(daemon: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon.settings = replace(daemon.settings, deadline=0, ceph=replace(daemon.settings.ceph, deadline=0))
+    daemon.start()
+    monkeypatch.setattr(module, "STUCK", 0.2)
+    daemon.qemus.held = guest(1).uuid
+    daemon.qemus.gate.clear()
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: daemon.service and not daemon.service._healthy())
+    daemon.qemus.gate.set()
+    daemon.until(lambda: daemon.service and daemon.service._healthy())
 
 
 def test_in_mode_observe_nothing_is_written(daemon: Fixture) -> None:
