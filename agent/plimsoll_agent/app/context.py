@@ -189,7 +189,7 @@ def catalogue_actual(
     if settings.source == "none":
         return None, None, Orders()
     try:
-        known = _CATALOGUES.get(settings.directory / catalogue.NAME, lambda: catalogue.load(settings.directory))
+        known = load_catalogue(settings)
     except CatalogueError as error:
         unreadable, doubt = _unknown(Code.CATALOGUE_UNREADABLE, str(error))
         return unreadable, doubt, unreadable if settings.source == "region-file" else Orders()
@@ -205,6 +205,11 @@ def catalogue_actual(
     if age.total_seconds() > settings.stale_after:
         return known, because(Code.CATALOGUE_STALE, detail=f"not refreshed from {known.source} {since}"), orders
     return known, None, orders
+
+
+def load_catalogue(settings: CatalogueSettings) -> Catalogue | None:
+    """The catalogue of this node, None if there is none yet. Raises ``CatalogueError``."""
+    return _CATALOGUES.get(settings.directory / catalogue.NAME, lambda: catalogue.load(settings.directory))
 
 
 def _unknown(code: Code, detail: str) -> tuple[Unknown, Reason]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.context import load_catalogue, state_of
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.changes import changed_guests
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
@@ -27,7 +27,7 @@ class CatalogueWatch:
         if stamp == self._stamp:
             return frozenset()
         try:
-            found = catalogue.load(settings.catalogue.directory)
+            found = load_catalogue(settings.catalogue)
         except CatalogueError:  # a pass reports it
             found = None
         guests = changed_guests(self._known, found, state_of(settings).load_attachments())

@@ -100,7 +100,7 @@ class NodeStore:
         try:
             return load()
         except CorruptState as error:
-            told = str(error)  # the error itself would keep what was decoded, and the file is read once more
+            told = str(error)
         if not read_only:
             with suppress(StateError), self._state.changing():  # saving the new file reports the error
                 try:

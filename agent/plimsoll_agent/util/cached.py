@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,17 +23,22 @@ class Cached(Generic[Value]):
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Stamp, Value]] = {}
+        self._reading = threading.Lock()
 
     def get(self, path: Path, read: Callable[[], Value], *also: object) -> Value:
-        """The value of the file, by ``read`` if it has changed. ``also`` is what else it depends on."""
-        stamp = stamp_of(path)  # before it is read: if it is replaced just then, it is read again
-        known = self._known.get((path, *also))
-        if stamp is not None and known is not None and known[0] == stamp:
-            return known[1]
-        value = read()
-        if stamp is not None and time.time_ns() - stamp.changed > _SETTLED:
-            self.put(path, stamp, value, *also)
-        return value
+        """The value of the file, by ``read`` if it has changed. ``also`` is what else it depends on.
+
+        Threads that find the file changed wait for the one that reads it, and get the same value.
+        """
+        with self._reading:
+            stamp = stamp_of(path)  # before it is read: if it is replaced just then, it is read again
+            known = self._known.get((path, *also))
+            if stamp is not None and known is not None and known[0] == stamp:
+                return known[1]
+            value = read()
+            if stamp is not None and time.time_ns() - stamp.changed > _SETTLED:
+                self.put(path, stamp, value, *also)
+            return value
 
     def put(self, path: Path, stamp: Stamp, value: Value, *also: object) -> None:
         """What this process has written to the file."""

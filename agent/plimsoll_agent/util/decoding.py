@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import inf
@@ -19,6 +20,8 @@ UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, OverflowError,
 """What reading raises on a file that plimsoll did not write."""
 # The text of an error may be as long as the file.
 _LONGEST_COMPLAINT = 200
+# Python takes many times as much memory as JSON is long, and the daemon has several threads that read.
+_ONE_FILE = threading.RLock()
 
 
 def load(
@@ -31,24 +34,26 @@ def load(
     too_large: type[PlimsollError] | None = None,
     follow: bool = False,
 ) -> Value | None:
-    """What ``read`` makes of the JSON in the file, None if there is no file.
+    """What ``read`` makes of the JSON in the file, None if there is no file. One thread reads at a time.
 
     Raises ``error`` if the file cannot be read, ``corrupt`` (else ``error``) if its content is invalid, and
     ``too_large`` (else ``corrupt``) if it has more than ``most`` bytes.
     """
     corrupt = corrupt or error
-    try:
-        content = files.read_whole(path, most + 1, follow=follow)
-    except FileNotFoundError:
-        return None
-    except OSError as trouble:
-        raise error(f"{path}: cannot be read: {trouble.strerror}") from trouble
-    if len(content) > most:
-        raise (too_large or corrupt)(f"{path}: is larger than {most} bytes: move the file away")
-    try:
-        return read(json.loads(content.decode("utf-8")))
-    except UNREADABLE as trouble:
-        raise corrupt(f"{path}: is corrupt: {complaint(trouble)}") from trouble
+    with _ONE_FILE:
+        try:
+            content = files.read_whole(path, most + 1, follow=follow)
+        except FileNotFoundError:
+            return None
+        except OSError as trouble:
+            raise error(f"{path}: cannot be read: {trouble.strerror}") from trouble
+        if len(content) > most:
+            raise (too_large or corrupt)(f"{path}: is larger than {most} bytes: move the file away")
+        try:
+            return read(json.loads(content.decode("utf-8")))
+        except UNREADABLE as trouble:
+            told = complaint(trouble)
+        raise corrupt(f"{path}: is corrupt: {told}")  # not from the trouble, which keeps what was decoded
 
 
 def complaint(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +14,13 @@ import pytest
 
 from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
+from plimsoll_agent.app import context
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
 from plimsoll_agent.daemon import service as module
+from plimsoll_agent.daemon.catalogue_watch import CatalogueWatch
 from plimsoll_agent.daemon.service import Service, Signal, Tell, World, Writes
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable
 from plimsoll_agent.model.disk import Disk
@@ -548,6 +551,16 @@ def test_other_specs_lead_to_a_pass_over_the_node(daemon: Fixture) -> None:
     daemon.until(lambda: service._counted.full_passes["done"] == begun + 1)
     daemon.until_idle()
     assert service._counted.full_passes["done"] == begun + 1, "once"
+
+
+def test_passes_and_the_watch_share_one_catalogue(daemon: Fixture) -> None:
+    with_catalogue(daemon)
+    path = daemon.settings.catalogue.directory / catalogue.NAME
+    os.utime(path, (1, 1))
+    daemon.until(lambda: time.time_ns() - path.stat().st_ctime_ns > 100_000_000)  # before, it could change unseen
+    watch = CatalogueWatch(daemon.settings)
+    assert watch._known is not None
+    assert watch._known is context.load_catalogue(daemon.settings.catalogue)
 
 
 def test_a_catalogue_without_news_leads_to_no_pass(daemon: Fixture) -> None:

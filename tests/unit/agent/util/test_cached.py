@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,16 @@ def test_it_keeps_a_few_values_only(tmp_path: Path) -> None:
     for number in range(100):
         cached.put(tmp_path / str(number), files.Stamp(1, 1, number), number)
     assert len(cached._known) <= 16
+
+
+def test_threads_that_ask_at_once_share_one_value(reader: Reader) -> None:
+    together = threading.Barrier(4)
+
+    def get() -> str:
+        together.wait()
+        return reader.get()
+
+    with ThreadPoolExecutor(4) as threads:
+        values = [each.result() for each in [threads.submit(get) for _ in range(4)]]
+    assert len({id(value) for value in values}) == 1
+    assert reader.read == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import weakref
 from datetime import UTC, datetime
 from math import inf, nan
 from pathlib import Path
@@ -98,3 +100,45 @@ def test_what_is_no_file_cannot_be_read(tmp_path: Path) -> None:
 def test_what_was_written_comes_back(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"a": 7}))
     assert loaded(tmp_path / "a.json") == 7
+
+
+class Decoded(dict[str, object]):
+    """A weak reference to a plain dictionary is not possible."""
+
+
+def test_an_error_keeps_nothing_of_what_was_decoded(tmp_path: Path) -> None:
+    path, seen = tmp_path / "x", list[weakref.ref[Decoded]]()
+    path.write_text("{}")
+
+    def read(value: dict[str, object]) -> None:
+        decoded = Decoded(value)
+        seen.append(weakref.ref(decoded))
+        raise ValueError("no")
+
+    with pytest.raises(Corrupt, match=r"x: is corrupt: ValueError: no$") as raised:
+        load(path, 100, read, Broken, corrupt=Corrupt)
+    assert [each() for each in seen] == [None]
+    assert raised.value.__cause__ is None
+
+
+def test_one_thread_decodes_at_a_time(tmp_path: Path) -> None:
+    path, inside, most = tmp_path / "x", list[int](), list[int]()
+    path.write_text("{}")
+    together = threading.Barrier(4)
+
+    def read(_: object) -> None:
+        inside.append(1)
+        most.append(len(inside))
+        threading.Event().wait(0.02)  # the others could come in
+        inside.pop()
+
+    def reads() -> None:
+        together.wait()
+        load(path, 100, read, Broken)
+
+    threads = [threading.Thread(target=reads) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 4
