@@ -112,6 +112,8 @@ HEAD = re.compile(
     rb"(?:(?:\w{3} [ \d]\d [\d:]{8}|\d\S{18,40}) \S{1,255} (?:\S*?osd[.-](\d{1,6}))?\S*?\[\d+\]: )?(?:debug )?"
 )
 """Before the time: of a container's output, and of syslog with the daemon's name in it."""
+_REPEATED = re.compile(rb" *-?\d{1,5}> ")
+"""Of an OSD that crashes: it prints its last 10,000 lines again."""
 _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?(?:\[\w+\]|\d) (.*)", re.DOTALL)
 _OF_OSD = re.compile(rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
 _METRICS = re.compile(rb" osd\.(\d+) \d+ get_health_metrics reporting (\d{1,9}) slow ops, oldest is (\w+)\((.*)\)")
@@ -127,7 +129,8 @@ _HEALTH = re.compile(
     rb" (\d{1,9}) sec[s.,]*(?: Implicated osds ([\d,]+)|(.*))",
     re.DOTALL,
 )
-_DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)\.([\w-]+)")
+_DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)")
+"""``osd.1``; in a list of early Nautilus ``osd,1``."""
 _CLEARED = re.compile(
     rb"Health check cleared: |Health detail|overall HEALTH_|HEALTH_WARN|MDSs? reports? slow|MDS_SLOW_"
 )
@@ -180,6 +183,8 @@ def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     head = HEAD.match(line) if b"]: " in line[:160] or not line.startswith(b"2") else None
     if head and head.end():
         line, osd = line[head.end() :], osd if head[1] is None else int(head[1])
+    if _REPEATED.match(line):
+        return _KNOWN
     try:
         time = clock.time(line)
         if b"get_health_metrics" in line:

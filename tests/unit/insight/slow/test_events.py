@@ -150,6 +150,7 @@ def test_an_osd_s_own_log_has_the_oldest_request() -> None:
         ("3 slow ops, oldest one blocked for 34 sec, daemons [osd.1,osd.22] have slow ops. (SLOW_OPS)", (1, 22), 0),
         ("9 slow ops, oldest one blocked for 34 sec, daemons [osd.1,mon.7] have slow ops. (SLOW_OPS)", (1,), 0),
         ("9 slow ops, oldest one blocked for 34 sec, daemons [osd.1,osd.2]... have slow ops. (SLOW_OPS)", (1, 2), 0),
+        ("9 slow ops, oldest one blocked for 34 sec, daemons [osd,1,osd,22] have slow ops. (SLOW_OPS)", (1, 22), 0),
         ("9 slow ops, oldest one blocked for 34 sec, mon.ceph-b has slow ops (SLOW_OPS)", (), 34),
         ("5 stuck requests are blocked > 4096 sec. Implicated osds 1 (REQUEST_STUCK)", (1,), 4096),
         ("1 slow ops, oldest one blocked for 4 sec, osd.1 has slow ops (SLOW_OPS)", (1,), 4),
@@ -220,6 +221,12 @@ def test_the_second_line_about_one_mark_is_known_since_luminous() -> None:
 ])  # fmt: skip
 def test_what_monitors_and_metadata_servers_say_of_themselves_is_known(line: str) -> None:
     assert isinstance(said(line), Known)
+
+
+@pytest.mark.parametrize("head", ["", "debug ", "Mar 27 18:29:18 host1 ceph-8a1c-osd-382[131]: "])
+@pytest.mark.parametrize("number", ["   -12> ", "    -1> ", "     0> "])
+def test_what_an_osd_that_crashes_prints_again_is_known(head: str, number: str) -> None:
+    assert isinstance(said(f"{head}{number}{SQUID}6 slow requests (by type [ 'delayed' : 6 ])", 382), Known)
 
 
 @pytest.mark.parametrize(("kind", "is_replica", "pool"), [
