@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent.cli.record import RecordList
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util import files
 from tests.unit.enforcing import Shell
 
 LIMIT, TIGHTER, LOOSER = (Limits(total_iops_sec=iops) for iops in (250, 240, 260))
@@ -115,3 +117,42 @@ def test_with_a_record_of_a_newer_plimsoll_limits_are_tightened_and_never_raised
     assert shell.enforce("--yes") == 3
     assert actual(shell) == TIGHTER
     assert shell.state.record.read_bytes() == before
+
+
+class _Killed(BaseException):
+    """Nothing catches it, as nothing catches a kill."""
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["half written", "just replaced"])
+def test_killed_at_any_write_of_any_file_the_next_pass_is_clean(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    write_whole, killed_at, left = files.write_whole, list[str](), 0
+
+    def write(path: Path, content: str | bytes, mode: int = 0o640, *, durable: bool = True) -> files.Stamp:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            return write_whole(path, content, mode, durable=durable)
+        killed_at.append(path.name)
+        if whole:
+            write_whole(path, content, mode, durable=durable)
+        else:
+            given = content.encode() if isinstance(content, str) else content
+            path.with_name(f".{path.name}.killed").write_bytes(given[: len(given) // 2])
+        raise _Killed
+
+    for number in count():
+        before, after = (Limits(total_iops_sec=LIMIT.total_iops_sec - each) for each in (number, number + 1))
+        write_rules(shell, after)
+        left, met = number, len(killed_at)
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "write_whole", write)
+            with suppress(_Killed):
+                shell.enforce("--yes")
+        assert actual(shell) in (before, after), killed_at
+        assert_the_next_is_clean(shell)
+        assert actual(shell) == after, killed_at
+        if len(killed_at) == met:
+            break
+    assert {*killed_at} >= {"memory.json", "pass.json", "clock.json", "rules.last.yaml"}
