@@ -7,7 +7,18 @@ from importlib import import_module
 
 from bench import logs
 
-MEASUREMENTS = ("enforce", "nodes", "region", "probe", "metrics", "rollout", "consoles", "reaction", "load")
+MEASUREMENTS = (
+    "enforce",
+    "nodes",
+    "region",
+    "probe",
+    "metrics",
+    "rollout",
+    "consoles",
+    "reaction",
+    "load",
+    "explain",
+)
 OF_LOGS = ("hist", "slow")
 
 
