@@ -93,7 +93,7 @@ def test_a_person_is_told_who_makes_a_quarter(plimsoll: Callable[..., Ran], test
     ran = plimsoll("load", "--uri", test_node, *SHORT, "--by", "guest")
     assert ran.status == 0
     said = " ".join(ran.out.split())
-    assert re.search(r"% of writes come from \d+ guests? of \d+ that did something", said)
+    assert re.search(r"% of writes come from \d+ guests? of \d+ active", said)
     one = plimsoll("load", "--uri", test_node, *SHORT, "--guest", "instance-00000001").out
     assert "% of these guests' writes come from" in " ".join(one.split())
 

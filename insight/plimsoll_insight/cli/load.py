@@ -399,7 +399,7 @@ def _sizes_words(did: Did) -> str:
 
 
 def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str = "") -> Iterator[str]:
-    """How few make a quarter of the load; ``of`` is how many there are: "96 that did something", "96 in r1"."""
+    """How few make a quarter of the load; ``of`` is how many there are: "96 active", "96 in r1"."""
     for direction, verb in (("write", "written"), ("read", "read")):
         requests = heaviest(did, whole, "requests", direction)
         done = heaviest(did, whole, "bytes", direction)
@@ -410,7 +410,7 @@ def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str
 
 
 def _closing(shares: Sequence[Share], whole: Did, tally: Tally, parsed_args: argparse.Namespace) -> Iterator[str]:
-    of, whose = f"{len(shares)} that did something", "these guests' " if parsed_args.guest else ""
+    of, whose = f"{len(shares)} active", "these guests' " if parsed_args.guest else ""
     yield from heaviest_lines([share.did for share in shares], whole, parsed_args.by, of, whose)
     yield from _incomplete(tally)
 
