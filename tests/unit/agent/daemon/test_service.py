@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import Busy, State
 from tests.fakes import FakeGuest, FakeHypervisor
@@ -347,6 +348,36 @@ def test_reload_reads_rules_and_settings(daemon: Fixture) -> None:
     daemon.until(lambda: daemon.known and daemon.known.full_pass_interval == 60)
     reloading = next(index for index, sent in enumerate(daemon.manager.sent) if sent.startswith("RELOADING=1\nMONO"))
     assert "READY=1" in daemon.manager.sent[reloading:]
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_clock_that_is_set_ahead_ends_no_rule_and_a_suspended_machine_does(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch, suspended: bool
+) -> None:
+    now, ahead = datetime.now(UTC).replace(microsecond=0), timedelta()
+
+    def read(boot: str) -> clock.Clocks:
+        return clock.Clocks(now + ahead, boot, 1000 + ahead.total_seconds() * suspended, lambda: False)
+
+    def after_a_pass_over_the_node() -> set[Limits]:
+        assert daemon.service is not None
+        before = daemon.service._counted.full_passes["done"]
+        daemon.service.signal(Signal.RELOAD)
+        daemon.until(lambda: daemon.service._counted.full_passes["done"] > before)  # type: ignore[union-attr]
+        daemon.happens(1, EventKind.STARTED)
+        daemon.until_idle()
+        return daemon.actual(1)
+
+    monkeypatch.setattr(clock, "read", read)
+    ends = (now + timedelta(hours=2)).isoformat()
+    rule = f"{{name: short, match: {{guest: [{guest(1).uuid}]}}, until: {ends}, limits: {{total_iops_sec: 100}}}}"
+    daemon.rules.write_text(f"{RULES}rules: [{rule}]\n")
+    daemon.start()
+    assert daemon.actual(1) == {Limits(total_iops_sec=100)}
+    ahead = timedelta(days=1)
+    assert after_a_pass_over_the_node() == {LIMIT if suspended else Limits(total_iops_sec=100)}
+    ahead = timedelta(days=1 * suspended)
+    assert after_a_pass_over_the_node() == {LIMIT if suspended else Limits(total_iops_sec=100)}
 
 
 def test_edited_settings_are_read_without_a_signal(daemon: Fixture) -> None:
