@@ -21,7 +21,7 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.store.refresh_state import RefreshDir
 from tests.functional import cloudserver
-from tests.functional.cloudserver import PASSWORD, Cloud, cloud_server, credentials
+from tests.functional.cloudserver import PASSWORD, Cloud, Handler, cloud_server, credentials
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -131,6 +131,20 @@ def test_refreshes_with_a_spacing_begin_so_far_apart_and_cost_no_more(node: Node
     assert second is not None
     assert second - first >= timedelta(seconds=1)
     assert ran.out == "0 calls: nothing due; generation 1.\n"
+
+
+def test_an_attachment_during_a_refresh_leaves_a_file_on_which_systemd_starts_another(node: Node) -> None:
+    node.sees(1)
+    again = node.directory / "again"
+    assert (node.refresh("--spacing", "1s").status, again.exists()) == (0, False)
+
+    def attached_meanwhile(handler: Handler) -> None:
+        node.sees(1, 2, 3)
+        handler._service(node.cloud, handler.path.partition("?")[0])
+
+    node.sees(1, 2)
+    node.cloud.faults = {"/volume": [attached_meanwhile]}
+    assert (node.refresh("--spacing", "1s").status, again.exists()) == (0, True)
 
 
 def test_before_the_first_pass_a_refresh_says_that_no_volume_was_asked_about(node: Node) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import libvirt
 import pytest
 
+from plimsoll_agent.adapters.deadline import SharedCalls, StillHangs
 from plimsoll_agent.adapters.libvirt import client
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.errors import DeadlineExceeded, NotFound, Rejected, Unreachable
@@ -255,6 +256,36 @@ def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
         time.sleep(0.01)
     assert [(disk.target, type(survey.actual[disk.target])) for disk in survey.disks] == kinds
     hypervisor.close()
+
+
+def test_of_a_guest_that_hangs_only_libvirt_is_asked_until_its_call_returns(
+    test_node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    lid = threading.Event()
+
+    def hangs(domain: Any, target: str, flags: int) -> dict[str, Any]:
+        asked.append(target)
+        assert lid.wait(10)
+        return BLOCK_IO_TUNE(domain, target, flags)
+
+    shared = SharedCalls(2)
+    first, second = (Libvirt(test_node, deadline=0.3, at_once=1, shared=shared) for _ in range(2))
+    uuid = first.guests()[GROUPED].uuid
+    monkeypatch.setattr(libvirt.virDomain, "blockIoTune", hangs)
+    before = first.survey(uuid)
+    again = second.survey(uuid)
+    assert asked == ["vda"]
+    assert again.disks == before.disks, "the definition is known"
+    assert {type(told) for told in again.actual.values()} == {StillHangs}
+    with pytest.raises(StillHangs):
+        second.block_stats(uuid, ["vda"])
+    lid.set()
+    while shared.hung:
+        time.sleep(0.01)
+    assert {type(told) for told in second.survey(uuid).actual.values()} == {Limits}
+    for each in (first, second):
+        each.close()
 
 
 def test_a_guest_whose_xml_does_not_come_is_unanswered(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,6 @@ _TRIES = 4
 _BETWEEN = 0.5
 AN_ANSWER_304 = 30.0
 """Seconds after which a web server is asked for a newer file, if it can reply that there is none."""
-MOST_IN_A_ROW = 3
-"""Refreshes of one run; with their deadlines they end before the unit's TimeoutStartSec."""
 
 
 @frozen
@@ -64,18 +62,15 @@ def load_attachments(settings: Settings) -> tuple[Attachments | None, str | None
         return None, f"{error}; known volumes stay in the catalogue"
 
 
-def follow(refresh: Callable[[], int], attached: Callable[[], object], wait: Callable[[], None]) -> int:
-    """Refresh, and again while passes find other attachments in that time: systemd does not watch the file then.
+def follow(refresh: Callable[[], int], attached: Callable[[], object], ask_again: Callable[[], None]) -> int:
+    """Refresh, and ask for another one if attachments changed since: systemd does not watch their file then.
 
-    ``wait`` keeps the refreshes apart; returns the status of the last one.
+    Returns the status. After a failure the timer is next.
     """
-    status = 0
-    for _ in range(MOST_IN_A_ROW):
-        wait()
-        before = attached()
-        status = refresh()
-        if status not in (0, 3) or attached() == before:
-            break
+    before = attached()
+    status = refresh()
+    if status in (0, 3) and attached() != before:
+        ask_again()
     return status
 
 

@@ -76,8 +76,8 @@ class CatalogueRefresh(_CatalogueCommand):
             "--spacing",
             metavar="SECONDS",
             default="0",
-            help="wait until SECONDS after the last refresh with --spacing began, and refresh again if attachments"
-            " changed since: for plimsoll-catalogue.path",
+            help="wait until SECONDS after the last refresh with --spacing began, and leave a file (again, in the"
+            " catalogue's directory) if attachments changed since: for plimsoll-catalogue.path",
         )
         region = parser.add_argument_group("region file")
         region.add_argument(
@@ -131,10 +131,12 @@ class CatalogueRefresh(_CatalogueCommand):
         if not spacing:
             return self._refresh(settings, at_once=parsed_args.now)
         check_source(settings.catalogue)
+        directory = RefreshDir(settings.catalogue.directory)
+        self._wait(directory, spacing)
         return follow(
             lambda: self._refresh(settings, at_once=parsed_args.now),
             lambda: load_attachments(settings)[0],
-            lambda: self._wait(RefreshDir(settings.catalogue.directory), spacing),
+            directory.ask_again,
         )
 
     def _wait(self, directory: RefreshDir, spacing: float) -> None:

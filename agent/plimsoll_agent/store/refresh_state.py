@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,6 +20,8 @@ from plimsoll_agent.util.frozen import frozen
 
 NAME = "refresh.json"
 LOCK = "refresh.lock"
+AGAIN = "again"
+"""While it exists, plimsoll-catalogue.path starts plimsoll-catalogue.service, which removes it first."""
 VERSION = 1
 MOST_BYTES = 64 * 2**10
 FIRST_PAUSE = 30.0
@@ -108,6 +110,11 @@ class RefreshDir:
         with locked(self.directory / LOCK):
             files.sweep(self.directory, (catalogue.NAME, NAME))
             yield
+
+    def ask_again(self) -> None:
+        """Ask systemd for another refresh, if possible; else that of the timer is next."""
+        with suppress(OSError):
+            (self.directory / AGAIN).touch()
 
     def load_notes(self) -> Notes:
         """Empty if the file is missing or cannot be read: no limit depends on them."""

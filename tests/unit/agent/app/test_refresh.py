@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from plimsoll_agent.app.refresh import MOST_IN_A_ROW, follow
+from plimsoll_agent.app.refresh import follow
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
 from plimsoll_agent.catalogue.planner import Lists, agenda, refreshed
@@ -23,41 +22,27 @@ A_MINUTE = 6
 """Calls to Cinder, for each node that new guests arrive on: docs/guide/catalogue.rst."""
 
 
-def following(*attached: str, statuses: tuple[int, ...] = (0,) * MOST_IN_A_ROW) -> tuple[int, list[str]]:
-    """What ``follow`` returns and does; ``attached`` is what is read each time, the last one for ever."""
+def following(*attached: str, status: int = 0) -> tuple[int, list[str]]:
+    """What ``follow`` returns and does; ``attached`` is what is read each time."""
     did: list[str] = []
-    seen, ends = list(attached), list(statuses)
-
-    def doing(what: str) -> Callable[[], None]:
-        return lambda: did.append(what)
+    seen = list(attached)
 
     def refresh() -> int:
-        doing("refresh")()
-        return ends.pop(0)
+        did.append("refresh")
+        return status
 
-    status = follow(refresh, lambda: seen.pop(0) if len(seen) > 1 else seen[0], doing("wait"))
-    return status, did
-
-
-def test_a_refresh_is_enough_where_nothing_was_attached_during_it() -> None:
-    assert following("a") == (0, ["wait", "refresh"])
+    return follow(refresh, lambda: seen.pop(0), lambda: did.append("again")), did
 
 
-def test_what_is_attached_during_a_refresh_is_fetched_by_another_one_that_waits_too() -> None:
-    assert following("a", "b", "b") == (0, ["wait", "refresh"] * 2)
-
-
-def test_a_run_ends_however_often_something_is_attached() -> None:
-    assert following(*"abcdefgh") == (0, ["wait", "refresh"] * MOST_IN_A_ROW)
+@pytest.mark.parametrize("status", [0, 3])
+def test_what_is_attached_during_a_refresh_is_fetched_by_another_one(status: int) -> None:
+    assert following("a", "a", status=status) == (status, ["refresh"])
+    assert following("a", "b", status=status) == (status, ["refresh", "again"])
 
 
 @pytest.mark.parametrize("status", [1, 75])
 def test_after_a_failure_nobody_is_asked_again_at_once(status: int) -> None:
-    assert following("a", "b", statuses=(status,)) == (status, ["wait", "refresh"])
-
-
-def test_the_status_of_a_run_is_that_of_its_last_refresh() -> None:
-    assert following("a", "b", "b", statuses=(3, 0)) == (0, ["wait", "refresh"] * 2)
+    assert following("a", "b", status=status) == (status, ["refresh"])
 
 
 class Woken:

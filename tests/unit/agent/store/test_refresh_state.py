@@ -132,3 +132,9 @@ def test_the_start_of_a_woken_refresh_is_kept_over_others(tmp_path: Path) -> Non
     directory.save_notes(Notes(begun=NOW).failed(NOW, "down", 1).asked({"a": 1}))
     assert directory.load_notes().begun == NOW
     assert directory.load_notes().succeeded().begun == NOW
+
+
+def test_another_refresh_is_asked_for_by_a_file_and_where_there_can_be_none_nothing_fails(tmp_path: Path) -> None:
+    RefreshDir(tmp_path).ask_again()
+    assert (tmp_path / "again").exists()
+    RefreshDir(tmp_path / "nowhere").ask_again()
