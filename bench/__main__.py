@@ -16,6 +16,7 @@ MEASUREMENTS = (
     "rollout",
     "consoles",
     "reaction",
+    "churn",
     "load",
     "explain",
 )

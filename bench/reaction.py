@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import argparse
 import re
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.lab import in_lab, say
+from bench.lab import daemon_on, in_lab, say
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.monitor import daemon_status
-from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from tests.lab.cloud import Cloud, Guest, LabError
 from tests.lab.cloud.disk import ephemeral, volume
 from tests.lab.node import Node
@@ -30,7 +26,6 @@ from tests.looking import actual
 
 IOPS, OTHER = 250, 9000
 SIZE = 2**30
-PATIENCE = 120.0
 LIVE, PAUSED = 1, 1  # VIR_DOMAIN_AFFECT_LIVE, VIR_DOMAIN_START_PAUSED
 
 
@@ -48,7 +43,7 @@ def _measured(cloud: Cloud, number: int, others: int) -> None:
     try:
         with tempfile.TemporaryDirectory() as home, observing(cloud.libvirt_uri) as observer:
             node = Node(Path(home), cloud, f"default: {{limits: {{total_iops_sec: {IOPS}}}}}\n")
-            with _daemon(node) as known:
+            with daemon_on(node) as known:
                 first = known()
                 for _ in range(number):
                     for what, seconds in _round(cloud, observer):
@@ -65,26 +60,6 @@ def _measured(cloud: Cloud, number: int, others: int) -> None:
     mean = (last.seconds_sum - first.seconds_sum) / max(passes, 1)
     say(f"{passes} passes over a guest, {mean * 1000:.0f} ms each on average; {dict(last.passes)}")
     say(f"memory {last.memory / 2**20:.0f} MiB, {last.threads} threads, {last.descriptors} descriptors")
-
-
-@contextmanager
-def _daemon(node: Node) -> Iterator[Callable[[], DaemonStatus]]:
-    process = node.start("daemon", installed=True)
-
-    def known() -> DaemonStatus:
-        end = time.monotonic() + PATIENCE
-        while (status := daemon_status.load(node.state)) is None or not status.last_full_pass:
-            if time.monotonic() > end or process.poll() is not None:
-                raise LabError("the daemon does not start")
-            time.sleep(0.1)
-        return status
-
-    try:
-        known()
-        yield known
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
 
 
 def _round(cloud: Cloud, observer: Observer) -> Iterator[tuple[str, float]]:
