@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from plimsoll_agent.errors import UsageError
@@ -35,7 +35,7 @@ from plimsoll_probes.output.report.drawing import (
 MOST_INTERVALS = 2000
 _STYLES = (("p50", "-"), ("p99", "--"), ("p999", "-."), ("slowest", ":"))
 _HEIGHT, _WIDTH = 3.6, 4.8
-_MARGINS = {"left": 0.13, "right": 0.95, "bottom": 0.09, "hspace": 0.35}
+_MARGINS = {"left": 0.13, "right": 0.95, "top": 0.94, "bottom": 0.09, "hspace": 0.35}
 
 
 @frozen
@@ -61,12 +61,9 @@ def drawn(kind: str, asked: Study, rows: Iterable[Row], heat: Heat, sentences: S
         return _page(asked, charts, latencies, sentences)
 
     def draw(figure: Figure) -> None:
-        margins = _MARGINS | {"top": 1 - 0.06 / len(charts), "bottom": 0.09 / len(charts)}
-        panels = list(
-            figure.subplots(3 * len(charts), 1, height_ratios=[14, 14, 0.7] * len(charts), gridspec_kw=margins)
-        )
-        for number, chart in enumerate(charts):
-            _draw(panels[3 * number : 3 * number + 3], chart, asked, latencies)
+        parts = figure.subfigures(len(charts), 1, squeeze=False)[:, 0]
+        for part, chart in zip(parts, charts, strict=True):
+            _draw(part, chart, asked, latencies)
 
     height = 1.5 * _HEIGHT * len(charts)
     return png(draw, height, 1.6 * _WIDTH) if kind == ".png" else themed_svg(draw, height, 1.6 * _WIDTH)
@@ -83,19 +80,15 @@ def _charts(rows: Iterable[Row], heat: Heat) -> Iterable[Chart]:
 
 def _page(asked: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> bytes:
     def svg(chart: Chart) -> bytes:
-        def draw(figure: Figure) -> None:
-            panels = figure.subplots(3, 1, height_ratios=(14, 14, 0.7), gridspec_kw=_MARGINS | {"top": 0.94})
-            _draw(panels, chart, asked, latencies)
-
-        return themed_svg(draw, 1.4 * _HEIGHT, _WIDTH)
+        return themed_svg(lambda figure: _draw(figure, chart, asked, latencies), 1.4 * _HEIGHT, _WIDTH)
 
     return page(f"Latency over time, {plural(len(asked.parts), 'log')}", sentences, [
         (f"Percentiles of {chart.direction} latency over time, and a heat map", svg(chart)) for chart in charts
     ])  # fmt: skip
 
 
-def _draw(panels: Sequence[Axes], chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:
-    percentiles, heat, colours = panels
+def _draw(figure: FigureBase, chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:
+    percentiles, heat, colours = figure.subplots(3, 1, height_ratios=(14, 14, 0.7), gridspec_kw=_MARGINS)
     _percentiles(percentiles, chart, asked, latencies)
     _heat(heat, colours, chart, latencies)
     _time((percentiles, heat), asked)
