@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
@@ -23,7 +23,7 @@ from plimsoll_probes.output.report.drawing import COLOURS, HEAT, WIDTH, Axes, in
 _Name = TypeVar("_Name", str, int)
 _MOST_COLUMNS = 480
 _MOST_ROWS = 40
-_LONGEST_NAME = 16
+_LONGEST_NAME, _HEAD, _TAIL = 16, 5, 10
 _FAINTEST = 0.2
 """Requests that would be as faint as the paper: 1 is to be seen."""
 _STEPS = (1, 2, 5, 10, 15, 30, *(60 * each for each in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)))
@@ -35,13 +35,16 @@ _ROW, _AROUND, _LINES = 0.19, 1.0, 2.2
 
 @frozen
 class Chart:
-    """What is drawn, by interval of ``width`` seconds since ``begin``: all requests, and those by host and by OSD."""
+    """What is drawn, by interval of ``width`` seconds since ``begin``: all requests, and those by host and by OSD.
+    ``is_part``: of more hosts or OSDs, those with most.
+    """
 
     begin: float
     width: float
     requests: Sequence[int]
     hosts: Sequence[tuple[str, Sequence[int]]]
     osds: Sequence[tuple[str, Sequence[int]]]
+    is_part: frozenset[str] = frozenset()
 
 
 @frozen
@@ -81,6 +84,7 @@ def chart_of(over: OverTime, tree: Tree | None) -> Chart:
             osds.setdefault(osd, [0] * columns)[at] += count
     place = {osd: number for number, osd in enumerate(tree.osds)} if tree else {}
     of_host = {osd: bucket.name for osd, bucket in tree.bucket_of.items()} if tree else {}
+    short = _short(dict.fromkeys(of_host.values()))
     order = sorted(_most(osds), key=lambda osd: (place.get(osd, len(place)), osd))
     several = 1 < len(hosts) < len(osds)
     most = _most(hosts) if several else set()
@@ -88,8 +92,9 @@ def chart_of(over: OverTime, tree: Tree | None) -> Chart:
         first,
         over.width * longer,
         requests,
-        [(_short(host), hosts[host]) for host in dict.fromkeys(of_host.values()) if host in most],
-        [(_short(of_host.get(osd, "")) + f" osd.{osd}", osds[osd]) for osd in order],
+        [(words, hosts[host]) for host, words in short.items() if host in most],
+        [(f"{short[of_host[osd]] if osd in of_host else ''} osd.{osd}", osds[osd]) for osd in order],
+        frozenset(what for what, rows in (("host", hosts), ("OSD", osds)) if len(rows) > _MOST_ROWS),
     )
 
 
@@ -98,16 +103,26 @@ def _most(rows: dict[_Name, list[int]]) -> set[_Name]:
     return {name for name, _ in sums.most_common(_MOST_ROWS)}
 
 
-def _short(name: str) -> str:
-    words = printable(name)
-    return words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 1]}…"
+def _short(names: Collection[str]) -> dict[str, str]:
+    """Where one is too long: without domains, unless hosts differ in these only, and then without their middle."""
+    words = {name: printable(name) for name in names}
+    if all(len(each) <= _LONGEST_NAME for each in words.values()):
+        return words
+    hosts = {name: each.partition(".")[0] for name, each in words.items()}
+    if len(set(hosts.values())) == len(hosts):
+        words = hosts
+    return {
+        name: each if len(each) <= _LONGEST_NAME else f"{each[:_HEAD]}…{each[-_TAIL:]}"
+        for name, each in words.items()
+    }
 
 
 def _parts(chart: Chart) -> Iterable[_Part]:
     yield _Part("Slow requests over time", _LINES, partial(_lines, chart=chart))
     for what, rows in (("host", chart.hosts), ("OSD", chart.osds)):
         if rows:
-            title = f"slow requests that each {what} may be the cause of"
+            most = f", the {len(rows)} with most" if what in chart.is_part else ""
+            title = f"slow requests that each {what} may have caused{most}"
             yield _Part(f"S{title[1:]}", _AROUND + _ROW * len(rows), partial(_heat, chart, rows, title))
 
 

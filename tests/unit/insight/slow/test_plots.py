@@ -56,12 +56,40 @@ def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch:
     assert sorted(asked) == [100, 200]
 
 
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("rack2-a", "host.example"), ["rack2-a", "host.example"]),
+        (("ceph-storage-01.example", "ceph-storage-02.example"), ["ceph-storage-01", "ceph-storage-02"]),
+        (
+            ("storage-node-az1-r12-0042.a.b", "storage-node-az1-r12-0043.a.b"),
+            ["stora…1-r12-0042", "stora…1-r12-0043"],
+        ),
+        (("ceph-storage.dc1", "ceph-storage.dc22"), ["ceph-storage.dc1", "ceph-…orage.dc22"]),
+    ],
+)
+def test_long_names_of_hosts_stay_different(names: tuple[str, ...], shown: list[str]) -> None:
+    tree = Tree({osd: Bucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
+    chart = chart_of(over(Interval(0, 4, dict.fromkeys(range(4), 1), dict.fromkeys(names, 2))), tree)
+    assert [host for host, _ in chart.hosts] == shown
+    assert [osd for osd, _ in chart.osds] == [f"{shown[number // 2]} osd.{number}" for number in range(4)]
+
+
+def test_a_chart_of_the_osds_with_most_says_so() -> None:
+    def titles(number: int) -> list[str]:
+        svg = drawn(".svg", over(Interval(0, number, dict.fromkeys(range(number), 1), {})), None, [])
+        return [each.strip() for each in ET.fromstring(svg).itertext() if "each OSD" in each]
+
+    assert titles(41) == ["slow requests that each OSD may have caused, the 40 with most"]
+    assert titles(40) == ["slow requests that each OSD may have caused"]
+
+
 @pytest.mark.parametrize("width", [1.0, 2.5, 60.0, 7680.0])
 def test_a_figure_has_its_words_and_times(width: float) -> None:
     chart = over(*(Interval(width * number, 2, {1: 2}, {"host-b": 2}) for number in range(100)), width=width)
     svg = drawn(".svg", chart, TREE, [])
     words = [each.strip() for each in ET.fromstring(svg).itertext()]
-    assert "slow requests that each OSD may be the cause of" in words
+    assert "slow requests that each OSD may have caused" in words
     assert "host-b osd.1" in words
     named = {1.0: "1 s", 2.5: "2.5 s", 60.0: "1 min", 7680.0: "2 h 8 min"}
     assert f"slow requests in {named[width]}" in words
