@@ -114,7 +114,8 @@ HEAD = re.compile(
 """Before the time: of a container's output, and of syslog with the daemon's name in it."""
 _REPEATED = re.compile(rb" *-?\d{1,5}> ")
 """Of an OSD that crashes: it prints its last 10,000 lines again."""
-_CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) .*? : (?:cluster )?(?:\[\w+\]|\d) (.*)", re.DOTALL)
+_CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) (?:\[\w+\]|.*? : (?:cluster )?(?:\[\w+\]|\d)) (.*)", re.DOTALL)
+"""In a file, or shorter, as ``ceph -w`` prints it."""
 _OF_OSD = re.compile(rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
 _METRICS = re.compile(rb" osd\.(\d+) \d+ get_health_metrics reporting (\d{1,9}) slow ops, oldest is (\w+)\((.*)\)")
 _WHAT = rb"(?:([\w ]{1,40}?)\((.*)\)|([^(]{1,500}))"

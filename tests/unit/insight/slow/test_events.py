@@ -37,6 +37,8 @@ MIMIC = "2018-09-19 13:05:31.343245 osd.382 osd.382 10.0.0.1:6800/123 456 : clus
 OCTOPUS = "2021-09-19T13:05:31.343245+0000 osd.382 (osd.382) 456 : cluster [WRN] "
 QUINCY = "2023-09-19T13:05:31.343245+0000 osd.382 (osd.382) 456 : cluster 3 "
 """Of a real cluster: ``mon.a (mon.0) 903 : cluster 1 Health check cleared`` (Ceph's pull request 47502)."""
+WATCHED, WATCHED_JEWEL = "2023-03-22T14:11:24.860274+0000 osd.382 [WRN] ", "2017-08-19 00:19:17.540456 osd.382 [WRN] "
+"""As ``ceph -w`` prints them."""
 SQUID = "2025-09-19T15:05:31.343+0200 7f0ad8ff96c0  0 log_channel(cluster) log [WRN] : "
 MON = "2021-09-19T13:05:31.343245+0000 mon.a (mon.0) 87 : cluster [WRN] "
 
@@ -56,6 +58,8 @@ def said(line: str, osd: int | None = None) -> Event | None:
         (f"{MIMIC}slow request {OP} initiated 2018-09-19 13:04:31.343245 currently started", "started", 60.0, ()),
         (f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed",
          "delayed", 60.0, ()),
+        (f"{WATCHED_JEWEL}{RECEIVED} {OLD_OP} currently waiting for subops from 7",
+         "waiting for sub ops", 30.112233, (7,)),
         # One replica has answered: the request waits for another one.
         (f"{MIMIC}{RECEIVED} {OP} currently sub_op_commit_rec from 22", "waiting for sub ops", 30.112233, ()),
     ],
@@ -81,7 +85,9 @@ def test_a_part_of_another_one_s_write_is_that_of_a_replica() -> None:
     assert found.operation.is_replica
 
 
-@pytest.mark.parametrize(("head", "osd"), [(OCTOPUS, None), (SQUID, 382), (JEWEL, None), (QUINCY, None)])
+@pytest.mark.parametrize(
+    ("head", "osd"), [(OCTOPUS, None), (SQUID, 382), (JEWEL, None), (QUINCY, None), (WATCHED, None)]
+)
 def test_a_sum_by_state_and_pool_in_both_logs(head: str, osd: int | None) -> None:
     types = "'delayed' : 4 'waiting for sub ops' : 2"
     found = said(f"{head}6 slow requests (by type [ {types} ] most affected pool [ 'volumes' : 5 ])", osd)
@@ -171,6 +177,7 @@ def test_the_monitor_names_osds(words: str, osds: tuple[int, ...], age: int) -> 
         (f"{JEWEL.replace('osd.382', 'mon.0')}osd.5 10.0.0.1:6800/1 failed (3 reporters)", 5, "failed"),
         (f"{MON}osd.2 failed (root=default,host=vm) (connection refused reported by osd.0)", 2, "failed"),
         (f"{MON}osd.2 [v2:127.0.0.1:6816/7026,v1:127.0.0.1:6817/7026] boot", 2, "boot"),
+        ("2023-03-22T14:11:28.182573+0000 mon.c01 [INF] osd.2 failed (root=default) (2 reporters)", 2, "failed"),
         (f"{JEWEL}map e123 wrongly marked me down", 382, "wrongly down"),
         (f"{MON}Monitor daemon marked osd.7 down, but it is still running", 7, "wrongly down"),
     ],
