@@ -81,13 +81,17 @@ class Once:
         self._old: set[int] = set()
 
     def __call__(self, *key: Hashable) -> bool:
-        digest = hash(key)
-        if digest in self._new or digest in self._old:
+        if self.is_known(*key):
             return False
+        digest = hash(key)
         if len(self._new) >= _REMEMBERED:
             self._old, self._new = self._new, set()
         self._new.add(digest)
         return True
+
+    def is_known(self, *key: Hashable) -> bool:
+        digest = hash(key)
+        return digest in self._new or digest in self._old
 
 
 class Intervals:
@@ -211,14 +215,19 @@ class Counts:
         # A replica's part has the id of the whole request.
         if not self._once(*((one.id, event.osd) if one.is_replica else (one.id, event.osd, "request"))):
             return
-        if self._once(one.id, "named"):
+        is_first = self._once(one.id, "named")
+        if is_first:
             self._image(one)
             if one.pool is not None:
                 self.by_pool.add(event.osd, one.pool)
-        self._tally(event.osd, event.state, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
+            if one.is_replica:
+                self._once(one.id, "part")
+        self._blame(event.osd, event.state, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
+        if is_first or not (one.is_replica or self._once.is_known(one.id, "part")):
+            self._slow(event.osd, event.state, 1, event.time)
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
-    def _tally(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
+    def _blame(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
         count = self.osd(osd)
         before = count.blamed
@@ -234,6 +243,9 @@ class Counts:
             count.primary += number
         if count.blamed > before:
             self.blamed.add(time, osd, number)
+
+    def _slow(self, osd: int, state: str, number: int, time: float) -> None:
+        """One of which several OSDs complain is one, of the OSD that does first."""
         self.by_state.add(osd, state, number)
         self.bins.add(time, osd, number)
 
@@ -258,7 +270,8 @@ class Counts:
         for state, rise in sorted(rises.items(), key=lambda each: -each[1]):
             new = min(rise, left)
             if new > 0:
-                self._tally(event.osd, state, new, event.time, is_replica=False, known=False)
+                self._blame(event.osd, state, new, event.time, is_replica=False, known=False)
+                self._slow(event.osd, state, new, event.time)
                 left -= new
         for pool, number in event.pools.items():
             new = max(min(grown, number - (before.pools.get(pool, 0) if before else 0)), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -259,6 +260,18 @@ def test_requests_that_wait_for_others_are_of_the_log_that_has_them() -> None:
         own.add(SlowRequest(60, 9, "waiting for sub ops", 31.0, (4,), operation, True))
     whole = together(cluster, own)
     assert (whole.requests, whole.osds[9].total, whole.osds[4].replica, whole.pools) == (3, 0, 3, {1: 3})
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_request_of_which_several_osds_complain_is_one(order: tuple[int, ...]) -> None:
+    lines = [of_osd(1, "osd_op", "waiting for sub ops"), *(of_osd(osd, "osd_repop", "started") for osd in (2, 3))]
+    some = Counts()
+    for number in order:
+        said = event(lines[number].encode(), None, Clock())
+        assert said is not None
+        some.add(said)
+    assert (some.requests, some.bins.counts.total()) == (1, 1)
+    assert {osd: each.total for osd, each in some.osds.items()} == {1: 1, 2: 1, 3: 1}
 
 
 @pytest.mark.parametrize("backwards", [False, True])

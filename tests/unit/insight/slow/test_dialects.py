@@ -22,6 +22,8 @@ LOGS = Path(__file__).parents[2] / "data" / "ceph-dialects"
 class ByHand(NamedTuple):
     span: str
     """The first and the last line that counts, in UTC."""
+    requests: int
+    """A request of which its own OSD and its replicas complain is one."""
     osds: dict[int, OsdCount]
     pools: dict[str | int, int]
     images: dict[str, int]
@@ -29,6 +31,7 @@ class ByHand(NamedTuple):
 
 JEWEL = ByHand(
     "13:05:31 13:06:35",
+    6,
     # A and B name whom they wait for, so osd.4 is not to blame; G does not: osd.9 has answered. Three lines are of A.
     # osd.9 says of A what osd.4 said before: one part. "44 slow requests, 1 included below" is one more, not 44.
     # E waits for a lock, and a minute later for nothing. The metadata server's request is none of an OSD.
@@ -42,6 +45,7 @@ JEWEL = ByHand(
 )
 LUMINOUS = ByHand(
     "13:01:40 13:09:30",
+    6,
     # A waits for osd.6 and osd.7, C for osd.6, B for one of two that is not named. The fourth is not decoded, the
     # fifth waits for a lock, the sixth for a scrub: all of osd.6. The monitor blames osd.3 alone for 4096 s. osd.7
     # was marked down wrongly once, in two lines.
@@ -55,6 +59,7 @@ LUMINOUS = ByHand(
 )
 NAUTILUS = ByHand(
     "12:42:08 12:43:31",
+    40,
     # Of osd.35 one is delayed, one queued; both are told twice. osd.21 has two that wait for replicas, osd.33 is the
     # replica of one. The oldest of osd.36 are 27, 27, 30, 29, 31: 27 + 3 + 2, and 4 others after a pause. The monitor
     # blames osd.21 alone for 34 s, and itself for 210,113.
@@ -69,6 +74,7 @@ NAUTILUS = ByHand(
 )
 OCTOPUS = ByHand(
     "13:05:31 13:05:50",
+    4,
     # Of osd.2 one is delayed, started, committed: one request; the other waits for a replica. osd.1's waits too, and
     # osd.0 has its erasure-coded part. osd.3's lines are of another zone: 60 s old, not 2 hours. The monitor: 76 s.
     {
@@ -82,6 +88,7 @@ OCTOPUS = ByHand(
 )
 QUINCY = ByHand(
     "14:11:24 14:11:45",
+    21,
     # osd.2 has 9, 9, 9, 11, 13, 13, 2: 9 + 2 + 2, the last two waiting for replicas. osd.3 has 1, 1, 3, 3, 5, 4, 5:
     # 1 + 2 + 2 + 1, and 2 after a pause of 6 s.
     {
@@ -94,6 +101,7 @@ QUINCY = ByHand(
 )
 SQUID = ByHand(
     "17:07:45 17:09:12",
+    12,
     # osd.221 has 4, 4, 6, 6, 3: 4 + 2; then it crashes and tells all of it again, and later has 1 that waits. osd.7,
     # whose lines are in the journal of its host, has 2, 2, 5.
     {7: OsdCount(primary=5), 221: OsdCount(primary=6, waits=1)},
@@ -133,6 +141,7 @@ def test_a_log_has_the_counts_made_by_hand(release: str, by_hand: ByHand) -> Non
     assert whole.last is not None
     moments = (datetime.fromtimestamp(each, UTC) for each in (whole.first, whole.last))
     assert " ".join(f"{moment:%H:%M:%S}" for moment in moments) == by_hand.span
+    assert whole.requests == by_hand.requests
     assert (whole.pools, whole.images) == (by_hand.pools, by_hand.images)
 
 
