@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import os
 import select
@@ -12,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 CHROMIUM = Path("/usr/bin/chromium")
 _PATIENCE = 60.0
@@ -90,6 +94,15 @@ class Tab:
         message, self._rest = self._rest.split(b"\0", 1)
         parsed: dict[str, Any] = json.loads(message)
         return parsed
+
+
+def greys(tab: Tab, number: int = 0) -> tuple[int, int, int]:
+    """The usual grey of a figure of the page, the darkest, and the lightest."""
+    place = tab.value(f"document.images[{number}].getBoundingClientRect().toJSON()")
+    clip = {name: place[name] for name in ("x", "y", "width", "height")} | {"scale": 1}
+    seen = tab.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+    grey = Image.open(io.BytesIO(base64.b64decode(seen))).convert("L")
+    return max(grey.getcolors(maxcolors=256), key=lambda each: each[0])[1], *grey.getextrema()
 
 
 @contextmanager

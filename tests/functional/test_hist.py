@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.browser import CHROMIUM, browser
 from tests.functional.conftest import Ran
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "fio-hist"
@@ -116,18 +115,6 @@ def test_what_cannot_be_drawn_is_one_line(
     ran = plimsoll("hist", str(SAMPLES), "--plot", str(tmp_path / name), *more)
     assert ran.status == 64
     assert sentence in ran.err
-
-
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
-def test_the_page_needs_nothing_else_and_fits_a_phone(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
-    path = tmp_path / "hist.html"
-    plimsoll("hist", str(SAMPLES), "--plot", str(path))
-    with browser(tmp_path) as tab:
-        tab.open(path.as_uri(), 320)
-        assert tab.value("document.documentElement.scrollWidth") <= 320
-        assert tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)") == [True, True]
-        assert [each for each in tab.requests if not each.startswith(("file:", "data:"))] == []
-        assert tab.complaints == []
 
 
 def a_row(end_ms: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import os
 import subprocess
 import sys
@@ -12,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.store.history import History
-from tests.functional.browser import CHROMIUM, Tab, browser
+from tests.functional.browser import CHROMIUM, Tab, browser, greys
 from tests.unit.probes.output.report.test_gathered import FAILED, INCONCLUSIVE, KEPT, OVER, SHORT, SLOW, run
 from tests.unit.results import MS, a_flow, a_measurement, a_subject
 
@@ -135,21 +133,12 @@ def test_fifty_guests_in_trouble_are_no_longer_page(tab: Tab, tmp_path: Path) ->
     assert tab.value("document.documentElement.scrollHeight") < 6000
 
 
-def greys(tab: Tab) -> tuple[int, int]:
-    """The usual grey of the first figure, and the darkest."""
-    place = tab.value("document.images[0].getBoundingClientRect().toJSON()")
-    clip = {name: place[name] for name in ("x", "y", "width", "height")} | {"scale": 1}
-    seen = tab.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
-    grey = Image.open(io.BytesIO(base64.b64decode(seen))).convert("L")
-    return max(grey.getcolors(maxcolors=256), key=lambda each: each[0])[1], grey.getextrema()[0]
-
-
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_a_figure_is_as_dark_as_the_page(tab: Tab, fifty: str, scheme: str) -> None:
     tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
     try:
         tab.open(fifty, DESK)
-        usual, _ = greys(tab)
+        usual, *_ = greys(tab)
     finally:
         tab.ask("Emulation.setEmulatedMedia", features=[])
     assert usual < 40 if scheme == "dark" else usual > 250
@@ -215,7 +204,7 @@ def test_on_paper_everything_is_open_and_nothing_is_cut_or_pale(tab: Tab, fifty:
         tab.open(fifty, 688)
         assert tab.value("document.documentElement.scrollWidth") <= 688
         assert tab.value("[...document.images].every(each => each.clientHeight > 100)")
-        usual, darkest = greys(tab)
+        usual, darkest, _ = greys(tab)
     finally:
         tab.ask("Emulation.setEmulatedMedia", media="", features=[])
     assert usual > 250

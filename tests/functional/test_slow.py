@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.browser import CHROMIUM, browser
 from tests.functional.conftest import Ran
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "ceph-pacific"
@@ -316,18 +315,6 @@ def test_requests_over_time_are_drawn(plimsoll: Callable[..., Ran], tmp_path: Pa
     assert path.read_bytes().startswith(begin)
     ran = plimsoll("slow", *LOGS, "--plot", str(tmp_path / "slow.gif"))
     assert (ran.status, "the name must end with .png, .svg, .html" in ran.err) == (64, True)
-
-
-@pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
-def test_the_page_needs_nothing_else_and_fits_a_phone(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
-    path = tmp_path / "slow.html"
-    plimsoll("slow", *LOGS, "--tree", TREE, "--plot", str(path), "--interval", "1s")
-    with browser(tmp_path) as tab:
-        tab.open(path.as_uri(), 320)
-        assert tab.value("document.documentElement.scrollWidth") <= 320
-        assert tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)") == [True, True]
-        assert [each for each in tab.requests if not each.startswith(("file:", "data:"))] == []
-        assert tab.complaints == []
 
 
 def test_a_log_that_names_no_images_says_so(plimsoll: Callable[..., Ran]) -> None:

@@ -121,9 +121,12 @@ def _parts(chart: Chart) -> Iterable[_Part]:
     yield _Part("Slow requests over time", _LINES, partial(_lines, chart=chart))
     for what, rows in (("host", chart.hosts), ("OSD", chart.osds)):
         if rows:
-            most = f", the {len(rows)} with most" if what in chart.is_part else ""
-            title = f"slow requests that each {what} may have caused{most}"
-            yield _Part(f"S{title[1:]}", _AROUND + _ROW * len(rows), partial(_heat, chart, rows, title))
+            title = f"slow requests that each {what} may have caused"
+            if what in chart.is_part:
+                title = f"the {len(rows)} {what}s that may have caused most"
+            yield _Part(
+                f"{title[0].upper()}{title[1:]}", _AROUND + _ROW * len(rows), partial(_heat, chart, rows, title)
+            )
 
 
 def _figure(parts: Sequence[_Part], figure: Figure) -> None:

@@ -1,0 +1,106 @@
+"""The pages of ``hist`` and ``slow --plot`` in a real browser: on a phone, by day and in the dark, and on paper."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.command import Forked
+from tests.functional.browser import CHROMIUM, Tab, browser, greys
+from tests.functional.conftest import ended
+from tests.functional.test_hist import SAMPLES
+from tests.functional.test_slow import LOGS, TREE
+
+PHONE, DESK = 320, 1280
+A4 = (688, 1017)
+"""In pixels of 1/96 inch: what is left of it within margins of 14 mm."""
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+def of_many_osds(directory: Path) -> tuple[str, ...]:
+    """60 OSDs on 12 hosts, over two hours, in which each host has slow requests now and then."""
+    line = "2026-11-21T{:02}:{:02}:{:02}.0+0000 osd.{osd} (osd.{osd}) 4 : cluster [WRN]"
+    line += " {n} slow requests (by type [ 'delayed' : {n} ])\n"
+    lines = [
+        line.format(10 + minute // 60, minute % 60, osd, osd=osd, n=1 + (osd * minute) % 7)
+        for minute in range(120)
+        for osd in range(60)
+        if minute % 20 == osd // 5
+    ]
+    (directory / "ceph.log").write_text("".join(lines))
+    tree = ["ID  CLASS  WEIGHT  TYPE NAME\n", "-1  60.0  root default\n"]
+    for host in range(12):
+        tree.append(f"-{host + 2}  5.0      host ceph-storage-rack2-{host:02}.example\n")
+        tree += [f"{osd}  hdd  1.0          osd.{osd}  up  1.0  1.0\n" for osd in range(5 * host, 5 * host + 5)]
+    (directory / "tree").write_text("".join(tree))
+    return "slow", str(directory / "ceph.log"), "--tree", str(directory / "tree")
+
+
+@pytest.fixture(scope="module", params=["hist", "slow", "slow of many"])
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Its address."""
+    directory = tmp_path_factory.mktemp("figures")
+    words = {
+        "hist": ("hist", str(SAMPLES)),
+        "slow": ("slow", *LOGS, "--tree", TREE, "--interval", "1s"),
+        "slow of many": of_many_osds(directory),
+    }[request.param]
+    (directory / "plimsoll.conf").write_text(f"[DEFAULT]\nstate_dir = {directory}/state\n")
+    made = directory / "figures.html"
+    with Forked(
+        "--config-file", directory / "plimsoll.conf", *words, "--plot", str(made),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", env=os.environ,
+    ) as process:  # fmt: skip
+        ran = ended(process)
+    assert (ran.status, ran.err) == (0, "")
+    return made.as_uri()
+
+
+def test_the_page_needs_nothing_else_and_fits_a_phone(tab: Tab, page: str) -> None:
+    tab.open(page, PHONE)
+    assert tab.value("document.documentElement.scrollWidth") <= PHONE
+    seen = tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)")
+    assert len(seen) >= 2
+    assert all(seen)
+    assert [each for each in tab.requests if not each.startswith(("file:", "data:"))] == []
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_figures_are_as_dark_as_the_page(tab: Tab, page: str, scheme: str) -> None:
+    tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+    try:
+        tab.open(page, DESK)
+        found = [greys(tab, number) for number in range(tab.value("document.images.length"))]
+    finally:
+        tab.ask("Emulation.setEmulatedMedia", features=[])
+    for usual, darkest, lightest in found:
+        assert usual < 40 if scheme == "dark" else usual > 250
+        # Letters stand out, in any of them.
+        assert lightest > 220 if scheme == "dark" else darkest < 45
+
+
+def test_on_paper_figures_are_light_and_whole(tab: Tab, page: str) -> None:
+    """Also where the reader's screen is dark."""
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    tab.ask("Emulation.setEmulatedMedia", media="print", features=dark)
+    try:
+        tab.open(page, A4[0])
+        assert tab.value("document.documentElement.scrollWidth") <= A4[0]
+        sizes = tab.value("[...document.images].map(each => [each.getBoundingClientRect().right, each.clientHeight])")
+        found = [greys(tab, number) for number in range(len(sizes))]
+    finally:
+        tab.ask("Emulation.setEmulatedMedia", media="", features=[])
+    assert all(right <= A4[0] and 100 < height <= A4[1] for right, height in sizes), sizes
+    assert all(usual > 250 and darkest < 45 for usual, darkest, _ in found)
