@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from tests.lab.cloud import Cloud, Guest
@@ -19,7 +20,7 @@ from tests.lab.cloud.disk import volume
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from tests.lab.passes import LIMIT
-from tests.looking import actual
+from tests.looking import actual, put
 
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
 PATIENT = 60.0
@@ -60,6 +61,11 @@ def daemon(tmp_path: Path, cloud: Cloud) -> Iterator[Daemon]:
     yield daemon
     if daemon.process.poll() is None:
         daemon.stop()
+    hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
+    for guest in cloud.guests():  # its rules are for all guests, the booted one of other tests, too
+        for target in guest.disks:
+            put(hypervisor, guest.uuid, target, Limits())
+    hypervisor.close()
 
 
 @pytest.fixture

@@ -111,6 +111,11 @@ def named(node: Node, *words: str) -> list[str]:
     return [row["name"] for row in rows if row["verdict"]]
 
 
+def failed_in(node: Node, *words: str) -> list[str]:
+    rows = node.run("slow", *words, "-f", "json").data()
+    return [row["name"] for row in rows if row["type"] == "osd" and row["failed"]]
+
+
 def asked(cloud: Cloud, began: datetime) -> list[str]:
     return ["--live", "--ceph-conf", str(cloud.ceph.conf), "--since", began.isoformat()]
 
@@ -143,8 +148,9 @@ def test_an_osd_that_stops_again_and_again_is_named_live_and_a_long_stop_is_in_t
         assert time.monotonic() < end, "the monitor takes it for alive"
         time.sleep(0.2)
     daemon.cont()
-    rows = node.run("slow", *logged(), *tree, "-f", "json").data()
-    assert [row["name"] for row in rows if row["type"] == "osd" and row["failed"]] == [path_of(guilty)]
+    while not (failed := failed_in(node, *logged(), *tree)):  # the monitor writes its log later than its map
+        assert time.monotonic() < end, "none failed"
+    assert failed == [path_of(guilty)]
     assert named(node, *logged(), *tree, "--interval", "2s") in ([], [path_of(guilty)])
 
 

@@ -86,6 +86,8 @@ osd heartbeat interval = 1
 osd heartbeat grace = 6
 mon osd adjust heartbeat grace = false
 mon osd min down reporters = 1
+# An OSD that a test stops answers late; that is told for minutes, by averages of up to 15 of them.
+mon warn on slow ping time = 60000
 mon pg stuck threshold = 5
 
 # The cores are the guests' too: only trouble is logged, and no checksums guard disks that are files anyway.
