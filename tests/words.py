@@ -95,8 +95,9 @@ TEXTS = (
     "ansible/**/*.yml",
     "ansible/**/*.j2",
     "ansible/**/*.md",
+    "packaging/*",
 )
-PYTHON = ("agent", "probes", "insight", "installer", "ansible/plugins")
+PYTHON = ("agent", "probes", "insight", "installer", "packaging", "ansible/plugins")
 _TABLE = "   * - Avoid\n     - Say instead\n"
 """Begins the glossary's own table of these words, with which that page ends."""
 _FIND = re.compile(

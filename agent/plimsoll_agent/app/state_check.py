@@ -96,6 +96,16 @@ def check(state_dir: Path, catalogue_dir: Path) -> list[CheckedFile]:
     return [_checked(kind) for kind in _kinds(State(state_dir), catalogue_dir)]
 
 
+def readable() -> dict[str, tuple[int, int]]:
+    """The first and the last version that this plimsoll reads, by the file's name, of those that it does not replace.
+
+    A package has them in its scripts, to refuse an upgrade or a downgrade before it.
+    """
+    nowhere = Path("/")
+    kinds = (kind for kind in _kinds(State(nowhere), nowhere) if kind.lasting)
+    return {kind.path.name: (kind.oldest or 0, kind.newest) for kind in kinds if kind.newest is not None}
+
+
 def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     def kind(file: StateFile, version: Callable[[Path], int], read: Callable[[], object] = lambda: None) -> _Kind:
         oldest = file.version if file.oldest is None else file.oldest

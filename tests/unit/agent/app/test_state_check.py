@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.app.state_check import CheckedFile, Condition, check
+from plimsoll_agent.app.state_check import CheckedFile, Condition, check, readable
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
@@ -355,3 +355,10 @@ def test_what_an_error_quotes_of_a_hostile_file_is_fit_to_be_shown(used: Path) -
         assert file.detail is not None
         assert file.detail.isprintable()
         assert len(file.detail) <= 200
+
+
+def test_what_a_package_refuses_by_is_what_the_files_say_without_those_that_are_replaced() -> None:
+    lasting = {file.name: (file.oldest, file.version) for file in FILES if file.oldest is not None}
+    of_the_catalogue = {catalogue.NAME: (1, catalogue.VERSION)}
+    assert readable() == lasting | of_the_catalogue
+    assert "pass.json" not in lasting

@@ -1,0 +1,101 @@
+# What the scripts of the packages do, those of deb and of rpm. script/package puts this text at the head of each.
+base=/opt/plimsoll
+state=/var/lib/plimsoll
+left=$state/limits-left.txt
+timers="plimsoll-catalogue.path plimsoll-catalogue.timer plimsoll-enforce.timer plimsoll-probe.timer"
+services="plimsoll-catalogue.service plimsoll-daemon.service plimsoll-enforce.service plimsoll-probe.service"
+
+say() { printf 'plimsoll: %s\n' "$*" >&2; }
+systemd_runs() { [ -d /run/systemd/system ]; }
+runs_now() { systemd_runs && [ "$(systemctl show --property=ActiveState --value "$1")" = activating ]; }
+
+# Before a version is unpacked: whether it can read what the present one has written. That is asked of the present one.
+check_state() {
+    if [ -n "${PLIMSOLL_SKIP_STATE_CHECK:-}" ] || ! "$base/current/bin/python" -I -c '' 2> /dev/null; then return 0; fi
+    found=$("$base/current/bin/plimsoll" state check -f json) || true
+    printf '%s' "$found" | "$base/current/bin/python" -I -c "$(judge_state)" >&2 || {
+        say "the present version stays; with PLIMSOLL_SKIP_STATE_CHECK=1 in the environment this is not checked"
+        return 1
+    }
+}
+
+# Before files are replaced: no pass may lose its modules. A probe is ended in order, and removes its file.
+await_runs() {
+    if runs_now plimsoll-probe.service; then systemctl stop plimsoll-probe.service; fi
+    for unit in plimsoll-enforce.service plimsoll-catalogue.service; do
+        # At the longest as long as TimeoutStartSec= of the unit.
+        while runs_now $unit; do sleep 1; done
+    done
+}
+
+# Once files are there. Timers stay as they are: none is enabled, disabled, started or stopped.
+settle() {
+    replace_installer
+    systemd-sysusers plimsoll.conf
+    # Not by the name of the file: one of the site would not be read (tmpfiles.d(5)). 65: lines of others are invalid.
+    systemd-tmpfiles --create --prefix=$state --prefix=$state-catalogue || [ $? = 65 ]
+    if systemd_runs; then
+        systemctl daemon-reload
+        systemctl try-restart plimsoll-daemon.service
+    fi
+}
+
+# What the wheelhouse's installer has left: its units would hide those of the package. Its commands in /usr/local/bin
+# lead to the package's from now on, since NRPE and scripts name them.
+replace_installer() {
+    [ -e $base/placed.json ] || return 0
+    enabled=
+    for unit in $timers plimsoll-daemon.service; do
+        if [ "$(systemctl is-enabled $unit 2> /dev/null)" = enabled ]; then enabled="$enabled $unit"; fi
+    done
+    sed -n 's/^ "\(.*\)",\{0,1\}$/\1/p' $base/placed.json | while read -r path; do
+        case $path in
+            /etc/systemd/system/plimsoll-* | /etc/sysusers.d/plimsoll.conf | /etc/tmpfiles.d/plimsoll.conf) rm -f "$path" ;;
+            /usr/local/share/*) if [ -L "$path" ]; then rm -f "$path"; fi ;;
+        esac
+    done
+    # Their links led to the installer's units, and lead to those of the package now.
+    [ -z "$enabled" ] || systemctl reenable $enabled
+    rm -rf $base/versions $base/wheelhouses $base/install $base/previous $base/under-way.json
+    rm -f $base/placed.json
+    say "replaced what the installer had installed; enabled as before:${enabled:- nothing}"
+}
+
+# Before the last version goes. Limits stay in force; PLIMSOLL_UNDO_SINCE=MOMENT restores those from before.
+leave() {
+    active=
+    if systemd_runs; then
+        for unit in $timers plimsoll-daemon.service; do
+            if systemctl --quiet is-active $unit; then active="$active $unit"; fi
+        done
+        systemctl stop $timers $services || true
+    fi
+    if [ -n "${PLIMSOLL_UNDO_SINCE:-}" ] &&
+        ! $base/current/bin/plimsoll undo --since "$PLIMSOLL_UNDO_SINCE" --yes --all; then
+        [ -z "$active" ] || systemctl start $active
+        say "limits were not restored, see above, so plimsoll stays"
+        return 1
+    fi
+    list_limits
+    directory=$($base/current/bin/plimsoll settings textfile_dir -f value -c value 2> /dev/null) || directory=
+    # node_exporter would serve them for ever.
+    if [ -d "$directory" ]; then
+        for kind in pass console probe; do rm -f -- "$directory/plimsoll-$kind.prom"; done
+    fi
+    for command in plimsoll check_plimsoll; do
+        if [ "$(readlink /usr/local/bin/$command)" = $base/current/bin/$command ]; then rm -f /usr/local/bin/$command; fi
+    done
+}
+
+list_limits() {
+    [ -d $state ] || return 0
+    new=$(mktemp $state/.limits-left.XXXXXX)
+    if timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > "$new"; then
+        mv -T "$new" $left
+        say "these limits stay until each guest is restarted, and $left lists them:"
+        cat $left >&2
+    else
+        rm -f "$new"
+        say "the limits that stay could not be listed, see above; virsh blkdeviotune shows those of a disk"
+    fi
+}
