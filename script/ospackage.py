@@ -518,7 +518,9 @@ def make_rpms(build: Build, output: Path) -> Iterator[Path]:
     text = spec(build, _template("plimsoll.spec"), functions)
     (build.trees / "plimsoll.spec").write_text(text, encoding="utf-8")
     top = build.trees / "rpmbuild"
-    defined = {"_topdir": top, "_rpmdir": output, "_build_name_fmt": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm"}
+    # Doubled: what the spec gives the first package is a macro too, and all packages would have that name.
+    named = "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"
+    defined = {"_topdir": top, "_rpmdir": output, "_build_name_fmt": named}
     run(
         ["rpmbuild", "-bb", "--quiet", "--target", build.house.arch,
          *(word for name, value in defined.items() for word in ("--define", f"{name} {value}")),
@@ -531,13 +533,12 @@ def make_rpms(build: Build, output: Path) -> Iterator[Path]:
 
 def spec(build: Build, text: str, functions: str) -> str:
     """The spec with what only this build knows."""
-    extras = [
+    extras = [package for package in build.packages if package != NAME]
+    described = [
         f"%package -n {package}\nSummary: {_capital(EXTRAS[package.removeprefix(f'{NAME}-')][1])}\n"
         f"Requires: {NAME} = %{{version}}-%{{release}}\nAutoProv: no\n"
         f"%description -n {package}\nWhat plimsoll needs for that, beside the package {NAME}.\n"
-        f"%files -n {package} -f {build.trees}/{package}.files\n"
-        for package in build.packages
-        if package != NAME
+        for package in extras
     ]
     values = {
         "VERSION": build.version,
@@ -545,7 +546,8 @@ def spec(build: Build, text: str, functions: str) -> str:
         "SUMMARY": _capital(SUMMARY),
         "PYTHON": build.house.interpreter.removeprefix("python"),
         "DESCRIPTION": DESCRIPTION,
-        "EXTRAS": "\n".join(extras),
+        "EXTRAS": "\n".join(described),
+        "EXTRA_FILES": "\n".join(f"%files -n {package} -f {build.trees}/{package}.files" for package in extras),
         "TREES": " ".join(f"{build.tree(package)}/." for package in build.packages),
         "FILES": f"{build.trees}/{NAME}.files",
         "FUNCTIONS": functions.replace("%", "%%"),
