@@ -59,6 +59,21 @@ _parsed = lru_cache(maxsize=1)(loader.parse)
 
 
 @frozen
+class Asked:
+    """What an operator asks of one pass."""
+
+    limits: Limits | None = None
+    """On the command line."""
+    approvals: tuple[Approval, ...] = ()
+    """Besides those stored on the node."""
+    sure: bool = False
+    """Confirmed at the terminal."""
+
+
+NOTHING_ASKED = Asked()
+
+
+@frozen
 class PassContext:
     """The context of a pass."""
 
@@ -82,19 +97,15 @@ def state_of(settings: Settings) -> State:
 
 def pass_context(
     settings: Settings,
-    by_hand: Limits | None = None,
+    asked: Asked = NOTHING_ASKED,
     *,
     read_only: bool,
     without_rules: bool = False,
-    sure: bool = False,
-    approvals: tuple[Approval, ...] = (),
     locks: ByteLocks | None = None,
 ) -> PassContext:
     """Rules, memory and caution; with ``read_only`` nothing is written. ``locks`` are those of guests held already.
 
     ``without_rules``: a missing rules file is a complaint and no error, for commands that only show something.
-    ``sure``: the operator confirmed. ``approvals`` are for this pass, besides those stored on the node.
-
     Raises ``ConfigError`` if the rules are invalid and there are no last good ones, ``StateError`` if the memory
     cannot be read.
     """
@@ -103,8 +114,8 @@ def pass_context(
     time = _reckoned(state, keep=not read_only and locks is None)
     now = time.at
     actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules)
-    if by_hand is not None:
-        actual = actual.with_command_line(by_hand)
+    if asked.limits is not None:
+        actual = actual.with_command_line(asked.limits)
     known, doubt, orders = catalogue_actual(settings.catalogue, now)
     notes = Notes()
     if time.doubt is not None:
@@ -119,7 +130,7 @@ def pass_context(
         settings.brake,
         disks=max(settings.brake.disks, disks),
         percent=max(settings.brake.percent, percent),
-        approvals=(*node_store.approved(read_only=read_only), *approvals),
+        approvals=(*node_store.approved(read_only=read_only), *asked.approvals),
     )
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
@@ -138,7 +149,7 @@ def pass_context(
         ),
         node_store,
         notes,
-        Caution(brake, gate, paused(settings, orders, now), None if sure else settings.rounds, sure=sure),
+        Caution(brake, gate, paused(settings, orders, now), None if asked.sure else settings.rounds, sure=asked.sure),
         complaint,
     )
 

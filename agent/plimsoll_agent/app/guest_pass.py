@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
@@ -33,9 +33,9 @@ def pass_over(
     uuids: Collection[str],
     *,
     mode: Mode | None = None,
+    asked: Asked = NOTHING_ASKED,
     on_event: bool = False,
     patience: float = 0,
-    clock: Callable[[], float] | None = None,
     tell: Callable[[Outcome], None] = lambda _: None,
 ) -> PassReport:
     """A pass over these guests, by their uuids, in the mode of the settings or in another.
@@ -49,9 +49,7 @@ def pass_over(
     state = state_of(settings)
     state.prepare()
     with guests_locked(state, uuids, patience=patience) as locks:
-        context = pass_context(settings, read_only=False, locks=locks)
+        context = pass_context(settings, asked, read_only=False, locks=locks)
         context = replace(context, caution=replace(context.caution, on_event=on_event))
         scope = Scope(frozenset(uuids))
-        return run(
-            settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), clock=clock, tell=tell
-        )
+        return run(settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), tell=tell)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 from plimsoll_agent.adapters.refresher import refresh
-from plimsoll_agent.app.context import PATIENCE, pass_context, run, state_of
-from plimsoll_agent.app.guest_pass import guests_locked
-from plimsoll_agent.app.publish import Publisher, counters_clock
+from plimsoll_agent.app.context import PATIENCE, Asked, pass_context, run, state_of
+from plimsoll_agent.app.guest_pass import pass_over
+from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.command.base import add_limits, given_approval, given_limits, has_units
 from plimsoll_agent.command.telling import TellsDisks
 from plimsoll_agent.config.settings import Settings
@@ -29,15 +27,12 @@ from plimsoll_agent.messages.plan import (
     plan_lines,
     told_at_once,
 )
-from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status
 from plimsoll_agent.reconcile.observe import guests_of
-from plimsoll_agent.reconcile.outcome import Mode, Outcome, Scope
+from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
-from plimsoll_agent.store.state import Busy, State, StateError
-from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
 
 LOG = logging.getLogger(__name__)
@@ -62,87 +57,60 @@ class _Pass(TellsDisks):
         self,
         parsed_args: argparse.Namespace,
         settings: Settings,
-        by_hand: Limits | None,
+        asked: Asked,
         mode: Mode,
         *,
-        sure: bool = False,
-        approvals: tuple[Approval, ...] = (),
         refresh: bool = False,
     ) -> int:
         """Run a pass and print its result; returns the exit status."""
-        state = state_of(settings)
-        if mode is not Mode.PLAN:
-            state.prepare()
         text = parsed_args.format == "text"
         # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
         every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
         self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
-        if text and by_hand is not None and has_units(parsed_args):
-            self.say(f"On the command line: {exact_limits(by_hand)}")
+        if text and asked.limits is not None and has_units(parsed_args):
+            self.say(f"On the command line: {exact_limits(asked.limits)}")
         scope = Scope(frozenset(parsed_args.guest))
-        seen_by_others = scope.everything and mode is not Mode.PLAN
-        with self._held(settings, state, scope, mode) as locks:
-            complete = self._refresh(settings) if refresh else True
-            publisher = Publisher(settings, state, mode) if seen_by_others else None
-            with _telling(publisher, "rules"):
-                looks = mode is Mode.PLAN
-                context = pass_context(
+        tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
+        complete = True
+        with self.telling():
+            if mode is Mode.PLAN:
+                passed = self._planned(settings, asked, scope)
+            elif scope.everything:
+                passed, complete = pass_over_node(
                     settings,
-                    by_hand,
-                    read_only=looks,
-                    without_rules=looks,
-                    sure=sure,
-                    approvals=approvals,
-                    locks=locks,
-                )
-            with _telling(publisher, "libvirt"), self.libvirt(settings) as hypervisor, self.telling():
-                passed = run(
-                    settings,
-                    hypervisor,
-                    context,
-                    scope=scope,
+                    lambda: self.libvirt(settings),
                     mode=mode,
-                    clock=counters_clock(settings) if seen_by_others else None,
-                    tell=self._tell if text and mode is Mode.ENFORCE else lambda _: None,
+                    asked=asked,
+                    first=lambda: self._refresh(settings) if refresh else True,
+                    tell=tell,
                 )
-            if publisher is not None:
-                complete = publisher.passed(passed) and complete
+            else:
+                complete = self._refresh(settings) if refresh else True
+                with self.libvirt(settings) as hypervisor:
+                    uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
+                    passed = pass_over(
+                        settings, hypervisor, uuids, mode=mode, asked=asked, patience=PATIENCE, tell=tell
+                    )
         if text:
             told = closing_lines if mode is Mode.ENFORCE else plan_lines
             self.tell(told(passed, self._manner), every=every, remedy=REMEDY)
         else:
             self.say_data(serialize.report_data(passed), parsed_args.format)
-        if context.complaint:
-            self.app.stderr.write(f"{context.complaint}\n")
+        if passed.complaint:
+            self.app.stderr.write(f"{passed.complaint}\n")
         status = exit_status(passed) or (0 if complete else 3)
         if text and status == 3 and mode is not Mode.PLAN:
             self.tell([TextLine(incomplete_words(passed, complete))])
         return 1 if self.stdout_gone else status
 
-    @contextmanager
-    def _held(self, settings: Settings, state: State, scope: Scope, mode: Mode) -> Iterator[ByteLocks | None]:
-        """Hold the locks of a pass: the node's, or those of the guests that it is over.
-
-        A lock of the node that another pass holds is counted. Raises ``Busy``, ``StateError``; for guests also
-        ``Unreachable``, ``NoSuchGuest``.
-        """
-        if mode is Mode.PLAN:
-            yield None
-        elif scope.everything:
-            try:
-                with state.locked():
-                    yield None
-            except Busy:
-                state.note_busy()
-                raise
-        else:
-            with self.libvirt(settings) as hypervisor:
-                uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
-            with guests_locked(state, uuids, patience=PATIENCE) as locks:
-                yield locks
+    def _planned(self, settings: Settings, asked: Asked, scope: Scope) -> PassReport:
+        context = pass_context(settings, asked, read_only=True, without_rules=True)
+        with self.libvirt(settings) as hypervisor:
+            return run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
 
     def _refresh(self, settings: Settings) -> bool:
         """Refresh the catalogue for what is attached now; False, with an error logged, if that failed."""
+        state_of(settings).prepare()
         context = pass_context(settings, read_only=True)
         try:
             with self.libvirt(settings) as hypervisor:
@@ -162,17 +130,6 @@ class _Pass(TellsDisks):
             self.tell_one(line, every=self._manner.every)
 
 
-@contextmanager
-def _telling(publisher: Publisher | None, source: str) -> Iterator[None]:
-    """Publish an error that ends the pass; ``source`` is what failed."""
-    try:
-        yield
-    except PlimsollError as error:
-        if publisher is not None:
-            publisher.failed(error, "record" if isinstance(error, StateError) else source)
-        raise
-
-
 class Plan(_Pass):
     """Show what a pass would change; change nothing.
 
@@ -183,8 +140,8 @@ class Plan(_Pass):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        by_hand = given_limits(parsed_args)
-        return self.do(parsed_args, self.settings(parsed_args), by_hand, Mode.PLAN)
+        asked = Asked(given_limits(parsed_args))
+        return self.do(parsed_args, self.settings(parsed_args), asked, Mode.PLAN)
 
 
 class Enforce(_Pass):
@@ -254,15 +211,8 @@ class Enforce(_Pass):
                 "--yes needs a terminal; in a script use --approve DIGEST (plimsoll plan prints the digest)"
             )
         approvals = tuple(given_approval("--approve", typed, parsed_args.remove) for typed in parsed_args.approve)
-        status = self.do(
-            parsed_args,
-            settings,
-            by_hand,
-            mode,
-            sure=parsed_args.yes,
-            approvals=approvals,
-            refresh=parsed_args.refresh,
-        )
+        asked = Asked(by_hand, approvals, sure=parsed_args.yes)
+        status = self.do(parsed_args, settings, asked, mode, refresh=parsed_args.refresh)
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
             why = "Dry run" if mode is Mode.PLAN else "Mode is observe (--mode enforce writes)"
             self.say(f"{why}: nothing is written.")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
-from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.app.guest_pass import pass_over
-from plimsoll_agent.app.publish import Publisher, counters_clock
+from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.schedule import PassResult
@@ -16,8 +15,8 @@ from plimsoll_agent.daemon.workers import Progress
 from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.observe import MOVING
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
-from plimsoll_agent.store.state import Busy, StateError
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport
+from plimsoll_agent.store.state import Busy
 
 LOG = logging.getLogger(__name__)
 
@@ -82,27 +81,12 @@ def result_of(report: PassReport) -> PassResult:
 
 def full_pass(settings: Settings, connections: Connections, between: Between, progress: Progress) -> bool:
     """A pass over the whole node, published; False if there was none. It raises nothing."""
-    mode, source = Mode(settings.mode), "record"
-    state = state_of(settings)
     try:
-        state.prepare()
-        with state.locked():
-            publisher = Publisher(settings, state, mode)
-            try:
-                source = "rules"
-                context = pass_context(settings, read_only=False)
-                source = "libvirt"
-                clock = counters_clock(settings)
-                report = run(settings, connections.get(progress), context, scope=Scope(), mode=mode, clock=clock)
-            except PlimsollError as error:
-                publisher.failed(error, "record" if isinstance(error, StateError) else source)
-                raise
-            publisher.passed(report, between.take())
+        report, _ = pass_over_node(settings, lambda: nullcontext(connections.get(progress)), between=between.take)
         if report.complaint:
             LOG.error("%s", report.complaint)
         return True
     except Busy as error:
-        state.note_busy()
         LOG.info("full pass: %s", error)
     except PlimsollError as error:
         LOG.error("full pass: %s", error)
