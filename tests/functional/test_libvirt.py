@@ -234,18 +234,24 @@ def test_a_guest_that_was_just_surveyed_is_not_asked_whether_it_hangs_before_its
     assert hypervisor.block_stats(uuid, ["vda"]) == {}, "that was some time ago"
 
 
-def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
-    test_node: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def hanging(monkeypatch: pytest.MonkeyPatch, *answered: str) -> tuple[list[str], threading.Event]:
+    """The disks whose limits are asked for; and what lets the calls return that hang, for all but ``answered``."""
     asked: list[str] = []
     lid = threading.Event()
 
     def hangs(domain: Any, target: str, flags: int) -> dict[str, Any]:
         asked.append(target)
-        assert target == "vda" or lid.wait(10)
+        assert target in answered or lid.wait(10)
         return BLOCK_IO_TUNE(domain, target, flags)
 
     monkeypatch.setattr(libvirt.virDomain, "blockIoTune", hangs)
+    return asked, lid
+
+
+def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
+    test_node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, lid = hanging(monkeypatch, "vda")
     hypervisor = Libvirt(test_node, deadline=0.3, at_once=1)  # the call that hangs has the only slot
     survey = hypervisor.survey(hypervisor.guests()[GROUPED].uuid)
     kinds = [(disk.target, type(survey.actual[disk.target])) for disk in survey.disks]
@@ -261,18 +267,10 @@ def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
 def test_of_a_guest_that_hangs_only_libvirt_is_asked_until_its_call_returns(
     test_node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    lid = threading.Event()
-
-    def hangs(domain: Any, target: str, flags: int) -> dict[str, Any]:
-        asked.append(target)
-        assert lid.wait(10)
-        return BLOCK_IO_TUNE(domain, target, flags)
-
+    asked, lid = hanging(monkeypatch)
     shared = SharedCalls(2)
     first, second = (Libvirt(test_node, deadline=0.3, at_once=1, shared=shared) for _ in range(2))
     uuid = first.guests()[GROUPED].uuid
-    monkeypatch.setattr(libvirt.virDomain, "blockIoTune", hangs)
     before = first.survey(uuid)
     again = second.survey(uuid)
     assert asked == ["vda"]

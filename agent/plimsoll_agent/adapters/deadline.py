@@ -31,7 +31,8 @@ class SharedCalls:
 
     @property
     def hung(self) -> int:
-        return self._hung.total()
+        with self._lock:
+            return self._hung.total()
 
     def hangs(self, about: str) -> bool:
         return about in self._hung

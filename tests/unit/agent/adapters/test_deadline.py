@@ -186,8 +186,11 @@ def no_more_threads(thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-def test_a_thread_that_cannot_be_started_takes_no_slot(monkeypatch: pytest.MonkeyPatch) -> None:
-    deadlines = Deadlines(SOON, 2)
+@pytest.mark.parametrize("shared", [None, SharedCalls(2)], ids=["own", "shared"])
+def test_a_thread_that_cannot_be_started_takes_no_slot(
+    monkeypatch: pytest.MonkeyPatch, shared: SharedCalls | None
+) -> None:
+    deadlines = Deadlines(SOON, 2, shared)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", no_more_threads)
         for _ in range(3):
@@ -268,13 +271,3 @@ def test_what_hangs_is_not_asked_again_by_any_of_those_that_share_it(guest: Gues
     guest.lid.set()
     until(lambda: not shared.hangs("web-1"))
     assert another.call("QEMU", lambda: "answer", about="web-1") == "answer"
-
-
-def test_a_shared_slot_is_given_back_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    deadlines = Deadlines(SOON, 2, SharedCalls(2))
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", no_more_threads)
-        for _ in range(3):
-            with pytest.raises(NotSent, match="can't start new thread"):
-                deadlines.call("QEMU", lambda: "asked")
-    assert deadlines.call("QEMU", lambda: "asked") == "asked"
