@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
@@ -58,19 +60,18 @@ def _peak_of(most: int, *words: str | Path, until: Callable[[], bool] | None = N
     with ExitStack() as stack:
         entry = stack.enter_context(_confined(most))
         enter = [] if entry is None else ["sh", "-c", f'echo $$ > {entry} && exec "$@"', "sh"]
-        process = stack.enter_context(
-            subprocess.Popen([*enter, PLIMSOLL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        )
-        assert process.stdout is not None
+        told = stack.enter_context(TemporaryFile("w+"))  # a pipe that nobody reads would block it
+        process = subprocess.Popen([*enter, PLIMSOLL, *words], stdout=told, stderr=subprocess.STDOUT)
         end = time.monotonic() + _PATIENT
-        while until is not None and process.poll() is None and not until():
-            assert time.monotonic() < end, "it neither ends nor makes its pass"
+        while until is not None and not until() and time.monotonic() < end:
             time.sleep(0.05)
-        if until is not None and process.poll() is None:
-            process.terminate()
-        said = process.stdout.read()
+        if until is not None:
+            os.kill(process.pid, signal.SIGTERM)  # not by Popen, which would take what wait4 returns
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        told.seek(0)
+        said = told.read()
+        assert time.monotonic() < end, f"it did not make its passes: {said[-2000:]}"
     return process.returncode, used.ru_maxrss * 1024, said
 
 
