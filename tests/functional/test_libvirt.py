@@ -181,7 +181,7 @@ def test_a_survey_is_one_errand(hypervisor: Libvirt, monkeypatch: pytest.MonkeyP
     call = hypervisor._deadlines.call
     guest = hypervisor.guests()[GROUPED]
     expected = {disk.target: hypervisor.actual(disk) for disk in hypervisor.look(guest.uuid).disks}
-    monkeypatch.setattr(hypervisor._deadlines, "call", lambda who, ask: [errands.append(who), call(who, ask)][1])
+    monkeypatch.setattr(hypervisor._deadlines, "call", lambda who, *ask: [errands.append(who), call(who, *ask)][1])
     assert hypervisor.survey(guest.uuid).actual == expected
     assert len(expected) == 3
     assert len(errands) == 1
