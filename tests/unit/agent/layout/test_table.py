@@ -79,6 +79,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "settings": settings._COLUMNS,
     **{f"load --by {by}": load._columns(by) for by in load.BY},
     "load --latency": (*load._columns("volume"), *load.LATENCY_COLUMNS),
+    "load --by time": load.TIME_COLUMNS,
     **{f"region load --by {by}": region_load._columns(by, several=True) for by in LoadBy},
     "slow": (Column("name"), *slow._FIGURES),
     "slow --by time": slow.TIME_COLUMNS,
