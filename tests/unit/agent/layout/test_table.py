@@ -52,6 +52,8 @@ WHYS = (
 LIMITS = ("unlimited", "250 iops 100 MiB/s", "read 200 iops write 100 iops (burst 2000 for 60 s) 1.5 GiB/s", "-")
 # A cell for each name of a column; other columns have a name that a tenant chose.
 USUAL = {
+    "begin": ["14:02:11"],
+    "sizes": ["read 512k 100 %; write 4k 97 %, 16k 3 %", "write 4k 96 %"],
     "guest": [f"instance-{number:08x}" for number in range(9)],
     "disk": ["vda", "vdb"],
     "size": ["20 GiB", "1.5 TiB", "?"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.app.context import pass_context, pause_actual
+from plimsoll_agent.app.context import Asked, pass_context, pause_actual
 from plimsoll_agent.catalogue.model import NAME, save
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.config import settings as config
@@ -167,7 +167,7 @@ def test_bounds_that_the_region_approved_of_raise_those_of_the_nodes_brake_until
         save(tmp_path, replace(KNOWN, orders=Orders((replace(approval, until=until),))))
         brake = pass_context(a_place(tmp_path), read_only=True).caution.brake
         assert (brake.disks, brake.percent) == (disks, 20)
-    assert pass_context(a_place(tmp_path), read_only=True, sure=True).caution.sure
+    assert pass_context(a_place(tmp_path), Asked(sure=True), read_only=True).caution.sure
 
 
 # --- rules that the region approved of
