@@ -29,6 +29,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Re
 from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
+from plimsoll_insight.cli import disk_explain
 from plimsoll_insight.cli.disk_explain import DiskExplain
 from tests import schemas
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
@@ -38,7 +39,13 @@ from tests.unit.values import a_disk, a_situation
 
 LIMITS = Limits(total_iops_sec=500)
 DISK = a_disk(actual=LIMITS, defined=LIMITS)
-NOW = datetime.now(UTC)
+NOW = datetime(2026, 11, 20, 12, 0, 30, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these tests assert depends on what is minutes old, and a run of all of them takes minutes."""
+    monkeypatch.setattr(disk_explain, "now_of", lambda state: NOW)
 
 
 def ran(state: Path, *words: str) -> tuple[int, str, str]:
