@@ -248,6 +248,9 @@ def _statuses_of_monitoring(run: Run, directory: Path, test_node: str) -> Iterat
     run("enforce", "--mode", "observe", "--uri", test_node, **apart)
     yield "status", run("status", **apart).status
     yield "status", run("status", **apart, OS_HEALTH__PASS_AGE_WARNING="86400:").status
+    yield "gate", run("gate", **apart).status
+    yield "gate", run("gate", "--by-version", "0.0.1", **apart).status
+    yield "gate", run("gate", "--pass", **apart, PATH=str(directory)).status
 
 
 def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, int]]:
@@ -406,7 +409,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
     ),
     "catalogue refresh; catalogue show; catalogue age; catalogue diff": (_statuses_of_the_catalogue, ("tmp_path",)),
     "qos plan; qos lint; qos apply; qos export": (_statuses_of_qos, ("tmp_path",)),
-    "status": (_statuses_of_monitoring, ("tmp_path", "test_node")),
+    "status; gate": (_statuses_of_monitoring, ("tmp_path", "test_node")),
     "region approve, region approvals, region withdraw, region pause, region resume, region hold": (
         _statuses_of_orders,
         ("tmp_path",),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import ConsoleSettings, MetricsSettings
+from plimsoll_agent.config.settings import ConsoleSettings, MetricsSettings, Settings
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.disk import Guest
@@ -70,13 +70,15 @@ class Here(Person):
         pass_summary_file.save(self.state, last)
         return last
 
-    def run(self, *words: str) -> int:
+    def settings(self) -> Settings:
         directory = self.directory
         settings = replace(config.load([], []), mode=self.mode, state_dir=directory, pause_file=directory / "paused")
         catalogue = replace(settings.catalogue, source=self.source)
         settings = replace(settings, metrics=MetricsSettings(directory, "disk"), catalogue=catalogue)
-        settings = replace(settings, consoles=ConsoleSettings(self.reads_consoles))
-        status = self.types(Status, *words, settings=settings, stdout=self.stdout())
+        return replace(settings, consoles=ConsoleSettings(self.reads_consoles))
+
+    def run(self, *words: str) -> int:
+        status = self.types(Status, *words, settings=self.settings(), stdout=self.stdout())
         assert self.err == ""
         return status
 

@@ -1,0 +1,87 @@
+"""Passes until a node is healthy, or until no further pass would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+from plimsoll_probes.health.gate import LASTING, Asked, Fault, faults
+from plimsoll_probes.health.status import Status
+
+BETWEEN = timedelta(seconds=10)
+_POLL = 0.5
+
+
+class Units(Protocol):
+    """``plimsoll_agent.adapters.units``."""
+
+    def daemon_runs(self) -> bool: ...
+    def run_pass(self) -> str: ...
+    def reload_daemon(self) -> str: ...
+    def last_line(self, unit: str) -> str: ...
+
+    DAEMON: str
+
+
+@frozen
+class Gate:
+    """How the node is, why it is not healthy, and how many passes were made."""
+
+    status: Status
+    faults: tuple[Fault, ...]
+    passes: int = 0
+
+
+@frozen
+class World:
+    """What a gate asks."""
+
+    units: Units
+    look: Callable[[], Status]
+    now: Callable[[], datetime]
+    sleep: Callable[[float], None]
+
+
+def after_passes(world: World, asked: Asked, wait: timedelta) -> Gate:
+    """At least one pass, and another every ten seconds while the node is unhealthy, for as long as ``wait``.
+
+    An approval or the end of a pause is not waited for. Raises ``Unreachable``, ``DeadlineExceeded`` of systemd.
+    """
+    begun = world.now()
+    asked = replace(asked, since=begun)
+    passes = 0
+    while True:
+        status, trouble = _one_pass(world)
+        passes += 1
+        found = faults(status, asked)
+        told = {fault.figure for fault in found}
+        if not found or told & LASTING or world.now() + BETWEEN > begun + wait:
+            break
+        world.sleep(BETWEEN.total_seconds())
+    if trouble and "" in told:
+        first = next(fault for fault in found if not fault.figure)
+        more = replace(first, text=f"{first.text}; {printable(trouble)}")
+        found = tuple(more if fault is first else fault for fault in found)
+    return Gate(status, found, passes)
+
+
+def _one_pass(world: World) -> tuple[Status, str]:
+    """The status after it, and why there was none, or ""."""
+    if not world.units.daemon_runs():
+        trouble = world.units.run_pass()
+        return world.look(), trouble
+    # The timer's service makes none beside it. A reload is over before the pass that follows it.
+    asked = world.now()
+    trouble = world.units.reload_daemon()
+    while True:
+        status = world.look()
+        if status.last is not None and status.last.started >= asked:
+            return status, ""
+        if world.now() >= asked + BETWEEN:
+            unit = world.units.DAEMON
+            return status, trouble or f"{unit}: {world.units.last_line(unit) or 'no output'}"
+        world.sleep(_POLL)
