@@ -3,12 +3,14 @@
 An interval is **slow** where the disk was at limit, or its requests took three times as long as those of the median
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
 where no request ended, although there were requests before, if they waited: a check was raised as in 2, then or at
-most two minutes later (or an interval, if that is longer). They waited if the next requests that end are slow, and
-not if these and their flushes took less time, all added, than there were none; if none ends, they waited for
-``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Without a latency, without what is usual, or with fewer than
-10 requests in five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk
-was at limit. One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five
-disks, or three on a node, is unknown if it is 0.1 s or more.
+most two minutes later (or an interval, if that is longer). They waited if the next requests that end took twice as
+long as usual or more, and what these and their flushes took longer than usual is, all added, as long as there were
+none; not if all that they took is less than that; if none ends, they waited for ``PG_AVAILABILITY`` and
+``SLOW_OPS``. Else it is unknown. Less than a tenth of the requests of the interval before, for as long as a check may
+be late, is as none, where requests waited. Without a latency, without what is usual, or with fewer than 10 requests
+in five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit.
+One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on
+a node, is unknown if it is 0.1 s or more.
 
 Each slow interval has the first cause that applies:
 
@@ -58,6 +60,9 @@ LATE = 120.0
 """Seconds from the last request until Ceph raises a check: it takes an OSD that hangs for a healthy one at first."""
 STOPPED = ("PG_AVAILABILITY", "SLOW_OPS")
 """The checks that are raised where requests wait."""
+WAITED = 2.0
+"""Times what is usual: without that, busy disks add up to long waits."""
+HARDLY = 0.1
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
 
@@ -156,6 +161,19 @@ def _slow(latency: float | None, usual: float | None) -> bool:
     return latency is not None and usual is not None and latency >= max(FACTOR * usual, FLOOR)
 
 
+def _stopped(intervals: Sequence[Interval], late: float) -> Iterator[bool]:
+    """Of each, whether it had no requests, or hardly any after many."""
+    before: Interval | None = None
+    for each in intervals:
+        at_first = before is not None and each.at - before.at <= late
+        many = before.operations or 0.0 if before is not None and at_first else 0.0
+        if each.operations == 0 or (each.operations is not None and each.operations < HARDLY * many):
+            yield True
+        else:
+            before = each
+            yield False
+
+
 class _Around:
     """What is there while requests are not slow, to compare with."""
 
@@ -177,14 +195,16 @@ class _Around:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
-        runs = [list(run) for _, run in groupby(intervals, key=lambda each: each.operations == 0)]
-        for number, run in enumerate(runs):
-            if run[0].operations == 0:
-                before = runs[number - 1][-1] if number else None
-                after = runs[number + 1][0] if number + 1 < len(runs) else None
-                yield from self._without_requests(before, run, after, late)
-            else:
+        stopped = iter(_stopped(intervals, late))
+        runs = [(is_stopped, list(run)) for is_stopped, run in groupby(intervals, key=lambda _: next(stopped))]
+        for number, (is_stopped, run) in enumerate(runs):
+            if not is_stopped:
                 yield from ((each, _by_latency(each, self._usual)) for each in run)
+                continue
+            before = runs[number - 1][1][-1] if number else None
+            after = runs[number + 1][1][0] if number + 1 < len(runs) else None
+            for each, waited in self._without_requests(before, run, after, late):
+                yield each, waited if waited or not each.operations else _by_latency(each, self._usual)
 
     def _without_requests(
         self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
@@ -210,7 +230,7 @@ class _Around:
                 yield each, None if each.raised is None else False
 
     def _waited(self, before: Interval, run: Sequence[Interval], after: Interval | None, late: float) -> bool | None:
-        """Whether there were requests that did not end in the ``run``: they end in ``after``, and are slow there."""
+        """Whether there were requests that did not end in the ``run``, as ``after`` shows, in which they end."""
         if after is None or after.operations is None:
             last = max((each.at for each in run if self.new(each)), default=None)
             if last is not None and run[-1].at - last > late:
@@ -220,10 +240,14 @@ class _Around:
         if after.latency is None or (after.share is not None and after.share >= AT_LIMIT_RATIO):
             return None
         # There may be as many flushes as other requests, with a latency and not among the operations.
-        took = 2 * after.latency * after.operations * (_time(after) - _time(run[-1]))
-        if took < _time(run[-1]) - _time(before):
+        number = 2 * after.operations * (_time(after) - _time(run[-1]))
+        without = _time(run[-1]) - _time(before)
+        if number * after.latency < without:
             return False
-        return True if not _few(after) and _slow(after.latency, self._usual) else None
+        if self._usual is None or _few(after):
+            return None
+        longer = after.latency - self._usual
+        return True if after.latency >= WAITED * self._usual and number * longer >= without else None
 
     def cause(self, slow: Interval) -> Cause | Unexplained:
         if slow.share is not None and slow.share >= AT_LIMIT_RATIO:

@@ -197,6 +197,37 @@ def test_requests_that_go_on_when_a_check_is_raised_have_waited_for_the_cluster(
     assert find(each_two_seconds(*[CALM] * 50, *[IDLE] * 4, *[CALM] * 9)).cause is Cause.NOT_SLOW, "it wanted nothing"
 
 
+def test_requests_that_waited_show_among_many_quick_ones() -> None:
+    """A guest makes up for the stall, so that its requests take 9 ms on average."""
+    stopped = replace(IDLE, raised=("OSD_DOWN",))
+    late = replace(CALM, operations=800.0, latency=0.009)  # 5 ms more than usual, 3,200 times: 16 s of 8
+    found = find(each_two_seconds(*[CALM] * 50, *[stopped] * 3, late, *[CALM] * 90))
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 3)
+    busy = replace(CALM, operations=9000.0, latency=0.006)  # added up it is long, too
+    assert find(each_two_seconds(*[CALM] * 50, *[stopped] * 3, busy, *[busy] * 90)).known == 141
+
+
+@pytest.mark.parametrize("raised", [(), ("OSD_DOWN",)])
+def test_hardly_any_requests_are_as_none_where_others_waited(raised: tuple[str, ...]) -> None:
+    """One ended before the OSD stopped, after the last pass."""
+    hardly = replace(CALM, operations=0.3, latency=0.004, raised=raised)
+    late = replace(CALM, latency=0.1, raised=("OSD_DOWN",))
+    found = find(each_two_seconds(*[CALM] * 50, hardly, late, *[CALM] * 90))
+    assert (found.cause, len(found.slow), found.raised) == (Cause.CLUSTER, 2, ("OSD_DOWN",))
+    calm = replace(CALM, raised=("OSD_DOWN",))
+    found = find(each_two_seconds(*[CALM] * 50, hardly, hardly, calm, *[CALM] * 90))
+    assert (found.cause, found.all_slow, found.known) == (Cause.NOT_SLOW, 0, 143), "it wanted hardly anything"
+
+
+def test_a_disk_that_does_less_from_now_on_is_judged_by_that() -> None:
+    """It was busy, and has had few requests for hours when some of them wait."""
+    less = replace(CALM, operations=5.0)
+    late = replace(less, latency=0.9)
+    stopped = replace(IDLE, raised=("SLOW_OPS",))
+    found = find(each_two_seconds(*[CALM] * 50, *[less] * 90, *[stopped] * 4, late, *[less] * 50))
+    assert (found.cause, len(found.slow), found.all_slow) == (Cause.CLUSTER, 4, 5)
+
+
 DOWN = ("OSD_DOWN",)
 
 
