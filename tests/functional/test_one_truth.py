@@ -36,6 +36,8 @@ ALERTS: Mapping[str, tuple[str, ...]] = {
     "unreachable_guests": ("PlimsollGuestsUnreachable",),
     "daemon_faults": ("PlimsollDaemonDown", "PlimsollDaemonNotReloaded"),
 }
+STARTED = "plimsoll_daemon_start_timestamp_seconds"
+"""It stays as it is while the daemon runs; all other moments are of the last pass."""
 QUIET: Mapping[str, Callable[[Whole, Told], bool]] = {
     "braked": lambda whole, told: not whole.enforcing,
     "unlimited": lambda whole, told: whole.paused or not whole.enforcing,
@@ -57,7 +59,8 @@ def as_scraped(region: str, seen: Seen) -> week.Node:
     for metric, series in seen.series.items():
         for labels, value in series if metric in READ else ():
             ago = seen.node.now.timestamp() - value
-            node.is_(metric, week.ago(ago) if metric.endswith("_timestamp_seconds") else value, **labels)
+            moves = metric.endswith("_timestamp_seconds") and metric != STARTED
+            node.is_(metric, week.ago(ago) if moves else value, **labels)
     return node
 
 

@@ -148,6 +148,24 @@ def daemon_with_earlier_settings(there: Nodes, begin: int, end: int) -> None:
     with_daemon(there[1]).is_("plimsoll_daemon_last_reload_successful", 0, begin, end)
 
 
+def starts(node: Node, begin: int, times: int) -> None:
+    """Once at each of so many steps."""
+    with_daemon(node).is_("plimsoll_daemon_start_timestamp_seconds", DAY * STEP)
+    for step in range(begin, begin + times):
+        node.is_("plimsoll_daemon_start_timestamp_seconds", step * STEP - 600, step)
+
+
+@fault(("PlimsollDaemonRestarts", "warning", NODE), hours=5, first=2, after=1.5)
+def daemon_that_crashes_again_and_again(there: Nodes, begin: int, end: int) -> None:
+    starts(there[0], begin, 1)
+    starts(there[1], begin, end - begin)
+
+
+@fault(hours=5)
+def daemon_restarted_four_times(there: Nodes, begin: int, end: int) -> None:
+    starts(there[1], begin, 4)
+
+
 @fault()
 def daemon_stopped_for_good(there: Nodes, begin: int, end: int) -> None:
     with_daemon(there[1]).gone(begin, but="^(?!plimsoll_daemon_)")

@@ -124,6 +124,17 @@ def of_daemon(site: Site) -> Iterator[Alert]:
         description=f"The daemon on {node} could not read the settings that were written last, and uses those before."
         " Run `plimsoll status` there: it prints the file, the line and the fault.",
     )
+    yield Alert(
+        name="PlimsollDaemonRestarts",
+        severity="warning",
+        expr=f"max by {site.node()} (changes({site('plimsoll_daemon_start_timestamp_seconds', over='3h')})) > 4",
+        hold="5m",
+        why="systemd starts a daemon that fails again after 10 seconds, so PlimsollDaemonDown does not fire.",
+        summary=f"plimsoll daemon on {node}{site.in_words} restarts again and again",
+        description=f"The daemon on {node} has been started {_VALUE} times in 3 h. It fails, or is killed. Passes over"
+        " the whole node go on, but guests that start while it is down wait for the next one. Run `journalctl -u"
+        " plimsoll-daemon.service` there.",
+    )
 
 
 _NO_CATALOGUE = 'source!="catalogue"'
