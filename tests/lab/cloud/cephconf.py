@@ -137,6 +137,8 @@ osd mgr report interval = 1
 osd op num shards = 2
 osd op num threads per shard = 1
 ms async op threads = 2
+# An OSD that a soak stops often would end by itself after the fifth time in ten minutes.
+osd max markdown count = 1000
 osd max backfills = 4
 osd recovery sleep = 0
 osd scrub begin hour = 0
