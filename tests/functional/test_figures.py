@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,8 +101,11 @@ def test_on_paper_figures_are_light_and_whole(tab: Tab, page: str) -> None:
         tab.open(page, A4[0])
         assert tab.value("document.documentElement.scrollWidth") <= A4[0]
         sizes = tab.value("[...document.images].map(each => [each.getBoundingClientRect().right, each.clientHeight])")
+        printed = tab.ask("Page.printToPDF", paperWidth=8.5, paperHeight=11)["data"]  # Letter, shorter than A4
         found = [greys(tab, number) for number in range(len(sizes))]
     finally:
         tab.ask("Emulation.setEmulatedMedia", media="", features=[])
+    pages = len(re.findall(rb"/Type /Page\b", base64.b64decode(printed)))
+    assert 1 <= pages <= len(sizes), "the first page has the sentences alone"
     assert all(right <= A4[0] and 100 < height <= A4[1] for right, height in sizes), sizes
     assert all(usual > 250 and darkest < 45 for usual, darkest, _ in found)

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.quiet
 
 WRITES, READS = 200, 20
 """The most a second."""
+SECONDS = 4
+"""Of each size."""
 KIB = 1024
 FILES = {"writer": "/mnt/volume/load-test", "reader": "/root/load-test"}
 """On vdb and on vda."""
@@ -101,6 +103,24 @@ def test_who_writes_4k_and_who_reads_512k_are_told_apart_and_each_request_is_in_
     assert 0 < vdb["write_p50"]["value"] <= vdb["write_p99"]["value"]
     assert with_histograms(hypervisor, guest) == 0
     assert not node.state.histograms.exists()
+
+
+def test_rows_by_time_show_when_a_guest_began_to_write_larger_requests(guest: Guest, node: Node) -> None:
+    process = node.start("load", "--by", "time", "--for", "1h", *only(guest), "-f", "json")
+    write = f"fio --direct=1 --ioengine=libaio --size=32M --name=w --filename={FILES['writer']} --rw=randwrite"
+    write += f" --time_based --runtime={SECONDS} --rate_iops={WRITES} >/dev/null"
+    completed = guest.exec(["sh", "-c", f"{write} --bs=4k && {write} --bs=64k"], timeout=SECONDS * 20)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (completed.exit_code, process.returncode) == (0, 0), completed.err or err
+    rows = json.loads(out)
+    assert [row["end"] for row in rows[:-1]] == [row["begin"] for row in rows[1:]]
+    # An interval in which fio ends or begins has both sizes, or few requests.
+    most = [
+        max(row["sizes"]["write"], key=row["sizes"]["write"].get) for row in rows if row["write_iops"] > WRITES / 4
+    ]
+    assert {"4096", "65536"} <= set(most), rows
+    assert most.index("65536") > max(at for at, size in enumerate(most) if size == "4096"), rows
 
 
 def test_what_kill_9_leaves_is_removed_at_the_next_start(guest: Guest, hypervisor: Libvirt, node: Node) -> None:
