@@ -31,8 +31,9 @@ from tests.looking import put
 pytestmark = pytest.mark.hurt
 
 RUNS = depth.count(quick=1, landing=1, soak=20)
-STEP, PAUSE = 3, 2.0
-"""Seconds from interval to interval, and between two passes."""
+STEP, PAUSE = 2, 3.0
+"""Seconds from interval to interval, and between two passes: an interval has the averages of the last pass, so none
+may be missed, although it is scraped up to a second late."""
 CALM, TROUBLE = 12, 18
 """Seconds before what is wrong, and of it."""
 SOON = 30.0
