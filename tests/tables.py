@@ -13,6 +13,7 @@ from typing import NamedTuple
 from plimsoll_agent.model.limits import PARAMETERS, Parameter
 from plimsoll_agent.store import state
 from tests import words
+from tests.lab.faults import table as faults
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
 
@@ -66,7 +67,25 @@ def _words() -> Iterator[Sequence[str]]:
         yield word.avoid, word.instead
 
 
+def _faults() -> Iterator[Sequence[str]]:
+    for row in faults.ROWS:
+        served = "reverted after the fault" if row.served is None else f"reverted within {row.served:g} s"
+        yield row.name, row.happens, served, f"{row.measured} (at most {row.back:g} s)"
+
+
+def _faults_elsewhere() -> Iterator[Sequence[str]]:
+    for row in faults.ELSEWHERE:
+        yield row.fault, row.happens, f"``{row.test.partition('::')[0]}``"
+
+
 TABLES = (
+    Table(
+        "faults.rst",
+        ("Fault", "What happens", "External change of another guest", "All limits right again after"),
+        (25, 35, 20, 20),
+        _faults,
+    ),
+    Table("faults.rst", ("Fault that another test tries", "What happens", "Test"), (30, 40, 30), _faults_elsewhere),
     Table(
         "limits.rst",
         ("Parameter", "Unit", "What it is", "In QMP", "Nova passes it on"),

@@ -201,6 +201,32 @@ def test_a_lost_connection_is_told_and_made_again(monkeypatch: pytest.MonkeyPatc
     link.close()
 
 
+def test_of_a_lost_connection_every_callback_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is left keeps libvirt's connection and its descriptor. libvirtd is gone, so each call is an error."""
+    given, returned = list[int](), list[int]()
+
+    def deregister(callback: int) -> None:
+        returned.append(callback)
+        raise libvirt.libvirtError("the connection was lost")
+
+    lost = SimpleNamespace(
+        setKeepAlive=lambda *_: None,
+        registerCloseCallback=lambda *_: None,
+        unregisterCloseCallback=lambda: returned.append(-1),
+        domainEventRegisterAny=lambda *_: given.append(len(given)) or len(given) - 1,
+        domainEventDeregisterAny=deregister,
+        isAlive=lambda: False,
+        close=lambda: None,
+    )
+    monkeypatch.setattr(libvirt, "open", lambda _: lost)
+    link = EventLink.__new__(EventLink)
+    link._uri, link._closed = "", threading.Event()
+    with link._connected():
+        pass
+    assert len(given) > 1
+    assert returned == [*given, -1]
+
+
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_attempts_to_connect_come_later_each_time_up_to_a_minute(share: float) -> None:
     waits = [event_link.wait_after(failures, share) for failures in range(20)]

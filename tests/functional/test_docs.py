@@ -36,6 +36,7 @@ from tests.functional.daemons import a_daemon
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
 from tests.functional.webserver import key_pair
+from tests.lab.faults.table import ELSEWHERE, Elsewhere
 from tests.tables import TABLES, Table, standing
 
 ROOT = Path(__file__).parents[2]
@@ -458,6 +459,12 @@ def test_every_row_of_the_table_of_exit_statuses_is_tried() -> None:
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.page)
 def test_a_table_that_is_made_from_the_code_is_up_to_date(table: Table) -> None:
     assert standing(table) == table.text, "run: python -m tests.tables"
+
+
+@pytest.mark.parametrize("fault", ELSEWHERE, ids=lambda fault: fault.fault)
+def test_a_fault_that_another_test_is_said_to_try_has_that_test(fault: Elsewhere) -> None:
+    file, _, name = fault.test.partition("::")
+    assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE)
 
 
 def test_every_manual_page_that_is_referred_to_is_made_and_installed() -> None:

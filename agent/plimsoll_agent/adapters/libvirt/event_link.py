@@ -112,9 +112,12 @@ class EventLink:
             callbacks.extend(self._subscribed(connection))
             yield connection
         finally:
-            with suppress(libvirt.libvirtError):
-                for callback in callbacks if connection.isAlive() else ():
+            # Of a lost connection too, although libvirt then reports an error for each: one callback that is left
+            # keeps the connection, with a descriptor, for ever.
+            for callback in callbacks:
+                with suppress(libvirt.libvirtError):
                     connection.domainEventDeregisterAny(callback)
+            with suppress(libvirt.libvirtError):
                 connection.unregisterCloseCallback()
             with suppress(libvirt.libvirtError):
                 connection.close()

@@ -1,0 +1,83 @@
+"""All faults, in the order in which they are tried, and those that other tests try."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.lab.faults import guests, libvirtd
+
+ROWS = (*guests.ROWS, *libvirtd.ROWS)
+
+
+class Elsewhere(NamedTuple):
+    fault: str
+    happens: str
+    test: str
+    """Its file and name."""
+
+
+ELSEWHERE = (
+    Elsewhere(
+        "disk unplugged and another one plugged in mid-call",
+        "the new disk is not taken for the old one; the next pass limits it",
+        "tests/lab/test_faults.py::test_a_letter_that_becomes_another_volume_between_plan_and_write_is_not_limited",
+    ),
+    Elsewhere(
+        "QEMU stopped in the middle of a write",
+        "the change is recorded as ``timed-out``, and settled by reading",
+        "tests/lab/test_faults.py::test_a_qemu_that_stops_answering_in_mid_write_is_settled_by_the_next_pass",
+    ),
+    Elsewhere(
+        "live migration cancelled in the middle",
+        "the guest is left alone on both nodes while it moves",
+        "tests/lab/test_migration.py::test_a_guest_on_the_move_is_left_alone_on_both_sides",
+    ),
+    Elsewhere(
+        "live migration there and back",
+        "limits and a hold go with the guest",
+        "tests/lab/test_migration.py::test_limits_and_a_hold_follow_a_live_migration_by_nova_and_back",
+    ),
+    Elsewhere(
+        "10,000 events at once, or events lost",
+        "a pass over the node takes the place of events that were dropped",
+        "tests/unit/agent/daemon/test_service.py::test_events_that_find_the_queue_full_lead_to_a_full_pass",
+    ),
+    Elsewhere(
+        "events doubled",
+        "many events of a guest lead to one pass, and to one more for those that came during it",
+        "tests/unit/agent/daemon/test_schedule.py::"
+        "test_a_burst_of_events_leads_to_one_pass_and_one_more_for_those_that_came_during_it",
+    ),
+    Elsewhere(
+        "each file of the state directory corrupt",
+        "the file is set aside, and rebuilt where it can be",
+        "tests/unit/agent/passes/test_state_faults.py::"
+        "test_a_corrupt_memory_is_set_aside_and_made_again_from_the_record",
+    ),
+    Elsewhere(
+        "killed at each write of each file",
+        "the next pass does as if nothing had happened",
+        "tests/unit/agent/passes/test_state_faults.py::test_killed_at_any_write_of_any_file_the_next_pass_is_clean",
+    ),
+    Elsewhere(
+        "a pass killed at a random moment",
+        "the next pass settles what was open; the record has no gap",
+        "tests/lab/test_killed.py::test_killed_at_any_moment_the_next_pass_is_clean_and_the_record_tells_the_truth",
+    ),
+    Elsewhere(
+        "clock a day ahead and back",
+        "nothing is loosened, no hold ends, no guest is forgotten",
+        "tests/lab/test_races.py::test_a_clock_that_runs_a_day_ahead_and_back_loosens_nothing",
+    ),
+    Elsewhere(
+        "machine suspended",
+        "its time counts: what should have ended ends when it wakes",
+        "tests/unit/agent/daemon/test_service.py::"
+        "test_a_clock_that_is_set_ahead_ends_no_rule_and_a_suspended_machine_does",
+    ),
+    Elsewhere(
+        "Cinder or Keystone killed, frozen, or denying",
+        "no limit changes; the last catalogue stays in use",
+        "tests/lab/test_cinder_down.py::test_a_control_plane_in_trouble_changes_no_limit_and_holds_nobody_up",
+    ),
+)
