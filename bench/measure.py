@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+WIDEST = 300
+"""Characters of a command in a message."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,13 @@ def once(argv: Sequence[str], environment: Mapping[str, str]) -> Cost:
         answer = json.loads(told.read() or b"{}")
     if answer.get("status") != 0:
         complaint = ended.stderr.decode(errors="replace")
-        raise RuntimeError(f"{' '.join(argv)} ended with {answer.get('status')}: {complaint}")
+        raise RuntimeError(f"{shown(argv)} ended with {answer.get('status')}: {complaint}")
     return Cost(**answer["cost"])
+
+
+def shown(argv: Sequence[str]) -> str:
+    """The command for a message: some are given hundreds of files."""
+    return textwrap.shorten(shlex.join(argv), WIDEST, placeholder=" …")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ An observer of libvirt's events, in a process of its own, takes the time from th
 limits set by another client) to the last event that tells of the limits. QEMU is asked after each whether they are in
 force. Guests are paused and have two disks; a hard reboot is a stop, and a start from a definition without limits.
 The cron way needs half its interval on average: 150 s with five minutes.
+
+With ``--writing``, a booted guest that writes from its first moment follows: ``bench/writing.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench import writing
 from bench.lab import daemon_on, in_lab, say
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
@@ -33,13 +36,22 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="script/bench reaction", description=__doc__)
     parser.add_argument("--number", type=int, default=25, metavar="N", help="of each; default: %(default)s")
     parser.add_argument("--guests", type=int, default=0, metavar="N", help="others on the node; default: %(default)s")
+    parser.add_argument(
+        "--writing",
+        type=int,
+        default=0,
+        metavar="N",
+        help="guests that write at once; default: %(default)s",
+    )
     arguments = parser.parse_args(words)
-    return in_lab(lambda cloud: _measured(cloud, arguments.number, arguments.guests))
+    parts = ("ceph", "libvirt", "guest") if arguments.writing else ("ceph", "libvirt")
+    return in_lab(lambda cloud: _measured(cloud, arguments.number, arguments.guests, arguments.writing), parts)
 
 
-def _measured(cloud: Cloud, number: int, others: int) -> None:
+def _measured(cloud: Cloud, number: int, others: int, writers: int) -> None:
     made = cloud.paused_guests([[ephemeral(SIZE), volume(SIZE)] for _ in range(others)])
     took: dict[str, list[float]] = {}
+    got: dict[str, list[writing.Through]] = {}
     try:
         with tempfile.TemporaryDirectory() as home, observing(cloud.libvirt_uri) as observer:
             node = Node(Path(home), cloud, f"default: {{limits: {{total_iops_sec: {IOPS}}}}}\n")
@@ -49,6 +61,8 @@ def _measured(cloud: Cloud, number: int, others: int) -> None:
                     for what, seconds in _round(cloud, observer):
                         took.setdefault(what, []).append(seconds)
                 last = known()
+                for what, through in writing.rounds(cloud, writers, IOPS):
+                    got.setdefault(what, []).append(through)
     finally:
         cloud.destroy_guests(made)
     say(f"{others} other guests; milliseconds from libvirt's event to limits in force:")
@@ -60,6 +74,8 @@ def _measured(cloud: Cloud, number: int, others: int) -> None:
     mean = (last.seconds_sum - first.seconds_sum) / max(passes, 1)
     say(f"{passes} passes over a guest, {mean * 1000:.0f} ms each on average; {dict(last.passes)}")
     say(f"memory {last.memory / 2**20:.0f} MiB, {last.threads} threads, {last.descriptors} descriptors")
+    if got:
+        writing.show(got)
 
 
 def _round(cloud: Cloud, observer: Observer) -> Iterator[tuple[str, float]]:

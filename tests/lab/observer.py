@@ -77,10 +77,12 @@ def observing(uri: str) -> Iterator[Observer]:
     command = [sys.executable, "-m", "tests.lab.observer", uri]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
-        observer = Observer(process)
-        observer.wait(lambda seen: seen.what == "ready")
-        yield observer
-        process.terminate()
+        try:
+            observer = Observer(process)
+            observer.wait(lambda seen: seen.what == "ready")
+            yield observer
+        finally:
+            process.terminate()
 
 
 def main(uri: str) -> None:
