@@ -31,6 +31,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind, GuestEvent, LinkEvent
 from plimsoll_agent.monitor import daemon_metrics, daemon_status, textfile
 from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
+from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
@@ -95,6 +96,7 @@ class Service:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._version = version("plimsoll-agent")  # it reads a file, for which later no descriptor may be left
         self._stamp_read = self._stamp_seen = world.stamp()
         self._settings = settings = world.load()
         self._inbox: SimpleQueue[Message] = SimpleQueue()
@@ -131,10 +133,10 @@ class Service:
         """Until it is stopped; returns the exit status. Raises ``Busy``, ``StateError``."""
         state = state_of(self._settings)
         state.prepare()
-        with state.daemon_locked():
+        with state.daemon_locked() as self._lock:
             self._link = self._world.link(self._settings, self._tell)
             self._world.manager.ready()
-            LOG.info("plimsoll daemon %s runs (mode %s)", version("plimsoll-agent"), self._settings.mode)
+            LOG.info("plimsoll daemon %s runs (mode %s)", self._version, self._settings.mode)
             try:
                 while not self._ends():
                     self._turn()
@@ -318,7 +320,13 @@ class Service:
         self._beat, self._told_at = now + HEARTBEAT, now
         told = self._told()
         self._world.manager.status(daemon_status.line(told))
+        self._try("lock", self._keep_lock)
         self._write(told)
+
+    def _keep_lock(self) -> None:
+        """In a state directory that was deleted and made again, too. Raises ``Busy``, ``StateError``."""
+        state_of(self._settings).prepare()
+        self._lock.keep()
 
     def _write(self, told: DaemonStatus) -> None:
         state, directory = state_of(self._settings), self._settings.metrics.textfile_dir
@@ -335,9 +343,11 @@ class Service:
             self._try("metrics", lambda: textfile.remove(directory, "daemon"))
 
     def _try(self, name: str, write: Callable[[], None]) -> None:
-        """A fault is logged once, until it is gone."""
+        """A fault is logged once, until it is gone. Raises ``Busy``: another daemon has the lock."""
         try:
             write()
+        except Busy:
+            raise
         except (OSError, PlimsollError) as error:
             if name not in self._unwritten:
                 LOG.error("%s of the daemon: %s", name, error)
@@ -354,7 +364,7 @@ class Service:
             )
 
         return DaemonStatus(
-            version=version("plimsoll-agent"),
+            version=self._version,
             mode=self._settings.mode,
             pid=os.getpid(),
             started=counted.started,

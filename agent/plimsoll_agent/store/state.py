@@ -25,7 +25,7 @@ from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.decoding import count, maybe, several, text, time
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.locks import ByteLocks
+from plimsoll_agent.util.locks import ByteLocks, LongLock
 
 LOG = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -399,10 +399,10 @@ class State:
             files.sweep(self.directory, tuple(file.name for file in FILES))
             yield
 
-    def daemon_locked(self) -> AbstractContextManager[None]:
+    def daemon_locked(self) -> LongLock:
         """For the life of a daemon. Raises ``Busy`` while another one runs, ``StateError``."""
         busy = Busy("another plimsoll daemon runs on this node; this one ends")
-        return locks.held(self.directory / DAEMON_LOCK.name, busy, StateError)
+        return LongLock(self.directory / DAEMON_LOCK.name, busy, StateError)
 
     def guest_locks(self) -> ByteLocks:
         """The locks of guests by their uuids, none of them taken yet; they raise ``StateError``."""

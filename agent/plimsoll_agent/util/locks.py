@@ -60,12 +60,7 @@ def held(
 
     ``left`` is added to the text of ``error``: what was not done. ``former`` locks as earlier releases do too.
     """
-    try:
-        lock = take(path, patience)
-    except BlockingIOError as trouble:
-        raise busy from trouble
-    except OSError as trouble:
-        raise error(f"{path}: cannot be locked: {trouble.strerror}{left}") from trouble
+    lock = _taken(path, busy, error, left, patience)
     directory = _take_former(path.parent) if former else None
     try:
         yield
@@ -73,6 +68,36 @@ def held(
         if directory is not None:
             os.close(directory)
         os.close(lock)
+
+
+def _taken(path: Path, busy: PlimsollError, error: type[PlimsollError], left: str, patience: float) -> int:
+    try:
+        return take(path, patience)
+    except BlockingIOError as trouble:
+        raise busy from trouble
+    except OSError as trouble:
+        raise error(f"{path}: cannot be locked: {trouble.strerror}{left}") from trouble
+
+
+class LongLock:
+    """A lock file that is held for long. Raises as ``held`` does."""
+
+    def __init__(self, path: Path, busy: PlimsollError, error: type[PlimsollError]) -> None:
+        self._take = partial(_taken, path, busy, error, "", 0)
+        self._path = path
+        self._lock = self._take()
+
+    def keep(self) -> None:
+        """Lock the file again if it was removed or replaced: others would lock the new one."""
+        if not _is_still(self._lock, self._path):
+            former, self._lock = self._lock, self._take()
+            os.close(former)
+
+    def __enter__(self) -> LongLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._lock)
 
 
 def for_a_change(path: Path, of: str, error: type[PlimsollError]) -> AbstractContextManager[None]:

@@ -23,7 +23,7 @@ from tests.lab.faults.watch import Watch, read
 from tests.lab.node import Node
 from tests.lab.passes import LIMIT
 
-LOOSE = {"total_iops_sec": 9000}
+LOOSE, TIGHT = {"total_iops_sec": 9000}, {"total_iops_sec": 100}
 """What something else than plimsoll sets."""
 USUAL = 20.0
 """Seconds after which limits are right again where no row says other: a few tries, or a full pass."""
@@ -109,10 +109,17 @@ class Scene:
             return None
 
     def loosen(self, guest: Guest, *targets: str) -> None:
-        """Behind plimsoll's back."""
-        for target in targets or ("vda", "vdb"):
+        """An external change, which plimsoll lowers again."""
+        self._set(guest, targets or ("vda", "vdb"), LOOSE)
+
+    def tighten(self, guest: Guest) -> None:
+        """An external change, which plimsoll raises again."""
+        self._set(guest, ("vda", "vdb"), TIGHT)
+
+    def _set(self, guest: Guest, targets: Sequence[str], limits: dict[str, int]) -> None:
+        for target in targets:
             self.watch.excuse(guest.uuid, target)
-            guest.domain().setBlockIoTune(target, LOOSE, _LIVE)
+            guest.domain().setBlockIoTune(target, limits, _LIVE)
 
     def until_right(self, guests: Sequence[Guest], within: float, wanted: Limits = LIMIT) -> float:
         """Seconds until each disk of these guests has its limits."""

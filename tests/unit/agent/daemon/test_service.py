@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -491,6 +495,40 @@ def test_a_second_daemon_does_not_start(daemon: Fixture) -> None:
     daemon.start()
     with pytest.raises(Busy, match="another plimsoll daemon"):
         Service(daemon.world).run()
+
+
+def test_in_a_state_directory_that_was_deleted_it_takes_its_lock_again(daemon: Fixture) -> None:
+    daemon.start()
+    state = State(daemon.settings.state_dir)
+    shutil.rmtree(state.directory)
+    daemon.happens(1, EventKind.STARTED)  # the end of its pass is told within a second
+    daemon.until(lambda: (state.directory / "daemon.lock").exists())
+    with pytest.raises(Busy, match="another plimsoll daemon"):
+        Service(daemon.world).run()
+    daemon.until(lambda: daemon.known)
+
+
+def test_a_time_without_descriptors_does_not_end_it(daemon: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon.start()
+    assert daemon.service is not None
+
+    def exhausted(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as without:
+        without.setattr(os, "open", exhausted)
+        without.setattr(io, "open", exhausted)
+        daemon.service._tell_how_it_is(time.monotonic())
+
+
+def test_it_ends_where_another_daemon_has_locked_a_directory_that_was_deleted(daemon: Fixture) -> None:
+    daemon.start()
+    assert daemon.service is not None
+    state = State(daemon.settings.state_dir)
+    shutil.rmtree(state.directory)
+    state.prepare()
+    with state.daemon_locked(), pytest.raises(Busy, match="another plimsoll daemon"):
+        daemon.service._tell_how_it_is(time.monotonic())
 
 
 def test_the_watchdog_is_told_only_while_events_can_arrive(daemon: Fixture) -> None:
