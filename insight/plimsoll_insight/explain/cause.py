@@ -161,13 +161,14 @@ def _slow(latency: float | None, usual: float | None) -> bool:
     return latency is not None and usual is not None and latency >= max(FACTOR * usual, FLOOR)
 
 
-def _stopped(intervals: Sequence[Interval], late: float) -> Iterator[bool]:
-    """Of each, whether it had no requests, or hardly any after many."""
+def _stopped(intervals: Sequence[Interval], usual: float | None, late: float) -> Iterator[bool]:
+    """Of each, whether it had no requests, or hardly any after many and these not slow: slow ones have waited."""
     before: Interval | None = None
     for each in intervals:
         at_first = before is not None and each.at - before.at <= late
         many = before.operations or 0.0 if before is not None and at_first else 0.0
-        if each.operations == 0 or (each.operations is not None and each.operations < HARDLY * many):
+        hardly = each.operations is not None and each.operations < HARDLY * many and not _by_latency(each, usual)
+        if each.operations == 0 or hardly:
             yield True
         else:
             before = each
@@ -195,7 +196,7 @@ class _Around:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
-        stopped = iter(_stopped(intervals, late))
+        stopped = iter(_stopped(intervals, self._usual, late))
         runs = [(is_stopped, list(run)) for is_stopped, run in groupby(intervals, key=lambda _: next(stopped))]
         for number, (is_stopped, run) in enumerate(runs):
             if not is_stopped:

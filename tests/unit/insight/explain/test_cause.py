@@ -219,6 +219,14 @@ def test_hardly_any_requests_are_as_none_where_others_waited(raised: tuple[str, 
     assert (found.cause, found.all_slow, found.known) == (Cause.NOT_SLOW, 0, 143), "it wanted hardly anything"
 
 
+def test_a_few_requests_that_took_long_are_those_that_waited() -> None:
+    """All that waited end in one pass, and the guest goes on in the next one."""
+    stopped = replace(IDLE, raised=("OSD_DOWN",))
+    late = replace(CALM, operations=1.5, latency=1.0, raised=("OSD_DOWN",))
+    found = find(each_two_seconds(*[CALM] * 50, stopped, late, *[CALM] * 90))
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 2)
+
+
 def test_a_disk_that_does_less_from_now_on_is_judged_by_that() -> None:
     """It was busy, and has had few requests for hours when some of them wait."""
     less = replace(CALM, operations=5.0)
