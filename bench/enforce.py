@@ -5,7 +5,7 @@ only ever get tighter: plimsoll asks Ceph's health before it raises one, and the
 be compared with. plimsoll is called as its timer calls it, with a rules file; as a person does, with limits on the
 command line; and with a catalogue, so that the volumes get what a QoS spec of Cinder says, once flat and once per
 GiB, for which a pass has to ask how large they are. Then it runs once more with clocks inside, to see where its
-time goes.
+time goes; and so does the daemon, whose passes over the node after its first have nothing to change.
 
 All of them find their modules compiled, as an installed package has them. Ratios are taken in pairs, run by run.
 
@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +28,17 @@ from pathlib import Path
 from bench.lab import in_lab, say
 from bench.measure import Cost, Span, Spread, covered, once
 from bench.ways import BY_CINDER, BY_RULES, CRON, HERE, PER_GIB, WAYS, Way, Ways
-from tests.lab.cloud import Cloud, Guest, ephemeral, volume
+from plimsoll_agent.monitor import daemon_status
+from plimsoll_agent.store.state import State
+from tests.lab.cloud import Cloud, Guest, LabError, ephemeral, volume
 
 GIB = 2**30
 
 STEADY, CHANGING = "nothing to change", "every disk to change"
 WITH_CLOCKS = (BY_RULES, BY_CINDER, PER_GIB)
+RELOADS = 3
+"""Each is followed by a pass of the daemon over the node."""
+PATIENT = 60.0
 
 
 def main(words: Sequence[str]) -> int:
@@ -105,6 +113,23 @@ class Inside:
 
 
 @dataclass(frozen=True)
+class InDaemon:
+    """Steady passes over the node in one daemon, by its rules: medians."""
+
+    wall: float
+    in_libvirt: float
+    """The part of it in which at least one call into libvirt was under way."""
+
+    @classmethod
+    def of(cls, told: dict[str, list[Span]]) -> InDaemon:
+        passes = told["pass"][1:]  # not that of its start
+        inside = [covered([span for span in told["libvirt"] if one[0] <= span[0] < one[1]]) for one in passes]
+        walls = [one[1] - one[0] for one in passes]
+        shares = [spent / wall for spent, wall in zip(inside, walls, strict=True)]
+        return cls(Spread.of(walls).middle, Spread.of(shares).middle)
+
+
+@dataclass(frozen=True)
 class Measured:
     """All runs at one number of guests."""
 
@@ -113,6 +138,7 @@ class Measured:
     """By what there was to do, and way."""
     insides: dict[str, list[Inside]]
     """By way."""
+    daemons: list[InDaemon]
 
     def ratio(self, task: str, way: str) -> Spread:
         """How many times as long the cron way takes."""
@@ -123,6 +149,11 @@ class Measured:
         """How many times as long the cron way takes as a pass within a process."""
         pairs = zip(self.costs[STEADY, CRON], self.insides[BY_RULES], strict=True)
         return Spread.of(cron.wall / inside.whole_pass for cron, inside in pairs)
+
+    def of_daemon(self) -> Spread:
+        """How many times as long the cron way takes as a steady pass of the daemon."""
+        pairs = zip(self.costs[STEADY, CRON], self.daemons, strict=True)
+        return Spread.of(cron.wall / daemon.wall for cron, daemon in pairs)
 
     def in_libvirt(self) -> Spread:
         """The part of a pass that is spent in libvirt's own calls."""
@@ -169,6 +200,12 @@ class Measured:
         say(f"  the cron way takes {_times(self.of_pass())} as such a pass")
         for way in (BY_CINDER, PER_GIB):
             say(f"  {way} takes {self._beside_rules(way)} by its rules")
+        walls, shares = (Spread.of(getattr(each, name) for each in self.daemons) for name in ("wall", "in_libvirt"))
+        say(
+            f"  a steady pass of the daemon takes {1000 * walls.middle:.1f} ms ({1000 * walls.least:.1f} to"
+            f" {1000 * walls.greatest:.1f}), {shares.middle:.1%} of it in libvirt; the cron way takes"
+            f" {_times(self.of_daemon())}"
+        )
         say()
 
     def _beside_rules(self, way: str) -> str:
@@ -200,6 +237,7 @@ def _range(spread: Spread) -> str:
 def _measure(ways: Ways, guests: int, runs: int, home: Path) -> Measured:
     costs: dict[tuple[str, str], list[Cost]] = {(task, way): [] for task in (STEADY, CHANGING) for way in WAYS}
     insides: dict[str, list[Inside]] = {way: [] for way in WITH_CLOCKS}
+    daemons = []
     compiled = ways.tighter(PER_GIB)
     once(compiled.command, ways.environment)
     _inside(ways, compiled, home)
@@ -211,7 +249,9 @@ def _measure(ways: Ways, guests: int, runs: int, home: Path) -> Measured:
             costs[STEADY, name].append(once(way.command, ways.environment))
             if name in WITH_CLOCKS:
                 insides[name].append(_inside(ways, way, home))
-    return Measured(guests, costs, insides)
+            if name == BY_RULES:
+                daemons.append(_in_daemon(ways, way, home))
+    return Measured(guests, costs, insides, daemons)
 
 
 def _inside(ways: Ways, way: Way, home: Path) -> Inside:
@@ -223,9 +263,34 @@ def _inside(ways: Ways, way: Way, home: Path) -> Inside:
     return Inside.of(cost, told, told.pop("began"), told.pop("imported"))
 
 
+def _in_daemon(ways: Ways, way: Way, home: Path) -> InDaemon:
+    """The same settings and state, after the way itself: nothing is to change."""
+    into = home / "inside.json"
+    _, option, settings, _ = way.command
+    state = State(Path(settings).parent / "state")
+    command = [sys.executable, str(HERE / "inside.py"), str(into), option, settings, "daemon"]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, env=ways.environment, stdout=quiet, stderr=quiet) as process:
+        try:
+            last = None
+            for number in range(RELOADS + 1):
+                if number:
+                    process.send_signal(signal.SIGHUP)
+                end = time.monotonic() + PATIENT
+                while (known := daemon_status.load(state)) is None or known.last_full_pass == last:
+                    if time.monotonic() > end or process.poll() is not None:
+                        raise LabError("the daemon makes no pass over the node")
+                    time.sleep(0.02)
+                last = known.last_full_pass
+        finally:
+            process.terminate()
+    return InDaemon.of(json.loads(into.read_text()))
+
+
 def _show_goals(measured: list[Measured]) -> None:
     largest = measured[-1]
     whole, inside, share = largest.ratio(STEADY, BY_RULES), largest.of_pass(), largest.in_libvirt()
+    daemon, daemons = largest.of_daemon(), Spread.of(each.in_libvirt for each in largest.daemons)
     say(f"goals, at {largest.guests} guests with nothing to change")
     peak = max(one.peak() for one in measured)
     by_cinder = _over_rules(largest, BY_CINDER)
@@ -234,6 +299,11 @@ def _show_goals(measured: list[Measured]) -> None:
         (
             inside.middle >= 10 or share.middle >= 0.8,
             f"a pass at least 10 × as fast, or 80 % of it in libvirt: {inside.middle:.2f} ×, {share.middle:.1%}",
+        ),
+        (
+            daemon.middle >= 10 or daemons.middle >= 0.9,
+            f"a steady pass of the daemon at least 10 × as fast, or 90 % of it in libvirt: {daemon.middle:.2f} ×,"
+            f" {daemons.middle:.1%}",
         ),
         (peak < 60, f"less than 60 MiB: {peak:.0f} MiB"),
         (max(by_cinder) <= 1.2, f"by Cinder at most 1.2 × as long as by its rules: {_both(by_cinder)}"),

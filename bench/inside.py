@@ -40,7 +40,8 @@ def main(into: Path, words: list[str]) -> NoReturn:
         return call
 
     for name in dir(libvirtmod):
-        if name.startswith("vir") and callable(getattr(libvirtmod, name)):
+        # The loop for events waits in libvirt all the time.
+        if name.startswith("vir") and not name.startswith("virEvent") and callable(getattr(libvirtmod, name)):
             setattr(libvirtmod, name, timed("libvirt", getattr(libvirtmod, name)))
     domxml.parse = timed("xml", domxml.parse)
     Libvirt.__init__ = timed("connect", Libvirt.__init__)  # type: ignore[method-assign]
