@@ -39,6 +39,8 @@ FIT: Mapping[str, Any] = {
     "cron": [],
     "units": [],
     "ceph": True,
+    "setfacl": True,
+    "textfile_dir": True,
     "calendar": True,
     "plimsoll": {
         "current": None,
@@ -63,6 +65,8 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"agent_libvirt_uri": "test:///node.xml"},
         [],
     ),
+    "no setfacl": ({"setfacl": False}, {}, ["setfacl", "package acl", "agent_textfile_dir"]),
+    "no setfacl, and no metrics": ({"setfacl": False}, {"agent_textfile_dir": ""}, []),
     "no python": ({"pythons": []}, {}, ["no Python 3.11", "Install one"]),
     "no venv": ({"pythons": [{"path": "/usr/bin/python3", "tag": "cp311", "venv": False}]}, {}, ["python3-venv"]),
     "the second python": (

@@ -23,7 +23,7 @@ NAMES = ("rollout", "rollback", "status", "retire")
 # Nobody is asked here: each host is a name whose connection is the local one, and no task below starts a program.
 REGIONS = """
 plimsoll:
-  vars: {ansible_connection: local, ansible_python_interpreter: PYTHON}
+  vars: {ansible_connection: local, ansible_python_interpreter: PYTHON, rollout_regions: [south, north]}
   children:
     south: {hosts: {s1: {}, s2: {}, s3: {}}}
     north: {children: {north_cell1: {hosts: {n1: {}}}, north_cell2: {hosts: {n2: {}, n3: {}}}}}
@@ -131,7 +131,8 @@ def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:
 def shown(ended: subprocess.CompletedProcess[str]) -> list[str]:
     """The batches that a rollout says it makes."""
     lines = ended.stdout.split("TASK [Show the batches]")[1].split("PLAY")[0].splitlines()
-    return [line.strip() for line in lines if ": " in line and ", " in line]
+    said = [line.strip(" '-") for line in lines]
+    return [line for line in said if ": " in line and ", " in line and not line.startswith("Left out")]
 
 
 # "none" is a tag that no task has: what is left are the batches, their first task and the verdicts over them.
@@ -142,9 +143,7 @@ def batches(ansible: Ansible, inventory: str, *words: str) -> subprocess.Complet
     )
 
 
-def test_regions_come_in_the_order_of_the_inventory_each_with_its_canaries_first(
-    ansible: Ansible, inventory: str
-) -> None:
+def test_regions_come_in_their_order_each_with_its_canaries_first(ansible: Ansible, inventory: str) -> None:
     ended = batches(ansible, inventory)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert shown(ended) == [
@@ -182,20 +181,25 @@ def test_without_batches_nobody_is_touched(ansible: Ansible, inventory: str) -> 
     assert "ok: [" not in ended.stdout
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("plimsoll: {hosts: {lost: {}}}\n", "in none of its regions (south, north): lost"),
-        ("south: {hosts: {n1: {}}}\n", "n1 is in two regions, south and north"),
-    ],
-)
-def test_hosts_without_or_with_two_regions_are_refused_by_name(
-    ansible: Ansible, inventory: str, tmp_path: Path, more: str, message: str
-) -> None:
-    (tmp_path / "more.yml").write_text(more, encoding="utf-8")
+def test_a_host_in_two_regions_is_refused_by_name(ansible: Ansible, inventory: str, tmp_path: Path) -> None:
+    (tmp_path / "more.yml").write_text("south: {hosts: {n1: {}}}\n", encoding="utf-8")
     ended = batches(ansible, inventory, "-i", str(tmp_path / "more.yml"))
     assert ended.returncode != 0
-    assert message in " ".join((ended.stdout + ended.stderr).split())
+    assert "n1 is in two regions, south and north" in " ".join((ended.stdout + ended.stderr).split())
+
+
+def test_a_host_in_no_region_is_left_out_and_named(ansible: Ansible, inventory: str, tmp_path: Path) -> None:
+    (tmp_path / "more.yml").write_text("plimsoll: {hosts: {lost: {}}}\n", encoding="utf-8")
+    ended = batches(ansible, inventory, "-i", str(tmp_path / "more.yml"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Left out, since in none of rollout_regions: lost" in ended.stdout
+    assert "ok: [lost]" not in ended.stdout.split("PLAY [Roll out]")[1]
+
+
+def test_without_regions_a_rollout_says_what_to_set(ansible: Ansible, inventory: str) -> None:
+    ended = batches(ansible, inventory, "-e", json.dumps({"rollout_regions": []}))
+    assert ended.returncode != 0
+    assert "rollout_regions is not set: name the groups" in " ".join(ended.stdout.split())
 
 
 # --- what the role agent enables
@@ -258,7 +262,7 @@ def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
         ({"__agent_released": {"changed": False}}, False),
         ({"__agent_released": {"changed": True}}, True),
         ({"__agent_written": {"written": ["/etc/plimsoll/rules.yaml"]}}, False),
-        ({"__agent_written": {"written": ["/etc/systemd/system/plimsoll-daemon.service.d/site.conf"]}}, True),
+        ({"__agent_written": {"written": ["/etc/systemd/system/plimsoll-daemon.service.d/50-ansible.conf"]}}, True),
     ],
 )
 def test_a_daemon_is_restarted_for_another_version_or_other_rights_only(

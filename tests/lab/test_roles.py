@@ -150,7 +150,11 @@ def test_a_host_is_asked_and_told_no_more_than_it_takes(scenario: Scenario):
     ]
     once = {
         NOTHING: ["Create a group for libvirt's socket", "Reload systemd"],
-        MUCH: ["Reload systemd", "Disable cron entries that write limits too"],
+        MUCH: [
+            "Create the directory of node_exporter's text files",
+            "Reload systemd",
+            "Disable cron entries that write limits too",
+        ],
     }
     for host, more in once.items():
         assert done_on(scenario.again, host) == always

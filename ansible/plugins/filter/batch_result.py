@@ -11,19 +11,13 @@ description:
   - For each host of a batch C(hostvars) has C(__rollout_trouble), a sentence, if something failed on it, and
     C(__rollout_node), the result of the first task, which shows whether it was unreachable.
 options:
-  _input:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
+  _input: {description: The variable C(hostvars)., type: dict, required: true}
   batches:
     description: All batches, as P(plimsoll.cloud.batches#filter) makes them.
     type: list
     elements: dict
     required: true
-  number:
-    description: The number of this batch, from 0.
-    type: int
-    required: true
+  number: {description: "The number of this batch, from 0.", type: int, required: true}
   left:
     description: The hosts that Ansible still has in this batch. Missing ones have failed.
     type: list
@@ -38,13 +32,9 @@ options:
     type: list
     elements: str
     default: []
-  monitoring:
-    description: Why Prometheus stops the rollout; empty if it does not.
-    type: str
-    default: ""
+  monitoring: {description: Why Prometheus stops the rollout; empty if it does not., type: str, default: ""}
   looking:
-    description:
-      - Whether the run only checks. Then it stops after the last batch, if there were problems.
+    description: Whether the run only checks. Then it stops after the last batch, if there were problems.
     type: bool
     default: false
 """
@@ -64,6 +54,7 @@ _value:
   type: dict
 """
 
+import json
 import re
 
 # It comes from a node and is used on others, so it is checked.
@@ -114,7 +105,7 @@ def trouble_of(host, hostvars, left):
     first = known.get("__rollout_node") or {}
     if first.get("unreachable"):
         # ssh's own message comes last.
-        return f"is unreachable: {one_line(first.get('msg', '')).split('reached over ssh: ')[-1]}"
+        return f"is unreachable: {one_line(first.get('msg', '')).rpartition('reached over ssh: ')[2]}"
     trouble = known.get("__rollout_trouble")
     if trouble:
         return one_line(trouble)
@@ -135,12 +126,16 @@ def not_begun(batches):
 
 def revisions(those):
     """The revisions for which the plans of these nodes (``hostvars``) need approval, if they enforce."""
-    needed = [(each.get("__rollout_plan") or {}).get("revision") for each in those if enforces(each)]
-    return sorted({revision for revision in needed if revision and REVISION.fullmatch(revision)})
+    needed = {revision_of(each) for each in those if each.get("agent_mode") == "enforce"}
+    return sorted(revision for revision in needed if revision and REVISION.fullmatch(revision))
 
 
-def enforces(known):
-    return known.get("agent_mode") == "enforce"
+def revision_of(known):
+    """From the first of ``__rollout_plans``, which is JSON; None where the plan needs none, or failed."""
+    try:
+        return (json.loads(known["__rollout_plans"]["results"][0]["stdout"])["braked"] or {}).get("revision")
+    except (KeyError, ValueError):
+        return None
 
 
 def alerts(answer):

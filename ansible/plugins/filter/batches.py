@@ -98,12 +98,6 @@ def refuse_twice(regions, groups):
             region_of[host] = region
 
 
-def outside(hosts, groups, regions):
-    """Those of ``hosts`` that are in no region."""
-    inside = {host for region in regions for host in groups.get(region, ())}
-    return [host for host in hosts if host not in inside]
-
-
 def some(names):
     """Up to five names, and the number of others."""
     shown = ", ".join(names[:SHOWN])
@@ -126,6 +120,5 @@ class FilterModule:
             "batches": batches,
             "batch_numbers": batch_numbers,
             "batch_words": batch_words,
-            "outside": outside,
             "some": some,
         }

@@ -14,10 +14,7 @@ options:
     description: The controller's time in seconds since 1970, for comparison with the node's clock.
     type: float
     required: true
-  libvirt_uri:
-    description: The URI of libvirt.
-    type: str
-    default: "qemu:///system"
+  libvirt_uri: {description: The URI of libvirt., type: str, default: "qemu:///system"}
   libvirt_group:
     description: The group that may write to libvirt's socket, by name or number.
     type: str
@@ -32,25 +29,15 @@ options:
     type: list
     elements: path
     default: []
-  urls:
-    description: URLs whose hosts must accept a connection.
-    type: list
-    elements: str
-    default: []
+  urls: {description: URLs whose hosts must accept a connection., type: list, elements: str, default: []}
   calendar:
     description: When passes run, as a calendar event of systemd.time(7).
     type: str
     default: "*:0/5"
-  deadline:
-    description: Seconds that a program or a host may take to answer.
-    type: int
-    default: 10
+  textfile_dir: {description: The directory of node_exporter's text files; may be empty., type: path, default: ""}
 attributes:
-  check_mode:
-    description: Changes nothing in any case.
-    support: full
-author:
-  - The plimsoll authors (@plimsoll)
+  check_mode: {description: Changes nothing in any case., support: full}
+author: [The plimsoll authors (@plimsoll)]
 """
 
 EXAMPLES = r"""
@@ -63,78 +50,33 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-os:
-  description: The distribution, as in the names of wheelhouses.
-  returned: success
-  type: str
-  sample: debian12
-arch:
-  description: The machine.
-  returned: success
-  type: str
-  sample: x86_64
+os: {description: "The distribution, as in the names of wheelhouses: debian12.", returned: success, type: str}
+arch: {description: The machine., returned: success, type: str}
 pythons:
   description: Python 3.11 or later, each with its path, its tag, and whether it has the module venv.
   returned: success
   type: list
   elements: dict
-  sample: [{"path": "/usr/bin/python3", "tag": "cp311", "venv": true}]
 libvirt:
   description: >-
     Its version; whether the URI needs a socket; the socket, null without one; the number of the socket's group, null
     where all users may write to it; the number and the name of O(libvirt_group), null where it has none.
   returned: success
   type: dict
-  sample:
-    version: 9.0.0
-    needed: true
-    desired: /run/libvirt/libvirt-sock or /run/libvirt/virtqemud-sock
-    socket: /run/libvirt/libvirt-sock
-    socket_group: 64055
-    group: 64055
-    group_name: libvirt
-qemu:
-  description: Its version.
-  returned: success
-  type: str
-  sample: 7.2.15
+qemu: {description: Its version., returned: success, type: str}
 clock_offset:
   description: Seconds by which the node's clock is ahead of the controller's, including the time of the request.
   returned: success
   type: float
-  sample: 0.7
-clock_synchronised:
-  description: Whether the kernel's clock is synchronised by NTP.
-  returned: success
-  type: bool
-free_mib:
-  description: MiB that are free for root in each of the places.
-  returned: success
-  type: dict
-  sample: {"/opt/plimsoll": 18210}
-unanswered:
-  description: The URLs' hosts that did not answer, with the reason.
-  returned: success
-  type: dict
-  sample: {"keystone.example.org:5000": "Connection refused"}
-cron:
-  description: Cron's entries that write limits, each with its file, its line (0 for a script) and its text.
-  returned: success
-  type: list
-  elements: dict
-units:
-  description: Enabled units that write limits, each with its name and its command.
-  returned: success
-  type: list
-  elements: dict
-ceph:
-  description: Whether the program C(ceph) is installed.
-  returned: success
-  type: bool
-calendar:
-  description: Whether the calendar event is valid.
-  returned: success
-  type: bool
+clock_synchronised: {description: Whether NTP synchronises the kernel's clock., returned: success, type: bool}
+free_mib: {description: MiB that are free for root in each of the places., returned: success, type: dict}
+unanswered: {description: The URLs' hosts that did not answer and the reason., returned: success, type: dict}
+cron: {description: "As limit_writers returns them.", returned: success, type: list, elements: dict}
+units: {description: Enabled units that write limits., returned: success, type: list, elements: dict}
+ceph: {description: Whether the program ceph is installed., returned: success, type: bool}
+setfacl: {description: Whether the program setfacl is installed., returned: success, type: bool}
+textfile_dir: {description: Whether O(textfile_dir) exists., returned: success, type: bool}
+calendar: {description: Whether the calendar event is valid., returned: success, type: bool}
 plimsoll:
   description: >-
     What is installed. current and previous are versions, null where there is none; wheelhouses are the node's, with
@@ -143,14 +85,6 @@ plimsoll:
     active; openstack_conf and region_key are whether these files exist.
   returned: success
   type: dict
-  sample:
-    current: "0.1.0"
-    previous: null
-    wheelhouses: {}
-    reload_needed: false
-    timers: [plimsoll-enforce.timer]
-    openstack_conf: false
-    region_key: false
 """
 
 import ctypes
@@ -177,6 +111,7 @@ _UNITS = [
     "plimsoll-catalogue.path",
     "plimsoll-daemon.service",
 ]
+DEADLINE = 10  # seconds
 _TIME_ERROR = 5  # what adjtimex(2) returns for a clock that is not synchronised
 
 
@@ -313,7 +248,7 @@ class Node:
         outcomes = {}
 
         def connect(host):
-            name, _, port = host.rpartition(":")
+            name, port = host.rsplit(":", 1)
             try:
                 socket.create_connection((name.strip("[]"), int(port)), timeout=self._deadline).close()
                 outcomes[host] = None
@@ -374,12 +309,12 @@ def main():
             "places": {"type": "list", "elements": "path", "default": []},
             "urls": {"type": "list", "elements": "str", "default": []},
             "calendar": {"type": "str", "default": "*:0/5"},
-            "deadline": {"type": "int", "default": 10},
+            "textfile_dir": {"type": "path", "default": ""},
         },
         supports_check_mode=True,
     )
     clock_offset = time.time() - module.params["sent"]
-    node = Node(module.params["deadline"])
+    node = Node(DEADLINE)
     try:
         others = Writers(module.params["patterns"])
         cron, units = others.cron(), others.units()
@@ -403,6 +338,8 @@ def main():
         cron=cron,
         units=units,
         ceph=bool(module.get_bin_path("ceph")),
+        setfacl=bool(module.get_bin_path("setfacl")),
+        textfile_dir=os.path.isdir(module.params["textfile_dir"]),
         calendar=bool(node.says("systemd-analyze", "calendar", module.params["calendar"])),
         plimsoll=node.plimsoll(),
     )

@@ -164,7 +164,12 @@ class Fleet:
             "ansible_ssh_common_args": " ".join(self._options()),
             "ansible_python_interpreter": "/usr/bin/python3",
         }
-        return {"plimsoll": {"vars": connection | dict(variables or {}), "children": regions}}
+        return {
+            "plimsoll": {
+                "vars": connection | {"rollout_regions": [*regions]} | dict(variables or {}),
+                "children": regions,
+            }
+        }
 
     def write_inventory(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from types import SimpleNamespace
 
@@ -86,14 +87,6 @@ def test_a_region_that_is_no_group_is_refused_by_its_name() -> None:
 def test_a_share_that_is_none_is_refused(percent: object) -> None:
     with pytest.raises(AnsibleFilterError, match="rollout_fraction"):
         batches.batches({"r1": ["r1-1"]}, ["r1"], ["r1-1"], percent)
-
-
-def test_hosts_in_no_region_are_told() -> None:
-    assert batches.outside(["a", "b", "c"], {"r1": ["b"]}, ["r1"]) == ["a", "c"]
-
-
-def test_a_region_that_is_no_group_has_no_hosts_inside() -> None:
-    assert batches.outside(["a", "b"], {"r1": ["b"]}, ["r9", "r1"]) == ["a"]
 
 
 def test_the_share_is_a_tenth_where_none_is_given() -> None:
@@ -257,19 +250,25 @@ def test_an_alert_and_a_prometheus_that_cannot_be_asked_are_told_apart(answer: o
     assert results.alerts(answer) == words
 
 
+def planned(braked: object, **known: object) -> dict[str, object]:
+    """A host whose plan has this of the brake."""
+    plans = [{"stdout": json.dumps({"braked": braked})}, {"stdout": "Plan: 1 to set"}]
+    return {"agent_mode": "enforce", "__rollout_plans": {"results": plans}, **known}
+
+
 def test_only_revisions_of_nodes_that_enforce_need_an_approval() -> None:
-    plan = {"__rollout_plan": {"revision": "7f3a91" + "0" * 58}}
-    nodes = [{**plan, "agent_mode": "observe"}, plan, {"agent_mode": "enforce"}]
-    assert results.revisions(nodes) == []
-    enforcing = {**plan, "agent_mode": "enforce"}
-    nothing = {"agent_mode": "enforce", "__rollout_plan": {"revision": ""}}
-    assert results.revisions([enforcing, nothing, enforcing]) == ["7f3a91" + "0" * 58]
+    revision = "7f3a91" + "0" * 58
+    enforcing = planned({"revision": revision, "disks": 3})
+    observing = planned({"revision": revision}, agent_mode="observe")
+    without = {name: value for name, value in enforcing.items() if name != "agent_mode"}
+    assert results.revisions([observing, without, {"agent_mode": "enforce"}]) == []
+    assert results.revisions([enforcing, planned(None), enforcing]) == [revision]
 
 
 def test_a_plan_that_failed_and_an_answer_that_is_no_revision_are_nothing_to_approve_of() -> None:
-    failed = {"agent_mode": "enforce", "__rollout_plan": {"failed": True, "msg": "no libvirt"}}
-    odd = {"agent_mode": "enforce", "__rollout_plan": {"revision": "--yes "}}
-    assert results.revisions([failed, odd]) == []
+    failed = {"agent_mode": "enforce", "__rollout_plans": {"results": [{"stdout": ""}]}}
+    skipped = {"agent_mode": "enforce", "__rollout_plans": {"skipped": True}}
+    assert results.revisions([failed, skipped, planned({"revision": "--yes "})]) == []
 
 
 def test_where_prometheus_stops_a_last_batch_that_is_well_its_own_hosts_are_to_go_on_with() -> None:

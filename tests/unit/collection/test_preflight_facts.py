@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from tests.collection import plugin
 
 facts = plugin("modules.node_facts")
-acl = plugin("modules.textfile_dir")
 
 
 @pytest.mark.parametrize(
@@ -97,34 +95,3 @@ def test_units_are_read_one_by_one():
         {"Id": "a.timer", "NeedDaemonReload": "no", "UnitFileState": "enabled"},
         {"Id": "b.timer", "NeedDaemonReload": "yes", "UnitFileState": ""},
     ]
-
-
-def test_who_is_let_in_comes_beside_what_a_directory_allows_already():
-    allowed = acl.granted(acl.read(b"", 0o2750), [101, 100])
-    assert allowed == {
-        (acl.USER_OBJ, acl.NOBODY): 7,
-        (acl.USER, 100): 7,
-        (acl.USER, 101): 7,
-        (acl.GROUP_OBJ, acl.NOBODY): 5,
-        (acl.MASK, acl.NOBODY): 7,
-        (acl.OTHER, acl.NOBODY): 0,
-    }
-    assert acl.granted(acl.read(acl.pack(allowed), 0), [100, 101]) == allowed
-
-
-def test_an_entry_that_others_made_stays_and_a_narrow_mask_is_opened():
-    before = {(1, acl.NOBODY): 7, (2, 7): 4, (4, acl.NOBODY): 5, (0x10, acl.NOBODY): 4, (0x20, acl.NOBODY): 5}
-    after = acl.granted(before, [100])
-    assert after[2, 7] == 4
-    assert after[0x10, acl.NOBODY] == 7
-
-
-def test_the_kernels_list_is_sorted_and_little_endian():
-    """linux/posix_acl_xattr.h; setxattr(2) refuses entries out of their order."""
-    packed = acl.pack(
-        {(0x20, acl.NOBODY): 5, (1, acl.NOBODY): 7, (2, 9): 7, (4, acl.NOBODY): 5, (0x10, acl.NOBODY): 7}
-    )
-    assert packed[:4] == b"\2\0\0\0"
-    assert [entry[0] for entry in struct.iter_unpack("<HHI", packed[4:])] == [1, 2, 4, 0x10, 0x20]
-    with pytest.raises(ValueError, match="an unknown format"):
-        acl.read(b"\3\0\0\0", 0o755)
