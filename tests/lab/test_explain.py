@@ -41,7 +41,7 @@ RATE = 60
 FIO = "fio --name=w --filename=/mnt/volume/explain --size=64M --direct=1 --ioengine=libaio --rw=randwrite"
 # Each write is flushed: what librbd keeps in its cache waits for no OSD.
 LIGHT = f"{FIO} --time_based --runtime=36000 --bs=4k --rate_iops={RATE} --fdatasync=1"
-HEAVY = f"{FIO} --time_based --runtime=36000 --bs=64k --iodepth=64"
+HEAVY = f"{FIO} --time_based --runtime=36000 --bs=256k --iodepth=64"
 FLUSHES = 40
 END = "kill $(cat /run/explain.pid); rm -f /run/explain.pid; true"
 RULE = "rules:\n  - {{name: slow, match: {{guest: {}}}, limits: {{total_iops_sec: {}}}}}\n"
