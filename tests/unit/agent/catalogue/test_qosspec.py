@@ -146,7 +146,11 @@ def test_any_spec_gives_what_the_formula_gives_or_nothing_where_qemu_would_refus
         assert found.limits == desired
 
 
-@given(_keys, st.integers(1, 1000), st.text(max_size=20) | st.just("group_name"), st.none() | st.text(max_size=5))
+# hypothesis takes texts from the code under test, too.
+_strangers = st.text(max_size=20).filter(lambda key: not key.startswith((*SIX, "size_iops_sec")))
+
+
+@given(_keys, st.integers(1, 1000), _strangers | st.just("group_name"), st.none() | st.text(max_size=5))
 @examples
 def test_a_key_that_nobody_knows_never_changes_a_limit(
     keys: dict[str, str], gib: int, stranger: str, value: str | None
