@@ -132,8 +132,8 @@ def of_daemon(site: Site) -> Iterator[Alert]:
         why="systemd starts a daemon that fails again after 10 seconds, so PlimsollDaemonDown does not fire.",
         summary=f"plimsoll daemon on {node}{site.in_words} restarts again and again",
         description=f"The daemon on {node} has been started {_VALUE} times in 3 h. It fails, or is killed. Passes"
-        " over the whole node go on, but guests that start while it is down wait for the next one. Run `journalctl"
-        " -u plimsoll-daemon.service` there.",
+        " over the whole node go on, but guests that start while it is down wait for the next one. Run `plimsoll"
+        " status` there, and `journalctl -u plimsoll-daemon.service`.",
     )
 
 
