@@ -151,7 +151,8 @@ class Scene:
         most = descriptors + MORE_DESCRIPTORS
         self.until(lambda: self.descriptors <= most, "descriptors", USUAL, self._open_files)
         assert self.memory <= memory + MORE_MEMORY, f"{self.memory / 2**20:.0f} of {memory / 2**20:.0f} MiB"
-        self.until(lambda: not self.node.record.unsettled(), "changes whose end is unknown", 2 * FULL_PASSES)
+        unsettled = self.node.record.unsettled
+        self.until(lambda: not unsettled(), "changes whose end is unknown", 2 * FULL_PASSES, unsettled)
         for words in (("record", "--verify"), ("state", "check")):
             ran = self.node.run(*words)
             assert ran.status == 0, ran.out + ran.err
