@@ -165,8 +165,9 @@ def _stopped(intervals: Sequence[Interval], usual: float | None, late: float) ->
     """Of each, whether it had no requests, or hardly any after many and these not slow: slow ones have waited."""
     before: Interval | None = None
     for each in intervals:
-        at_first = before is not None and each.at - before.at <= late
-        many = before.operations or 0.0 if before is not None and at_first else 0.0
+        many = 0.0
+        if before is not None and before.operations is not None and each.at - before.at <= late:
+            many = before.operations
         hardly = each.operations is not None and each.operations < HARDLY * many and not _by_latency(each, usual)
         if each.operations == 0 or hardly:
             yield True

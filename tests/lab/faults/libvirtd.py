@@ -1,4 +1,4 @@
-"""Faults of libvirtd: nobody is served meanwhile, and all are right soon after."""
+"""Faults of libvirtd: no guest is served while they last; all have their limits soon after."""
 
 from __future__ import annotations
 
