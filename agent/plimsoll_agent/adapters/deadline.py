@@ -69,6 +69,9 @@ class _Errand:
             self.answer = self._call()
         except BaseException as error:  # raised again in the thread that asked
             self.error = error
+            # An error leads to its frames, and this one to the error: such a circle would keep what the call used
+            # (a lost connection, with its descriptor) until Python next looks for circles.
+            del self
 
 
 class Deadlines:
@@ -111,9 +114,12 @@ class Deadlines:
         if not errand.finished.wait(self.seconds) and self._abandon(errand):
             raise DeadlineExceeded(f"no answer from {who} within {self.seconds:g} s")
         self._slots.release()
-        if errand.error is not None:
-            raise errand.error
-        return errand.answer  # type: ignore[return-value]  # what function returned
+        try:
+            if errand.error is not None:
+                raise errand.error
+            return errand.answer  # type: ignore[return-value]  # what function returned
+        finally:
+            del errand  # as in its ``run``
 
     def _begin(self, who: str) -> None:
         """Take a slot. Raises ``NotSent``."""

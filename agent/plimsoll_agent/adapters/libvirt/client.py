@@ -73,7 +73,8 @@ class _Link:
 
     def close(self) -> None:
         self._running = {}  # each of them would keep the connection open
-        self.connection.close()
+        with suppress(libvirt.libvirtError):  # it is lost
+            self.connection.close()
 
 
 class Libvirt:
@@ -120,7 +121,7 @@ class Libvirt:
         with suppress(Empty):
             while True:
                 link = self._idle.get_nowait()
-                with suppress(PlimsollError, libvirt.libvirtError):
+                with suppress(PlimsollError):
                     self._deadlines.call("libvirt", link.close)
         self._deadlines.close()
 
@@ -157,7 +158,7 @@ class Libvirt:
                 try:
                     told[disk.target] = _asked(domain, partial(_actual, disk=disk))
                 except (Rejected, NotFound, NotSent, LimitsError) as error:
-                    told[disk.target] = error
+                    told[disk.target] = error.with_traceback(None)  # else it would keep the domain, and so the link
             if told:
                 self._just_answered(uuid)
             return survey
@@ -310,6 +311,8 @@ class Libvirt:
                 finally:
                     if link.connection.isAlive():
                         self._idle.put(link)
+                    else:
+                        link.close()
             except libvirt.libvirtError as error:
                 raise _translated(error) from error
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -271,3 +273,28 @@ def test_what_hangs_is_not_asked_again_by_any_of_those_that_share_it(guest: Gues
     guest.lid.set()
     until(lambda: not shared.hangs("web-1"))
     assert another.call("QEMU", lambda: "answer", about="web-1") == "answer"
+
+
+def test_what_a_failed_call_used_is_gone_with_its_error() -> None:
+    """Without Python's search for circles, which a daemon makes hours later: a lost connection has a descriptor."""
+
+    class Connection:
+        pass
+
+    used: list[weakref.ref[Connection]] = []
+
+    def fail() -> None:
+        connection = Connection()
+        used.append(weakref.ref(connection))
+        raise ConnectionError
+
+    deadlines = Deadlines(PATIENT, 1)
+    gc.disable()
+    try:
+        try:
+            deadlines.call("QEMU", fail)
+        except ConnectionError:
+            assert used[0]() is not None, "the error still leads to it"
+        until(lambda: used[0]() is None)
+    finally:
+        gc.enable()
