@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import measure
-from bench.lab import daemon_on, in_lab, say
+from bench.lab import in_lab, say
 from tests.command import PLIMSOLL
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import ephemeral, volume
+from tests.lab.daemon import daemon_on
 from tests.lab.node import Node
 
 SIZE = 2**30
@@ -73,12 +74,12 @@ def _measured(cloud: Cloud, arguments: argparse.Namespace) -> None:
     try:
         with tempfile.TemporaryDirectory() as home:
             node = Node(Path(home), cloud, RULES)
-            with daemon_on(node) as known:
-                pid = known().pid
+            with daemon_on(node, installed=True) as daemon:
+                pid = daemon.process.pid
                 idle = _watched(pid, 60 * arguments.idle, lambda _: time.sleep(1))
                 changes = _Changes(guests, arguments.each)
                 churn = _watched(pid, 60 * arguments.minutes, changes.one)
-                passes = known()
+                passes = daemon.told()
             _tell(idle, f"nothing happens for {arguments.idle} min")
             _tell(churn, f"{changes.made} starts and stops in {arguments.minutes} min")
             say(f"passes over a guest: {dict(passes.passes)}; over the node: {dict(passes.full_passes)}")

@@ -18,11 +18,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench import writing
-from bench.lab import daemon_on, in_lab, say
+from bench.lab import in_lab, say
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, LabError
 from tests.lab.cloud.disk import ephemeral, volume
+from tests.lab.daemon import daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from tests.looking import actual
@@ -55,12 +56,12 @@ def _measured(cloud: Cloud, number: int, others: int, writers: int) -> None:
     try:
         with tempfile.TemporaryDirectory() as home, observing(cloud.libvirt_uri) as observer:
             node = Node(Path(home), cloud, f"default: {{limits: {{total_iops_sec: {IOPS}}}}}\n")
-            with daemon_on(node) as known:
-                first = known()
+            with daemon_on(node, installed=True) as daemon:
+                first = daemon.told()
                 for _ in range(number):
                     for what, seconds in _round(cloud, observer):
                         took.setdefault(what, []).append(seconds)
-                last = known()
+                last = daemon.told()
                 for what, through in writing.rounds(cloud, writers, IOPS):
                     got.setdefault(what, []).append(through)
     finally:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ import pytest
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, OpenStack
+from tests.lab.cloud.disk import volume as disk_of_a_volume
+from tests.lab.daemon import PATIENT
 from tests.lab.node import Node
+from tests.lab.test_daemon_cinder import working
 from tests.looking import actual
 
 pytestmark = pytest.mark.hurt
@@ -139,3 +143,39 @@ def test_a_volume_that_nobody_has_told_of_is_left_as_it_is_through_an_outage(
         ran = node.run("enforce", "--refresh")
     assert ran.status == 3
     assert actual(hypervisor, guest.uuid, attachment.target) == Limits(total_iops_sec=7), "no default takes over"
+
+
+@pytest.mark.parametrize("hurt", [keystone_killed, cinder_killed])
+def test_a_volume_attached_in_an_outage_has_its_spec_soon_after_it(
+    hurt: Callable[[OpenStack], Any],
+    cloud: Cloud,
+    openstack: OpenStack,
+    guests: Callable[..., list[Guest]],
+    node: Node,
+    hypervisor: Libvirt,
+) -> None:
+    """With the daemon: the refresher that an attachment starts fails, and is not started again and again."""
+    name = uuid4().hex[:8]
+    qos = openstack.create_qos(f"spec-{name}", {"total_iops_sec": 900})
+    volume = openstack.create_volume(openstack.create_volume_type(f"type-{name}", qos))
+    (guest,) = guests(disks=[])
+    target = guest.free_target(disk_of_a_volume())
+    attachment = openstack.attach(volume.id, guest.uuid, target)
+    with working(node) as unit:
+        with hurt(openstack):
+            guest.plug(replace(attachment.disk(), iotune=()), target)
+            until(lambda: unit.begun)
+            assert node.run("enforce", "--guest", guest.uuid).status == 3
+            assert actual(hypervisor, guest.uuid, target) == Limits(), "unknown: no default takes over"
+            assert len(unit.begun) <= 2
+        openstack.complete(attachment)
+        # As its timer does when the pause after a failure is over.
+        assert node.run("catalogue", "refresh", "--now").status == 0
+        until(lambda: actual(hypervisor, guest.uuid, target) == Limits(total_iops_sec=900))
+
+
+def until(true: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENT
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)

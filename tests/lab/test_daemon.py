@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,54 +10,26 @@ import pytest
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.monitor import daemon_status
-from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import volume
+from tests.lab.daemon import PATIENT, Daemon, daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from tests.lab.passes import LIMIT
 from tests.looking import actual, put
 
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
-PATIENT = 60.0
 LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE
 
 Guests = Callable[..., list[Guest]]
-
-
-class Daemon:
-    def __init__(self, node: Node) -> None:
-        self.node = node
-        self.process: subprocess.Popen[str] = node.start("daemon")
-
-    @property
-    def known(self) -> DaemonStatus | None:
-        return daemon_status.load(self.node.state)
-
-    def until(self, true: Callable[[DaemonStatus], object]) -> None:
-        end = time.monotonic() + PATIENT
-        while (known := self.known) is None or not true(known):
-            assert time.monotonic() < end, (known.passes, known.events, known) if known else None
-            assert self.process.poll() is None, self.process.communicate()
-            time.sleep(0.01)
-
-    def stop(self) -> str:
-        self.process.send_signal(signal.SIGTERM)
-        _, err = self.process.communicate(timeout=PATIENT)
-        assert self.process.returncode == 0, err
-        return err
 
 
 @pytest.fixture
 def daemon(tmp_path: Path, cloud: Cloud) -> Iterator[Daemon]:
     node = Node(tmp_path, cloud, RULES)
     node.use_metrics(tmp_path)
-    daemon = Daemon(node)
-    daemon.until(lambda known: known.connected_since and known.last_full_pass)
-    yield daemon
-    if daemon.process.poll() is None:
-        daemon.stop()
+    with daemon_on(node) as daemon:
+        yield daemon
     hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
     for guest in cloud.guests():  # its rules are for all guests, the booted one of other tests, too
         for target in guest.disks:

@@ -15,10 +15,10 @@ from uuid import uuid4
 
 import pytest
 
-from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.store.refresh_state import RefreshDir
 from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.cloud.disk import volume as disk_of_a_volume
+from tests.lab.daemon import PATIENT, daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, Observer, observing
 
@@ -27,7 +27,6 @@ pytestmark = pytest.mark.shared
 Guests = Callable[..., list[Guest]]
 
 UNIT = Path(__file__).parents[2] / "systemd/plimsoll-catalogue.service"
-PATIENT = 60.0
 PROMISED = 15.0
 """Seconds from a first attachment to its limits: docs/guide/catalogue.rst has 12."""
 SPACING = 10.0
@@ -77,22 +76,13 @@ class PathUnit(threading.Thread):
 @contextmanager
 def working(node: Node) -> Iterator[PathUnit]:
     """The daemon and the path unit."""
-    unit, daemon = PathUnit(node), node.start("daemon")
-    try:
-        end = time.monotonic() + PATIENT
-        while (known := daemon_status.load(node.state)) is None or not (
-            known.connected_since and known.last_full_pass
-        ):
-            assert time.monotonic() < end
-            assert daemon.poll() is None
-            time.sleep(0.02)
+    unit = PathUnit(node)
+    with daemon_on(node):
         unit.start()
-        yield unit
-    finally:
-        if unit.is_alive():
+        try:
+            yield unit
+        finally:
             unit.end()
-        daemon.terminate()
-        daemon.communicate(timeout=PATIENT)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from tests.lab.cloud.secondnode import SecondNode
+from tests.lab.daemon import PATIENT, daemon_on
 from tests.lab.node import Node, Ran
 from tests.looking import actual, put
 
@@ -63,10 +65,13 @@ def migrating(booted: Guest, target: str, hypervisor: Libvirt) -> Iterator[Guest
         time.sleep(0.1)
     there.close()
     yield booted
-    domain.abortJob()
+    if not errors:
+        domain.abortJob()
     thread.join(60)
     assert len(errors) == 1, "the migration was aborted, not completed"
     booted.wait_for_agent(60)
+    for letter in ("vda", "vdb"):
+        put(hypervisor, booted.uuid, letter, Limits())
 
 
 def _transfers(domain: Any) -> bool:
@@ -91,6 +96,18 @@ def test_a_guest_on_the_move_is_left_alone_on_both_sides(
     assert "2 disks left alone: the guest is migrating in" in there.out
 
     assert actual(hypervisor, migrating.uuid, "vdb") == Limits()
+
+
+def test_the_daemon_leaves_a_guest_alone_that_migrates_and_limits_it_when_that_is_cancelled(
+    migrating: Guest, cloud: Cloud, tmp_path: Path, hypervisor: Libvirt
+) -> None:
+    with daemon_on(Node(tmp_path, cloud, RULES)) as daemon:
+        full = daemon.told().full_passes["done"]
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.until(lambda known: known.full_passes["done"] > full)
+        assert actual(hypervisor, migrating.uuid, "vdb") == Limits()
+        migrating.domain().abortJob()
+        until_limited(hypervisor, migrating.uuid, [250, 250])
 
 
 @pytest.fixture
@@ -141,10 +158,10 @@ def test_limits_and_a_hold_follow_a_live_migration_by_nova_and_back(
     ok(b.run("enforce", "--uri", uri2))
     assert limits_of(on_that, server.id) == [260, 300]
 
-    nova.live_migrate(server.id, start)
     a.write_rules(RULES_OF_VOLUMES.format(270))
-    ok(a.run("enforce", "--uri", uri))
-    assert limits_of(on_it, server.id) == [270, 300], "as it was left on the other node"
+    with daemon_on(a, "--uri", uri):
+        nova.live_migrate(server.id, start)
+        until_limited(on_it, server.id, [270, 300])  # as it was left on the other node, and by the changed default
     assert a.run("disk", "hold", "list", "-f", "json").data() == []
 
     nova.hard_reboot(server.id)
@@ -170,6 +187,13 @@ def server_host(nova: Nova, server_id: str) -> str:
 
 def limits_of(hypervisor: Libvirt, uuid: str) -> list[int]:
     return [actual(hypervisor, uuid, target).total_iops_sec for target in ("vda", "vdb")]
+
+
+def until_limited(hypervisor: Libvirt, uuid: str, iops: list[int]) -> None:
+    end = time.monotonic() + PATIENT
+    while limits_of(hypervisor, uuid) != iops:
+        assert time.monotonic() < end, limits_of(hypervisor, uuid)
+        time.sleep(0.1)
 
 
 def ok(ran: Ran) -> None:

@@ -154,6 +154,21 @@ def test_without_a_monitor_nobody_knows_and_nothing_is_raised(
     assert actual(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
 
 
+def test_a_monitor_whose_name_has_no_address_is_unknown_health_at_once(
+    pair: tuple[Node, Guest, list[str]], cloud: Cloud, tmp_path: Path, hypervisor: Libvirt
+) -> None:
+    """As without a name server; the name is reserved, so that no server knows it (RFC 6761)."""
+    node, guest, scope = pair
+    conf = re.sub(r"^mon host = .*$", "mon host = monitor.invalid", cloud.ceph.conf.read_text(), flags=re.MULTILINE)
+    (tmp_path / "ceph.conf").write_text(conf)
+    node.set_ceph_conf(tmp_path / "ceph.conf")
+    enforced = node.run("enforce", *scope)
+    assert enforced.status == 3, enforced.out + enforced.err
+    assert "deferred: Ceph's health unknown" in enforced.out or "deferred: health of Ceph cluster" in enforced.out
+    assert actual(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
+    assert actual(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
+
+
 def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_raised(
     pair: tuple[Node, Guest, list[str]], tmp_path: Path, hypervisor: Libvirt
 ) -> None:

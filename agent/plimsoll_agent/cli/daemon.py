@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 
 from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.libvirt.client import Libvirt
@@ -12,6 +13,9 @@ from plimsoll_agent.command.base import NodeCommand
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.service import Service, World, Writes, heed_signals
+
+_OFTEN = (700, 10, 10)
+"""Python's own threshold. That of ``main`` is for commands that end soon: a daemon would hold megabytes of garbage."""
 
 
 class Daemon(NodeCommand):
@@ -37,6 +41,8 @@ class Daemon(NodeCommand):
             World(load, stamp, _connect, lambda settings, tell: EventLink(settings.uri, tell), ServiceManager())
         )
         heed_signals(service)
+        gc.freeze()  # modules stay
+        gc.set_threshold(*_OFTEN)
         return service.run()
 
 

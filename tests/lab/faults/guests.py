@@ -7,9 +7,11 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tests.lab.cloud import Guest
 from tests.lab.cloud.disk import volume
+from tests.lab.cloud.libvirtd import Libvirt, bindings
 from tests.lab.cloud.namespace import kill_and_wait
 from tests.lab.faults.scene import Row, Scene
 
@@ -126,6 +128,33 @@ def snapshot(scene: Scene, victim: Guest) -> Iterator[None]:
         scene.cloud.ceph.rbd("snap", "rm", name)
 
 
+@contextmanager
+def migrated(scene: Scene, victim: Guest) -> Iterator[None]:
+    """To another libvirtd; back it comes without limits."""
+    cloud = scene.cloud
+    other = Libvirt(cloud.layout, cloud.namespace, beside="other")
+    other.make(cloud.ceph.key("client.cinder"))
+    try:
+        victim.domain().resume()
+        migrate(victim.domain(), other.uri)
+        yield
+        there = other.shared().lookupByUUIDString(victim.uuid)
+        migrate(there, cloud.libvirt_uri, without_limits(there.XMLDesc(bindings().VIR_DOMAIN_XML_MIGRATABLE)))
+    finally:
+        other.close()
+        other.daemon.kill()
+
+
+def migrate(domain: Any, uri: str, definition: str | None = None) -> None:
+    libvirt = bindings()
+    flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER
+    flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+    given = {libvirt.VIR_MIGRATE_PARAM_URI: "tcp:127.0.0.1:49198"}
+    if definition is not None:
+        given[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = definition
+    domain.migrateToURI3(uri, given, flags)
+
+
 def without_limits(text: str) -> str:
     return re.sub(r"<iotune>.*?</iotune>", "", text, flags=re.DOTALL)
 
@@ -144,6 +173,7 @@ ROWS = (
     Row("guest saved and restored", saved, "restored with its limits", "0.1 s"),
     Row("guest saved, restored without limits", saved_without_limits, "limited as soon as it is restored", "0.2 s"),
     Row("guest managed-saved and started", managed_saved, "started with its limits", "0.1 s"),
+    Row("live migration away, and back without limits", migrated, "limited as soon as it runs", ""),
     Row("disk plugged", plugged, "limited as soon as it is there", "0.1 s"),
     Row("disk replaced under the same letter", replaced, "the new disk is limited as a new one", "0.1 s"),
     Row("block job under way", block_job, "an external change is reverted while the copy runs", "0.1 s"),

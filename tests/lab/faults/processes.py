@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import resource
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests import depth
 from tests.lab.cloud import Guest
@@ -56,6 +58,35 @@ def no_descriptors(scene: Scene, victim: Guest) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@contextmanager
+def out_of_memory(scene: Scene, victim: Guest) -> Iterator[None]:
+    """The kernel kills it, as with ``MemoryMax=``; then it is started again, as by systemd."""
+    with memory_limit(scene.process.pid, 64 * 2**10):
+        scene.loosen(victim)
+        scene.until(lambda: scene.process.poll() is not None, "the daemon is killed")
+        assert scene.process.returncode == -signal.SIGKILL
+    scene.start()
+    yield
+
+
+@contextmanager
+def memory_limit(pid: int, more: int) -> Iterator[None]:
+    """What the process takes from now on is at most ``more`` bytes; until it is gone."""
+    root = Path("/sys/fs/cgroup")
+    old = (root / "memory").is_dir()  # of cgroups version 1, where what it has stays with its former group
+    group = (root / "memory" if old else root) / f"plimsoll-faults-{pid}"
+    group.mkdir()
+    try:
+        if not old:
+            (root / "cgroup.subtree_control").write_text("+memory")
+            (group / "memory.swap.max").write_text("0")
+        (group / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(more))
+        (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        group.rmdir()
+
+
 ROWS = (
     Row(
         "daemon, timer's pass, an operator and a second daemon at once",
@@ -66,4 +97,10 @@ ROWS = (
     ),
     Row("daemon killed at random moments", killed, "started again, it settles changes whose end is unknown", "0.1 s"),
     Row("no descriptor left", no_descriptors, "passes fail until there is one", "1.1 s", served=None),
+    Row(
+        "memory limit hit",
+        out_of_memory,
+        "the kernel ends the daemon; started again, it settles changes whose end is unknown",
+        "",
+    ),
 )

@@ -29,8 +29,9 @@ ELSEWHERE = (
     ),
     Elsewhere(
         "live migration cancelled in the middle",
-        "the guest is left alone on both nodes while it moves",
-        "tests/lab/test_migration.py::test_a_guest_on_the_move_is_left_alone_on_both_sides",
+        "the guest is left alone on both nodes while it moves, and limited when it stays",
+        "tests/lab/test_migration.py::"
+        "test_the_daemon_leaves_a_guest_alone_that_migrates_and_limits_it_when_that_is_cancelled",
     ),
     Elsewhere(
         "live migration there and back",
@@ -74,6 +75,21 @@ ELSEWHERE = (
         "its time counts: what should have ended ends when it wakes",
         "tests/unit/agent/daemon/test_service.py::"
         "test_a_clock_that_is_set_ahead_ends_no_rule_and_a_suspended_machine_does",
+    ),
+    Elsewhere(
+        "Keystone or Cinder gone while a volume is attached",
+        "the volume keeps its limits; the QoS spec is in force soon after their return",
+        "tests/lab/test_cinder_down.py::test_a_volume_attached_in_an_outage_has_its_spec_soon_after_it",
+    ),
+    Elsewhere(
+        "Cinder slow, or with answers that make no sense",
+        "no limit changes; the last catalogue stays in use",
+        "tests/functional/test_catalogue.py::test_a_control_plane_in_trouble_changes_nothing_and_holds_nobody_up",
+    ),
+    Elsewhere(
+        "no name server",
+        "Ceph's health and the catalogue are unknown: no limit is raised, the last catalogue stays in use",
+        "tests/lab/test_storm.py::test_a_monitor_whose_name_has_no_address_is_unknown_health_at_once",
     ),
     Elsewhere(
         "Cinder or Keystone killed, frozen, or denying",
