@@ -30,7 +30,8 @@ class Daemon:
 
     def _read(self, stream: IO[str]) -> None:
         """All the time: the daemon would wait for us once a pipe is full."""
-        self._said.extend(stream)
+        with stream:
+            self._said.extend(stream)
 
     @property
     def said(self) -> str:

@@ -15,7 +15,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.service import Service, World, Writes, heed_signals
 
 _OFTEN = (700, 10, 10)
-"""Python's own threshold. That of ``main`` is for commands that end soon: a daemon would hold megabytes of garbage."""
+"""Python's own threshold. With that of ``main``, which is for short commands, megabytes of garbage would stay."""
 
 
 class Daemon(NodeCommand):

@@ -1,4 +1,5 @@
-"""``script/demo``: a disk held to its limit; one that follows an edited QoS spec; and both proven from inside."""
+"""``script/demo``: a disk held to its limit; one that follows an edited QoS spec; both proven from inside; and a
+guest whose first second is limited."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 from plimsoll_probes.model.finding import Trouble
 from plimsoll_probes.output.messages import why_words
 from tests.lab.cloud import Cloud, LabError
-from tests.lab.demo import drift, probe, qos
+from tests.lab.demo import drift, probe, qos, start
 
 
 def main() -> int:
@@ -24,6 +25,7 @@ def main() -> int:
         drift.play(cloud, arguments.plots / "drift.png")
         qos.play(cloud, arguments.plots / "qos.png")
         probe.play(cloud, arguments.plots / "probe.png")
+        start.play(cloud, arguments.plots / "start.png")
         if arguments.keep:
             print(f"\nThe cloud stays up. libvirt: {cloud.libvirt_uri}")
             print("Take it down with: .venv/bin/python -m tests.lab.cloud down")

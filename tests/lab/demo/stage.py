@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.monitor import daemon_status
+from plimsoll_agent.store.state import State
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.store.history import History
@@ -103,6 +106,22 @@ class Stage:
             yield
         if words[0] in ("plan", "enforce", "status") or words[:2] == ("probe", "run"):
             print(f"$ echo $?\n{process.returncode}", flush=True)
+
+    @contextmanager
+    def daemon(self) -> Iterator[None]:
+        """It runs, from its first pass over the node on."""
+        print("$ plimsoll daemon &", flush=True)
+        command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), "daemon"]
+        state = State(self.home / "state")
+        with subprocess.Popen(command, env=self.environment) as process:
+            try:
+                while (known := daemon_status.load(state)) is None or not known.last_full_pass:
+                    if process.poll() is not None:
+                        raise LabError("plimsoll daemon does not start")
+                    time.sleep(0.1)
+                yield
+            finally:
+                process.terminate()
 
     def check(self, *words: str) -> None:
         """What Nagios is told."""

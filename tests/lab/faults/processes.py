@@ -101,6 +101,6 @@ ROWS = (
         "memory limit hit",
         out_of_memory,
         "the kernel ends the daemon; started again, it settles changes whose end is unknown",
-        "",
+        "0.1 s",
     ),
 )
