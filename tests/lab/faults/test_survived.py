@@ -15,7 +15,7 @@ from tests.lab.cloud import Cloud, Guest
 from tests.lab.faults.scene import Row, Scene
 from tests.lab.faults.table import ROWS
 
-pytestmark = pytest.mark.hurt
+pytestmark = pytest.mark.faults
 
 TIMES = depth.count(quick=1, landing=1, soak=5)
 ALL_SET = 10.0
