@@ -25,6 +25,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -202,28 +203,35 @@ def _stream(old: io.TextIOWrapper, mode: str, descriptor: int) -> io.TextIOWrapp
     return io.TextIOWrapper(raw, old.encoding, old.errors, **again)
 
 
-def keep_coverage_of_imports() -> bool:
-    """Whether coverage is measured. If so, that of the imports is written once, and not by every command again."""
+def keep_coverage_of_imports() -> Callable[[], None]:
+    """What begins to measure a command, if coverage is measured; to make that ready takes longer than most commands.
+
+    What was measured of the imports is written once, and not by every command again.
+    """
     coverage = sys.modules.get("coverage")  # which .pth files import where COVERAGE_PROCESS_START is set
     if coverage is None:
-        return False
-    imports = coverage.Coverage.current()
-    imports.stop()
-    imports.save()
+        return lambda: None
+    measured, way_out = coverage.Coverage.current(), os._exit
+    measured.stop()
+    measured.save()
     os._exit = posix._exit
-    return True
+
+    def begin() -> None:
+        os._exit = way_out  # saves first; the file has another name, as the process has another number
+        measured.start()
+
+    return begin
 
 
 def main() -> None:
     channel, script = socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then close the channel
     read_early = preload(script)
-    measured = keep_coverage_of_imports()
+    measure = keep_coverage_of_imports()
     gc.freeze()  # else the first collection of each command copies every page
     request = Server(channel).serve()
     become(request, script, read_early)
-    if measured:
-        sys.modules["coverage"].process_startup(force=True)
+    measure()
     runpy.run_path(str(script), run_name="__main__")
 
 
