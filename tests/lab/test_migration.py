@@ -48,7 +48,7 @@ def migrating(booted: Guest, target: str, hypervisor: Libvirt, cloud: Cloud) -> 
 
     def migrate() -> None:
         flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER
-        slowly = {libvirt.VIR_MIGRATE_PARAM_BANDWIDTH: 1, libvirt.VIR_MIGRATE_PARAM_URI: "tcp:127.0.0.1:49199"}
+        slowly = {libvirt.VIR_MIGRATE_PARAM_BANDWIDTH: 1, libvirt.VIR_MIGRATE_PARAM_URI: "tcp:127.0.0.1"}
         try:
             domain.migrateToURI3(target, slowly, flags)
         except libvirt.libvirtError as error:

@@ -149,7 +149,7 @@ def migrate(domain: Any, uri: str, definition: str | None = None) -> None:
     libvirt = bindings()
     flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER
     flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
-    given = {libvirt.VIR_MIGRATE_PARAM_URI: "tcp:127.0.0.1:49198"}
+    given = {libvirt.VIR_MIGRATE_PARAM_URI: "tcp:127.0.0.1"}  # libvirt finds a port that is free
     if definition is not None:
         given[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = definition
     domain.migrateToURI3(uri, given, flags)

@@ -68,7 +68,7 @@ class Watch:
         for target, image in _disks(domain.XMLDesc()):
             began = time.monotonic()
             limits = read(domain, target)
-            if domain.ID() != run:  # it was started again meanwhile
+            if connection.lookupByUUIDString(uuid).ID() != run:  # started again meanwhile: an object keeps its number
                 return
             self._judge(uuid, run, target, image, limits, began)
 
