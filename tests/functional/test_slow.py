@@ -153,6 +153,7 @@ def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path:
         ((LOGS[0], "--timezone", "Mars/Olympus"), "--timezone Mars/Olympus: no such zone"),
         ((LOGS[0], "--interval", "500ms"), "--interval: must be from 1 seconds to a day"),
         ((LOGS[0], "--pools", "x"), "--pools: x: no such file"),
+        ((LOGS[0], "--since", "1h"), "--since: only with --live"),
     ],
 )
 def test_a_wrong_word_is_one_line_and_status_64(
@@ -175,6 +176,22 @@ def test_a_file_that_is_no_tree_and_a_cluster_that_is_not_there(plimsoll: Callab
 def test_a_log_without_slow_requests_says_so(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "ceph.log").write_text("2021-09-19T13:05:31.3+0000 mon.a (mon.0) 4 : cluster [DBG] pgmap v1\n")
     assert plimsoll("slow", str(tmp_path / "ceph.log")).out.splitlines()[0] == "No slow requests."
+
+
+def test_a_file_that_is_no_log_does_not_look_like_one_without_slow_requests(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    foreign, empty = tmp_path / "a.log", tmp_path / "b.log"
+    foreign.write_text("a,b\n1,2\n")
+    empty.touch()
+    ran = plimsoll("slow", str(foreign))
+    assert (ran.status, ran.out) == (1, "")
+    assert f"{foreign}: no line begins as in a log of Ceph; give ceph.log or ceph-osd.N.log" in " ".join(
+        ran.err.split()
+    )
+    assert f"Not a log of Ceph: {foreign}." in " ".join(plimsoll("slow", LOGS[0], str(foreign)).out.split())
+    said = plimsoll("slow", str(empty)).out.split()
+    assert said == f"No slow requests in what is known. {empty} is empty.".split()
 
 
 def test_a_log_in_which_no_line_is_understood_does_not_look_like_one_without_slow_requests(

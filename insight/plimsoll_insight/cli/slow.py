@@ -42,6 +42,7 @@ _AT_ONCE = 8
 _ALL_OSDS = 120.0
 """Seconds for all OSDs of a cluster."""
 _ALL_IMAGES = 30.0
+_SINCE = "1h"
 _MOST_IMAGES = 100
 _SHOWN = 10
 _SHORTEST, _LONGEST = 1.0, 86_400.0
@@ -65,8 +66,9 @@ class Slow(LocalCommand, Listing):
         parser.add_argument("logs", metavar="LOG", nargs="*", type=Path, help="logs of Ceph, also rotated ones")
         parser.add_argument("--tree", metavar="FILE", type=Path, help="the output of ceph osd tree, as text or JSON")
         parser.add_argument("--live", action="store_true", help="ask the running cluster, for its tree too")
-        parser.add_argument("--since", metavar="MOMENT", default="1h",
-                            help="with --live: from then on: 10m, 2026-11-20T14:00; default: 1h")  # fmt: skip
+        parser.add_argument(
+            "--since", metavar="MOMENT", help=f"with --live: from then on: 10m, 2026-11-20T14:00; default: {_SINCE}"
+        )
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                             help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
         parser.add_argument("--id", default="admin", help="the client that asks it; default: admin")
@@ -89,6 +91,8 @@ class Slow(LocalCommand, Listing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         if bool(parsed_args.logs) == parsed_args.live:
             raise UsageError("give logs, or --live, and not both")
+        if parsed_args.since and not parsed_args.live:
+            raise UsageError("--since: only with --live; of logs all is counted, and --by time shows when")
         width = time_of("--interval", parsed_args.interval)
         if not _SHORTEST <= width <= _LONGEST:
             raise UsageError(f"--interval: must be from {_SHORTEST:g} seconds to a day")
@@ -106,9 +110,8 @@ class Slow(LocalCommand, Listing):
         unknown: Sequence[str] = ()
         if parsed_args.live:
             cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
-            of_cluster, unknown = self._live(
-                cluster, found, moment_of("--since", parsed_args.since, datetime.now(UTC))
-            )
+            since = moment_of("--since", parsed_args.since or _SINCE, datetime.now(UTC))
+            of_cluster, unknown = self._live(cluster, found, since)
             tree = tree or of_cluster
         else:
             self._logged(parsed_args.logs, found)
@@ -185,6 +188,10 @@ class Slow(LocalCommand, Listing):
             _must_be_there(path, "")
         jsons = [path for path in paths if _is_json(path)]
         read([path for path in paths if path not in jsons], self._progress, found)
+        if len(found.foreign) == len(paths):
+            raise UnreadableLog(
+                f"{found.foreign[0]}: no line begins as in a log of Ceph; give ceph.log or ceph-osd.N.log"
+            )
         requests: list[SlowRequest] = []
         for path in jsons:
             named = OF_OSD.search(path.name)
@@ -465,6 +472,11 @@ def _closing(counts: Counts, tree: Tree | None, said: Verdict, *, is_complete: b
 
 def _unknown(found: Read, counts: Counts) -> Iterator[str]:
     """What the figures do not have in them."""
+    if found.foreign:
+        more = f" and {len(found.foreign) - _SHOWN} more" if len(found.foreign) > _SHOWN else ""
+        yield f"Not a log of Ceph: {', '.join(found.foreign[:_SHOWN])}{more}."
+    if found.empty and not found.bytes:
+        yield f"{found.empty[0]} is empty."
     untold = [osd for osd, each in counts.osds.items() if each.unknown]
     if untold:
         yield f"No line tells the state of the requests of {_osds(untold)}: they may wait for other OSDs."

@@ -140,6 +140,10 @@ class Study:
 
     def _refuse_many(self, whose: int) -> None:
         directions = len(_directions(self.parts))
+        if self.clock.is_too_fine(self.scale, directions):
+            raise UsageError(
+                f"--interval: {self.clock.width_ms:g} ms takes too much memory with logs this fine; give a longer one"
+            )
         number = self.clock.number * whose * (directions + (directions > 1))
         if number > MOST_ROWS:
             raise UsageError(

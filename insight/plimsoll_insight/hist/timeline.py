@@ -15,6 +15,8 @@ CELLS = 4_000_000
 """Of the table of one part: 32 MB. Tables of directions without requests are never touched, and take no memory."""
 _LONGEST_MS = 17_180
 """A latency that fio's last bucket stands for."""
+_BACKS = 64
+"""Intervals that one product of matrices looks back."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,18 @@ class Clock:
 
         The tail is there since a request that completes later may have been waiting already.
         """
-        tail = int(_LONGEST_MS // self.width_ms) + 2
-        most = max(CELLS // (scale.columns * max(directions, 1)) - tail, 1)
+        tail = self._tail()
+        most = max(CELLS // (scale.columns * max(directions, 1)) - tail, tail)
         for first in range(0, self.number, most):
             wanted = min(most, self.number - first)
             yield self.part(first, min(wanted + tail, self.number - first)), wanted
+
+    def _tail(self) -> int:
+        return int(_LONGEST_MS // self.width_ms) + 2
+
+    def is_too_fine(self, scale: Scale, directions: int) -> bool:
+        """Whether a part, which is at least as long as its tail, would take more than 128 MB."""
+        return min(2 * self._tail(), self.number) * scale.columns * directions > 4 * CELLS
 
 
 class Timeline:
@@ -115,16 +124,17 @@ class Timeline:
         latency = self._latency()
         reach = min(int(latency[-1]) + 2, number)
         waited = np.zeros(number)
-        until = _before(1.0, latency)
-        for back in range(reach):
-            since = _before(-float(back), latency)
-            waited[: number - back] += (self.done[direction] @ (until - since))[back:]
-            until = since
+        for first in range(0, reach, _BACKS):
+            backs = np.arange(first, min(first + _BACKS, reach))
+            before = _before(1.0 - np.append(backs, backs[-1] + 1)[:, None], latency)
+            told = self.done[direction] @ (before[:-1] - before[1:]).T
+            for back in backs:
+                waited[: number - back] += told[back:, back - first]
         waited += self._held[direction]
         return waited.clip(0)
 
 
-def _before(moment: float, latency: Floats) -> Floats:
+def _before(moment: float | Floats, latency: Floats) -> Floats:
     def half_square(value: Floats) -> Floats:
         return np.maximum(value, 0) ** 2 / 2
 

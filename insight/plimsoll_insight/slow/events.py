@@ -112,7 +112,7 @@ HEAD = re.compile(
     rb"(?:(?:\w{3} [ \d]\d [\d:]{8}|\d\S{18,40}) \S{1,255} (?:\S*?osd[.-](\d{1,6}))?\S*?\[\d+\]: )?(?:debug )?"
 )
 """Before the time: of a container's output, and of syslog with the daemon's name in it."""
-_REPEATED = re.compile(rb" *-?\d{1,5}> ")
+REPEATED = re.compile(rb" *-?\d{1,5}> ")
 """Of an OSD that crashes: it prints its last 10,000 lines again."""
 _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) (?:\[\w+\]|.*? : (?:cluster )?(?:\[\w+\]|\d)) (.*)", re.DOTALL)
 """In a file, or shorter, as ``ceph -w`` prints it."""
@@ -184,7 +184,7 @@ def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     head = HEAD.match(line) if b"]: " in line[:160] or not line.startswith(b"2") else None
     if head and head.end():
         line, osd = line[head.end() :], osd if head[1] is None else int(head[1])
-    if _REPEATED.match(line):
+    if REPEATED.match(line):
         return _KNOWN
     try:
         time = clock.time(line)

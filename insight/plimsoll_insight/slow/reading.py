@@ -11,7 +11,7 @@ from pathlib import Path
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import MINUTE, Counts
-from plimsoll_insight.slow.events import HEAD, Clock, event, lines
+from plimsoll_insight.slow.events import HEAD, REPEATED, Clock, event, lines
 
 _BLOCK = 4 << 20
 _LONGEST = 64 << 10
@@ -32,6 +32,10 @@ class Read:
     """Lines about slow requests that are not understood,"""
     examples: list[str] = field(default_factory=list)
     """and the first few of them."""
+    foreign: list[str] = field(default_factory=list)
+    """Files in which nothing looks like a line of Ceph's logs,"""
+    empty: list[str] = field(default_factory=list)
+    """and those without a byte."""
 
     @classmethod
     def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Read:
@@ -41,25 +45,29 @@ class Read:
 
 def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) -> Read:
     """All files, the oldest first, as counts need the order of time. Raises ``UnreadableLog``."""
-    for path in sorted(paths, key=lambda path: _first_time(path, found.clock)):
-        _file(path, found, progress)
+    begins = {path: _first_time(path, found.clock) for path in paths}
+    for path in sorted(paths, key=lambda path: begins[path] or 0.0):
+        before = found.bytes
+        if not _file(path, found, progress) and begins[path] is None:
+            (found.empty if found.bytes == before else found.foreign).append(printable(str(path)))
     return found
 
 
-def _first_time(path: Path, clock: Clock) -> float:
+def _first_time(path: Path, clock: Clock) -> float | None:
     with opened(path) as stream:
         begin = stream.read(65536)
-    plain = (HEAD.sub(b"", line[:400], count=1) for line in begin.split(b"\n"))
-    for line in plain:
+    for line in begin.split(b"\n"):
+        plain = REPEATED.sub(b"", HEAD.sub(b"", line[:400], count=1), count=1)
         with suppress(ValueError):
-            return clock.time(line)
-    return 0.0
+            return clock.time(plain)
+    return None
 
 
-def _file(path: Path, found: Read, progress: Callable[[int], None]) -> None:
+def _file(path: Path, found: Read, progress: Callable[[int], None]) -> int:
+    """How many lines of it were of interest."""
     named = OF_OSD.search(path.name)
     osd = int(named[1]) if named else None
-    rest, is_cut = b"", False
+    rest, is_cut, of_interest = b"", False, 0
     with opened(path) as stream:
         while block := stream.read(_BLOCK):
             found.bytes += len(block)
@@ -69,14 +77,16 @@ def _file(path: Path, found: Read, progress: Callable[[int], None]) -> None:
                 is_cut = False
             if len(rest) > _LONGEST:
                 rest, is_cut = b"", True
-            _lines(whole + newline, osd, found)
+            of_interest += _lines(whole + newline, osd, found)
             progress(found.bytes)
     if rest and not is_cut:
-        _lines(rest + b"\n", osd, found)
+        of_interest += _lines(rest + b"\n", osd, found)
+    return of_interest
 
 
-def _lines(block: bytes, osd: int | None, found: Read) -> None:
-    for line in lines(block):
+def _lines(block: bytes, osd: int | None, found: Read) -> int:
+    number = 0
+    for number, line in enumerate(lines(block), 1):  # noqa: B007  # the last one is their number
         said = event(line[:_LONGEST], osd, found.clock)
         if said is None:
             found.missed += 1
@@ -85,3 +95,4 @@ def _lines(block: bytes, osd: int | None, found: Read) -> None:
         else:
             is_own = b"log_channel(" in line or b" get_health_metrics " in line
             (found.own if is_own else found.cluster).add(said)
+    return number

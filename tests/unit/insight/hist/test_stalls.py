@@ -211,19 +211,26 @@ def test_a_share_of_a_saturated_request_is_saturated(tmp_path: Path) -> None:
     assert all(each.is_saturated for each in looked(tmp_path, 1000))
 
 
+@pytest.mark.parametrize("width_ms", [1000, 100])
 @pytest.mark.parametrize("latency_ms", [3, 150, 999, 1000, 2500, 12_345])
-def test_waiting_is_the_time_that_requests_waited(latency_ms: int) -> None:
+def test_waiting_is_the_time_that_requests_waited(latency_ms: int, width_ms: int) -> None:
     """Beside a sum over requests that end everywhere in one interval."""
-    timeline = Timeline(Clock(0, 1000, 30), Scale(29, 0))
-    timeline.add(of_histogram(0, 20_000, 21_000, Histogram.of([latency_ms * MS] * 100)))
-    middle = timeline.scale.midpoints()[int(np.flatnonzero(timeline.done[0, 20])[0])] / MS
-    expected = np.zeros(30)
-    ends = 20_000 + (np.arange(20_000) + 0.5) / 20
-    for interval in range(30):
-        inside = np.minimum(ends, (interval + 1) * 1000) - np.maximum(ends - middle, interval * 1000)
-        expected[interval] = 100 * np.maximum(inside, 0).mean() / 1000
+    number = 30_000 // width_ms
+    timeline = Timeline(Clock(0, width_ms, number), Scale(29, 0))
+    timeline.add(of_histogram(0, 20_000, 20_000 + width_ms, Histogram.of([latency_ms * MS] * 100)))
+    middle = timeline.scale.midpoints()[int(np.flatnonzero(timeline.done[0, 20_000 // width_ms])[0])] / MS
+    expected = np.zeros(number)
+    ends = 20_000 + (np.arange(20_000) + 0.5) * width_ms / 20_000
+    for interval in range(number):
+        inside = np.minimum(ends, (interval + 1) * width_ms) - np.maximum(ends - middle, interval * width_ms)
+        expected[interval] = 100 * np.maximum(inside, 0).mean() / width_ms
     assert timeline.waiting(0) == pytest.approx(expected, abs=1e-3)
-    assert timeline.waiting(0).sum() == pytest.approx(100 * middle / 1000)
+    assert timeline.waiting(0).sum() == pytest.approx(100 * middle / width_ms)
+
+
+def test_intervals_that_are_short_beside_the_longest_latency_need_few_parts() -> None:
+    """Each part is computed with a tail of 17.18 s, here 1720 intervals."""
+    assert [wanted for _, wanted in Clock(0, 10, 9000).parts(Scale(29, 0), 2)] == [1720] * 5 + [400]
 
 
 def test_parts_of_a_long_clock_are_as_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,3 +330,10 @@ def test_more_rows_than_fit_into_memory_are_refused(tmp_path: Path, monkeypatch:
     assert len(list(asked.rows(None))) == 10
     with pytest.raises(UsageError, match="--interval: 30 rows are too many, at most 25"):
         asked.rows(lambda part: part.guest)
+
+
+def test_intervals_so_short_that_a_part_does_not_fit_into_memory_are_refused(tmp_path: Path) -> None:
+    for direction, name in enumerate("ab"):
+        (tmp_path / f"{name}_clat_hist.1.log").write_text(row(60_000, {FAST: 10}, direction))
+    with pytest.raises(UsageError, match="--interval: 2 ms takes too much memory with logs this fine"):
+        study(parts_of(tmp_path), 2, FRACTIONS, lambda *_: None).rows(None)

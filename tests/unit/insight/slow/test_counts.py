@@ -103,6 +103,19 @@ def test_what_is_not_understood_is_counted_and_shown_harmless(tmp_path: Path) ->
     assert len(read_.examples) == 5
 
 
+def test_a_file_is_foreign_where_neither_its_begin_has_a_time_nor_any_line_is_of_interest(tmp_path: Path) -> None:
+    texts = {
+        "foreign": "a,b\n1,2\n",
+        "crashed": "  -10> 2023-09-19T13:05:31.343245+0000 7f65 1 osd.1 20 tick\n",
+        "late": "-\n" * 40_000 + "2021-09-19T13:05:31.3+0000 osd.1 (osd.1) 4 : cluster [WRN] a slow request\n",
+        "empty": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    found = read([tmp_path / name for name in texts], lambda _: None, Read.nothing())
+    assert (found.foreign, found.empty) == ([str(tmp_path / "foreign")], [str(tmp_path / "empty")])
+
+
 def test_a_last_line_without_an_end_counts_and_a_line_without_end_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
