@@ -29,6 +29,11 @@ class Neighbour:
     """Of all that the node's guests, or the pool's, did."""
 
 
+def idle(place: Place, unit: str) -> Neighbour:
+    """No other guest did anything there, which is known."""
+    return Neighbour("", place, unit, 0.0, 0.0)
+
+
 @frozen
 class Interval:
     """The averages of the last pass before a time (seconds since 1970)."""

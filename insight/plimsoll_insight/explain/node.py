@@ -19,7 +19,7 @@ from plimsoll_agent.store.entries import Entry
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 from plimsoll_insight.explain.messages import disk_lines
 from plimsoll_insight.explain.questions import UNITS, ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
@@ -144,6 +144,8 @@ def _busiest(rates_of: Mapping[str, Mapping[str, float]], guest: str) -> Iterato
         most = max(rates, key=lambda uuid: rates[uuid], default=None)
         if most is not None and rates[most]:
             yield Neighbour(most, Place.NODE, unit, rates[most], rates[most] / whole)
+        else:
+            yield idle(Place.NODE, unit)
 
 
 def lines(found: NodeEvidence, asked: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, a
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
-from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place
+from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
 
 Over = Callable[[str], Sequence[Line]]
 """Asks for the values of the whole time, at the steps. Raises ``PlimsollError``."""
@@ -371,10 +371,15 @@ class _Around:
             )
             for place, lines, sums in lines_of:
                 whole = sums.get(at)
-                for line in lines:
-                    rate = _known(line.values.get(at))
-                    if rate and whole and label(line, "uuid") != self._guest.uuid:
-                        yield Neighbour(label(line, "uuid"), place, unit, rate, min(1.0, rate / whole))
+                told = [
+                    (label(line, "uuid"), rate) for line in lines if (rate := _known(line.values.get(at))) is not None
+                ]
+                busy = [(uuid, rate) for uuid, rate in told if rate and uuid != self._guest.uuid]
+                if whole:
+                    yield from (Neighbour(uuid, place, unit, rate, min(1.0, rate / whole)) for uuid, rate in busy)
+                # A node's lines are of other guests alone, a pool's of the three busiest.
+                if whole is not None and not busy and (told or place is Place.NODE):
+                    yield idle(place, unit)
 
     def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[Line], Mapping[float, float]]]:
         if (cluster, pool) not in self._pools:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 
 RUNS = range(20)
 NEVER_CLEARED = "OSD_DOWN"
@@ -321,6 +321,15 @@ def test_a_guest_that_is_always_the_busiest_is_not_the_neighbour_behind_it() -> 
     assert find(of(*[always] * 50, *[slow] * 9)).unexplained is Unexplained.ALONE
     louder = replace(slow, neighbours=(replace(loud, rate=10000),))
     found = find(of(*[always] * 50, *[louder] * 9))
+    assert (found.cause, found.neighbour and found.neighbour.uuid) == (Cause.NEIGHBOUR, "u9")
+
+
+def test_a_guest_that_did_nothing_before_is_the_neighbour_also_if_it_was_busy_before_others_were_slow() -> None:
+    """In the lab: of the calm intervals in which it did anything, half were of its load."""
+    loud = Neighbour("u9", Place.NODE, "bytes", 1e8, 0.97)
+    rested, early = (replace(CALM, neighbours=(one,)) for one in (idle(Place.NODE, "bytes"), loud))
+    slow = replace(early, latency=0.03)
+    found = find(of(*[rested] * 8, *[early] * 4, *[slow] * 5))
     assert (found.cause, found.neighbour and found.neighbour.uuid) == (Cause.NEIGHBOUR, "u9")
 
 

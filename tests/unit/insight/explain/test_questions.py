@@ -10,6 +10,7 @@ import pytest
 from plimsoll_agent.fleet.promql import Line, Selection, Series
 from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
+from plimsoll_insight.explain.evidence import Place, idle
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Span, Stay
 
 NOW, SPAN = 36_000.0, Span(3600 * 4, 300)
@@ -84,6 +85,16 @@ def test_time_without_metrics_is_unknown_and_not_left_out() -> None:
     disk, _ = explained({"plimsoll_disk_info": [on("n", gap)], "average_latency_seconds": [on("n", gap)]})
     assert len(disk.evidence.intervals) == len(TIMES)
     assert sum(one.latency is None for one in disk.evidence.intervals) == 11
+
+
+def test_other_guests_that_did_nothing_are_told_apart_from_those_that_are_unknown() -> None:
+    known = {at: 100.0 for at in TIMES if at < NOW - 3600}
+    whole = Line({"region": "r1", "instance": "n"}, known)
+    disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "sum by (region, instance) (": [whole]})
+    idle_there = tuple(idle(Place.NODE, unit) for unit in ("operations", "bytes"))
+    told = {one.at: one.neighbours for one in disk.evidence.intervals}
+    assert {at for at, neighbours in told.items() if neighbours == idle_there} == set(known)
+    assert all(not neighbours for at, neighbours in told.items() if at not in known)
 
 
 def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_after_an_hour() -> None:
