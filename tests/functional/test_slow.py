@@ -169,8 +169,7 @@ def test_a_file_that_is_no_tree_and_a_cluster_that_is_not_there(plimsoll: Callab
     assert ran.status == 1
     assert "not the output of ceph osd tree" in ran.err
     ran = plimsoll("slow", "--live", "--ceph-conf", str(tmp_path / "none.conf"))
-    assert ran.status == 1
-    assert "Traceback" not in ran.err
+    assert (ran.status, ran.err) == (64, f"--ceph-conf: {tmp_path}/none.conf: no such file\n")
 
 
 def test_a_log_without_slow_requests_says_so(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
@@ -236,7 +235,10 @@ def live(plimsoll: Callable[..., Ran], path: Path, guilty: str, *words: str, scr
     (path / "tree.json").write_text(json.dumps(tree))
     (path / "ceph").write_text(script.format(tree=path / "tree.json", guilty=guilty))
     (path / "ceph").chmod(0o755)
-    return plimsoll("slow", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
+    (path / "ceph.conf").touch()
+    return plimsoll(
+        "slow", "--live", "--ceph-conf", str(path / "ceph.conf"), *words, PATH=f"{path}:{os.environ['PATH']}"
+    )
 
 
 def test_osds_that_do_not_answer_and_those_that_are_down_are_named(
@@ -322,6 +324,9 @@ def test_a_directory_that_may_not_be_searched_and_too_long_a_name_are_one_line(
     ran = plimsoll("slow", str(tmp_path / ("x" * 300)))
     assert (ran.status, ran.out) == (1, "")
     assert "xxx: File name too long" in ran.err
+    ran = plimsoll("slow", *LOGS, "--plot", str(tmp_path / ("x" * 300 + ".svg")))
+    assert (ran.status, "xxx.svg: File name too long" in ran.err) == (1, True)
+    assert "Errno" not in ran.err
 
 
 @pytest.mark.parametrize(("kind", "begin"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".html", b"<!DOCTYPE html>")])

@@ -21,7 +21,11 @@ def plotting(path: Path) -> Iterator[None]:
     """Around the imports of what draws. Raises ``NoNumbers``, ``UsageError`` for another name."""
     if path.suffix not in KINDS:
         raise UsageError(f"--plot {path}: the name must end with {', '.join(KINDS)}")
-    if path.is_dir():
+    try:
+        is_directory = path.is_dir()
+    except OSError as error:
+        raise PlimsollError(f"--plot {path}: {error.strerror}") from error
+    if is_directory:
         raise UsageError(f"--plot {path} is a directory; name the file in it")
     # Its import logs that it looks for fonts.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)

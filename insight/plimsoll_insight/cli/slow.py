@@ -109,6 +109,7 @@ class Slow(LocalCommand, Listing):
         )
         unknown: Sequence[str] = ()
         if parsed_args.live:
+            _must_be_there(parsed_args.ceph_conf, "--ceph-conf: ")
             cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
             since = moment_of("--since", parsed_args.since or _SINCE, datetime.now(UTC))
             of_cluster, unknown = self._live(cluster, found, since)
