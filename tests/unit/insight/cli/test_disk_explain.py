@@ -128,6 +128,15 @@ def test_the_cause_is_found_in_what_passes_measured(tmp_path: Path, what: str) -
     assert (len(past["intervals"]), past["known_intervals"], past["interval"]) == (29, 29, 300)
 
 
+def test_other_guests_that_did_nothing_count_in_what_the_busiest_usually_does(tmp_path: Path) -> None:
+    busy = others(0, 0, 9000)
+    slow = [own(latency=0.09), *busy]
+    remember(tmp_path, *[[own(), *others(0, 0, 0)]] * 12, *[[own(), *busy]] * 6, *[slow] * 9)
+    keep(tmp_path, *slow)
+    _, out, _ = ran(tmp_path, "--since", "24h")
+    assert "Cause: a neighbour: guest instance-00000052" in out
+
+
 def test_what_was_before_the_time_is_left_out_and_yet_tells_what_is_usual(tmp_path: Path) -> None:
     remember(tmp_path, *[CALM] * 90, *[CAUSES["alone"][0]] * 12)
     past = json.loads(ran(tmp_path, "--since", "1h", "-f", "json")[1])["past"]["disk"]
