@@ -105,6 +105,10 @@ def test_pools_have_their_names_where_they_are_given_and_else_their_numbers(
 
     assert by_pool() == {"pool 7": 1, "volumes": 1}
     assert by_pool("--pools", str(tmp_path / "pools")) == {"vms": 1, "volumes": 1}
+    may_be_the_same = "A pool with a number may be one of those with a name"
+    words = ("slow", str(tmp_path / "ceph.log"), "--by", "pool")
+    assert may_be_the_same in plimsoll(*words).out
+    assert may_be_the_same not in plimsoll(*words, "--pools", str(tmp_path / "pools")).out
 
 
 def test_the_zone_of_times_without_one_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:

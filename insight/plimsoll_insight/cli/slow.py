@@ -130,6 +130,8 @@ class Slow(LocalCommand, Listing):
             drawn = plots.drawn(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
             files.save(parsed_args.plot, drawn, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
+        if parsed_args.by == "pool" and any(isinstance(pool, int) and pool not in named for pool in counts.pools):
+            self.closing = (*self.closing, "A pool with a number may be one of those with a name: --pools tells.")
         if parsed_args.by in ("image", "pool") and counts.osds:
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
