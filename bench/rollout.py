@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.lab import in_lab, say
-from tests import collection, wheelhouses
-from tests.lab.cloud import Cloud
+from tests import collection, packages
+from tests.lab.cloud import Cloud, ports
 from tests.lab.cloud.fleethost import COMPILE_ONCE
 from tests.lab.cloud.layout import CHECKOUT
+from tests.wheelhouses import VERSION
 
 HOSTS = ("r1-c1", "r1-c2", "r1-c3", "r2-c1", "r2-c2", "r2-c3")
 PAPER = 10
@@ -75,21 +76,19 @@ def main(words: Sequence[str]) -> int:
 def _measure(cloud: Cloud, forks: int, region: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        (home / "wheelhouses").mkdir()
-        tarball = wheelhouses.built()
-        (home / "wheelhouses" / tarball.name).symlink_to(tarball)
-        wheelhouses.another(tarball, "0.1.1", home / "wheelhouses")
+        key = packages.repository(home / "repository", [*packages.debs(), *packages.debs("0.1.1")])
         cloud.fleet.reset(HOSTS)
         for host in HOSTS:
             cloud.fleet.run(host, f"rm {COMPILE_ONCE}")
         controller = Controller(home, forks)
-        cloud.fleet.write_inventory(home / "hosts.yml", list(HOSTS), {"agent_wheelhouses": str(home / "wheelhouses")})
-        first = wheelhouses_version(tarball)
-        runs = {
-            "fresh": controller.rollout(first),
-            "nothing to change": controller.rollout(first),
-            "another version": controller.rollout("0.1.1"),
-        }
+        with packages.served(home / "repository", f"{ports.FLEET_NETWORK}.1") as url:
+            source = {"agent_repository": url, "agent_repository_key": key}
+            cloud.fleet.write_inventory(home / "hosts.yml", list(HOSTS), source)
+            runs = {
+                "fresh": controller.rollout(VERSION),
+                "nothing to change": controller.rollout(VERSION),
+                "another version": controller.rollout("0.1.1"),
+            }
         for run, batches in runs.items():
             _show(run, batches, forks)
         few, many = controller.on_paper(len(HOSTS)), controller.on_paper(region)
@@ -98,10 +97,6 @@ def _measure(cloud: Cloud, forks: int, region: int) -> None:
             say(f"  {hosts:6} hosts{1000 * own:8.1f}{1000 * others:8.1f}")
         say()
         _extrapolate(_costs(runs["another version"]).among_many(few, many), region)
-
-
-def wheelhouses_version(tarball: Path) -> str:
-    return tarball.name.split("-")[1]
 
 
 class Controller:

@@ -44,7 +44,6 @@ FLOORS = (
     Floor("plimsoll_probes.app", "probes/plimsoll_probes/app", 97),
     Floor("plimsoll_probes, the rest", "probes/plimsoll_probes", 97.5),
     Floor("plimsoll_insight", "insight/plimsoll_insight", 95),
-    Floor("plimsoll_installer", "installer/plimsoll_installer", 93),
     # They run on hosts too, with a Python that measures nothing: this is what unit tests alone execute.
     Floor("Ansible modules", "ansible/plugins/modules", 25),
     Floor("Ansible, other plugins", "ansible/plugins", 95),

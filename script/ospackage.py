@@ -24,10 +24,8 @@ from email.message import Message
 from email.utils import formatdate
 from pathlib import Path
 
+import machine
 import packing
-
-sys.path.insert(0, str(packing.ROOT / "installer"))
-from plimsoll_installer import machine
 
 NAME = "plimsoll"
 SUMMARY = "keeps QEMU block I/O limits in force on Ceph RBD disks"

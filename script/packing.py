@@ -10,14 +10,16 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import machine
+
 ROOT = Path(__file__).resolve().parents[1]
+BASE = "base"
+"""What a wheelhouse calls the wheels that are needed without extras."""
 _MADE = {"build", "dist", "demo", "plimsoll_agent.egg-info", "PKG-INFO"}
 """What stands in the root of a tree and was not written by anybody; so is what begins with a dot."""
 
@@ -113,23 +115,6 @@ def repack_collection(file: Path, when: int) -> None:
     write_tar(file, ((name, data, mode) for name, (data, mode) in files.items()), when)
 
 
-def installer(root: Path, to: Path) -> None:
-    """The node's installer as one file that runs by itself."""
-    source = root / "installer"
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        names = [name for name in tracked(root) if name.startswith("installer/") and name.endswith(".py")]
-        for name in names:
-            _add(archive, str(Path(name).relative_to("installer")), (root / name).read_bytes())
-        _add(archive, "__main__.py", (source / "plimsoll_installer/__main__.py").read_bytes())
-    to.write_bytes(b"#!/usr/bin/python3 -I\n" + packed.getvalue())
-    to.chmod(0o755)
-
-
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
-
-
 def needed(report: Path) -> list[str]:
     """The wheels, but for plimsoll's own, that pip would install: what its ``--report`` says."""
     installed = json.loads(report.read_text(encoding="utf-8"))["install"]
@@ -147,10 +132,7 @@ def describe(house: Path, description: Mapping[str, object]) -> None:
 
 def pack(house: Path, output: Path, when: int) -> Path:
     """The directory as ``NAME.tar.gz``."""
-    members = (
-        (f"{house.name}/{path.name}", path.read_bytes(), 0o755 if path.name == "install" else 0o644)
-        for path in house.iterdir()
-    )
+    members = ((f"{house.name}/{path.name}", path.read_bytes(), 0o644) for path in house.iterdir())
     tarball = output / f"{house.name}.tar.gz"
     write_tar(tarball, members, when, level=1)  # wheels are packed already
     return tarball
@@ -172,22 +154,17 @@ def main() -> None:
     elif asked.command == "collection":
         repack_collection(Path(words[0]), epoch(ROOT))
     else:
-        sys.path.insert(0, str(ROOT / "installer"))
-        from plimsoll_installer import machine
-        from plimsoll_installer import wheelhouse as shape
-
         here = machine.here()
         if asked.command == "name":
-            print(shape.name_of(words[0], here))
+            print(f"plimsoll-{words[0]}-{here}")
             return
         directory, version, output, libvirt, *reports = words
         house = Path(directory)
-        installer(ROOT, house / shape.INSTALLER)
-        shutil.copyfile(ROOT / "script/constraints.txt", house / shape.CONSTRAINTS)
+        shutil.copyfile(ROOT / "script/constraints.txt", house / "constraints.txt")
         description: dict[str, object] = {"version": version, "os": here.os, "python": here.python, "arch": here.arch}
         wheels = {Path(report).stem: needed(Path(report)) for report in reports}
         description |= {
-            "extras": [name for name in wheels if name != shape.BASE],
+            "extras": [name for name in wheels if name != BASE],
             "libvirt": libvirt,
             "wheels": wheels,
         }

@@ -17,9 +17,9 @@ from pathlib import Path, PurePath
 import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight", "plimsoll_installer", "tests")
+PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight", "tests")
 # Below these, the names of modules begin.
-SOURCES = ("agent/", "probes/", "insight/", "installer/", "")
+SOURCES = ("agent/", "probes/", "insight/", "")
 GROUPS = ("tests.unit.", "tests.functional.")
 COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.", "plimsoll_insight.cli.")
 # All tests name these, for what they import.

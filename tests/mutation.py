@@ -88,7 +88,7 @@ SETTINGS = """\
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = [{path}]
-also_copy = ["installer", "packaging", "script"]
+also_copy = ["packaging", "script"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"]
 pytest_add_cli_args_test_selection = [{tests}]
 timeout_constant = 2.0
@@ -183,7 +183,7 @@ def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[
     left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
     for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "insight/plimsoll_insight", "ansible/"):
         shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
-    for name in ("installer", "packaging", "script", "tests"):
+    for name in ("packaging", "script", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=left_out)
     shutil.copy(ROOT / "setup.cfg", directory)
     # The tests look for the collection beside them.

@@ -1,8 +1,7 @@
 """Wheelhouses for tests: of this tree, and of versions that do not exist yet.
 
 ``python -m tests.wheelhouses dependencies`` fetches what nodes need, once (``script/setup`` does it);
-``python -m tests.wheelhouses built`` prints where the tarball of this tree is;
-``python -m tests.wheelhouses another TARBALL VERSION DIRECTORY`` makes one of another version.
+``python -m tests.wheelhouses built`` prints where the tarball of this tree is.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def fetched() -> bool:
 def dependencies() -> Path:
     """A directory with the wheels of everything that plimsoll needs on a node; fetched where it is not there."""
     home = _wheels()
-    with _alone():
+    with alone():
         if not home.is_dir():
             work = home.with_name(f".{home.name}.new")
             shutil.rmtree(work, ignore_errors=True)
@@ -64,7 +63,7 @@ def built() -> Path:
     """The tarball of this tree, made anew where the tree has changed."""
     wheels = dependencies()
     home = _kept()
-    with _alone():
+    with alone():
         if not home.is_dir():
             work = home.with_name(f".{home.name}.made")
             shutil.rmtree(work, ignore_errors=True)
@@ -75,7 +74,7 @@ def built() -> Path:
 
 
 def _kept() -> Path:
-    return cache() / "node-wheelhouses" / _content()
+    return cache() / "node-wheelhouses" / content()
 
 
 def _keep(tarball: Path) -> None:
@@ -97,17 +96,6 @@ def unpack(tarball: Path, into: Path) -> Path:
     into.mkdir(parents=True, exist_ok=True)
     subprocess.run(["tar", "-xzf", str(tarball), "-C", str(into)], check=True)
     return into / tarball.name.removesuffix(".tar.gz")
-
-
-def another(
-    tarball: Path, version: str, into: Path, changes: Changes | None = None, extras: Container[str] | None = None
-) -> Path:
-    """The tarball of the same wheelhouse as another version; ``changes`` and ``extras`` as in ``revise``."""
-    into.mkdir(parents=True, exist_ok=True)
-    house = revise(unpack(tarball, into / "unpacked"), version, changes, extras)
-    made = packing.pack(house, into, packing.epoch(ROOT))
-    shutil.rmtree(into / "unpacked")
-    return made
 
 
 def revise(house: Path, version: str, changes: Changes | None = None, extras: Container[str] | None = None) -> Path:
@@ -192,7 +180,7 @@ def _required() -> str:
     return _short("\n".join(words).encode() + (ROOT / "script/constraints.txt").read_bytes())
 
 
-def _content() -> str:
+def content() -> str:
     """Changes where the tree does; its tests are in no wheel."""
     names = [name for name in packing.tracked(ROOT) if not name.startswith(("tests/", "bench/", "ansible/"))]
     sums = "".join(f"{name} {_short((ROOT / name).read_bytes())}\n" for name in names)
@@ -204,7 +192,7 @@ def _short(content: bytes) -> str:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     """Two test runs at a time make it once."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "node-wheels.lock").open("w") as lock:
@@ -218,8 +206,6 @@ def main() -> None:
             print(dependencies())
         case ["built"]:
             print(built())
-        case ["another", tarball, version, directory]:
-            print(another(Path(tarball), version, Path(directory)))
         case _:
             sys.exit(__doc__)
 

@@ -20,8 +20,11 @@ BIN = Path(sys.executable).parent
 ROLE = ROOT / "ansible/roles/agent"
 FIT: Mapping[str, Any] = {
     "os": "debian12",
-    "arch": "x86_64",
-    "pythons": [{"path": "/usr/bin/python3", "tag": "cp311", "venv": True}],
+    "manager": "apt",
+    "packages": {},
+    "files": {},
+    "marked": [],
+    "paths": ["/var/lib/prometheus/node-exporter"],
     "libvirt": {
         "version": "9.0.0",
         "needed": True,
@@ -40,17 +43,8 @@ FIT: Mapping[str, Any] = {
     "units": [],
     "ceph": True,
     "setfacl": True,
-    "textfile_dir": True,
     "calendar": True,
-    "plimsoll": {
-        "current": None,
-        "previous": None,
-        "wheelhouses": {},
-        "reload_needed": False,
-        "timers": [],
-        "openstack_conf": False,
-        "region_key": False,
-    },
+    "plimsoll": {"reload_needed": False, "timers": []},
 }
 # name: what the node is like else, what is set, and words of the one fault; none for a node that is fit.
 CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
@@ -67,18 +61,9 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "no setfacl": ({"setfacl": False}, {}, ["setfacl", "package acl", "agent_textfile_dir"]),
     "no setfacl, and no metrics": ({"setfacl": False}, {"agent_textfile_dir": ""}, []),
-    "no python": ({"pythons": []}, {}, ["no Python 3.11", "Install one"]),
-    "no venv": ({"pythons": [{"path": "/usr/bin/python3", "tag": "cp311", "venv": False}]}, {}, ["python3-venv"]),
-    "the second python": (
-        {"pythons": [{"path": "/p", "tag": "cp314", "venv": True}, {"path": "/q", "tag": "cp311", "venv": True}]},
-        {},
-        [],
-    ),
-    "another release": (
-        {"os": "debian13", "pythons": [{"path": "/usr/bin/python3", "tag": "cp313", "venv": True}]},
-        {},
-        ["plimsoll-{version}-debian13-cp313-x86_64.tar.gz", "script/wheelhouse", "{home}"],
-    ),
+    "another package manager": ({"manager": None}, {}, ["neither apt nor dnf"]),
+    "a repository": ({}, {"agent_repository": "https://r", "agent_repository_key": "k"}, []),
+    "a repository without a key": ({}, {"agent_repository": "https://r"}, ["agent_repository_key", "Set both"]),
     "no libvirt": ({"libvirt": {"socket": None, "socket_group": None}}, {}, ["virtqemud-sock", "agent_libvirt_uri"]),
     "old libvirt": ({"libvirt": {"version": "6.10.0"}}, {}, ["libvirt is 6.10.0", "7.0.0", "Upgrade"]),
     "old qemu": ({"qemu": "4.2.1"}, {}, ["QEMU is 4.2.1", "5.0.0"]),
@@ -91,7 +76,31 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "a clock nobody keeps": ({"clock_synchronised": False}, {}, []),
     "a clock that cannot be asked": ({"clock_synchronised": None}, {}, []),
     "a full disk": ({"free_mib": {"/opt/plimsoll": 47, "/tmp": 59}}, {}, ["/opt/plimsoll has 47 MiB", "/tmp has 59"]),
-    "full of plimsoll": ({"free_mib": {"/opt/plimsoll": 47}, "plimsoll": {"current": "{version}"}}, {}, []),
+    "full of plimsoll": (
+        {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-1+debian12"}},
+        {},
+        [],
+    ),
+    "full of another version": (
+        {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}.1-1+debian12"}},
+        {},
+        ["/opt/plimsoll has 47 MiB"],
+    ),
+    "full, with an extra to come": (
+        {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-1+debian12"}},
+        {"agent_extras": ["region"]},
+        ["/opt/plimsoll has 47 MiB"],
+    ),
+    "full of a build": (
+        {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-2.el9"}, "manager": "dnf"},
+        {"agent_version": "{version}-2"},
+        [],
+    ),
+    "full of another build": (
+        {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-2+debian12"}},
+        {"agent_version": "{version}-1"},
+        ["/opt/plimsoll has 47 MiB"],
+    ),
     "a silent keystone": (
         {"unanswered": {"keystone:5000": "Connection refused"}},
         {"agent_catalogue_source": "openstack", "agent_openstack_conf": "auth_url = http://keystone:5000"},
@@ -133,7 +142,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "no credentials": ({}, {"agent_catalogue_source": "openstack"}, ["agent_openstack_conf", "vault"]),
     "credentials that are there": (
-        {"plimsoll": {"openstack_conf": True}},
+        {"paths": ["/etc/plimsoll/openstack.conf"]},
         {"agent_catalogue_source": "openstack"},
         [],
     ),
@@ -190,7 +199,6 @@ def filled(value: Any, home: Path) -> Any:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("preflight")
-    (home / f"plimsoll-{VERSION}-debian12-cp311-x86_64.tar.gz").touch()
     (home / "rules.yaml").write_text("{}\n")
     return home
 
@@ -202,7 +210,7 @@ def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
         name: filled({"__agent_node": merged(FIT, node), **desired}, home)
         for name, (node, desired, _) in CASES.items()
     }
-    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text()) | {"agent_wheelhouses": str(home)}
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text())
     (home / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": defaults, "hosts": hosts}}))
     show = {"msg": "{{ {'faults': __agent_faults, 'remarks': __agent_remarks} }}"}
     play = {"hosts": "all", "gather_facts": False, "vars_files": [str(ROLE / "vars/main.yml")]}

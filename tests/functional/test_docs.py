@@ -468,7 +468,7 @@ def test_a_fault_that_another_test_is_said_to_try_has_that_test(fault: Elsewhere
 
 
 def test_every_manual_page_that_is_referred_to_is_made_and_installed() -> None:
-    """``script/package`` puts the pages of conf.py into the wheel, and the installer links them for man."""
+    """``script/package`` puts the pages of conf.py into the wheel, and packages have them."""
     pages = set(
         re.findall(r'^    \("reference/\S+", "(\S+)",.* (\d)\),$', (DOCS / "conf.py").read_text(), re.MULTILINE)
     )

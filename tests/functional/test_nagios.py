@@ -39,7 +39,7 @@ from tests.unit.results import a_probe
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "etc/nagios"
 PAGE = ROOT / "docs/reference/check_plimsoll.rst"
-INSTALLED = "/usr/local/bin/check_plimsoll"
+INSTALLED = "/usr/bin/check_plimsoll"
 GROUP = 64123
 """Of the state directory: a number that no group of this machine has."""
 COMMANDS = {"agent", "limits", "probe"}

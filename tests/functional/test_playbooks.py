@@ -255,17 +255,29 @@ def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
     assert (decided["plimsoll-catalogue.timer"], decided["plimsoll-catalogue.path"]) == (True, watched)
 
 
+DROP_IN = "/etc/systemd/system/plimsoll-{}.d/50-ansible.conf"
+
+
+def written(unit: str, changed: bool = True) -> dict[str, Any]:
+    """What the task that writes drop-ins returns for this one."""
+    return {"results": [{"changed": changed, "item": {"path": DROP_IN.format(unit)}}]}
+
+
 @pytest.mark.parametrize(
     ("changed", "restarts"),
     [
         ({}, False),
-        ({"__agent_released": {"changed": False}}, False),
-        ({"__agent_released": {"changed": True}}, True),
-        ({"__agent_written": {"written": ["/etc/plimsoll/rules.yaml"]}}, False),
-        ({"__agent_written": {"written": ["/etc/systemd/system/plimsoll-daemon.service.d/50-ansible.conf"]}}, True),
+        ({"__agent_rules_written": {"changed": True}}, False),
+        ({"__agent_drop_ins_written": written("enforce.timer")}, False),
+        ({"__agent_drop_ins_written": written("daemon.service")}, True),
+        ({"__agent_drop_ins_written": written("daemon.service", changed=False)}, False),
+        (
+            {"__agent_unneeded_removed": {"results": [{"changed": True, "item": DROP_IN.format("daemon.service")}]}},
+            True,
+        ),
     ],
 )
-def test_a_daemon_is_restarted_for_another_version_or_other_rights_only(
+def test_a_daemon_is_restarted_for_other_rights_only(
     ansible: Ansible, changed: dict[str, Any], restarts: bool
 ) -> None:
     assert units(ansible, [ENABLED, DAEMON], agent_daemon=True, **changed)["restarts"] is restarts

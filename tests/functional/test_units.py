@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from plimsoll_installer import removal
-from plimsoll_installer.layout import Layout
 
 from plimsoll_agent.command.main import Plimsoll
 from plimsoll_agent.config import settings as config
@@ -39,6 +37,9 @@ TARGETS = ("sysinit", "basic", "shutdown", "timers", "paths", "network-online", 
 METRICS = "-/var/lib/prometheus/node-exporter"
 """Where Debian's node_exporter looks; without it the units start all the same."""
 COMMAND = "opt/plimsoll/current/bin/plimsoll"
+USERS = ("plimsoll", "plimsoll-probe", "plimsoll-catalogue")
+GROUPS = ("plimsoll", "plimsoll-ceph", "plimsoll-catalogue")
+STATES = ("/var/lib/plimsoll", "/var/lib/plimsoll-catalogue")
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
@@ -456,7 +457,7 @@ class Machine:
         put = self.root / "etc/tmpfiles.d/plimsoll.conf"
         put.parent.mkdir(exist_ok=True)
         shutil.copy(UNITS / "tmpfiles.conf", put)
-        prefixes = [f"--prefix={path}" for path in Layout().states]  # as the installer does
+        prefixes = [f"--prefix={path}" for path in STATES]  # as the packages do
         create = ("systemd-tmpfiles", f"--root={self.root}", "--create", *prefixes)
         return run("unshare", "--mount", "sh", "-c", swap, "sh", *names, *create)
 
@@ -508,8 +509,8 @@ def test_sysusers_makes_the_users_and_groups_of_the_units(tmp_path: Path) -> Non
     assert ran.status == 0
     assert "not a valid" not in ran.err
     # Which `remove --state` takes away again.
-    assert set(machine.users) == {"root", "nagios", *removal.USERS}
-    assert set(machine.gids) == {"root", "nagios", *removal.GROUPS}
+    assert set(machine.users) == {"root", "nagios", *USERS}
+    assert set(machine.gids) == {"root", "nagios", *GROUPS}
     for name in SERVICES:
         (user,), (group,) = service(name)["User"], service(name)["Group"]
         assert machine.users[user][1] == machine.gids[group], "by hand it has the same group as in its unit"
@@ -537,13 +538,13 @@ def machine() -> Iterator[Machine]:
     shutil.rmtree(root)
 
 
-def test_each_line_of_tmpfiles_conf_is_for_a_directory_that_the_installer_has_made() -> None:
+def test_each_line_of_tmpfiles_conf_is_for_a_directory_that_the_packages_have_made() -> None:
     lines = [line.split() for line in (UNITS / "tmpfiles.conf").read_text().splitlines()]
     paths = [Path(words[1]) for words in lines if words and words[0] != "#"]
     assert len(paths) == 8
-    assert [path for path in paths if not any(path.is_relative_to(state) for state in Layout().states)] == []
+    assert [path for path in paths if not any(path.is_relative_to(state) for state in STATES)] == []
     # By hand it is done in the same way.
-    prefixes = " ".join(f"--prefix={state}" for state in Layout().states)
+    prefixes = " ".join(f"--prefix={state}" for state in STATES)
     assert f"   # systemd-tmpfiles --create {prefixes}\n" in re.sub(r"\\\n +", "", GUIDE.read_text())
 
 

@@ -13,21 +13,14 @@ import pytest
 from tests.lab.cloud import Cloud
 from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.fleethost import REAL
-from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.playbook import Playbooks, Played
-from tests.lab.rollout import Site, text_of
+from tests.lab.rollout import BROKEN, Site, text_of
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
 HOSTS = [REAL.name, "r2-c1"]
 TIMER, DAEMON = "plimsoll-enforce.timer", "plimsoll-daemon.service"
 SAMPLED = f"echo $$; while sleep 0.05; do echo $(systemctl is-active {TIMER} {DAEMON}); done"
-# With libvirt's test driver there are always disks to decide about.
-BROKEN: dict[str, bytes | None] = {
-    "plimsoll_agent/policy/decide.py": (CHECKOUT / "agent/plimsoll_agent/policy/decide.py").read_bytes()
-    + b"\n\ndef decide(*_: object) -> Decision:\n    raise RuntimeError('this version cannot decide')\n"
-}
-
 
 States = dict[str, list[tuple[str, ...]]]
 """What systemd has said on each host since the beginning: the timer, then the daemon."""
@@ -57,10 +50,10 @@ def sampling(fleet: Fleet, home: Path) -> Iterator[States]:
 @pytest.fixture(scope="module")
 def site(fleet: Fleet, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(tmp_path_factory.mktemp("site"), fleet, cloud.say)
-    site.make_wheelhouses({"0.1.1": BROKEN})
     fleet.reset(HOSTS)
-    site.describe(HOSTS)
-    yield site
+    with site.repository({"0.1.2": BROKEN}):
+        site.describe(HOSTS)
+        yield site
     fleet.reset(HOSTS)
 
 
@@ -104,12 +97,12 @@ def test_a_rollback_starts_the_daemon_that_a_failed_rollout_left_stopped(
 ) -> None:
     (canary,) = [host for host in HOSTS if host != REAL.name]
     switched(roles, site, True)
-    variables = {"agent_daemon": True, "agent_version": "0.1.1", "rollout_gate_timeout": 10}
+    variables = {"agent_daemon": True, "agent_version": "0.1.2", "rollout_gate_timeout": 10}
     failed = site.play("rollout", f"--limit={canary}", phase="rollout whose canary fails at its plan", **variables)
     assert "Plan on the canaries" in text_of(failed)
     assert active(fleet, canary) == ["inactive", "inactive"]
 
-    back = site.play("rollback", f"--limit={canary}", phase="rollback with the daemon", rollback_from="0.1.1")
+    back = site.play("rollback", f"--limit={canary}", phase="rollback with the daemon", rollback_to="0.1.0")
     assert back.ok, text_of(back)
     assert site.versions([canary]) == {canary: "0.1.0"}
     assert active(fleet, canary) == ["active", "active"]

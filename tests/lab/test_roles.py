@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from plimsoll_agent.rules import loader
-from tests import wheelhouses
-from tests.lab.cloud import Guest
+from tests import packages
+from tests.lab.cloud import Guest, ports
 from tests.lab.cloud.command import run
 from tests.lab.cloud.fleet import Fleet
 from tests.lab.cloud.fleethost import HOSTS, REAL
@@ -54,16 +54,15 @@ class Scenario:
 
 
 class Site:
-    """An inventory with a wheelhouse beside it, and secrets in a vault."""
+    """An inventory, a repository, and secrets in a vault."""
 
-    def __init__(self, home: Path, fleet: Fleet) -> None:
+    def __init__(self, home: Path, fleet: Fleet, repository: Mapping[str, str]) -> None:
         self._home = home
+        self._repository = repository
         self._fleet = fleet
         self._playbooks = Playbooks(home)
         self._inventory = home / "inventory/hosts.yml"
-        (home / "inventory/wheelhouses").mkdir(parents=True)
-        built = wheelhouses.built()
-        (home / "inventory/wheelhouses" / built.name).symlink_to(built)
+        self._inventory.parent.mkdir()
         (home / "vault-password").write_text("opens-it\n")
         (home / "secrets.yml").write_text(f"much_password: {PASSWORD}\nmuch_key: {KEY}\n")
         run(
@@ -75,7 +74,7 @@ class Site:
     ) -> Played:
         """On both hosts, or on those of ``only``, which have these variables beside theirs."""
         chosen = only if only is not None else {NOTHING: {}, MUCH: {}}
-        inventory = self._fleet.inventory(sorted(chosen))
+        inventory = self._fleet.inventory(sorted(chosen), self._repository)
         for region in inventory["plimsoll"]["children"].values():
             for host, known in region["hosts"].items():
                 known |= chosen[host]
@@ -89,8 +88,12 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Site:
-    return Site(tmp_path_factory.mktemp("site"), fleet)
+def site(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Iterator[Site]:
+    home = tmp_path_factory.mktemp("repository")
+    key = packages.repository(home, packages.debs())
+    with packages.served(home, f"{ports.FLEET_NETWORK}.1") as url:
+        repository = {"agent_repository": url, "agent_repository_key": key}
+        yield Site(tmp_path_factory.mktemp("site"), fleet, repository)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +127,7 @@ def test_check_mode_on_a_fresh_host_says_what_would_be_done_and_does_nothing(sce
     assert scenario.looked.failures == {}
     assert scenario.touched == ""
     tasks = {task for task, host in scenario.looked.changed if host == NOTHING}
-    assert {"Install this version", "Write settings, rules and drop-ins"} <= tasks
+    assert {"Show what would be installed", "Write settings", "Write drop-ins of units"} <= tasks
     assert "/etc/plimsoll/plimsoll.conf" in said_of(scenario.looked, NOTHING)
     assert "total_iops_sec: 250" in said_of(scenario.looked, MUCH)
 
@@ -142,17 +145,24 @@ def test_a_host_is_asked_and_told_no_more_than_it_takes(scenario: Scenario):
         "Validating arguments against arg spec 'main' - Installs, configures and enables plimsoll on a compute node",
         "Collect facts of the node",
         "Check the node's requirements",
-        "Install this version",
-        "Write settings, rules and drop-ins",
         "Write credentials",
         "Let plimsoll write its metrics",
         "Start or stop timers",
     ]
+    new = [
+        "Write where apt finds packages",
+        "Install this version with apt",
+        "Write rules",
+        "Write settings",
+        "Create the directories of drop-ins",
+        "Write drop-ins of units",
+        "Reload systemd",
+    ]
     once = {
-        NOTHING: ["Create a group for libvirt's socket", "Reload systemd"],
+        NOTHING: [*new, "Create a group for libvirt's socket"],
         MUCH: [
+            *new,
             "Create the directory of node_exporter's text files",
-            "Reload systemd",
             "Disable cron entries that write limits too",
         ],
     }
@@ -226,7 +236,7 @@ def test_no_secret_is_in_what_ansible_says_or_the_host_logs(scenario: Scenario, 
     assert "Write credentials" in done_on(scenario.ran, MUCH)
     assert f"<{HOSTS[MUCH].address}> SSH: EXEC" in scenario.ran.out
     journal = fleet.run(MUCH, "journalctl --no-pager")
-    assert "ansible-plimsoll.cloud.files" in journal
+    assert "ansible-ansible.legacy.copy" in journal
     for said in (*(played.out for played in scenario.played), journal):
         assert PASSWORD not in said
         assert KEY not in said
@@ -246,7 +256,7 @@ def test_cron_entries_that_write_limits_are_kept_and_run_no_more(scenario: Scena
 def test_another_interval_is_actual_without_a_restart(fleet: Fleet, site: Site):
     started = fleet.run(MUCH, "systemctl show -p ActiveEnterTimestampMonotonic plimsoll-enforce.timer")
     played = site.play_much("--tags", "configure,enable", agent_interval="*:7")
-    assert played.changed == [("Write settings, rules and drop-ins", MUCH)]
+    assert played.changed == [("Write drop-ins of units", MUCH)]
     following = fleet.run(MUCH, "systemctl show -p NextElapseUSecRealtime --value plimsoll-enforce.timer")
     assert re.search(r":07:[0-5]\d ", following)
     assert started == fleet.run(MUCH, "systemctl show -p ActiveEnterTimestampMonotonic plimsoll-enforce.timer")
@@ -254,15 +264,16 @@ def test_another_interval_is_actual_without_a_restart(fleet: Fleet, site: Site):
 
 @pytest.mark.usefixtures("scenario")
 def test_rules_and_settings_with_a_fault_do_not_replace_what_there_is(fleet: Fleet, site: Site):
-    before = [fleet.run(host, "md5sum /etc/plimsoll/*") for host in (NOTHING, MUCH)]
+    before = [fleet.run(host, "find /etc/plimsoll -type f | sort | xargs md5sum") for host in (NOTHING, MUCH)]
     faulty = {
         NOTHING: {"agent_settings": {"brake": {"disk": 5}}},
         MUCH: {"agent_rules": {"default": {"limits": {"total_iops_sec": 5, "read_iops_sec": 5}}}},
     }
     played = site.play("--tags", "configure", only=faulty)
-    assert "did you mean disks?" in played.failures[NOTHING]
-    assert "/etc/plimsoll/rules.yaml:" in played.failures[MUCH]
-    assert [fleet.run(host, "md5sum /etc/plimsoll/*") for host in (NOTHING, MUCH)] == before
+    said = {host: json.dumps(result) for _, host, result in played.results if result.get("failed")}
+    assert "did you mean disks?" in said[NOTHING]
+    assert "total_iops_sec and read_iops_sec" in said[MUCH]
+    assert [fleet.run(host, "find /etc/plimsoll -type f | sort | xargs md5sum") for host in (NOTHING, MUCH)] == before
 
 
 @pytest.mark.usefixtures("scenario")

@@ -41,8 +41,8 @@ set -e
 groupadd --system plimsoll
 mkdir -p {PROGRAM}
 printf '#!/bin/sh\\nPYTHONPATH={PROGRAM} exec /usr/bin/python3 -m plimsoll_probes.nagios "$@"\\n' \\
-    > /usr/local/bin/check_plimsoll
-chmod 755 /usr/local/bin/check_plimsoll
+    > /usr/bin/check_plimsoll
+chmod 755 /usr/bin/check_plimsoll
 echo 'allowed_hosts=127.0.0.1,{{server}}' > /etc/nagios/nrpe_local.cfg
 systemctl start nagios-nrpe-server
 """

@@ -10,7 +10,7 @@ from plimsoll_agent.alerts.files import WITHOUT_ALERT, alerts_of
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS
 
-CHECK = "/usr/local/bin/check_plimsoll"
+CHECK = "/usr/bin/check_plimsoll"
 _NEVER = "~:"
 """A range that no value is outside of: some programs drop an empty argument."""
 _SLOW = """\
@@ -77,7 +77,7 @@ define service {
 
 _ICINGA_COMMAND = """\
 object CheckCommand "plimsoll" {
-  command = [ "/usr/local/bin/check_plimsoll" ]
+  command = [ "/usr/bin/check_plimsoll" ]
   timeout = 20s
 
   arguments = {

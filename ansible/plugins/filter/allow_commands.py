@@ -6,8 +6,7 @@ import re
 
 DOCUMENTATION = """
 name: allow_commands
-author:
-  - The plimsoll authors
+author: [The plimsoll authors]
 short_description: Allows commands in the settings of a guest agent
 description:
   - Removes the commands from all lists of forbidden commands, and adds them to all lists of allowed ones. Without
@@ -15,15 +14,8 @@ description:
   - Supports C(qemu-ga.conf), and C(/etc/sysconfig/qemu-ga) of the RHEL family, with the names of the lists in QEMU 4
     to 10.
 options:
-  _input:
-    description: The text of the file.
-    type: str
-    required: true
-  commands:
-    description: The commands to allow.
-    type: list
-    elements: str
-    required: true
+  _input: {description: The text of the file., type: str, required: true}
+  commands: {description: The commands to allow., type: list, elements: str, required: true}
 """
 
 EXAMPLES = """
@@ -33,9 +25,7 @@ EXAMPLES = """
 """
 
 RETURN = """
-_value:
-  description: The changed text
-  type: str
+_value: {description: The changed text, type: str}
 """
 
 # `blacklist` became `block-rpcs` with QEMU 7.2; `allow-rpcs` came with 8.1. The variables are those of the RHEL

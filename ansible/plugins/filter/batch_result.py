@@ -4,8 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 name: batch_result
-author:
-  - The plimsoll authors
+author: [The plimsoll authors]
 short_description: Result of a batch of a rollout
 description:
   - For each host of a batch C(hostvars) has C(__rollout_trouble), a sentence, if something failed on it, and
@@ -27,11 +26,7 @@ options:
     description: How many hosts of a batch may fail, in percent. If all failed, the rollout always stops.
     type: float
     default: 0
-  earlier:
-    description: Unhealthy hosts of earlier batches that were tolerated.
-    type: list
-    elements: str
-    default: []
+  earlier: {description: Unhealthy hosts that were tolerated before., type: list, elements: str, default: []}
   monitoring: {description: Why Prometheus stops the rollout; empty if it does not., type: str, default: ""}
   looking:
     description: Whether the run only checks. Then it stops after the last batch, if there were problems.

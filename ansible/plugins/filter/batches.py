@@ -4,28 +4,20 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 name: batches
-author:
-  - The plimsoll authors
+author: [The plimsoll authors]
 short_description: Hosts in the batches of a rollout
 description:
   - Region by region; in each first the canaries, then a share of the region, then the rest.
   - A region's canaries are the hosts of the group REGION_canary that take part; if there are none, the first host
     that takes part.
 options:
-  _input:
-    description: The variable C(groups).
-    type: dict
-    required: true
+  _input: {description: The variable C(groups)., type: dict, required: true}
   regions:
     description: Names of groups, in the order of the rollout. Hosts in none of them do not take part.
     type: list
     elements: str
     required: true
-  hosts:
-    description: The hosts that take part, those within C(--limit).
-    type: list
-    elements: str
-    required: true
+  hosts: {description: "The hosts within C(--limit).", type: list, elements: str, required: true}
   percent:
     description: The share of a region in the second batch. At least one host, if one is left.
     type: float

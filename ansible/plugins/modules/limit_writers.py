@@ -12,9 +12,7 @@ description:
   - Searches C(/etc/crontab), C(/etc/anacrontab), C(/etc/cron.d), C(/etc/cron.*ly) and C(/var/spool/cron).
 options:
   state:
-    description:
-      - V(retired) disables those that match O(patterns).
-      - V(restored) restores all that were retired.
+    description: V(retired) disables those that match O(patterns); V(restored) restores all that were retired.
     type: str
     choices: [retired, restored]
     default: retired
@@ -24,14 +22,9 @@ options:
     elements: str
     default: []
 attributes:
-  check_mode:
-    description: Reports what would change, and changes nothing.
-    support: full
-  diff_mode:
-    description: Shows the entries.
-    support: full
-author:
-  - The plimsoll authors (@plimsoll)
+  check_mode: {description: "Reports what would change, and changes nothing.", support: full}
+  diff_mode: {description: Shows the entries., support: full}
+author: [The plimsoll authors (@plimsoll)]
 """
 
 EXAMPLES = r"""

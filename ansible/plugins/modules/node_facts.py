@@ -8,33 +8,23 @@ short_description: Gathers facts that decide whether plimsoll can be installed o
 version_added: "0.1.0"
 description:
   - Changes nothing. Unknown facts are null.
-  - Runs libvirt's and QEMU's programs with C(--version), Python, and C(systemctl show), each with a deadline.
+  - Runs libvirt's and QEMU's programs with C(--version), the package manager's queries, and C(systemctl show), each
+    with a deadline.
 options:
   sent:
     description: The controller's time in seconds since 1970, for comparison with the node's clock.
     type: float
     required: true
   libvirt_uri: {description: The URI of libvirt., type: str, default: "qemu:///system"}
-  libvirt_group:
-    description: The group that may write to libvirt's socket, by name or number.
-    type: str
-    default: libvirt
-  patterns:
-    description: Regular expressions that match other writers of limits.
-    type: list
-    elements: str
-    default: []
-  places:
-    description: Directories that need space; they need not exist.
-    type: list
-    elements: path
-    default: []
+  libvirt_group: {description: "The group of libvirt's socket, by name or number.", type: str, default: libvirt}
+  patterns: {description: Regular expressions that match other writers., type: list, elements: str, default: []}
+  places: {description: Directories that need space; they may not exist., type: list, elements: path, default: []}
   urls: {description: URLs whose hosts must accept a connection., type: list, elements: str, default: []}
-  calendar:
-    description: When passes run, as a calendar event of systemd.time(7).
-    type: str
-    default: "*:0/5"
-  textfile_dir: {description: The directory of node_exporter's text files; may be empty., type: path, default: ""}
+  files: {description: Files of which the result has digests., type: list, elements: path, default: []}
+  marked: {description: Files that a role may have written., type: list, elements: path, default: []}
+  mark: {description: How files begin that a role wrote., type: str, default: "# Written by Ansible"}
+  calendar: {description: "When passes run, a calendar event of systemd.time(7).", type: str, default: "*:0/5"}
+  paths: {description: Files and directories that may exist., type: list, elements: path, default: []}
 attributes:
   check_mode: {description: Changes nothing in any case., support: full}
 author: [The plimsoll authors (@plimsoll)]
@@ -50,13 +40,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-os: {description: "The distribution, as in the names of wheelhouses: debian12.", returned: success, type: str}
-arch: {description: The machine., returned: success, type: str}
-pythons:
-  description: Python 3.11 or later, each with its path, its tag, and whether it has the module venv.
-  returned: success
-  type: list
-  elements: dict
+os: {description: "The distribution, as in the versions of packages: debian12.", returned: success, type: str}
+manager: {description: "V(apt) or V(dnf); null without either.", returned: success, type: str}
+packages: {description: "The version of each installed package of plimsoll.", returned: success, type: dict}
+files: {description: "Mode, owner, group and SHA-256 of each file that exists.", returned: success, type: dict}
+marked: {description: "Those of O(marked) that begin with O(mark).", returned: success, type: list, elements: str}
 libvirt:
   description: >-
     Its version; whether the URI needs a socket; the socket, null without one; the number of the socket's group, null
@@ -75,14 +63,12 @@ cron: {description: "As limit_writers returns them.", returned: success, type: l
 units: {description: Enabled units that write limits., returned: success, type: list, elements: dict}
 ceph: {description: Whether the program ceph is installed., returned: success, type: bool}
 setfacl: {description: Whether the program setfacl is installed., returned: success, type: bool}
-textfile_dir: {description: Whether O(textfile_dir) exists., returned: success, type: bool}
+paths: {description: "Those of O(paths) that exist.", returned: success, type: list, elements: str}
 calendar: {description: Whether the calendar event is valid., returned: success, type: bool}
 plimsoll:
   description: >-
-    What is installed. current and previous are versions, null where there is none; wheelhouses are the node's, with
-    the digest of their list of digests; reload_needed is whether systemd has yet to read changed units; timers are
-    those units that start passes, refreshes and probes (timers, the path unit and the daemon) and are enabled or
-    active; openstack_conf and region_key are whether these files exist.
+    reload_needed is whether systemd has yet to read changed units; timers are those timers, and the path unit and the
+    daemon, that are enabled or active.
   returned: success
   type: dict
 """
@@ -92,6 +78,7 @@ import grp
 import hashlib
 import os
 import platform
+import pwd
 import re
 import socket
 import stat
@@ -104,8 +91,6 @@ from urllib.parse import urlsplit
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.plimsoll.cloud.plugins.module_utils.limit_writers import Writers
 
-OPT = Path("/opt/plimsoll")
-ETC = Path("/etc/plimsoll")
 _UNITS = [
     *(f"plimsoll-{name}.{kind}" for name in ("enforce", "catalogue", "probe") for kind in ("service", "timer")),
     "plimsoll-catalogue.path",
@@ -116,7 +101,7 @@ _TIME_ERROR = 5  # what adjtimex(2) returns for a clock that is not synchronised
 
 
 def os_tag(os_release):
-    """The system as in the names of wheelhouses, see the installer's machine.py: debian12, ubuntu24.04, el9."""
+    """The system as in the versions of packages, see script/machine.py: debian12, ubuntu24.04, el9."""
     known = dict(re.findall(r"^(\w+)=[\"']?([^\"'\n]*)", os_release, re.MULTILINE))
     rebuilt = re.fullmatch(r"platform:(el\d+)", known.get("PLATFORM_ID", ""))
     if rebuilt:
@@ -163,16 +148,20 @@ def free_mib(place):
     return space.f_bavail * space.f_frsize // 2**20
 
 
-def wheelhouses(opt):
-    return {
-        sums.parent.name: hashlib.sha256(sums.read_bytes()).hexdigest()
-        for sums in sorted(opt.glob("wheelhouses/*/SHA256SUMS"))
-    }
+def digest(path):
+    """Mode, owner, group and SHA-256 of the content; null where there is no file."""
+    try:
+        status, content = os.stat(path), Path(path).read_bytes()
+        names = pwd.getpwuid(status.st_uid).pw_name, grp.getgrgid(status.st_gid).gr_name
+    except (OSError, KeyError):
+        return None
+    return f"{stat.S_IMODE(status.st_mode):04o} {' '.join(names)} {hashlib.sha256(content).hexdigest()}"
 
 
-def linked_version(link):
-    """The version that current or previous points at, without a suffix as in ``0.1.0~2``; null without the link."""
-    return os.path.basename(os.readlink(link)).partition("~")[0] if link.is_symlink() and link.exists() else None
+def installed(text):
+    """Parse lines of name, version and status as dpkg and rpm print them: the version of each installed package."""
+    lines = [line.split() for line in text.splitlines()]
+    return {line[0]: line[1] for line in lines if line[2:] == ["installed"]}
 
 
 def address(url):
@@ -216,17 +205,11 @@ class Node:
         """The version of the first of these programs that reports one."""
         return next(filter(None, (first_version(self.says(program, "--version")) for program in programs)), None)
 
-    def pythons(self):
-        """The distribution's Pythons of 3.11 or later, its default first."""
-        places = ("/usr/bin", "/usr/local/bin")
-        names = ["/usr/bin/python3", *(f"{place}/python3.{minor}" for minor in range(20, 10, -1) for place in places)]
-        found = {}
-        for name in filter(os.path.exists, names):
-            told = self.says(name, "-I", "-c", "import sys; print(*sys.version_info[:2])").split()
-            if len(told) == 2 and tuple(map(int, told)) >= (3, 11):
-                venv = self.says(name, "-I", "-c", "import venv; print('yes')").strip() == "yes"
-                found.setdefault("cp" + "".join(told), {"path": name, "tag": "cp" + "".join(told), "venv": venv})
-        return list(found.values())
+    def packages(self, manager):
+        if manager == "apt":
+            form = "${Package} ${Version} ${db:Status-Status}\\n"
+            return installed(self.says("dpkg-query", "--show", f"--showformat={form}", "plimsoll*"))
+        return installed(self.says("rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE} installed\\n", "plimsoll*"))
 
     def libvirt(self, uri, group):
         paths = socket_of(uri)
@@ -268,9 +251,6 @@ class Node:
         names = "--property=Id,NeedDaemonReload,UnitFileState,ActiveState"
         units = shown_units(self.says("systemctl", "show", names, *_UNITS))
         return {
-            "current": linked_version(OPT / "current"),
-            "previous": linked_version(OPT / "previous"),
-            "wheelhouses": wheelhouses(OPT),
             "reload_needed": any(unit.get("NeedDaemonReload") == "yes" for unit in units),
             "timers": [
                 unit["Id"]
@@ -278,8 +258,6 @@ class Node:
                 if unit.get("Id", "").endswith((".timer", ".path", "-daemon.service"))
                 and (unit.get("UnitFileState") == "enabled" or unit.get("ActiveState") in ("active", "failed"))
             ],
-            "openstack_conf": (ETC / "openstack.conf").exists(),
-            "region_key": (ETC / "region.pub").exists(),
         }
 
 
@@ -308,8 +286,11 @@ def main():
             "patterns": {"type": "list", "elements": "str", "default": []},
             "places": {"type": "list", "elements": "path", "default": []},
             "urls": {"type": "list", "elements": "str", "default": []},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "marked": {"type": "list", "elements": "path", "default": []},
+            "mark": {"type": "str", "default": "# Written by Ansible"},
             "calendar": {"type": "str", "default": "*:0/5"},
-            "textfile_dir": {"type": "path", "default": ""},
+            "paths": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
     )
@@ -324,11 +305,14 @@ def main():
         addresses = [address(url) for url in module.params["urls"]]
     except ValueError as error:
         module.fail_json(msg=f"the catalogue's source: {error}")
+    manager = next(filter(module.get_bin_path, ("apt", "dnf")), None)
     module.exit_json(
         changed=False,
         os=os_tag(_read("/etc/os-release")),
-        arch=platform.machine(),
-        pythons=node.pythons(),
+        manager=manager,
+        packages=node.packages(manager),
+        files={path: digest(path) for path in module.params["files"]},
+        marked=[path for path in module.params["marked"] if _read(path).startswith(module.params["mark"])],
         libvirt=node.libvirt(module.params["libvirt_uri"], module.params["libvirt_group"]),
         qemu=node.version("qemu-system-x86_64", f"qemu-system-{platform.machine()}", "/usr/libexec/qemu-kvm"),
         clock_offset=round(clock_offset, 1),
@@ -339,7 +323,7 @@ def main():
         units=units,
         ceph=bool(module.get_bin_path("ceph")),
         setfacl=bool(module.get_bin_path("setfacl")),
-        textfile_dir=os.path.isdir(module.params["textfile_dir"]),
+        paths=[path for path in module.params["paths"] if os.path.exists(path)],
         calendar=bool(node.says("systemd-analyze", "calendar", module.params["calendar"])),
         plimsoll=node.plimsoll(),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import machine
 import pytest
 
 from tests.collection import plugin
@@ -22,16 +23,9 @@ facts = plugin("modules.node_facts")
         ("", "linux"),
     ],
 )
-def test_a_system_is_named_as_the_wheelhouse_for_it_is(release: str, tag: str):
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parents[3] / "installer"))
-    try:
-        from plimsoll_installer.machine import system
-    finally:
-        sys.path.pop(0)
+def test_a_system_is_named_as_its_packages_are(release: str, tag: str):
     assert facts.os_tag(release) == tag
-    assert system(dict(line.replace('"', "").split("=") for line in release.splitlines())) == tag
+    assert machine.system(dict(line.replace('"', "").split("=") for line in release.splitlines())) == tag
 
 
 @pytest.mark.parametrize(
@@ -78,13 +72,26 @@ def test_space_is_that_of_the_nearest_directory_that_is_there(tmp_path: Path, mo
     assert facts.free_mib(tmp_path / "not/yet") == 700 * 4096 // 2**20  # what is kept for root is not counted
 
 
-def test_a_link_names_a_version_whatever_make_of_it_and_none_when_it_dangles(tmp_path: Path):
-    (tmp_path / "versions/0.1.0~2").mkdir(parents=True)
-    (tmp_path / "current").symlink_to("versions/0.1.0~2")
-    (tmp_path / "previous").symlink_to("versions/0.0.9")
-    assert facts.linked_version(tmp_path / "current") == "0.1.0"
-    assert facts.linked_version(tmp_path / "previous") is None
-    assert facts.linked_version(tmp_path / "nothing") is None
+def test_a_package_counts_only_while_it_is_installed():
+    printed = (
+        "plimsoll 0.1.0-1+debian12 installed\nplimsoll-region 0.1.0-1+debian12 config-files\n"
+        "plimsoll-report  not-installed\nplimsoll-openstack 0.1.0-1+debian12 half-installed\n"
+    )
+    assert facts.installed(printed) == {"plimsoll": "0.1.0-1+debian12"}
+    assert facts.installed("") == {}
+
+
+def test_a_digest_changes_with_content_and_mode_and_a_file_that_is_gone_has_none(tmp_path: Path):
+    file = tmp_path / "settings"
+    assert facts.digest(str(file)) is None
+    file.write_text("a")
+    file.chmod(0o644)
+    first = facts.digest(str(file))
+    # sha256sum of "a"
+    assert first.split()[0] == "0644"
+    assert first.endswith(" ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb")
+    file.chmod(0o640)
+    assert facts.digest(str(file)) == first.replace("0644", "0640")
 
 
 def test_units_are_read_one_by_one():

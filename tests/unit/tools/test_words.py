@@ -46,7 +46,7 @@ def test_of_python_strings_and_docstrings_count_and_identifiers_do_not() -> None
         "ansible/README.md",
         "agent/plimsoll_agent/a.py",
         "probes/plimsoll_probes/a.py",
-        "installer/plimsoll_installer/a.py",
+        "insight/plimsoll_insight/a.py",
         "ansible/plugins/filter/a.py",
     ],
 )

@@ -4,7 +4,7 @@ if [ "$1" = node ]; then
     user=$2 directory=$3 group=$4 service=$5
     getent passwd "$user" > /dev/null || echo user
     [ -d "$directory" ] || echo directory
-    [ -x /usr/local/bin/check_plimsoll ] || echo plimsoll
+    [ -x /usr/bin/check_plimsoll ] || echo plimsoll
     known=$(getent group "$group") || { echo group; exit; }
     gid=$(echo "$known" | cut -d: -f3)
     # The user is a member, but a process that started before is not.
