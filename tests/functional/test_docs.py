@@ -325,6 +325,8 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     (directory / "a_clat_hist.1.log").write_text("")
     yield "hist", run("hist", str(directory)).status
     yield "slow", run("slow", str(directory / "a_clat_hist.1.log")).status
+    yield "forecast", run("forecast", "--degraded", "50", "--network", "10Gbit/s", "--osds-per-domain", "3").status
+    yield "forecast", run("forecast", "--live", "--each", "osd", "--ceph-conf", "/nowhere").status
     yield (
         "slow",
         run("slow", str(directory / "a_clat_hist.1.log"), "--tree", str(directory / "a_clat_hist.1.log")).status,
@@ -425,7 +427,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "undo; state check; settings": (_statuses_of_undo, ("tmp_path", "test_node")),
-    "hist; slow; load": (_statuses_of_insight, ("tmp_path", "test_node")),
+    "hist; slow; load; forecast": (_statuses_of_insight, ("tmp_path", "test_node")),
     "probe run; probe list, probe history, probe show, probe compare; probe timetable; probe report": (
         _statuses_of_probes,
         ("tmp_path", "test_node"),

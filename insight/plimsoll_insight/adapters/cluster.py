@@ -11,6 +11,7 @@ from pathlib import Path
 from plimsoll_agent.adapters import program
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.forecast import failures
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import Clock, SlowRequest
 
@@ -71,6 +72,19 @@ class LiveCluster:
             found += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
             is_full |= dumps.is_full(words)
         return Remembered(found, is_full)
+
+    def placement(self) -> failures.Placement:
+        """Raises as ``map`` does, and ``UnreadablePlacement``."""
+        words = (("pg", "dump", "pgs_brief"), ("osd", "pool", "ls", "detail"), ("df",))
+        return failures.placement(*(self._run(*each).decode("utf-8", "replace") for each in words))
+
+    def memory_target(self) -> int:
+        """Of OSDs, in bytes. Raises as ``map`` does."""
+        said = self._run("config", "get", "osd", "osd_memory_target")
+        try:
+            return int(said)
+        except ValueError as error:
+            raise Rejected("ceph config get osd osd_memory_target: no number") from error
 
     def pools(self) -> dict[int, str]:
         """By their numbers. Raises as ``map`` does."""

@@ -1,0 +1,367 @@
+"""``plimsoll forecast``: what a failure would cost, before it happens."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.command.moments import time_of
+from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.layout.columns import NOTHING, Column
+from plimsoll_agent.util import quantities
+from plimsoll_agent.util.quantities import Quantity
+from plimsoll_agent.util.text import meant, printable
+from plimsoll_insight.adapters.cluster import LiveCluster
+from plimsoll_insight.forecast import failures
+from plimsoll_insight.forecast.failures import Failure
+from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
+from plimsoll_insight.forecast.ranges import Range, exactly
+from plimsoll_insight.slow.tree import Tree
+from plimsoll_probes.output.messages import iops_words, latency_words
+
+_BITS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?([kMGT])bit(?:/s)?", re.ASCII)
+_BIT_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_OBJECT_SIZE, _WRITE_SIZE = 4 << 20, 4 << 10
+_TIMES = (("s", 1, 120.0), ("min", 60, 7200.0), ("h", 3600, 172_800.0), ("d", 86_400, math.inf))
+_MOST_ROWS = 1000
+_DEADLINE = 30.0
+
+COLUMNS = (
+    Column("failure", head="WHAT FAILS", most=40),
+    Column("degraded", right=True),
+    Column("stopped", right=True, drop=6),
+    Column("service", head="WRITE TAKES", right=True),
+    Column("iops_share", head="IOPS LEFT", right=True),
+    Column("iops", right=True, drop=4),
+    Column("objects", right=True, long=True),
+    Column("stale", right=True, drop=5),
+    Column("objects_sec", head="OBJECTS/s", right=True, drop=2),
+    Column("bound", long=True),
+    Column("clean", head="CLEAN IN", right=True),
+    Column("rebuild", head="REBUILT IN", right=True, drop=3),
+    Column("memory", head="HOST MEMORY", right=True, drop=1),
+)
+_NAMES = {
+    "service": "the time of a write",
+    "iops_share": "the IOPS left",
+    "iops": "IOPS",
+    "stale": "stale objects",
+    "objects_sec": "objects a second",
+    "clean": "the time to clean",
+    "rebuild": "the time to rebuild",
+    "memory": "memory",
+}
+
+
+class ForecastList(LocalCommand, Listing):
+    """Forecast what a failure would cost: writes to degraded objects, IOPS left, recovery, memory of the return.
+
+    What fails is given by counts (--domains and --copies, or --degraded), or found on the CRUSH tree of a running
+    cluster (--live with --each or --lose). A NUMBER is exact or a range, LOW..HIGH; figures are ranges where the
+    numbers are. A figure is left out where a number for it is unknown, and a line names the options that would tell
+    it.
+
+    Exit status: 0, 1 error, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        what = parser.add_argument_group("what fails")
+        what.add_argument("--domains", metavar="N,N,...", help="of so many failure domains of one size")
+        what.add_argument("--lost", metavar="N", type=int, default=1, help="so many of these; default: 1")
+        what.add_argument("--degraded", metavar="P,P,...",
+                          help="so much of what guests write to is degraded, in per cent")  # fmt: skip
+        what.add_argument("--live", action="store_true", help="ask the running cluster for its tree and placement")
+        what.add_argument("--each", metavar="TYPE", help="with --live: each host, rack, osd or another type")
+        what.add_argument("--lose", metavar="NAME", action="append", default=[],
+                          help="with --live: this host, rack or osd.N; repeatable, all at once")  # fmt: skip
+        what.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
+                          help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
+        what.add_argument("--id", default="admin", help="the client that asks it; default: admin")
+        known = parser.add_argument_group("what is known")
+        for option, unit, words in (
+            ("--copies", "NUMBER", "of each object"),
+            ("--objects", "NUMBER", "in the whole cluster"),
+            ("--osds-per-domain", "NUMBER", "OSDs of a failure domain"),
+            ("--write-latency", "TIME", "of a small write without trouble: 1ms"),
+            ("--object-latency", "TIME", "to read, or to write, a whole object: 22ms"),
+            ("--object-size", "SIZE", "default: 4MiB, as of RBD; with --live the mean of the cluster"),
+            ("--write-size", "SIZE", "default: 4KiB"),
+            ("--network", "RATE", "of a host for replication: 10Gbit/s, 1200MB"),
+            ("--disk", "RATE", "of an OSD, when whole objects are written: 900MB"),
+            ("--recovery-active", "NUMBER", "osd_recovery_max_active of an OSD"),
+            ("--recovery-sleep", "TIME", "osd_recovery_sleep; default: none"),
+            ("--write-iops", "NUMBER", "of all guests"),
+            ("--away", "TIME", "until what failed returns: 10m"),
+            ("--osd-memory", "SIZE", "of an OSD in peace; with --live its osd_memory_target"),
+            ("--pgs-per-osd", "NUMBER", "placement groups of an OSD"),
+            ("--log-entries", "NUMBER", "of a placement group; default: as Ceph has it since Octopus"),
+        ):
+            known.add_argument(option, metavar=unit, help=words)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        known = _inputs(parsed_args)
+        if sum(map(bool, (parsed_args.domains, parsed_args.degraded, parsed_args.live))) != 1:
+            raise UsageError("give one of --domains N, --degraded P and --live")
+        if parsed_args.live:
+            found, known = self._live(parsed_args, known)
+        else:
+            found = _by_counts(parsed_args, known)
+        each = [forecast(failure, known) for failure in found]
+        unknown = list(_unknown(each))
+        if not any(_figures(one) for one in each) and not parsed_args.live:
+            raise UsageError(unknown[0] if unknown else "nothing to forecast")
+        self.closing = (*unknown, *_taken(parsed_args, known))
+        if parsed_args.formatter != "table":
+            self.app.stderr.writelines(f"{line}\n" for line in unknown)
+        return COLUMNS, [_cells(one) for one in each]
+
+    def _live(self, parsed_args: argparse.Namespace, known: Inputs) -> tuple[list[Failure], Inputs]:
+        if bool(parsed_args.each) == bool(parsed_args.lose):
+            raise UsageError("--live needs --each TYPE or --lose NAME, and not both")
+        cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, _DEADLINE)
+        tree, placed = cluster.map().tree, cluster.placement()
+        found = _on_the_tree(parsed_args, tree, placed)
+        if not parsed_args.object_size and placed.object_bytes:
+            known = replace(known, object_size=exactly(placed.object_bytes))
+        if known.copies is None:
+            known = replace(known, copies=placed.copies)
+        if known.osd_memory is None:
+            try:
+                known = replace(known, osd_memory=exactly(cluster.memory_target()))
+            except PlimsollError as error:
+                self.app.stderr.write(f"The memory of OSDs is unknown: {error}\n")
+        return found, known
+
+
+def _on_the_tree(parsed_args: argparse.Namespace, tree: Tree, placed: failures.Placement) -> list[Failure]:
+    """Raises ``UsageError``."""
+    try:
+        if parsed_args.lose:
+            return [failures.together(parsed_args.lose, tree, placed)]
+        found = list(failures.each_of(parsed_args.each, tree, placed))
+    except failures.UnknownBucket as error:
+        option = "--lose" if parsed_args.lose else "--each"
+        raise UsageError(f"{option}: {error}; {meant(error.name, error.known)}") from error
+    if len(found) > _MOST_ROWS:
+        raise UsageError(f"--each {parsed_args.each}: {len(found)} rows are too many; give --lose NAME")
+    return found
+
+
+def _by_counts(parsed_args: argparse.Namespace, known: Inputs) -> list[Failure]:
+    """Raises ``UsageError``."""
+    objects = _ranged("--objects", parsed_args.objects, _number)
+    per_domain = _whole("--osds-per-domain", parsed_args.osds_per_domain)
+    if parsed_args.degraded:
+        shares = [_percent(word) for word in parsed_args.degraded.split(",")]
+        return [
+            Failure(
+                f"{100 * share:g} % degraded", exactly(share), objects=_part(objects, share), osds=per_domain, hosts=1
+            )
+            for share in shares
+        ]
+    if known.copies is None:
+        raise UsageError("--domains needs --copies: how many each object has")
+    if not known.copies.is_exact or known.copies.low != int(known.copies.low):
+        raise UsageError("--copies: with --domains a whole number")
+    found = []
+    for word in parsed_args.domains.split(","):
+        domains = _whole("--domains", word.strip()) or 0
+        try:
+            found.append(failures.by_counts(domains, parsed_args.lost, int(known.copies.low), objects, per_domain))
+        except ValueError as error:
+            raise UsageError(f"--domains {word}: {error}") from error
+    return found
+
+
+def _part(objects: Range | None, share: float) -> Range | None:
+    return None if objects is None else Range(share * objects.low, share * objects.high)
+
+
+def _inputs(parsed_args: argparse.Namespace) -> Inputs:
+    """Raises ``UsageError``."""
+
+    def of(name: str, read: Callable[[str, str], float]) -> Range | None:
+        return _ranged(f"--{name.replace('_', '-')}", getattr(parsed_args, name), read)
+
+    write_size = of("write_size", _size)
+    return Inputs(
+        copies=of("copies", _number),
+        write_latency=of("write_latency", _time),
+        object_latency=of("object_latency", _time),
+        object_size=of("object_size", _size) or exactly(_OBJECT_SIZE),
+        write_size=write_size.low if write_size else _WRITE_SIZE,
+        network=of("network", _rate),
+        disk=of("disk", _rate),
+        recovery_active=of("recovery_active", _number),
+        recovery_sleep=of("recovery_sleep", time_of),
+        write_iops=of("write_iops", _number),
+        away=of("away", _time),
+        osd_memory=of("osd_memory", _size),
+        pgs_per_osd=of("pgs_per_osd", _number),
+        log_entries=of("log_entries", _number),
+    )
+
+
+def _ranged(option: str, text: str | None, read: Callable[[str, str], float]) -> Range | None:
+    """Raises ``UsageError``."""
+    if text is None:
+        return None
+    low, between, high = text.partition("..")
+    try:
+        return Range(read(option, low), read(option, high)) if between else exactly(read(option, text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from error
+
+
+def _number(option: str, text: str) -> float:
+    return _more(option, text, float(_read(option, text, Quantity.REQUESTS)))
+
+
+def _size(option: str, text: str) -> float:
+    return _more(option, text, float(_read(option, text, Quantity.SIZE)))
+
+
+def _time(option: str, text: str) -> float:
+    return _more(option, text, time_of(option, text))
+
+
+def _rate(option: str, text: str) -> float:
+    """Bytes a second; networks are sold in bits."""
+    if bits := _BITS.fullmatch(text):
+        return _more(option, text, float(bits[1]) * _BIT_UNITS[bits[2]] / 8)
+    return _more(option, text, float(_read(option, text, Quantity.BYTES)))
+
+
+def _more(option: str, text: str, value: float) -> float:
+    if value <= 0:
+        raise UsageError(f"{option} {text}: must be more than 0")
+    return value
+
+
+def _read(option: str, text: str, quantity: Quantity) -> int:
+    try:
+        return quantities.read(text, quantity)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+
+
+def _whole(option: str, text: str | None) -> int | None:
+    return None if text is None else int(_number(option, text))
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 1:
+        raise UsageError(f"--degraded {text}: write per cent above 0 and up to 100, with commas between them")
+    return value
+
+
+# --- words
+
+
+def _figures(one: Forecast) -> list[Range]:
+    found = (one.service, one.objects_sec, one.clean, one.rebuild, one.memory)
+    return [each for each in found if each is not None]
+
+
+def _unknown(each: Sequence[Forecast]) -> Iterator[str]:
+    """One line, for what all of them lack."""
+    if not each or not each[0].unknown:
+        return
+    by_options: dict[tuple[str, ...], list[str]] = {}
+    for figure, options in each[0].unknown.items():
+        by_options.setdefault(options, []).append(_NAMES[figure])
+    alone = "--network", "--disk", "--recovery-active"
+    parts = [
+        f"{_listed(figures, 'and')}: give " + (_listed(alone, "or") if options == alone else _listed(options, "and"))
+        for options, figures in by_options.items()
+    ]
+    yield f"Unknown: {'; '.join(parts)}."
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _taken(parsed_args: argparse.Namespace, known: Inputs) -> Iterator[str]:
+    """What was taken for known without being told."""
+    taken = []
+    if not parsed_args.object_size and known.object_size is not None:
+        taken.append(f"objects of {_bytes(known.object_size.low)}")
+    if not parsed_args.write_size and known.write_iops is not None and known.away is not None:
+        taken.append(f"writes of {_bytes(known.write_size)}")
+    if parsed_args.live and not parsed_args.osd_memory and known.osd_memory is not None:
+        taken.append(f"{_bytes(known.osd_memory.low)} of memory an OSD (osd_memory_target)")
+    if taken:
+        yield f"Taken: {', '.join(taken)}."
+
+
+def _cells(one: Forecast) -> tuple[object, ...]:
+    failure = one.failure
+    return (
+        Shown(failure.name, printable(failure.name)),
+        _shown(failure.share, _share),
+        _shown(failure.stopped, _share),
+        _shown(one.service, _seconds),
+        _shown(one.iops_share, _share),
+        _shown(one.iops, iops_words),
+        _shown(failure.objects, _count),
+        _shown(one.stale, _count),
+        _shown(one.objects_sec, _count),
+        Shown(one.bound, one.bound or NOTHING),
+        _shown(one.clean, _long),
+        _shown(one.rebuild, _long),
+        _shown(one.memory, _bytes),
+    )
+
+
+def _shown(range: Range | None, words: Callable[[float], str]) -> Shown:
+    if range is None:
+        return Shown(None, "?")
+    low, high = words(range.low), words(range.high)
+    shown = low if low == high else f"{low}..{high}"
+    return Shown({"low": _rounded(range.low), "high": _rounded(range.high)}, shown)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.0f} %" if value >= 0.0995 or value == 0 else f"{100 * value:.2g} %"
+
+
+def _seconds(value: float) -> str:
+    return latency_words(value * 1e9)
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}"
+
+
+def _long(value: float) -> str:
+    """``38 s``, ``12 min``, ``3.4 h``."""
+    unit, size = next((unit, size) for unit, size, below in _TIMES if value < below)
+    scaled = value / size
+    return f"{scaled:.1f} {unit}" if scaled < 9.95 else f"{scaled:.0f} {unit}"
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.0f} {unit}" if scaled >= 9.95 or scaled == int(scaled) else f"{scaled:.1f} {unit}"
+    return f"{value:.0f} B"

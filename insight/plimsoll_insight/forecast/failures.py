@@ -1,0 +1,171 @@
+"""What may fail, and which part of the cluster has a copy there: by counts, or by the placement of a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.forecast import arithmetic
+from plimsoll_insight.forecast.ranges import Range, exactly
+from plimsoll_insight.slow.tree import Tree
+
+
+class UnreadablePlacement(PlimsollError):
+    """An answer of the cluster is not understood."""
+
+
+class UnknownBucket(PlimsollError):
+    """The CRUSH map has no such bucket, type or OSD."""
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        super().__init__(f"the CRUSH map has no {name}")
+        self.name, self.known = name, known
+
+
+@frozen
+class Failure:
+    """What fails. None is unknown."""
+
+    name: str
+    share: Range
+    """Of placement groups, or of hot objects: those with a copy in what fails."""
+    stopped: Range | None = None
+    """The share of objects that keep fewer copies than min_size: guests that need them stop until it returns."""
+    objects: Range | None = None
+    """With a copy in what fails."""
+    osds: int | None = None
+    hosts: int | None = None
+    left: int | None = None
+    """OSDs that stay."""
+    groups: Range | None = None
+    """Placement groups of each OSD that fails."""
+
+
+def by_counts(domains: int, lost: int, copies: int, objects: Range | None, per_domain: int | None) -> Failure:
+    """Of failure domains of one size. Raises ``ValueError``."""
+    if not 0 < lost < domains or copies > domains:
+        raise ValueError(f"{lost} of {domains} failure domains cannot be lost with {copies} copies")
+    share = arithmetic.degraded_share(domains, lost, copies)
+    return Failure(
+        f"{lost} of {domains} domains",
+        exactly(share),
+        objects=None if objects is None else Range(share * objects.low, share * objects.high),
+        osds=None if per_domain is None else lost * per_domain,
+        hosts=lost,
+        left=None if per_domain is None else (domains - lost) * per_domain,
+    )
+
+
+@frozen
+class Pool:
+    size: int
+    least: int
+    """``min_size``."""
+    objects: int
+    stored: int
+
+
+@frozen
+class Placement:
+    """Which OSDs each placement group is on, and what its pool has."""
+
+    groups: Sequence[tuple[int, tuple[int, ...]]]
+    """The number of its pool, and its OSDs."""
+    pools: Mapping[int, Pool]
+
+    @property
+    def object_bytes(self) -> float | None:
+        """The mean; None without objects."""
+        objects = sum(pool.objects for pool in self.pools.values())
+        return sum(pool.stored for pool in self.pools.values()) / objects if objects else None
+
+    @property
+    def copies(self) -> Range | None:
+        sizes = [pool.size for pool in self.pools.values() if pool.objects]
+        return Range(min(sizes), max(sizes)) if sizes else None
+
+    def lost(self, name: str, osds: Collection[int], hosts: int, in_map: int) -> Failure:
+        """What these OSDs have. Objects are spread evenly over the placement groups of their pool."""
+        number: dict[int, int] = {}
+        for pool, _ in self.groups:
+            number[pool] = number.get(pool, 0) + 1
+        all_objects = degraded = stopped = 0.0
+        held = touched = 0
+        for pool, on in self.groups:
+            of = self.pools.get(pool)
+            if of is None:
+                raise UnreadablePlacement(f"pool {pool} has placement groups and is not in ceph df")
+            each = of.objects / number[pool]
+            gone = sum(osd in osds for osd in on)
+            all_objects += each
+            held += gone
+            touched += gone > 0
+            degraded += each if gone else 0.0
+            stopped += each if gone and len(on) - gone < of.least else 0.0
+        share = degraded / all_objects if all_objects else touched / max(len(self.groups), 1)
+        return Failure(
+            name,
+            exactly(share),
+            exactly(stopped / all_objects) if all_objects else None,
+            exactly(degraded),
+            len(osds),
+            hosts,
+            in_map - len(osds),
+            exactly(held / len(osds)),
+        )
+
+
+def each_of(type: str, tree: Tree, placement: Placement) -> Iterator[Failure]:
+    """If each bucket of this type failed, or each ``osd``. Raises ``UnknownBucket``."""
+    known = [*tree.types(), "osd"]
+    if type not in known:
+        raise UnknownBucket(type, known)
+    for bucket, osds in tree.buckets().items():
+        if bucket.type == type:
+            yield placement.lost(bucket.name, set(osds), _hosts(tree, osds), len(tree.osds))
+    if type == "osd":
+        for osd in sorted(tree.osds):
+            yield placement.lost(f"osd.{osd}", {osd}, 1, len(tree.osds))
+
+
+def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
+    """If all these failed at once: buckets, or OSDs as ``osd.3``. Raises ``UnknownBucket``."""
+    by_name: dict[str, set[int]] = {f"osd.{osd}": {osd} for osd in tree.osds}
+    for bucket, osds in tree.buckets().items():
+        by_name.setdefault(bucket.name, set()).update(osds)
+    for name in names:
+        if name not in by_name:
+            raise UnknownBucket(name, by_name)
+    lost = set().union(*(by_name[name] for name in names))
+    return placement.lost(", ".join(names), lost, _hosts(tree, lost), len(tree.osds))
+
+
+def _hosts(tree: Tree, osds: Collection[int]) -> int:
+    return len({tree.bucket_of[osd].path for osd in osds})
+
+
+def placement(groups: str, details: str, usage: str) -> Placement:
+    """Of ``ceph pg dump pgs_brief``, ``ceph osd pool ls detail`` and ``ceph df``, as JSON. Raises
+    ``UnreadablePlacement``.
+    """
+    try:
+        told = json.loads(groups)
+        rows = told["pg_stats"] if isinstance(told, dict) else told
+        on = [(int(row["pgid"].partition(".")[0]), tuple(map(int, row["acting"]))) for row in rows]
+        stats = {int(pool["id"]): pool["stats"] for pool in json.loads(usage)["pools"]}
+        pools = {number: pool for each in json.loads(details) for number, pool in _pool(each, stats)}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnreadablePlacement(
+            "ceph pg dump pgs_brief, osd pool ls detail, df: not the JSON that they print with -f json"
+        ) from error
+    return Placement(on, pools)
+
+
+def _pool(told: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> Iterator[tuple[int, Pool]]:
+    number = int(told["pool_id"] if "pool_id" in told else told["pool"])
+    of = stats[number]
+    stored = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
+    yield number, Pool(int(told["size"]), int(told["min_size"]), int(of["objects"]), int(stored))

@@ -1,0 +1,58 @@
+"""The formulas, beside figures that were published of clusters."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from plimsoll_insight.forecast import arithmetic
+
+
+@pytest.mark.parametrize(("share", "published"), [(0.5, 23), (0.75, 34), (0.9, 41)])
+def test_the_mean_of_writes_is_as_published_by_the_degraded_share(share: float, published: int) -> None:
+    assert round(1000 * arithmetic.mean_service(share, 0.001, 0.022)) == published
+
+
+@pytest.mark.parametrize(("domains", "published"), [(3, 45), (10, 14), (20, 8)])
+def test_the_mean_of_writes_is_as_published_by_the_number_of_failure_domains(domains: int, published: int) -> None:
+    share = arithmetic.degraded_share(domains, 1, 3)
+    assert round(1000 * arithmetic.mean_service(share, 0.001, 0.022)) == published
+
+
+def test_a_network_of_10_gbit_carries_300_objects_a_second_and_an_ssd_takes_225() -> None:
+    # Published to two digits: 298 with 1,250 MB/s and 4 MiB.
+    assert round(arithmetic.objects_per_second(10e9 / 8, 4 << 20), -1) == 300
+    assert arithmetic.objects_per_second(1200e6, 4e6) == 300
+    assert arithmetic.objects_per_second(900e6, 4e6) == 225
+    assert (
+        round(arithmetic.objects_per_second(450e6, 4e6), -1) == 110
+    )  # with FileStore's journal each is written twice
+
+
+def test_of_several_lost_domains_the_share_has_each_placement_group_once() -> None:
+    # Of the 10 pairs of 5 domains, 7 have one of the first two: 4 + 3.
+    assert arithmetic.degraded_share(5, 2, 2) == pytest.approx(0.7)
+
+
+def test_a_sleep_bounds_what_an_osd_recovers_however_fast_it_is() -> None:
+    assert arithmetic.started_per_second(3, 0.015, 0) == pytest.approx(100)
+    assert arithmetic.started_per_second(3, 0.015, 0.1) == pytest.approx(10)
+
+
+def test_few_writes_reach_as_many_objects_and_many_reach_all() -> None:
+    assert arithmetic.written_objects(10, 1e6) == pytest.approx(10, rel=1e-4)
+    assert arithmetic.written_objects(1e6, 100) == pytest.approx(100)
+    assert arithmetic.written_objects(100, 100) == pytest.approx(100 * (1 - 1 / math.e))
+
+
+def test_logs_have_a_budget_for_each_osd_and_bounds_for_each_placement_group() -> None:
+    assert [arithmetic.log_entries(groups) for groups in (10, 100, 3000)] == [10_000, 3000, 250]
+
+
+def test_memory_grows_with_logs_and_missing_objects_and_by_a_fifth_at_least() -> None:
+    gib = 1 << 30
+    assert arithmetic.memory_peak(4 * gib, 100, 0, 0) == pytest.approx(4.8 * gib)
+    assert arithmetic.memory_peak(4 * gib, 100, 10_000, 0) == 4 * gib + 100 * 10_000 * arithmetic.ENTRY
+    more = arithmetic.memory_peak(4 * gib, 100, 10_000, 10**7) - arithmetic.memory_peak(4 * gib, 100, 10_000, 0)
+    assert more == 10**7 * arithmetic.MISSING

@@ -1,0 +1,82 @@
+"""Which part of a cluster has a copy in what fails."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plimsoll_insight.forecast.failures import (
+    Placement,
+    Pool,
+    UnknownBucket,
+    UnreadablePlacement,
+    each_of,
+    placement,
+    together,
+)
+from plimsoll_insight.forecast.ranges import exactly
+from plimsoll_insight.slow.tree import Bucket, Tree
+
+ROOT, A, B = ("root", "default"), ("host", "a"), ("host", "b")
+TREE = Tree({osd: Bucket((ROOT, A if osd < 2 else B)) for osd in range(4)})
+PLACED = Placement(
+    [(1, (0, 2)), (1, (1, 3)), (1, (0, 3)), (1, (2, 1)), (2, (0, 1))],
+    {1: Pool(2, 1, 400, 400 << 20), 2: Pool(2, 2, 100, 50 << 20)},
+)
+
+
+def test_each_osd_has_the_objects_of_its_placement_groups() -> None:
+    found = {one.name: one for one in each_of("osd", TREE, PLACED)}
+    # osd.0 has two of the four of pool 1, 200 objects, and all 100 of pool 2; these keep 1 copy of at least 2.
+    assert found["osd.0"].objects == exactly(300)
+    assert found["osd.0"].share == exactly(0.6)
+    assert found["osd.0"].stopped == exactly(0.2)
+    assert (found["osd.0"].osds, found["osd.0"].hosts, found["osd.0"].left) == (1, 1, 3)
+    assert found["osd.2"].share == exactly(0.4)
+    assert found["osd.2"].stopped == exactly(0)
+
+
+def test_a_host_has_the_placement_groups_of_its_osds_once() -> None:
+    found = {one.name: one for one in each_of("host", TREE, PLACED)}
+    assert found["a"].share == exactly(1)
+    assert found["a"].groups == exactly(3)  # osd.0 is on three, osd.1 on three
+    assert found["b"].share == exactly(0.8)
+
+
+def test_several_fail_together() -> None:
+    found = together(["osd.2", "a"], TREE, PLACED)
+    assert (found.name, found.osds, found.hosts) == ("osd.2, a", 3, 2)
+    # All objects but those of the second and third placement group of pool 1 have no copy, or too few.
+    assert found.stopped == exactly(0.6)
+
+
+def test_what_the_map_has_not_is_named() -> None:
+    with pytest.raises(UnknownBucket, match="the CRUSH map has no rack1"):
+        together(["rack1"], TREE, PLACED)
+    with pytest.raises(UnknownBucket, match="the CRUSH map has no rack"):
+        list(each_of("rack", TREE, PLACED))
+
+
+GROUPS = {"pg_ready": True, "pg_stats": [{"pgid": "1.0", "acting": [0, 2]}, {"pgid": "1.a", "acting": [1, 3]}]}
+DETAILS = [{"pool_id": 1, "pool_name": "volumes", "size": 2, "min_size": 1}]
+USAGE = {"pools": [{"name": "volumes", "id": 1, "stats": {"objects": 90, "stored": 900}}]}
+
+
+@pytest.mark.parametrize("groups", [GROUPS, GROUPS["pg_stats"]])
+def test_answers_of_ceph_are_read_with_and_without_the_frame_of_nautilus(groups: object) -> None:
+    found = placement(json.dumps(groups), json.dumps(DETAILS), json.dumps(USAGE))
+    assert found == Placement([(1, (0, 2)), (1, (1, 3))], {1: Pool(2, 1, 90, 900)})
+    assert (found.object_bytes, found.copies) == (10, exactly(2))
+
+
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"pools": [{"id": 1}]}'])
+def test_answers_that_are_not_understood_are_one_error(damaged: str) -> None:
+    with pytest.raises(UnreadablePlacement):
+        placement(json.dumps(GROUPS), json.dumps(DETAILS), damaged)
+
+
+def test_an_empty_cluster_has_no_size_of_objects() -> None:
+    empty = Placement([(1, (0, 2))], {1: Pool(2, 1, 0, 0)})
+    assert (empty.object_bytes, empty.copies) == (None, None)
+    assert next(each_of("osd", TREE, empty)).share == exactly(1)

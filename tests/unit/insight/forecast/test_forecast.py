@@ -1,0 +1,106 @@
+"""What is forecast of a failure, out of numbers that are exact, ranges, or unknown."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from plimsoll_insight.forecast.failures import Failure, by_counts
+from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
+from plimsoll_insight.forecast.ranges import Range, exactly
+
+MIB = 1 << 20
+HOST = Failure(
+    "host", exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, groups=exactly(100)
+)  # fmt: skip
+KNOWN = Inputs(
+    write_latency=exactly(0.001),
+    object_latency=exactly(0.022),
+    object_size=exactly(4 * MIB),
+    network=exactly(1200 * MIB),
+    write_iops=exactly(1000),
+    away=exactly(600),
+    osd_memory=exactly(4 << 30),
+    copies=exactly(3),
+)
+
+
+def near(found: Range | None, low: float, high: float) -> bool:
+    return found is not None and (found.low, found.high) == pytest.approx((low, high), rel=1e-3)
+
+
+def of(**changed: object) -> Forecast:
+    return forecast(HOST, dataclasses.replace(KNOWN, **changed))  # type: ignore[arg-type]
+
+
+def test_the_network_of_the_host_bounds_recovery() -> None:
+    found = of()
+    assert (found.objects_sec, found.bound) == (exactly(300), "network")
+    # 180,000 writes reach each of the 3,000 objects; or fill 180,000 · 4 KiB / 4 MiB of them, one after another.
+    assert near(found.stale, 175.78, 3000)
+    assert near(found.clean, 0.586, 10)
+    assert found.rebuild == exactly(10)
+
+
+def test_the_slowest_of_all_bounds_counts() -> None:
+    found = of(disk=exactly(4 * MIB), recovery_active=exactly(3))
+    assert (found.objects_sec, found.bound) == (exactly(10), "disk")
+    # At 22 ms each an OSD recovers 3 / 0.044 = 68.2 a second, and 0.1 s apart 10: 10 OSDs at least, 100 at most.
+    found = of(network=None, recovery_active=exactly(3), recovery_sleep=Range(0, 0.1))
+    assert near(found.objects_sec, 100, 6818.2)
+    assert found.bound == "settings"
+
+
+def test_uncertain_numbers_give_ranges_that_hold_the_exact_ones() -> None:
+    wide = of(object_latency=Range(0.01, 0.04), write_latency=Range(0.0005, 0.002), write_iops=Range(500, 2000))
+    for name in ("service", "iops_share", "iops", "stale", "clean"):
+        exact, range = getattr(of(), name), getattr(wide, name)
+        assert range.low <= exact.low <= exact.high <= range.high, name
+        assert range.low < range.high, name
+
+
+def test_iops_fall_as_the_service_time_rises() -> None:
+    # 0.3 · 45 + 0.7 · 1 = 14.2 ms instead of 1.
+    assert near(of().service, 0.0142, 0.0142)
+    assert near(of().iops, 1000 / 14.2, 1000 / 14.2)
+
+
+@pytest.mark.parametrize(
+    ("unknown", "figure", "options"),
+    [
+        ("write_latency", "service", ("--write-latency",)),
+        ("write_iops", "stale", ("--write-iops",)),
+        ("away", "clean", ("--away",)),
+        ("network", "objects_sec", ("--network", "--disk", "--recovery-active")),
+        ("osd_memory", "memory", ("--osd-memory",)),
+        ("copies", "memory", ("--copies",)),
+    ],
+)
+def test_what_is_unknown_is_asked_for_and_no_zero(unknown: str, figure: str, options: tuple[str, ...]) -> None:
+    found = of(**{unknown: None})
+    assert getattr(found, figure) is None
+    assert found.unknown[figure] == options
+    assert getattr(of(), figure) is not None
+
+
+def test_without_the_time_away_all_objects_may_be_missing_in_memory() -> None:
+    # 10 OSDs of 4 GiB: 100 logs of 3000 entries, and 3 copies that may each miss 300 objects, are less than a fifth.
+    assert near(of(away=None).memory, 10 * (4 << 30), 12 * (4 << 30))
+    many = dataclasses.replace(HOST, objects=exactly(3e8))
+    found = forecast(many, dataclasses.replace(KNOWN, away=None))
+    assert near(found.memory, 10 * (4 << 30), 10 * ((4 << 30) + 3e5 * 1000 + 3e7 * 3 * 600))
+
+
+def test_by_counts_all_is_of_the_lost_domains() -> None:
+    found = by_counts(10, 2, 3, exactly(1000), 12)
+    # Of 120 triples of 10 domains, 56 avoid two of them.
+    assert near(found.share, 1 - 56 / 120, 1 - 56 / 120)
+    assert (found.osds, found.left, found.hosts) == (24, 96, 2)
+    assert near(found.objects, 1000 * (1 - 56 / 120), 1000 * (1 - 56 / 120))
+
+
+@pytest.mark.parametrize(("domains", "lost", "copies"), [(3, 3, 3), (3, 0, 3), (2, 1, 3)])
+def test_what_cannot_be_lost_is_refused(domains: int, lost: int, copies: int) -> None:
+    with pytest.raises(ValueError, match=f"{lost} of {domains} failure domains"):
+        by_counts(domains, lost, copies, None, None)
