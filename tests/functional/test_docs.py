@@ -326,6 +326,16 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     yield "hist", run("hist", str(directory)).status
     yield "slow", run("slow", str(directory / "a_clat_hist.1.log")).status
     yield "forecast", run("forecast", "--degraded", "50", "--network", "10Gbit/s", "--osds-per-domain", "3").status
+    file, recorded = directory / "drill", "drill mark, drill report, drill compare"
+    record = ("drill", "record", str(file), "--for", "1s", "--interval", "500ms", "--no-ceph", "--uri", test_node)
+    yield "drill record", run(*record).status
+    yield "drill record", run(*record).status
+    yield recorded, run("drill", "mark", str(file), "begun").status
+    yield recorded, run("drill", "report", str(file)).status
+    yield recorded, run("drill", "compare", str(file)).status
+    for verb in ("report", "compare"):
+        yield recorded, run("drill", verb, str(directory / "no-drill")).status
+    yield recorded, run("drill", "mark", str(directory / "no-drill"), "begun").status
     yield "forecast", run("forecast", "--live", "--each", "osd", "--ceph-conf", "/nowhere").status
     yield (
         "slow",
@@ -427,7 +437,10 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "undo; state check; settings": (_statuses_of_undo, ("tmp_path", "test_node")),
-    "hist; slow; load; forecast": (_statuses_of_insight, ("tmp_path", "test_node")),
+    "hist; slow; load; forecast; drill record; drill mark, drill report, drill compare": (
+        _statuses_of_insight,
+        ("tmp_path", "test_node"),
+    ),
     "probe run; probe list, probe history, probe show, probe compare; probe timetable; probe report": (
         _statuses_of_probes,
         ("tmp_path", "test_node"),

@@ -11,6 +11,8 @@ from pathlib import Path
 from plimsoll_agent.adapters import program
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.drill import status as answers
+from plimsoll_insight.drill.status import LogLine, Status
 from plimsoll_insight.forecast import failures
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import Clock, SlowRequest
@@ -72,6 +74,14 @@ class LiveCluster:
             found += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
             is_full |= dumps.is_full(words)
         return Remembered(found, is_full)
+
+    def status(self) -> Status:
+        """Raises as ``map`` does."""
+        return answers.status(self._run("status").decode("utf-8", "replace"))
+
+    def log(self, most: int) -> list[LogLine]:
+        """The last lines of the cluster's log, without those for debugging. Raises as ``map`` does."""
+        return answers.log(self._run("log", "last", str(most), "info", "cluster").decode("utf-8", "replace"))
 
     def placement(self) -> failures.Placement:
         """Raises as ``map`` does, and ``UnreadablePlacement``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.text import plural, printable
+from plimsoll_insight.cli.until import ended_early
 from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged
 from plimsoll_insight.load.tally import (
     DIRECTIONS,
@@ -84,7 +84,7 @@ class Load(NodeCommand, Listing):
         length, interval = _times(parsed_args)
         by, settings = parsed_args.by, self.settings(parsed_args)
         state = state_of(settings)
-        with self.libvirt(settings) as hypervisor, _ended_early() as stop:
+        with self.libvirt(settings) as hypervisor, ended_early() as stop:
             scope = Scope(frozenset(parsed_args.guest))
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=settings.bounds.at_once)
             sampler.check()
@@ -189,22 +189,6 @@ class Load(NodeCommand, Listing):
             return
         except StateError as error:
             self.app.stderr.write(f"{error}\n")
-
-
-@contextmanager
-def _ended_early() -> Iterator[Event]:
-    """Set by a signal that would have ended the process."""
-    stop = Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN  # nohup
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:

@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.output.report import palette
 
 
-def page(title: str, sentences: Sequence[str], figures: Sequence[tuple[str, bytes]]) -> bytes:
+@frozen
+class Table:
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def page(
+    title: str, sentences: Sequence[str], figures: Sequence[tuple[str, bytes]], tables: Sequence[Table] = ()
+) -> bytes:
     """``figures``: what each shows, in words, and its SVG."""
     environment = Environment(
         loader=PackageLoader("plimsoll_insight.figures", "."), autoescape=True, undefined=StrictUndefined,
@@ -21,5 +31,6 @@ def page(title: str, sentences: Sequence[str], figures: Sequence[tuple[str, byte
         colours=Markup(palette.css()),  # noqa: S704  # ours
         title=title,
         sentences=sentences,
+        tables=tables,
         figures=[(words, base64.b64encode(svg).decode()) for words, svg in figures],
     ).encode()  # fmt: skip

@@ -1,0 +1,110 @@
+"""``plimsoll drill compare``: drills beside each other."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.listing import Listing
+from plimsoll_agent.layout.columns import NOTHING, Column
+from plimsoll_agent.util.text import second
+from plimsoll_insight.cli.drill_report import found_of
+from plimsoll_probes.output.messages import iops_words, latency_words
+
+if TYPE_CHECKING:
+    from plimsoll_insight.drill.results import Incident, Results
+
+PHASES = ("normal", "outage", "degraded", "return", "recovery")
+COLUMNS = (
+    Column("recording", most=32),
+    Column("begin", long=True),
+    Column("detect", head="DETECTED", right=True),
+    Column("serve", head="SERVED AGAIN", right=True),
+    Column("recover", head="RECOVERED", right=True),
+    Column("peering", head="PEERING PG·s", right=True),
+    Column("degraded", head="DEGRADED OBJECT·s", right=True, drop=1),
+    Column("stalls", right=True),
+    Column("stalled", head="STALLED FOR", right=True, drop=4),
+    *(Column(f"{phase}_seconds", head=phase.upper(), right=True, drop=2) for phase in PHASES[1:]),
+    *(Column(f"{phase}_iops", head=f"{phase.upper()} IOPS", right=True, drop=3) for phase in PHASES),
+    *(Column(f"{phase}_p99", right=True, long=True) for phase in PHASES),
+)
+
+
+class DrillCompare(LocalCommand, Listing):
+    """Compare drills: a row for each incident of each recording, with what drill report has of it.
+
+    Exit status: 0, 1 error, 64 usage.
+    """
+
+    empty = "Nothing failed in these recordings."
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="recordings")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        return COLUMNS, [row for path in parsed_args.files for row in _rows(path, found_of(path))]
+
+
+def _rows(path: Path, found: Results) -> Iterator[tuple[object, ...]]:
+    for incident in found.incidents:
+        stalls = [one for one in found.stalls if incident.begin <= one.begin < incident.last]
+        begin = datetime.fromtimestamp(found.recording.began + incident.begin, UTC)
+        lengths = {phase: _length(phase, found, incident) for phase in PHASES}
+        yield (
+            str(path),
+            Shown(begin.isoformat(timespec="milliseconds"), second(begin)),
+            _seconds(incident.detect),
+            _seconds(incident.serve),
+            _seconds(incident.recover),
+            Shown(round(incident.peering, 3), f"{incident.peering:.1f}"),
+            Shown(round(incident.degraded, 3), f"{incident.degraded:.0f}"),
+            len(stalls),
+            _seconds(float(sum(one.seconds for one in stalls))),
+            *(_seconds(lengths[phase]) for phase in PHASES[1:]),
+            *(_shown(_iops(phase, found, incident), iops_words) for phase in PHASES),
+            *(_shown(_p99(phase, found, incident), lambda value: latency_words(value * 1e9)) for phase in PHASES),
+        )
+
+
+def _of(phase: str, found: Results, incident: Incident) -> list[Any]:
+    """Of the normal ones, that before it."""
+    if phase == "normal":
+        return [each for each in found.figures if each.span.phase == phase and each.span.end <= incident.begin][-1:]
+    return [
+        each for each in found.figures
+        if each.span.phase == phase and incident.begin <= each.span.begin < incident.last
+    ]  # fmt: skip
+
+
+def _length(phase: str, found: Results, incident: Incident) -> float | None:
+    return float(sum(each.span.end - each.span.begin for each in _of(phase, found, incident))) or None
+
+
+def _iops(phase: str, found: Results, incident: Incident) -> float | None:
+    known = [(each.iops, each.span.end - each.span.begin) for each in _of(phase, found, incident)
+             if each.iops is not None]  # fmt: skip
+    length = sum(seconds for _, seconds in known)
+    return sum(iops * seconds for iops, seconds in known) / length if length else None
+
+
+def _p99(phase: str, found: Results, incident: Incident) -> float | None:
+    """Of several parts of a phase, the worst."""
+    return max(
+        (each.latency[-1] for each in _of(phase, found, incident) if each.latency[-1] is not None), default=None
+    )
+
+
+def _seconds(value: float | None) -> Shown:
+    return _shown(value, lambda seconds: f"{seconds:.0f} s")
+
+
+def _shown(value: float | None, words: Callable[[float], str]) -> Shown:
+    return Shown(None if value is None else float(f"{value:.6g}"), NOTHING if value is None else words(value))

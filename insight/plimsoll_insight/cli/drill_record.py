@@ -1,0 +1,198 @@
+"""``plimsoll drill record``: watches the cluster and the guests of this node, into one file."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+
+from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.command.base import NodeCommand, add_guests
+from plimsoll_agent.command.moments import time_of
+from plimsoll_agent.errors import Unreachable, UsageError
+from plimsoll_agent.messages.record import entry_words
+from plimsoll_agent.monitor.sampler import Sampler
+from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.store.entries import RecordedChange
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.record_query import Selection
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural, printable
+from plimsoll_insight.adapters.cluster import LiveCluster
+from plimsoll_insight.cli.until import ended_early
+from plimsoll_insight.drill.guests import GuestDisks
+from plimsoll_insight.drill.recording import Writer, status_line
+from plimsoll_insight.drill.sources import Line, Source, Sources
+from plimsoll_insight.drill.status import Status
+from plimsoll_probes.output.messages import iops_words, latency_words
+
+_LEAST, _MOST = 0.5, 60.0
+_LOG_LINES = 100
+_LOG_INTERVAL = 2.0
+CLUSTER, LOG, GUESTS, CHANGES = "ceph", "log", "guests", "changes"
+
+
+class DrillRecord(NodeCommand):
+    """Record a drill: Ceph's status and log, what the guests of this node get, and plimsoll's changes, each second.
+
+    FILE is new, and grows until --for is over, or SIGINT or SIGTERM comes; what a killed recording has can be
+    reported. A source that does not answer within --deadline is a gap, unknown, and stops no other. Guests lose
+    nothing: their counters are read as by top. Add what you do by drill mark.
+
+    Exit status: 0, 1 error or a source that never answered, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", type=Path, help="a new file for the recording")
+        parser.add_argument("--for", dest="length", metavar="TIME", help="how long; default: until it is stopped")
+        parser.add_argument("--interval", metavar="TIME", default="1s", help="between two readings; default: 1s")
+        parser.add_argument("--deadline", metavar="TIME", default="5s", help="of Ceph for an answer; default: 5s")
+        parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
+                            help="default: /etc/ceph/ceph.conf")  # fmt: skip
+        parser.add_argument("--id", default="admin", help="the client that asks Ceph; default: admin")
+        parser.add_argument("--no-guests", action="store_true", help="of a machine without guests, as a monitor's")
+        parser.add_argument("--no-ceph", action="store_true", help="of a node that may not ask Ceph")
+        add_guests(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        interval = time_of("--interval", parsed_args.interval)
+        deadline = time_of("--deadline", parsed_args.deadline)
+        length = None if parsed_args.length is None else time_of("--for", parsed_args.length)
+        if not _LEAST <= interval <= _MOST:
+            raise UsageError(f"--interval: must be from {_LEAST:g} seconds to a minute")
+        if deadline <= 0 or (length is not None and length < interval):
+            raise UsageError("--deadline must be more than 0, and --for an interval or more")
+        if parsed_args.no_guests and (parsed_args.no_ceph or parsed_args.guest):
+            raise UsageError("--no-guests: nothing would be recorded, or --guest contradicts it")
+        settings = self.settings(parsed_args)
+        offset = time.time() - time.monotonic()  # a clock that is set meanwhile must not tear the recording apart
+
+        def epoch(steady: float) -> float:
+            return offset + steady
+
+        def now() -> float:
+            return epoch(time.monotonic())
+
+        each: dict[str, Source] = {}
+        cluster = ClusterStatus(LiveCluster(parsed_args.ceph_conf, parsed_args.id, deadline), now)
+        with ExitStack() as stack:
+            stop = stack.enter_context(ended_early())
+            disks = None
+            if not parsed_args.no_guests:
+                hypervisor = stack.enter_context(self.libvirt(settings))
+                sampler = Sampler(
+                    hypervisor, Scope(frozenset(parsed_args.guest)), clock=time.monotonic,
+                    at_once=settings.bounds.at_once,
+                )  # fmt: skip
+                if parsed_args.guest:
+                    sampler.check()
+                disks = GuestDisks(sampler, epoch, now)
+                each[GUESTS] = disks
+                each[CHANGES] = changes(Following(Record(state_of(settings).record), Selection()))
+            if not parsed_args.no_ceph:
+                each |= {CLUSTER: cluster, LOG: ClusterLog(cluster, now())}
+            writer = Writer.begin(parsed_args.file, now(), socket.gethostname(), interval)
+            sources = Sources(writer, each, interval, now)
+            self._watch(sources, stop.wait, length, interval, cluster, disks)
+            writer.write(now(), {"end": "stopped" if stop.is_set() else "over"})
+        for name in (CLUSTER, GUESTS):
+            if name in each and name not in sources.answered:
+                raise Unreachable(f"{name}: never answered: {sources.silent.get(name, 'no reason')}")
+
+    def _watch(
+        self,
+        sources: Sources,
+        wait: Callable[[float], bool],
+        length: float | None,
+        interval: float,
+        cluster: ClusterStatus,
+        disks: GuestDisks | None,
+    ) -> None:
+        """Raises ``RecordingError`` where the file cannot be written."""
+        stderr, began = self.app.stderr, time.monotonic()
+        sources.start()
+        try:
+            while sources.failure is None:
+                left = interval if length is None else min(interval, began + length - time.monotonic())
+                if left <= 0 or wait(left):
+                    break
+                if stderr.isatty():
+                    stderr.write(f"\r\x1b[K{progress(time.monotonic() - began, sources.silent, cluster, disks)}")
+                    stderr.flush()
+        finally:
+            sources.stop()
+            if stderr.isatty():
+                stderr.write("\r\x1b[K")
+                stderr.flush()
+        if sources.failure is not None:
+            raise sources.failure
+
+
+class ClusterStatus:
+    """A source."""
+
+    def __init__(self, cluster: LiveCluster, now: Callable[[], float]) -> None:
+        self.cluster, self._now = cluster, now
+        self.last: Status | None = None
+
+    def __call__(self) -> Iterator[Line]:
+        asked = self._now()
+        self.last = self.cluster.status()
+        # It is of some time between the question and the answer.
+        yield (asked + self._now()) / 2, status_line(self.last)
+
+
+class ClusterLog:
+    """A source: lines since the recording began, each once."""
+
+    def __init__(self, of: ClusterStatus, began: float) -> None:
+        self._cluster, self._since = of.cluster, began
+        self._seen: set[tuple[float, str, int]] = set()
+
+    def __call__(self) -> Iterator[Line]:
+        for line in self._cluster.log(_LOG_LINES):
+            key = line.time, line.who, line.number
+            if line.time >= self._since and key not in self._seen:
+                self._seen.add(key)
+                told = asdict(line)
+                yield told.pop("time"), {"event": told}
+
+
+def changes(following: Following) -> Source:
+    """plimsoll's own, since the first question."""
+    begun = False
+
+    def ask() -> Iterator[Line]:
+        nonlocal begun
+        if not begun:
+            begun = True
+            for _ in following.start(1):
+                pass
+        for entry, _ in following.new():
+            if not (isinstance(entry, RecordedChange) and entry.open):
+                yield entry.at.timestamp(), {"change": printable(entry_words(entry))}
+
+    return ask
+
+
+def progress(seconds: float, silent: dict[str, str], cluster: ClusterStatus, disks: GuestDisks | None) -> str:
+    parts = [durations.words(timedelta(seconds=seconds))]
+    if (last := cluster.last) is not None and CLUSTER not in silent:
+        parts.append(f"{last.up} of {plural(last.osds, 'OSD')} up")
+        for number, what in ((last.peering, "peering"), (last.unclean, "not clean")):
+            if number:
+                parts.append(f"{number} PGs {what}")
+    if disks is not None and GUESTS not in silent:
+        parts.append(f"{iops_words(disks.iops)} IOPS")
+        if disks.latency is not None:
+            parts.append(latency_words(disks.latency * 1e9))
+    parts += [f"{name} unknown" for name in (CLUSTER, GUESTS) if name in silent]
+    return ", ".join(parts)

@@ -1,0 +1,310 @@
+"""``plimsoll drill report``: the phases of a drill, and what they cost."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plimsoll_agent.command.base import LocalCommand
+from plimsoll_agent.command.formats import Shown
+from plimsoll_agent.command.page import Page
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.layout.columns import NOTHING, Column
+from plimsoll_agent.util import decoding, files
+from plimsoll_agent.util.text import plural, printable, second
+from plimsoll_insight.cli.plotting import NoNumbers, plotting
+from plimsoll_insight.drill.recording import read
+from plimsoll_probes.output.messages import iops_words, latency_words
+
+if TYPE_CHECKING:
+    from plimsoll_insight.drill.comparison import Compared
+    from plimsoll_insight.drill.results import Incident, PhaseFigures, Results, Stall
+
+_MOST_FORECAST = 1 << 20
+_STALLS_TOLD = 5
+_EVENTS_SHOWN = 200
+
+COLUMNS = (
+    Column("phase"),
+    Column("begin", head="BEGIN (UTC)", right=True),
+    Column("seconds", head="LASTS", right=True),
+    Column("iops", right=True),
+    Column("change", head="AGAINST NORMAL", right=True),
+    Column("p50", right=True),
+    Column("p95", right=True, drop=2),
+    Column("p99", right=True),
+    Column("slowest", right=True, drop=1),
+    Column("peering", head="PEERING PG·s", right=True, drop=3),
+    Column("degraded", head="DEGRADED OBJECT·s", right=True, drop=4),
+)
+_COMPARED = {
+    "degraded": "objects degraded",
+    "service": "a write takes",
+    "iops_share": "IOPS left",
+    "stale": "stale copies",
+    "objects_sec": "objects a second",
+    "clean": "clean in",
+}
+
+
+class DrillReport(LocalCommand, Page):
+    """Report a drill: its phases, what guests got in each, how soon it was seen and over, and who stalled.
+
+    FILE is a recording, also one that is under way or was killed. Latencies are the means of each disk and reading,
+    weighted by their requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
+
+    Exit status: 0, 1 error, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
+        parser.add_argument(
+            "--plot", metavar="FILE", type=Path, help="draw it too: NAME.png, .svg or .html, a page with all of this"
+        )
+        parser.add_argument("--forecast", metavar="FILE", type=Path, help="what was forecast, as JSON")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
+        found = found_of(parsed_args.file)
+        compared = _compared(parsed_args.forecast, found)
+        facts, sentences = _facts(found), [*_sentences(found), *_compared_words(compared)]
+        if parsed_args.plot is not None:
+            with plotting(parsed_args.plot):
+                from plimsoll_insight.drill import plots
+                from plimsoll_insight.figures.page import Table
+            heads = [column.head for column in COLUMNS]
+            rows = [[cell.human_readable() for cell in _cells(each, found)] for each in found.figures]
+            tables = [Table("Phases", heads, rows), Table("What happened", ("UTC", "what"), _happened(found))]
+            title = f"Drill on {printable(found.recording.node)}, {_day(found)}"
+            words = [*(f"{name[0].upper()}{name[1:]}: {value}." for name, value in facts.items()), *sentences]
+            drawn = plots.drawn(parsed_args.plot.suffix, found, title, words, tables)
+            files.save(parsed_args.plot, drawn, PlimsollError)
+            sentences.append(f"Drawn: {parsed_args.plot}")
+        self.table = COLUMNS, [_cells(each, found) for each in found.figures]
+        self.closing = sentences
+        return self.page(parsed_args, facts, data(found, compared))
+
+
+def found_of(path: Path) -> Results:
+    """Raises ``RecordingError``, ``NoNumbers``."""
+    try:
+        from plimsoll_insight.drill.results import results
+    except ImportError as error:
+        raise NoNumbers("drill report needs numpy: pip install 'plimsoll-agent[insight]'") from error
+    return results(read(path))
+
+
+def _compared(path: Path | None, found: Results) -> list[Compared]:
+    if path is None:
+        return []
+    from plimsoll_insight.drill.comparison import UnreadableForecast, compared
+
+    if not found.incidents:
+        raise PlimsollError("--forecast: nothing failed in this recording")
+    told = decoding.load(path, _MOST_FORECAST, lambda told: told, UnreadableForecast, follow=True)
+    if told is None:
+        raise UnreadableForecast(f"{path}: no such file")
+    try:
+        return compared(told, found, found.incidents[0])
+    except UnreadableForecast as error:
+        raise UnreadableForecast(f"{path}: {error}") from error
+
+
+# --- for people
+
+
+def _facts(found: Results) -> dict[str, str]:
+    recording = found.recording
+    facts = {
+        "recorded": f"on {printable(recording.node)} from {_moment(found, 0)} for {found.seconds.number} s"
+        + ("" if recording.ended else ", without an end"),
+        "normal": "unknown" if found.phases.normal is None else f"{iops_words(found.phases.normal)} IOPS",
+    }
+    if not found.incidents:
+        facts["incidents"] = "none"
+    for number, incident in enumerate(found.incidents, 1):
+        of = "" if len(found.incidents) == 1 else f" {number}"
+        facts[f"incident{of}"] = f"{_moment(found, incident.begin)}, " + (
+            "not over" if incident.end is None else f"over after {incident.end - incident.begin} s"
+        )
+        facts[f"detected{of}"] = _after(incident.detect)
+        facts[f"served again{of}"] = _after(incident.serve)
+        facts[f"recovered{of}"] = _after(incident.recover, "after the return")
+        facts[f"impact score{of}"] = f"{incident.peering:.1f} PG·s peering, {incident.inactive:.1f} PG·s inactive" + (
+            f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else ""
+        )
+        facts[f"degraded{of}"] = f"{incident.degraded:.0f} object·s" + (
+            "" if incident.share is None else f", {_percent(incident.share)} of objects at most"
+        )
+    return facts
+
+
+def _sentences(found: Results) -> Iterator[str]:
+    if found.stalls:
+        guests = {stall.disk.uuid for stall in found.stalls}
+        longest = found.stalls[0].seconds
+        yield (
+            f"{plural(len(found.stalls), 'stall')} of {plural(len(guests), 'guest')}, of"
+            f" {plural(found.busy, 'busy disk')}: {sum(stall.seconds for stall in found.stalls)} s in all,"
+            f" the longest {longest} s."
+        )
+        yield from (_stall(stall, found) for stall in found.stalls[:_STALLS_TOLD])
+        if len(found.stalls) > _STALLS_TOLD:
+            yield f"{len(found.stalls) - _STALLS_TOLD} more stalls; -f json has all."
+    elif found.busy:
+        yield f"None of {plural(found.busy, 'busy disk')} stalled."
+    if found.unknown >= 1 and found.recording.statuses:
+        yield f"Unknown: Ceph did not answer for {found.unknown:.0f} s of {found.seconds.number} s."
+    if found.recording.damaged:
+        yield f"{plural(found.recording.damaged, 'line')} of the recording not understood, and left out."
+
+
+def _stall(stall: Stall, found: Results) -> str:
+    lasted = f"{stall.seconds} s" if stall.end is not None else f"{stall.seconds} s and longer"
+    return f"Stalled: {printable(stall.disk.words)} at {_clock(found, stall.begin)} for {lasted}."
+
+
+def _compared_words(compared: Sequence[Compared]) -> Iterator[str]:
+    for one in compared:
+        words = _words_of(one.figure)
+        low, high = words(one.forecast.low), words(one.forecast.high)
+        told = low if low == high else f"{low} to {high}"
+        off = "within it" if not one.error else f"{_signed(one.error)} beyond it"
+        yield f"Forecast: {_COMPARED[one.figure]} {told}; measured {words(one.measured)}, {off}."
+
+
+def _words_of(figure: str) -> Callable[[float], str]:
+    if figure == "service":
+        return lambda value: latency_words(value * 1e9)
+    if figure in ("degraded", "iops_share"):
+        return _percent
+    return (lambda value: f"{value:.1f} s") if figure == "clean" else lambda value: f"{value:.1f}"
+
+
+def _cells(figures: PhaseFigures, found: Results) -> tuple[Shown, ...]:
+    span = figures.span
+    return (
+        Shown(span.phase.value, span.phase.value),
+        Shown(_iso(found, span.begin), _clock(found, span.begin)),
+        Shown(span.end - span.begin, f"{span.end - span.begin} s"),
+        _shown(figures.iops, iops_words),
+        _shown(figures.change, _signed),
+        *(_shown(each, lambda value: latency_words(value * 1e9)) for each in figures.latency),
+        _shown(figures.slowest, lambda value: latency_words(value * 1e9)),
+        _shown(figures.peering, lambda value: f"{value:.1f}"),
+        _shown(figures.degraded, lambda value: f"{value:.0f}"),
+    )
+
+
+def _shown(value: float | None, words: Callable[[float], str]) -> Shown:
+    return Shown(None if value is None else float(f"{value:.6g}"), NOTHING if value is None else words(value))
+
+
+def _happened(found: Results) -> list[tuple[str, str]]:
+    recording = found.recording
+    told = [
+        *((note.time, f"{number}. {note.text} ({note.by})") for number, note in enumerate(recording.marks, 1)),
+        *((note.time, f"plimsoll: {note.text}") for note in recording.changes),
+        *((line.time, f"{line.who}: {line.text}") for line in recording.events),
+        *(
+            (gap.since, f"{gap.source} unknown for {gap.until - gap.since:.0f} s: {gap.why}")
+            for gap in recording.gaps
+        ),
+    ]
+    rows = [(f"{datetime.fromtimestamp(time, UTC):%H:%M:%S}", printable(words)) for time, words in sorted(told)]
+    more = len(rows) - _EVENTS_SHOWN
+    return [*rows[:_EVENTS_SHOWN], *([("", f"{more} more; the recording has all")] if more > 0 else [])]
+
+
+def _day(found: Results) -> str:
+    return f"{datetime.fromtimestamp(found.recording.began, UTC):%Y-%m-%d}"
+
+
+def _moment(found: Results, at: float) -> str:
+    return second(datetime.fromtimestamp(found.recording.began + at, UTC))
+
+
+def _clock(found: Results, at: float) -> str:
+    return f"{datetime.fromtimestamp(found.recording.began + at, UTC):%H:%M:%S}"
+
+
+def _iso(found: Results, at: float) -> str:
+    return datetime.fromtimestamp(found.recording.began + at, UTC).isoformat(timespec="milliseconds")
+
+
+def _after(seconds: float | None, words: str = "") -> str:
+    return NOTHING if seconds is None else f"after {seconds:.0f} s" if not words else f"{seconds:.0f} s {words}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.0995 or not share else f"{100 * share:.2g} %"
+
+
+def _signed(change: float) -> str:
+    return f"{100 * change:+.0f} %" if abs(change) >= 0.005 else "0 %"
+
+
+# --- for programs
+
+
+def data(found: Results, compared: Sequence[Compared] = ()) -> dict[str, object]:
+    """As ``docs/html/schemas/drill-report.json`` has it."""
+    recording = found.recording
+    return {
+        "node": recording.node,
+        "begin": _iso(found, 0),
+        "seconds": found.seconds.number,
+        "ended": recording.ended,
+        "normal_iops": _rounded(found.phases.normal),
+        "unknown_seconds": _rounded(found.unknown),
+        "phases": [
+            {
+                str(column): cell.machine_readable()
+                for column, cell in zip(COLUMNS, _cells(each, found), strict=True)
+            }
+            for each in found.figures
+        ],
+        "incidents": [_incident_data(incident, found) for incident in found.incidents],
+        "busy_disks": found.busy,
+        "stalls": [
+            {
+                "guest": stall.disk.guest, "guest_uuid": stall.disk.uuid, "disk": stall.disk.target,
+                "begin": _iso(found, stall.begin), "seconds": stall.seconds, "ended": stall.end is not None,
+            }
+            for stall in found.stalls
+        ],
+        "marks": [{"time": _iso_of(note.time), "text": note.text, "by": note.by} for note in recording.marks],
+        "forecast": [
+            {"figure": one.figure, "low": one.forecast.low, "high": one.forecast.high,
+             "measured": _rounded(one.measured), "error": _rounded(one.error)}
+            for one in compared
+        ],
+    }  # fmt: skip
+
+
+def _incident_data(incident: Incident, found: Results) -> dict[str, Any]:
+    return {
+        "begin": _iso(found, incident.begin),
+        "end": None if incident.end is None else _iso(found, incident.end),
+        "detect_seconds": _rounded(incident.detect),
+        "serve_seconds": _rounded(incident.serve),
+        "recover_seconds": _rounded(incident.recover),
+        "peering_pg_seconds": _rounded(incident.peering),
+        "inactive_pg_seconds": _rounded(incident.inactive),
+        "degraded_object_seconds": _rounded(incident.degraded),
+        "degraded_share": _rounded(incident.share),
+        "stale_copies": incident.stale,
+        "unknown_seconds": _rounded(incident.unknown),
+    }
+
+
+def _iso_of(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

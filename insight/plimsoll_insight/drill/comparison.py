@@ -1,0 +1,65 @@
+"""What was forecast of a failure, beside what a drill measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.decoding import UNREADABLE, complaint
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.results import Incident, Results
+from plimsoll_insight.forecast.ranges import Range
+
+
+class UnreadableForecast(PlimsollError):
+    """Not what ``plimsoll forecast -f json`` prints."""
+
+
+@frozen
+class Compared:
+    """``figure`` is a key of the forecast's JSON."""
+
+    figure: str
+    forecast: Range
+    measured: float
+
+    @property
+    def error(self) -> float:
+        """How far the measured figure is beyond the nearer end of the forecast, as a part of that; 0 within it."""
+        nearest = min(max(self.measured, self.forecast.low), self.forecast.high)
+        if nearest == self.measured:
+            return 0.0
+        return self.measured / nearest - 1 if nearest else float("inf")
+
+
+def compared(told: Any, found: Results, incident: Incident) -> list[Compared]:
+    """Of the first failure in ``told``, all figures that both have. Raises ``UnreadableForecast``."""
+    try:
+        row = told[0]
+        both = [
+            Compared(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), measured)
+            for figure, measured in _measured(found, incident)
+            if row[figure] is not None
+        ]
+    except UNREADABLE as error:
+        raise UnreadableForecast(f"not the output of plimsoll forecast -f json: {complaint(error)}") from error
+    return both
+
+
+def _measured(found: Results, incident: Incident) -> Iterator[tuple[str, float]]:
+    recovery = [
+        figures for figures in found.figures
+        if figures.span.phase is Phase.RECOVERY and incident.begin <= figures.span.begin < incident.last
+    ]  # fmt: skip
+    length = sum(figures.span.end - figures.span.begin for figures in recovery)
+    figures: Mapping[str, float | None] = {
+        "degraded": incident.share,
+        "service": recovery[0].mean if recovery else None,
+        "iops_share": 1 + recovery[0].change if recovery and recovery[0].change is not None else None,
+        "stale": incident.stale,
+        "objects_sec": incident.stale / length if incident.stale and length else None,
+        "clean": incident.recover,
+    }
+    yield from ((name, value) for name, value in figures.items() if value is not None)

@@ -1,0 +1,67 @@
+"""What the disks of a node do, round by round, as lines of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from plimsoll_agent.model.usage import Usage
+from plimsoll_agent.monitor.sampler import Sampler
+from plimsoll_insight.drill.recording import Done, done_line
+from plimsoll_insight.drill.sources import Line
+
+_MICROSECONDS = 1e6
+
+
+class GuestDisks:
+    """A source. ``epoch`` turns the sampler's clock into seconds since the Unix epoch."""
+
+    def __init__(self, sampler: Sampler, epoch: Callable[[float], float], now: Callable[[], float]) -> None:
+        self._sampler, self._epoch, self._now = sampler, epoch, now
+        self._numbers: dict[str, int] = {}
+        self._read: dict[str, float] = {}
+        self.iops = 0.0
+        self.latency: float | None = None
+        """Seconds, the mean of all requests of the last round."""
+
+    def __call__(self) -> Iterator[Line]:
+        self._sampler.ask()
+        found = [each for each in self._sampler.sample().usages if self._is_new(each)]
+        time = self._now()
+        for usage in found:
+            if usage.disk.key not in self._numbers:
+                number = self._numbers[usage.disk.key] = len(self._numbers)
+                guest = usage.disk.guest
+                yield time, {"disk": [number, guest.name, guest.uuid, usage.disk.target]}
+        yield time, done_line(self._done(time, found))
+
+    def _is_new(self, usage: Usage) -> bool:
+        """A guest that was not asked in this round still has the reading of the one before."""
+        if usage.reading is None:
+            return True
+        before = self._read.get(usage.disk.key)
+        self._read[usage.disk.key] = usage.reading.at
+        return usage.reading.at != before
+
+    def _done(self, time: float, found: list[Usage]) -> Done:
+        done = Done(time, [], [], [], [], [], [])
+        waited = all = 0.0
+        timed = True
+        for usage in found:
+            number, rates = self._numbers[usage.disk.key], usage.rates
+            if rates is None or usage.reading is None:
+                if usage.reason is not None:
+                    done.unknown.append(number)
+                continue
+            requests = round((rates.read_iops + rates.write_iops) * rates.seconds)
+            if not requests:
+                continue
+            done.numbers.append(number)
+            done.ends.append(self._epoch(usage.reading.at) - time)
+            done.seconds.append(rates.seconds)
+            done.requests.append(requests)
+            done.latency.append(None if rates.latency is None else round(rates.latency * _MICROSECONDS))
+            all += requests / rates.seconds
+            timed = timed and rates.latency is not None
+            waited += requests / rates.seconds * (rates.latency or 0.0)
+        self.iops, self.latency = all, waited / all if all and timed else None
+        return done

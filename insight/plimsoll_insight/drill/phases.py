@@ -1,0 +1,216 @@
+"""The phases of a failure, by change points. The rules stand in ``docs/guide/failures.rst`` too. Pure.
+
+A second is *served* if guests reach half of what they get in all but 5 % of normal seconds, and a tenth of the median
+of these; or, where no guests are known, if no placement group is inactive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from math import isnan
+from statistics import median
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.drill.status import Status
+
+SERVED = 0.5
+"""The share of what guests get in all but 5 % of normal seconds, from which they are served: where the load comes and
+goes, less is no sign of trouble."""
+_RARE = 0.05
+LOST, BACK, SETTLED = 2, 2, 3
+"""Seconds in a row: without service, until an outage begins; with service, until it ends; in sync, until a cluster is
+normal again, and from the return of an OSD on, as the manager's counts are up to two seconds old."""
+REBUILT = 10
+"""Seconds in sync until a cluster is normal again although an OSD is away: all copies were made elsewhere."""
+BRIEF = 5
+"""Seconds of service after an outage that are a part of what follows."""
+UNSEEN = 60
+"""Seconds in which the monitors would have found an OSD that fails: osd_heartbeat_grace is 20."""
+NOTHING = 0.1
+"""The share of normal IOPS that are as good as none."""
+_LEAST_NORMAL = 5
+"""Seconds before there is a median."""
+
+
+class Phase(StrEnum):
+    NORMAL = "normal"
+    OUTAGE = "outage"
+    DEGRADED = "degraded"
+    RETURN = "return"
+    RECOVERY = "recovery"
+
+
+@frozen
+class Span:
+    """From second ``begin`` until ``end``, without it."""
+
+    phase: Phase
+    begin: int
+    end: int
+
+
+@frozen
+class Phases:
+    spans: tuple[Span, ...]
+    normal: float | None
+    """IOPS before the trouble; None is unknown."""
+
+
+def find(iops: Sequence[float], states: Sequence[Status | None], waited: Sequence[float]) -> Phases:
+    """By second; unknown are NaN and None. ``waited``: how long the requests that ended in it took, all added."""
+    normal, least = _normal(iops, states)
+    machine = _Machine(iops, states, normal, least)
+    phases = machine.settled([machine.next(second) for second in range(len(iops))])
+    spans = _joined([_judged(span, states, waited) for span in _spans(phases)])
+    return Phases(tuple(_spans([span.phase for span in spans for _ in range(span.begin, span.end)])), normal)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """Guests may be served again some seconds before the cluster tells of the OSD that is down: one incident."""
+    found = list(spans)
+    for number in range(1, len(found) - 1):
+        before, span, after = found[number - 1 : number + 2]
+        if span.phase is Phase.NORMAL and before.phase is Phase.OUTAGE and span.end - span.begin < BRIEF:
+            found[number] = Span(after.phase, span.begin, span.end)
+    return found
+
+
+def _spans(phases: Sequence[Phase]) -> list[Span]:
+    spans: list[Span] = []
+    for second, phase in enumerate(phases):
+        if spans and spans[-1].phase is phase:
+            spans[-1] = Span(phase, spans[-1].begin, second + 1)
+        else:
+            spans.append(Span(phase, second, second + 1))
+    return spans
+
+
+def _judged(span: Span, states: Sequence[Status | None], waited: Sequence[float]) -> Span:
+    """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
+    none ended until the end of the recording, the cluster had a minute to find trouble.
+    """
+    if span.phase is not Phase.OUTAGE:
+        return span
+    seen = [state for state in states[span.begin : span.end + SETTLED] if state is not None]
+    if any(state.up < state.osds or state.unclean or state.slow != 0 for state in seen):
+        return span
+    if span.end == len(states) and span.end - span.begin < UNSEEN:
+        return span
+    if sum(waited[span.end - 1 : span.end + BACK]) >= (span.end - span.begin) / 2:
+        return span
+    return Span(Phase.NORMAL, span.begin, span.end)
+
+
+def _normal(iops: Sequence[float], states: Sequence[Status | None]) -> tuple[float | None, float]:
+    """IOPS in peace, and from which on guests are served. Peace ends when the cluster tells of trouble; the seconds
+    just before that may be an outage that it has not seen yet.
+    """
+    end = next(
+        (second for second, state in enumerate(states) if state and (state.up < state.osds or state.unclean)),
+        len(iops),
+    )
+    before = [rate for rate in iops[:end] if not isnan(rate)]
+    if len(before) < _LEAST_NORMAL or not (usual := median(before)):
+        return None, 0.0
+    while end < len(iops) and before and before[-1] < SERVED * usual:
+        before.pop()
+    if len(before) < _LEAST_NORMAL:
+        return None, 0.0
+    usual = median(before)
+    return usual, max(SERVED * sorted(before)[int(_RARE * len(before))], NOTHING * usual)
+
+
+class _Machine:
+    """One second after another. A change that is seen only after some seconds is dated back by them."""
+
+    def __init__(
+        self, iops: Sequence[float], states: Sequence[Status | None], normal: float | None, least: float
+    ) -> None:
+        self._iops, self._states, self._normal, self._least = iops, states, normal, least
+        self._phase = Phase.NORMAL
+        self._up: int | None = None
+        self._returned = 0
+        self._back: list[tuple[int, int, Phase]] = []
+
+    def next(self, second: int) -> Phase:
+        state = self._states[second]
+        before = self._up
+        if state is not None:
+            self._up = state.up
+        rises = state is not None and before is not None and state.up > before
+        falls = state is not None and before is not None and state.up < before
+        became = self._of(second, state, rises=rises, falls=falls)
+        if became is not None and became[0] is not self._phase:
+            self._phase, since = became
+            self._back.append((since, second, self._phase))
+        return self._phase
+
+    def settled(self, phases: list[Phase]) -> list[Phase]:
+        for since, until, phase in self._back:
+            phases[since:until] = [phase] * (until - since)
+        return phases
+
+    def _of(self, second: int, state: Status | None, *, rises: bool, falls: bool) -> tuple[Phase, int] | None:
+        """The phase that begins, and since which second; None where the present one goes on."""
+        if rises:
+            self._returned = second
+            return Phase.RETURN, second
+        lost = self._for(second, LOST, self._is_lost)
+        match self._phase:
+            case Phase.OUTAGE:
+                if self._for(second, BACK, self._is_served):
+                    return self._served_as(second - BACK + 1, state)
+            case Phase.RETURN:
+                if second - self._returned >= SETTLED and state is not None and not state.inactive:
+                    if state.unclean:
+                        return Phase.RECOVERY, second
+                    if self._for(second, SETTLED, self._is_clean):
+                        return Phase.NORMAL, second - SETTLED + 1
+            case Phase.RECOVERY if not falls:
+                if self._for(second, SETTLED, self._is_clean):
+                    return Phase.NORMAL, second - SETTLED + 1
+            case Phase.DEGRADED if not falls:
+                if self._for(second, REBUILT, self._is_clean):
+                    return Phase.NORMAL, second - REBUILT + 1
+                if self._for(second, SETTLED, self._is_lost):
+                    return Phase.OUTAGE, second - SETTLED + 1
+            case _:  # normal, or one more OSD is down
+                if lost:
+                    return Phase.OUTAGE, self._nothing_since(second - LOST + 1)
+                if falls or (state is not None and self._phase is Phase.NORMAL and state.unclean):
+                    is_down = state is not None and (falls or state.up < state.osds)
+                    if self._normal is None and state is not None and state.inactive:
+                        return Phase.OUTAGE, second
+                    return (Phase.DEGRADED if is_down else Phase.RECOVERY), second
+        return None
+
+    def _served_as(self, second: int, state: Status | None) -> tuple[Phase, int]:
+        if state is None or state.up < state.osds:
+            return (Phase.DEGRADED if state is not None else Phase.NORMAL), second
+        return (Phase.RECOVERY if state.unclean else Phase.NORMAL), second
+
+    def _for(self, second: int, length: int, holds: Callable[[int], bool]) -> bool:
+        return second + 1 >= length and all(map(holds, range(second - length + 1, second + 1)))
+
+    def _nothing_since(self, second: int) -> int:
+        """In a recovery guests may get little for long: an outage is dated back over seconds with nothing."""
+        while second and self._normal and self._iops[second - 1] < NOTHING * self._normal:
+            second -= 1
+        return second
+
+    def _is_lost(self, second: int) -> bool:
+        return self._served(second) is False
+
+    def _is_served(self, second: int) -> bool:
+        return self._served(second) is True
+
+    def _served(self, second: int) -> bool | None:
+        rate, state = self._iops[second], self._states[second]
+        if self._normal is not None:
+            return None if isnan(rate) else rate >= self._least
+        return None if state is None else not state.inactive
+
+    def _is_clean(self, second: int) -> bool:
+        state = self._states[second]
+        return state is not None and not state.unclean and not state.inactive

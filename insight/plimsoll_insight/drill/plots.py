@@ -1,0 +1,266 @@
+"""A drill as it went: latency above, IOPS below, phases shaded, events marked; the cluster; and each disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.results import FRACTIONS, Results
+from plimsoll_insight.drill.seconds import Floats
+from plimsoll_insight.figures.page import Table, page
+from plimsoll_probes.output.report.drawing import (
+    COLOURS,
+    HEAT,
+    WIDTH,
+    Axes,
+    instead,
+    latency_axis,
+    png,
+    themed_svg,
+)
+
+_DAY = 86_400
+_STEPS = (1, 2, 5, 10, 15, 30, *(60 * each for each in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)), _DAY)
+_MOST_TICKS = 5
+_MOST_COLUMNS = 600
+_NAMED_ROWS = 40
+_HIGHEST = 6.0
+_SHADES = {
+    Phase.OUTAGE: (COLOURS["limit"], 0.30),
+    Phase.DEGRADED: (COLOURS["p50"], 0.13),
+    Phase.RETURN: (COLOURS["p999"], 0.30),
+    Phase.RECOVERY: (COLOURS["p99"], 0.15),
+}
+_LINES = (("p50", "-"), ("p99", "--"), ("slowest", ":"))
+_HAPPENED = (" failed (", " boot", "marked itself d", "marked down", " out ")
+"""What is marked of the cluster's log."""
+_HEIGHT, _ROW, _ABOVE, _BELOW = 4.4, 0.16, 0.5, 0.3
+"""In inches: of a figure with two panels, of a row of disks, of what is above and below the panels."""
+
+
+@frozen
+class _Part:
+    words: str
+    height: float
+    draw: Callable[[Figure], None]
+
+
+def drawn(kind: str, found: Results, title: str, sentences: Sequence[str], tables: Sequence[Table]) -> bytes:
+    """The file."""
+    parts = list(_parts(found))
+    if kind == ".html":
+        svgs = [(part.words, themed_svg(part.draw, part.height)) for part in parts]
+        return page(title, sentences, svgs, tables)
+
+    def draw(figure: Figure) -> None:
+        heights = [part.height for part in parts]
+        for part, inside in zip(parts, figure.subfigures(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0],
+                                strict=True):  # fmt: skip
+            part.draw(inside)
+
+    height, width = sum(part.height for part in parts), 1.6 * WIDTH
+    return png(draw, height, width) if kind == ".png" else themed_svg(draw, height, width)
+
+
+def _parts(found: Results) -> Iterator[_Part]:
+    yield _Part("Latency above, IOPS below, over time, with the phases", _HEIGHT, partial(_service, found))
+    if found.recording.statuses:
+        yield _Part("The cluster: placement groups and degraded copies", _HEIGHT, partial(_cluster, found))
+    rows = len(found.recording.disks)
+    if rows > 1:
+        height = min(_ABOVE + _BELOW + _ROW * max(rows, 4), _HIGHEST)
+        yield _Part("Requests of each disk", height, partial(_disks, found, height))
+
+
+def _service(found: Results, figure: Figure) -> None:
+    above, below = figure.subplots(2, 1, height_ratios=(1, 1), gridspec_kw=_margins(_HEIGHT))
+    seconds = found.seconds
+    _shaded(found, (above, below))
+    times = _times(found)
+    above.set_title("latency of requests", pad=4)
+    latencies = _percentiles(found)
+    if latencies is None:
+        instead(above, "unknown: no request was timed")
+    else:
+        above.set_yscale("log")
+        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), latencies, strict=True):
+            above.stairs(
+                line, times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=name
+            )
+        known = latencies[~np.isnan(latencies)]
+        latency_axis(above, float(known.min()) / 1.5, max(float(known.max()) * 1.5, float(known.min()) * 20))
+        _named(above)
+    below.set_title("IOPS", pad=4)
+    if not seconds.watches or np.isnan(seconds.iops).all():
+        instead(below, "unknown: no guest was recorded")
+    else:
+        below.stairs(seconds.iops, times, baseline=None, color=COLOURS["p50"], linewidth=1.1)
+        below.set_ylim(0, 1.08 * max(float(np.nanmax(seconds.iops)), 1.0))
+        _grid(below)
+        if found.phases.normal is not None:
+            below.axhline(found.phases.normal, color=COLOURS["faint"], linewidth=0.8, linestyle="--")
+    _marked(found, (above, below))
+    _time_axes(found, (above, below))
+    _key(found, figure)
+
+
+def _cluster(found: Results, figure: Figure) -> None:
+    above, below = figure.subplots(2, 1, gridspec_kw=_margins(_HEIGHT))
+    _shaded(found, (above, below))
+    times = _times(found)
+    states = found.seconds.states
+    above.set_title("placement groups", pad=4)
+    for colour, style, label, of in (
+        ("p50", "-", "not in sync", [None if state is None else state.unclean for state in states]),
+        ("limit", "-", "peering", [None if state is None else state.peering for state in states]),
+    ):
+        above.stairs(_floats(of), times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1,
+                     label=label)  # fmt: skip
+    above.set_ylim(bottom=0)
+    _grid(above)
+    _named(above)
+    below.set_title("copies to recover", pad=4)
+    for colour, style, label, of in (
+        ("p50", "-", "degraded", [None if state is None else state.degraded for state in states]),
+        ("limit", "--", "misplaced", [None if state is None else state.misplaced for state in states]),
+    ):
+        below.stairs(_floats(of), times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1,
+                     label=label)  # fmt: skip
+    below.set_ylim(bottom=0)
+    _grid(below)
+    _named(below)
+    _marked(found, (above, below))
+    _time_axes(found, (above, below))
+    _key(found, figure)
+
+
+def _disks(found: Results, height: float, figure: Figure) -> None:
+    """Of each disk, what it did against the most that it did in a column; those that did nothing stay blank."""
+    axes = figure.subplots(gridspec_kw=_margins(height, 0.26 if _names(found) else 0.06))
+    axes.set_title("requests of each disk, against its most", pad=4)
+    seconds = found.seconds
+    width = -(-seconds.number // _MOST_COLUMNS)
+    edges = np.arange(0, seconds.number, width)
+    done = np.add.reduceat(seconds.done, edges, axis=1)
+    most = done.max(axis=1, keepdims=True)
+    parts = np.divide(done, most, out=np.full(done.shape, np.nan), where=most > 0)
+    parts[parts <= 0] = np.nan
+    mesh = axes.pcolormesh(
+        _times(found)[[*edges, seconds.number]], range(len(parts) + 1), parts, cmap=HEAT, norm=LogNorm(0.02, 1),
+        rasterized=True,
+    )  # fmt: skip
+    mesh.set_edgecolor("none")
+    axes.invert_yaxis()
+    if _names(found):
+        names = [printable(found.recording.disks[number].words) for number in sorted(found.recording.disks)]
+        axes.set_yticks([number + 0.5 for number in range(len(names))], labels=[name[-22:] for name in names])
+        axes.tick_params(axis="y", labelsize=7, length=0)
+    else:
+        axes.set_yticks([])
+    _time_axes(found, (axes,))
+
+
+def _names(found: Results) -> bool:
+    return len(found.recording.disks) <= _NAMED_ROWS
+
+
+def _margins(height: float, left: float = 0.14) -> dict[str, float]:
+    """Around panels, in parts of a figure so high, with a key above them."""
+    return {"left": left, "right": 0.97, "top": 1 - _ABOVE / height, "bottom": _BELOW / height, "hspace": 0.3}
+
+
+def _floats(of: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if each is None else each for each in of], dtype=float)
+
+
+def _grid(axes: Axes) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.grid(axis="y", color=COLOURS["line"], linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _named(axes: Axes) -> None:
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=3, columnspacing=0.9, handletextpad=0.4,
+                handlelength=2.0, borderaxespad=0)  # fmt: skip
+
+
+def _times(found: Results) -> Floats:
+    """Edges of seconds, in seconds of the day in which the recording began: so ticks are at round times."""
+    return found.recording.began % _DAY + np.arange(found.seconds.number + 1, dtype=np.float64)
+
+
+def _percentiles(found: Results) -> Floats | None:
+    """p50, p99 and the slowest of each second, in seconds."""
+    seconds = found.seconds
+    if not len(seconds.at):
+        return None
+    second = np.clip(seconds.at, 0, seconds.number - 1).astype(int)
+    order = np.lexsort((seconds.latency, second))
+    second, latency, weight = second[order], seconds.latency[order] / 1e6, seconds.weight[order]
+    lines = np.full((len(_LINES), seconds.number), np.nan)
+    rising = np.concatenate([[0.0], np.cumsum(weight)])
+    each, first = np.unique(second, return_index=True)
+    last = np.append(first[1:], len(second))
+    for row, fraction in enumerate((FRACTIONS[0], FRACTIONS[-1])):
+        wanted = rising[first] + fraction * (rising[last] - rising[first])
+        lines[row, each] = latency[np.clip(np.searchsorted(rising, wanted) - 1, first, last - 1)]
+    lines[-1, each] = latency[last - 1]
+    return lines
+
+
+def _shaded(found: Results, panels: Sequence[Axes]) -> None:
+    times = _times(found)
+    for span in found.phases.spans:
+        if span.phase in _SHADES:
+            colour, alpha = _SHADES[span.phase]
+            for axes in panels:
+                axes.axvspan(times[span.begin], times[span.end], color=colour, alpha=alpha, linewidth=0, zorder=0)
+
+
+def _marked(found: Results, panels: Sequence[Axes]) -> None:
+    """What operators did as full lines, what the cluster did as dotted ones."""
+    recording = found.recording
+    begin = recording.began % _DAY - recording.began
+    happened = [line.time for line in recording.events if any(word in line.text for word in _HAPPENED)]
+    for axes in panels:
+        for time in happened:
+            axes.axvline(begin + time, color=COLOURS["faint"], linewidth=0.7, linestyle=":")
+        for note in (*recording.marks, *recording.changes):
+            axes.axvline(begin + note.time, color=COLOURS["ink"], linewidth=0.9)
+    for number, note in enumerate(recording.marks, 1):
+        panels[0].annotate(str(number), (begin + note.time, 1), xycoords=("data", "axes fraction"), fontsize=7,
+                           xytext=(1, -8), textcoords="offset points", annotation_clip=True)  # fmt: skip
+
+
+def _time_axes(found: Results, panels: Sequence[Axes]) -> None:
+    times = _times(found)
+    whole = times[-1] - times[0]
+    step = next((each for each in _STEPS if whole <= each * _MOST_TICKS), _DAY)
+    form = "%H:%M:%S" if step < 60 else "%H:%M"
+
+    def label(time: float, _: object) -> str:
+        return f"{datetime.fromtimestamp(time, UTC):{form}}"
+
+    for axes in panels:
+        axes.set_xlim(times[0], times[-1])
+        axes.xaxis.set_major_locator(MultipleLocator(step))
+        axes.xaxis.set_major_formatter(FuncFormatter(label if axes is panels[-1] else lambda *_: ""))
+
+
+def _key(found: Results, figure: Figure) -> None:
+    phases = [phase for phase in _SHADES if any(span.phase is phase for span in found.phases.spans)]
+    patches = [Patch(color=_SHADES[phase][0], alpha=_SHADES[phase][1], label=phase.value, linewidth=0)
+               for phase in phases]  # fmt: skip
+    if patches:
+        figure.legend(handles=patches, loc="upper left", ncols=4, bbox_to_anchor=(0.01, 1.0), columnspacing=1.0,
+                      handlelength=1.2, handletextpad=0.4, borderaxespad=0.2)  # fmt: skip

@@ -1,0 +1,230 @@
+"""The file of a drill: a JSON object a line, appended as it happens, so that all but a last part of a line survives.
+
+``t`` is seconds since the Unix epoch. The first line is a head; the others have one of these keys:
+
+``ceph``    the status
+``disks``   what disks did, each in the time since it was read last; one that is not there did nothing
+``disk``    the number that a disk has in this file
+``event``   a line of the cluster's log
+``change``  a change that plimsoll made
+``mark``    what an operator did
+``gap``     a source that did not answer, from ``since`` until ``t``
+``end``     the recording ended so
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util import files
+from plimsoll_agent.util.decoding import UNREADABLE
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.drill.status import LogLine, Status
+
+VERSION = 1
+_HEAD = "plimsoll_drill"
+_WATCHED = {"ceph", "disks", "gap", "end"}
+"""Lines that show how far it was watched."""
+
+
+class RecordingError(PlimsollError):
+    """A recording cannot be read or written."""
+
+
+@frozen
+class DiskName:
+    guest: str
+    uuid: str
+    target: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.guest} {self.target}"
+
+
+@frozen
+class Done:
+    """What disks did, each with its number. ``latency`` is the mean of a request in microseconds; None is unknown."""
+
+    time: float
+    numbers: list[int]
+    ends: list[float]
+    """When each was read, in seconds after ``time``."""
+    seconds: list[float]
+    """The time since it was read before."""
+    requests: list[float]
+    latency: list[float | None]
+    unknown: list[int]
+
+
+@frozen
+class Gap:
+    source: str
+    since: float
+    until: float
+    why: str
+
+
+@frozen
+class Note:
+    """Of a mark, by an operator, or of a change."""
+
+    time: float
+    text: str
+    by: str = ""
+
+
+@dataclass
+class Recording:
+    """All that the file has. Times are in its order."""
+
+    began: float
+    node: str
+    interval: float
+    statuses: list[tuple[float, Status]] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    disks: dict[int, DiskName] = field(default_factory=dict)
+    events: list[LogLine] = field(default_factory=list)
+    changes: list[Note] = field(default_factory=list)
+    marks: list[Note] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    ended: str | None = None
+    """How; None where it was cut off, or is under way."""
+    last: float = 0.0
+    damaged: int = 0
+    """Lines that are not understood."""
+
+
+class Writer:
+    """Appends lines, from any thread; each is given to the system at once."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor, self._path = descriptor, path
+        self._lock = threading.Lock()
+
+    @classmethod
+    def begin(cls, path: Path, began: float, node: str, interval: float) -> Writer:
+        """Raises ``RecordingError``, also where there is such a file."""
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
+        except FileExistsError as error:
+            raise RecordingError(f"{path}: there is such a file; give another name") from error
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror}") from error
+        writer = cls(descriptor, path)
+        writer.write(began, {_HEAD: VERSION, "node": node, "interval": interval})
+        return writer
+
+    @classmethod
+    def more(cls, path: Path) -> Writer:
+        """To a recording that has begun. Raises ``RecordingError``."""
+        with _lines(path) as lines:
+            _head(path, next(lines, b""))
+        try:
+            descriptor = files.open_regular(path, os.O_RDWR | os.O_APPEND, follow=True)
+            size = os.fstat(descriptor).st_size
+            if os.pread(descriptor, 1, size - 1) != b"\n":  # it was killed while it wrote
+                os.write(descriptor, b"\n")
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror}") from error
+        return cls(descriptor, path)
+
+    def write(self, time: float, line: Mapping[str, Any]) -> None:
+        """Raises ``RecordingError``."""
+        content = json.dumps({"t": round(time, 3), **line}, separators=(",", ":")).encode() + b"\n"
+        try:
+            with self._lock:
+                while content:
+                    content = content[os.write(self._descriptor, content) :]
+        except OSError as error:
+            raise RecordingError(f"{self._path}: {error.strerror}") from error
+
+
+def status_line(status: Status) -> dict[str, object]:
+    return {"ceph": asdict(status)}
+
+
+def done_line(done: Done) -> dict[str, object]:
+    columns = {
+        "n": done.numbers,
+        "e": [round(each, 2) for each in done.ends],
+        "s": [round(each, 3) for each in done.seconds],
+        "r": done.requests,
+        "l": done.latency,
+    }
+    return {"disks": {**columns, **({"u": done.unknown} if done.unknown else {})}}
+
+
+def read(path: Path) -> Recording:
+    """Also of one that is under way, or was cut off. Raises ``RecordingError``."""
+    with _lines(path) as lines:
+        recording = _head(path, next(lines, b""))
+        for line in lines:
+            try:
+                told = json.loads(line)
+                time = float(told["t"])
+                _add(recording, time, told)
+            except UNREADABLE:
+                recording.damaged += 1
+                continue
+            if recording.ended is None or "end" in told:  # what is marked later makes it no longer
+                recording.last = max(recording.last, time if _WATCHED & told.keys() else 0.0)
+    for each in (recording.statuses, recording.done):
+        each.sort(key=lambda one: one.time if isinstance(one, Done) else one[0])
+    return recording
+
+
+class _lines:  # noqa: N801  # a context manager, as open
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Iterator[bytes]:
+        try:
+            self._file = os.fdopen(files.open_regular(self._path, os.O_RDONLY, follow=True), "rb")
+        except OSError as error:
+            raise RecordingError(f"{self._path}: {error.strerror}") from error
+        return iter(self._file)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _head(path: Path, line: bytes) -> Recording:
+    try:
+        head = json.loads(line)
+        version = head[_HEAD]
+        if version == VERSION:
+            began = float(head["t"])
+            return Recording(began, str(head["node"]), float(head["interval"]), last=began)
+    except UNREADABLE as error:
+        raise RecordingError(f"{path}: not a recording of plimsoll drill record") from error
+    raise RecordingError(f"{path}: has format {version}, this plimsoll knows {VERSION}")
+
+
+def _add(recording: Recording, time: float, told: Mapping[str, Any]) -> None:
+    match told:
+        case {"ceph": of}:
+            recording.statuses.append((time, Status(**{**of, "checks": tuple(of["checks"])})))
+        case {"disks": of}:
+            recording.done.append(Done(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
+        case {"disk": [number, guest, uuid, target]}:
+            recording.disks[int(number)] = DiskName(str(guest), str(uuid), str(target))
+        case {"event": {"who": who, "number": number, "level": level, "text": text}}:
+            recording.events.append(LogLine(time, str(who), int(number), str(level), str(text)))
+        case {"change": text}:
+            recording.changes.append(Note(time, str(text)))
+        case {"mark": text, "by": by}:
+            recording.marks.append(Note(time, str(text), str(by)))
+        case {"gap": source, "since": since, "why": why}:
+            recording.gaps.append(Gap(str(source), float(since), time, str(why)))
+        case {"end": how}:
+            recording.ended = str(how)
+        case _:
+            raise ValueError("unknown kind")

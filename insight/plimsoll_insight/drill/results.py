@@ -1,0 +1,223 @@
+"""What a drill cost: figures of its phases, of each incident in it, and of the guests that stalled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.drill.phases import SERVED, Phase, Phases, Span, find
+from plimsoll_insight.drill.recording import DiskName, Recording
+from plimsoll_insight.drill.seconds import Seconds, by_second
+from plimsoll_insight.drill.status import Status
+
+FRACTIONS = (0.5, 0.95, 0.99)
+STALL = 3
+"""Seconds without a completed request from which a busy disk has stalled."""
+_BUSY = 0.9
+"""A disk is busy that completed requests in so many of its normal seconds."""
+_LEAST_NORMAL = 5
+_LATE = 3.0
+
+
+@frozen
+class PhaseFigures:
+    """``latency``: seconds, by ``FRACTIONS``, of the means of each disk and reading, weighted by their requests."""
+
+    span: Span
+    iops: float | None
+    change: float | None
+    """Against normal: -0.4 is 40 % less."""
+    mean: float | None
+    """Latency of a request."""
+    latency: tuple[float | None, ...]
+    slowest: float | None
+    """The largest of these means."""
+    peering: float | None
+    """PG·seconds."""
+    degraded: float | None
+    """Object·seconds: missing copies over time."""
+
+
+@frozen
+class Incident:
+    """From the first sign of trouble until all is normal again. In seconds; None is unknown, or did not happen."""
+
+    begin: int
+    end: int | None
+    """None where the recording ended before."""
+    last: int
+    """Where its last phase ends."""
+    detect: float | None
+    """Until the monitors take an OSD for down."""
+    serve: float | None
+    """Until guests are served again."""
+    recover: float | None
+    """From the return of the OSD until all is in sync."""
+    peering: float
+    """The impact score: PG·seconds of peering."""
+    inactive: float
+    degraded: float
+    """Object·seconds."""
+    share: float | None
+    """The most objects that lacked a copy, of all."""
+    stale: int | None
+    """Copies that were left to recover when placement groups were active again after the return, at most."""
+    unknown: float
+    """Seconds of it in which the cluster did not answer; they are not in the sums."""
+
+
+@frozen
+class Stall:
+    disk: DiskName
+    begin: int
+    end: int | None
+    """None where it lasted until the end of the recording."""
+    until: int
+
+    @property
+    def seconds(self) -> int:
+        return self.until - self.begin
+
+
+@frozen
+class Results:
+    recording: Recording
+    seconds: Seconds
+    phases: Phases
+    figures: tuple[PhaseFigures, ...]
+    incidents: tuple[Incident, ...]
+    stalls: tuple[Stall, ...]
+    busy: int
+    """Disks that could have stalled."""
+    unknown: float
+    """Seconds in which the cluster did not answer."""
+
+
+def results(recording: Recording) -> Results:
+    seconds = by_second(recording)
+    phases = find(seconds.iops.tolist(), seconds.states, seconds.waited.tolist())
+    busy, stalls = _stalls(recording, seconds, phases)
+    return Results(
+        recording,
+        seconds,
+        phases,
+        tuple(_figures(span, recording, seconds, phases.normal) for span in phases.spans),
+        tuple(_incidents(recording, seconds, phases)),
+        tuple(stalls),
+        busy,
+        _integral(recording, 0, seconds.number, lambda _: 1.0)[1],
+    )
+
+
+def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float | None) -> PhaseFigures:
+    rates = seconds.iops[span.begin : span.end]
+    known = rates[~np.isnan(rates)]
+    iops = float(known.mean()) if len(known) else None
+    inside = (seconds.at >= span.begin) & (seconds.at < span.end)
+    latencies = _weighted(seconds.latency[inside], seconds.weight[inside])
+    peering, unknown = _integral(recording, span.begin, span.end, lambda state: state.peering)
+    degraded, _ = _integral(recording, span.begin, span.end, lambda state: state.degraded)
+    is_known = unknown < span.end - span.begin
+    return PhaseFigures(
+        span,
+        iops,
+        None if iops is None or normal is None else iops / normal - 1,
+        float(np.average(seconds.latency[inside], weights=seconds.weight[inside])) / 1e6 if inside.any() else None,
+        latencies,
+        float(seconds.latency[inside].max()) / 1e6 if inside.any() else None,
+        peering if is_known else None,
+        degraded if is_known else None,
+    )
+
+
+def _weighted(latency: object, weight: object) -> tuple[float | None, ...]:
+    values, weights = np.asarray(latency, dtype=float), np.asarray(weight, dtype=float)
+    if not len(values):
+        return (None,) * len(FRACTIONS)
+    order = np.argsort(values)
+    rising = np.cumsum(weights[order])
+    places = np.minimum(np.searchsorted(rising, np.array(FRACTIONS) * rising[-1]), len(order) - 1)
+    return tuple(float(values[order][place]) / 1e6 for place in places)
+
+
+def _integral(recording: Recording, begin: float, end: float, of: Callable[[Status], float]) -> tuple[float, float]:
+    """Over these seconds: each status counts until the next one, or for three intervals. And how long is unknown."""
+    late = max(_LATE, _LATE * recording.interval)
+    times = [time - recording.began for time, _ in recording.statuses]
+    whole = known = 0.0
+    for number, (time, (_, state)) in enumerate(zip(times, recording.statuses, strict=True)):
+        until = min(times[number + 1] if number + 1 < len(times) else end, time + late)
+        # The first one is of the time before it, too.
+        since = max(time if number else min(time, begin), begin)
+        length = max(min(until, end) - since, 0.0)
+        known += length
+        whole += length * of(state)
+    return whole, max(end - begin - known, 0.0)
+
+
+def _incidents(recording: Recording, seconds: Seconds, phases: Phases) -> Iterator[Incident]:
+    spans = list(phases.spans)
+    number = 0
+    while number < len(spans):
+        of = []
+        while number < len(spans) and spans[number].phase is not Phase.NORMAL:
+            of.append(spans[number])
+            number += 1
+        if of:
+            yield _incident(of, number < len(spans), recording, seconds)
+        number += 1
+
+
+def _incident(spans: Sequence[Span], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
+    begin, end = spans[0].begin, spans[-1].end
+    peering, unknown = _integral(recording, begin, end, lambda state: state.peering)
+    within = [
+        (time - recording.began, state)
+        for time, state in recording.statuses
+        if begin <= time - recording.began <= end
+    ]
+    before = max((state.up for _, state in recording.statuses[:1]), default=0)
+    down = next((time for time, state in within if state.up < before), None)
+    outage = next((span for span in spans if span.phase is Phase.OUTAGE), None)
+    returned = next((span for span in spans if span.phase is Phase.RETURN), None)
+    served_again = outage is not None and outage.end < seconds.number
+    recovering = [state for time, state in within if returned is not None and time >= returned.end - 1]
+    return Incident(
+        begin,
+        end if has_ended else None,
+        end,
+        None if down is None else max(down - begin, 0.0),
+        float(outage.end - begin) if outage is not None and served_again else None,
+        float(end - returned.begin) if returned is not None and has_ended else None,
+        peering,
+        _integral(recording, begin, end, lambda state: state.inactive)[0],
+        _integral(recording, begin, end, lambda state: state.degraded)[0],
+        max((min(state.degraded / state.objects, 1.0) for _, state in within if state.objects), default=None),
+        max((state.degraded + state.misplaced for state in recovering), default=None),
+        unknown,
+    )
+
+
+def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int, list[Stall]]:
+    """Of disks that were busy before the trouble: runs of known seconds without a completed request, while the others
+    were not all idle either. Those with most seconds first.
+    """
+    first = phases.spans[0]
+    if first.phase is not Phase.NORMAL or first.end - first.begin < _LEAST_NORMAL:
+        return 0, []
+    busy = 0
+    found: list[Stall] = []
+    for number, disk in recording.disks.items():
+        done, known = seconds.done[number], seconds.known[number]
+        usual = done[first.begin : first.end][known[first.begin : first.end]]
+        if len(usual) < _LEAST_NORMAL or (usual > 0).mean() < _BUSY:
+            continue
+        busy += 1
+        without = np.flatnonzero(known & (done < SERVED) & (np.arange(len(done)) >= first.end))
+        for run in np.split(without, np.flatnonzero(np.diff(without) > 1) + 1):
+            if len(run) >= STALL:
+                until = int(run[-1]) + 1
+                found.append(Stall(disk, int(run[0]), None if until >= seconds.number else until, until))
+    return busy, sorted(found, key=lambda each: (-each.seconds, each.begin))

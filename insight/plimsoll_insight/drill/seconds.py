@@ -1,0 +1,115 @@
+"""A recording, second by second: what guests got, and how the cluster was. What is unknown is NaN or None."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll_insight.drill.recording import Recording
+from plimsoll_insight.drill.status import Status
+
+Floats = NDArray[np.float64]
+_MICROSECONDS = 1e6
+_ROUNDING = 0.002
+_ENOUGH = 0.9
+"""The share of disks that must be known, else what all did is unknown."""
+_LATE = 3.0
+"""Readings that lie more intervals apart, or seconds where that is more, leave what was between them unknown."""
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """``iops`` by second; of each disk in ``done``, a row. ``samples``: the time, mean latency and number of requests
+    of each disk in each reading, in seconds since the start and microseconds.
+    """
+
+    iops: Floats
+    done: Floats
+    known: NDArray[np.bool_]
+    """Whether the disk is known in this second, by disk."""
+    at: Floats
+    latency: Floats
+    weight: Floats
+    waited: Floats
+    """How long the requests that ended in this second took, all added, in seconds."""
+    states: list[Status | None]
+    watches: bool
+    """Whether there are guests in the recording."""
+
+    @property
+    def number(self) -> int:
+        return len(self.iops)
+
+
+def by_second(recording: Recording) -> Seconds:
+    number = max(ceil(recording.last - recording.began - _ROUNDING), 1)
+    late = max(_LATE, _LATE * recording.interval)
+    disks = max(recording.disks, default=-1) + 1
+    done = np.zeros((disks, number))
+    covered = np.zeros((disks, number))
+    at: list[Floats] = []
+    latency: list[Floats] = []
+    weight: list[Floats] = []
+    before: float | None = None
+    for one in recording.done:
+        end = one.time - recording.began
+        if before is not None and 0 < end - before <= late:
+            _cover(covered, before, end, one.unknown)
+        before = end
+        if not one.numbers:
+            continue
+        rows, seconds = np.array(one.numbers), np.array(one.seconds)
+        requests, ends = np.array(one.requests, dtype=float), end + np.array(one.ends)
+        near = seconds <= late
+        _spread(done, rows[near], ends[near], seconds[near], requests[near])
+        timed = np.array([each is not None for each in one.latency])
+        at.append(ends[timed])
+        latency.append(np.array([each for each in one.latency if each is not None], dtype=float))
+        weight.append(requests[timed])
+    known = covered > 0.5
+    iops = np.where(known, done, 0.0).sum(axis=0)
+    if disks:
+        iops[known.mean(axis=0) < _ENOUGH] = np.nan
+    else:
+        iops[:] = np.nan
+    states: list[Status | None] = [None] * number
+    for time, status in recording.statuses:
+        first = int(time - recording.began)
+        for second in range(max(first, 0), min(int(first + late) + 1, number)):
+            states[second] = status
+    times, took, requests = _joined(at), _joined(latency), _joined(weight)
+    waited = np.zeros(number)
+    np.add.at(waited, np.clip(times, 0, number - 1).astype(int), took * requests / _MICROSECONDS)
+    return Seconds(iops, done, known, times, took, requests, waited, states, bool(disks))
+
+
+def _joined(parts: list[Floats]) -> Floats:
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _cover(covered: Floats, begin: float, end: float, unknown: list[int]) -> None:
+    part = np.zeros(covered.shape[1])
+    for second in range(max(int(begin), 0), min(int(end), len(part) - 1) + 1):
+        part[second] = max(min(end, second + 1) - max(begin, second), 0)
+    if unknown:
+        rows = np.ones(len(covered), dtype=bool)
+        rows[unknown] = False
+        covered[rows] += part
+    else:
+        covered += part
+
+
+def _spread(done: Floats, rows: NDArray[np.int_], ends: Floats, seconds: Floats, requests: Floats) -> None:
+    """Evenly over the time of each."""
+    if not len(rows):
+        return
+    begins = ends - seconds
+    first = np.floor(begins).astype(int)
+    for step in range(int((np.floor(ends).astype(int) - first).max()) + 1):
+        second = first + step
+        part = np.clip(np.minimum(ends, second + 1) - np.maximum(begins, second), 0, None) / seconds
+        inside = (second >= 0) & (second < done.shape[1]) & (part > 0)
+        np.add.at(done, (rows[inside], second[inside]), (requests * part)[inside])

@@ -1,0 +1,151 @@
+"""``plimsoll drill``: recordings beside a Ceph that answers, hangs or is killed, and their reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.drill.recording import read
+from tests import depth
+from tests.command import Forked
+from tests.functional.conftest import Ran
+from tests.unit.insight.drill.recorded import drill, status, write
+
+LONG, MANY = depth.count(quick=600, landing=3600, soak=3600), depth.count(quick=64, landing=512, soak=512)
+LARGEST = 3_000_000
+STATUS = {
+    "health": {"checks": {}}, "osdmap": {"num_osds": 3, "num_up_osds": 3, "num_in_osds": 3},
+    "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 24}], "num_objects": 90},
+}  # fmt: skip
+CEPH = """#!/bin/sh
+case "$*" in
+*status*) {wait} cat {home}/status.json ;;
+*) echo '[]' ;;
+esac
+"""
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def ceph(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Makes a ``ceph`` in the PATH, which does ``wait`` before it tells its status."""
+
+    def make(wait: str = "") -> dict[str, str]:
+        (tmp_path / "status.json").write_text(json.dumps(STATUS))
+        (tmp_path / "ceph").write_text(CEPH.format(home=tmp_path, wait=wait))
+        (tmp_path / "ceph").chmod(0o755)
+        return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    return make
+
+
+def test_a_recording_has_the_cluster_and_its_marks_and_a_report(
+    plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "drill")
+    words = ("drill", "record", file, "--for", "2s", "--interval", "500ms", "--uri", test_node)
+    assert plimsoll(*words, **ceph()) == Ran(0, "", "")
+    assert plimsoll("drill", "mark", file, "OSD\x1b stopped") == Ran(0, "", "")
+    found = read(Path(file))
+    assert (found.ended, found.damaged) == ("over", 0)
+    assert found.statuses[0][1].up == 3
+    ran = plimsoll("drill", "report", file, "-f", "json")
+    assert (ran.status, ran.err) == (0, "")
+    told = json.loads(ran.out)
+    assert [mark["text"] for mark in told["marks"]] == ["OSD? stopped"]
+    assert [phase["phase"] for phase in told["phases"]] == ["normal"]
+    assert told["incidents"] == []
+    again = plimsoll(*words, **ceph())
+    assert (again.status, again.err) == (1, f"{file}: there is such a file; give another name\n")
+
+
+def test_a_ceph_that_hangs_is_a_gap_and_the_guests_are_recorded(
+    plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "drill"
+    words = ("drill", "record", str(file), "--for", "3s", "--interval", "500ms", "--deadline", "1s")
+    ran = plimsoll(*words, "--uri", test_node, **ceph("sleep 60;"))
+    assert (ran.status, ran.err) == (1, "ceph: never answered: no answer from Ceph within 1 s\n")
+    found = read(file)
+    assert {gap.source for gap in found.gaps if "Ceph" in gap.why} == {"ceph"}
+    assert found.statuses == []
+    assert found.ended == "over"
+
+
+def test_a_recording_that_is_killed_reports_until_then(
+    plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    file = tmp_path / "drill"
+    words = ("drill", "record", str(file), "--no-guests", "--interval", "500ms")
+    with Forked(
+        "--config-file", tmp_path / "plimsoll.conf", *words,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | ceph(),
+    ) as process:  # fmt: skip
+        end = time.monotonic() + PATIENCE
+        while not file.exists() or len(read(file).statuses) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    told = json.loads(plimsoll("drill", "report", str(file), "-f", "json").out)
+    assert (told["ended"], told["seconds"] >= 1) == (None, True)
+
+
+def test_drills_are_reported_compared_with_a_forecast_and_with_each_other(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    files = [tmp_path / "one", tmp_path / "two"]
+    for file, recovery in zip(files, (10, 20), strict=True):
+        write(file, drill(recovery=recovery), disks=2)
+    forecast = tmp_path / "forecast.json"
+    forecast.write_text(plimsoll("forecast", "--degraded", "50", "--network", "1MB", "--objects", "100",
+                                 "--write-iops", "100", "--away", "20", "-f", "json").out)  # fmt: skip
+    ran = plimsoll("drill", "report", str(files[0]), "--forecast", str(forecast))
+    assert (ran.status, ran.err) == (0, "")
+    assert [line.split()[0] for line in ran.out.splitlines() if " s  " in line] == [
+        "normal", "outage", "degraded", "return", "recovery", "normal",
+    ]  # fmt: skip
+    assert "Forecast: objects degraded 50 %; measured 50 %, within it." in ran.out
+    assert "2 stalls of 2 guests, of 2 busy disks: 16 s in all, the longest 8 s." in ran.out
+    json.loads(plimsoll("drill", "report", str(files[0]), "--forecast", str(forecast), "-f", "json").out)
+    rows = json.loads(plimsoll("drill", "compare", *map(str, files), "-f", "json").out)
+    assert [(row["recover"], row["recovery_seconds"], row["outage_seconds"]) for row in rows] == [
+        (14, 10, 8), (24, 20, 8),
+    ]  # fmt: skip
+    assert rows[0]["normal_iops"] == pytest.approx(200)
+
+
+def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    rest = [(100.0, status())] * (LONG - len(drill()))
+    write(tmp_path / "drill", [*rest, *drill()], disks=MANY)
+    for name in ("page.html", "plot.png", "plot.svg"):
+        ran = plimsoll("drill", "report", str(tmp_path / "drill"), "--plot", str(tmp_path / name))
+        assert (ran.status, ran.err) == (0, "")
+        assert 10_000 < (tmp_path / name).stat().st_size < LARGEST
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "complaint"),
+    [
+        (("record", "{}/new", "--interval", "0.1"), 64, "--interval: must be from 0.5 seconds to a minute"),
+        (("record", "{}/new", "--no-guests", "--no-ceph"), 64, "--no-guests: nothing would be recorded"),
+        (("mark", "{}/none", "text"), 1, "none: No such file or directory"),
+        (("mark", "{}/none", " "), 64, "TEXT: must have 1 to 200 characters"),
+        (("report", "{}/plimsoll.conf"), 1, "not a recording of plimsoll drill record"),
+        (("compare", "{}/none"), 1, "none: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    plimsoll: Callable[..., Ran], tmp_path: Path, words: tuple[str, ...], status: int, complaint: str
+) -> None:
+    ran = plimsoll("drill", *(word.format(tmp_path) for word in words))
+    assert (ran.status, ran.out, len(ran.err.splitlines())) == (status, "", 1)
+    assert complaint in ran.err
+    assert not (tmp_path / "new").exists()

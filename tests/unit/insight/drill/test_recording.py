@@ -1,0 +1,89 @@
+"""The file of a drill, also where it was cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.drill.recording import Done, RecordingError, Writer, done_line, read
+from tests.unit.insight.drill.recorded import BEGAN, drill, status, write
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "drill"
+    writer = Writer.begin(file, BEGAN, "node-1", 2.0)
+    writer.write(BEGAN, {"disk": [0, "instance-1", "uuid", "vdb"]})
+    writer.write(BEGAN + 1, done_line(Done(0, [0], [-0.25], [1.5], [30], [None], [4])))
+    writer.write(BEGAN + 0.5, {"event": {"who": "mon.a", "number": 7, "level": "INF", "text": "osd.1 boot"}})
+    writer.write(BEGAN + 3, {"gap": "ceph", "since": BEGAN + 1, "why": "no answer"})
+    writer.write(BEGAN + 4, {"change": "500 → 3000 IOPS"})
+    writer.write(BEGAN + 5, {"end": "stopped"})
+    found = read(file)
+    assert (found.began, found.node, found.interval, found.ended, found.last) == (
+        BEGAN, "node-1", 2.0, "stopped", BEGAN + 5,
+    )  # fmt: skip
+    assert found.done == [Done(BEGAN + 1, [0], [-0.25], [1.5], [30], [None], [4])]
+    assert found.disks[0].words == "instance-1 vdb"
+    assert [(line.time, line.text) for line in found.events] == [(BEGAN + 0.5, "osd.1 boot")]
+    assert [(gap.source, gap.until - gap.since, gap.why) for gap in found.gaps] == [("ceph", 2, "no answer")]
+    assert [note.text for note in found.changes] == ["500 → 3000 IOPS"]
+    assert found.damaged == 0
+
+
+@pytest.mark.parametrize("cut", [1, 20, 150])
+def test_a_recording_that_was_killed_has_all_whole_lines_and_takes_marks(tmp_path: Path, cut: int) -> None:
+    file = tmp_path / "drill"
+    write(file, drill(), end=False)
+    whole = read(file)
+    file.write_bytes(file.read_bytes()[:-cut])
+    found = read(file)
+    assert (found.ended, found.damaged) == (None, 1 if cut > 1 else 0)
+    assert found.statuses == whole.statuses[: len(found.statuses)]
+    assert len(whole.done) - 2 <= len(found.done) <= len(whole.done)
+    Writer.more(file).write(BEGAN + 1000, {"mark": "OSD started", "by": "root"})
+    assert [(note.text, note.by) for note in read(file).marks] == [("OSD started", "root")]
+    assert read(file).statuses == found.statuses
+
+
+def test_a_mark_after_the_end_makes_a_drill_no_longer(tmp_path: Path) -> None:
+    file = tmp_path / "drill"
+    write(file, [(100.0, status())] * 5)
+    Writer.more(file).write(BEGAN + 1000, {"mark": "later", "by": "root"})
+    assert read(file).last == BEGAN + 5
+
+
+def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "drill").write_text("mine")
+    with pytest.raises(RecordingError, match="there is such a file"):
+        Writer.begin(tmp_path / "drill", BEGAN, "node-1", 1.0)
+    assert (tmp_path / "drill").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "not a recording"), ("hello\n", "not a recording"), ('{"t": 1}\n', "not a recording"),
+        ('{"t":1,"plimsoll_drill":2,"node":"a","interval":1}\n', "has format 2, this plimsoll knows 1"),
+    ],
+)  # fmt: skip
+def test_what_is_no_recording_is_refused_and_not_marked(tmp_path: Path, content: str, complaint: str) -> None:
+    (tmp_path / "file").write_text(content)
+    with pytest.raises(RecordingError, match=complaint):
+        read(tmp_path / "file")
+    with pytest.raises(RecordingError, match=complaint):
+        Writer.more(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == content
+    with pytest.raises(RecordingError, match="No such file"):
+        read(tmp_path / "none")
+
+
+def test_lines_that_are_not_understood_are_counted_and_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "drill"
+    write(file, drill(), end=False)
+    whole = read(file)
+    with file.open("ab") as stream:
+        stream.write(b'\xff\n[]\n{"t": "x"}\n{"t": 1, "new": 2}\n{"t": 1, "ceph": {"up": 1}}\n')
+    found = read(file)
+    assert found.damaged == 5
+    assert (found.statuses, found.last) == (whole.statuses, whole.last)

@@ -1,0 +1,67 @@
+"""What Ceph's answers hold."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from plimsoll_agent.errors import Rejected
+from plimsoll_insight.drill.status import LogLine, Status, log, status
+
+# As a cluster of 16.2.15 answered while an OSD was down, shortened.
+OSDS = {"epoch": 22, "num_osds": 3, "num_up_osds": 2, "num_in_osds": 3, "num_remapped_pgs": 0}
+ANSWER = {
+    "health": {"status": "HEALTH_WARN", "checks": {
+        "OSD_DOWN": {"severity": "HEALTH_WARN", "summary": {"message": "1 osds down", "count": 1}},
+        "SLOW_OPS": {"severity": "HEALTH_WARN", "summary": {
+            "message": "11 slow ops, oldest one blocked for 31 sec, osd.1 has slow ops", "count": 1}},
+    }},
+    "osdmap": OSDS,
+    "pgmap": {
+        "pgs_by_state": [
+            {"state_name": "active+undersized+degraded", "count": 13}, {"state_name": "active+clean", "count": 7},
+            {"state_name": "remapped+peering", "count": 2}, {"state_name": "activating", "count": 1},
+            {"state_name": "active+clean+scrubbing", "count": 1},
+        ],
+        "num_pgs": 24, "num_objects": 128, "degraded_objects": 81, "degraded_total": 256,
+        "misplaced_objects": 5, "misplaced_total": 256, "recovering_objects_per_sec": 6,
+    },
+}  # fmt: skip
+
+
+def test_counts_are_read_and_placement_groups_summed_by_what_they_do() -> None:
+    found = status(json.dumps(ANSWER))
+    assert (found.osds, found.up, found.within) == (3, 2, 3)
+    assert (found.objects, found.degraded, found.misplaced, found.copies, found.recovering) == (128, 81, 5, 256, 6)
+    assert (found.peering, found.inactive, found.unclean) == (3, 3, 16)
+    assert (found.slow, found.checks) == (11, ("OSD_DOWN", "SLOW_OPS"))
+
+
+def test_a_healthy_cluster_has_no_rates_and_no_copies_to_recover() -> None:
+    healthy = {"health": {"checks": {}}, "osdmap": {"osdmap": OSDS},
+               "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 24}]}}  # fmt: skip
+    found = status(json.dumps(healthy))
+    assert found == Status(3, 2, 3, {"active+clean": 24}, 0, 0, 0, 0, 0.0, 0)
+    assert (found.peering, found.inactive, found.unclean) == (0, 0, 0)
+
+
+def test_slow_requests_without_a_number_are_unknown() -> None:
+    checks = {"SLOW_OPS": {"summary": {"message": "some slow ops"}}}
+    assert status(json.dumps(ANSWER | {"health": {"checks": checks}})).slow is None
+
+
+@pytest.mark.parametrize("answer", ["", "[]", "{}", '{"health": {"checks": {}}, "osdmap": {}, "pgmap": {}}'])
+def test_an_answer_that_is_not_understood_is_one_error(answer: str) -> None:
+    with pytest.raises(Rejected, match=r"^ceph status cannot be read"):
+        status(answer)
+    with pytest.raises(Rejected, match=r"^ceph log last cannot be read"):
+        log(answer if answer != "[]" else '[{"stamp": "yesterday"}]')
+
+
+def test_lines_of_the_log_have_their_time_and_no_control_characters() -> None:
+    line = {"name": "mon.a", "stamp": "2026-11-27T17:03:07.111851+0000", "seq": 641, "channel": "cluster",
+            "priority": "[WRN]", "message": "osd.1 failed\x1b[2J "}  # fmt: skip
+    time = datetime(2026, 11, 27, 17, 3, 7, 111851, UTC).timestamp()
+    assert log(json.dumps([line])) == [LogLine(time, "mon.a", 641, "WRN", "osd.1 failed?[2J")]
