@@ -21,8 +21,8 @@ from tests.lab.node import Node
 pytestmark = pytest.mark.hurt
 
 DRILLS = depth.count(quick=1, landing=1, soak=12)
-CALM, AWAY = 10.0, 12.0
-"""Seconds before the failure, and from when the monitors know it until the OSD returns."""
+SOON, CALM, AWAY = 4.0, 10.0, 12.0
+"""Seconds until the load is there, before the failure, and from when the monitors know it until the OSD returns."""
 SEEN = 3.0
 """Seconds by which a phase may begin before or after it was made."""
 PATIENCE = 120.0
@@ -40,6 +40,7 @@ def loaded(booted: Guest) -> Iterator[Guest]:
         assert booted.exec(["sh", "-c", words], timeout=PATIENCE).exit_code == 0
 
     said(LOAD)
+    time.sleep(SOON)  # until fio does its rate
     yield booted
     said(END)
 
@@ -94,7 +95,7 @@ def test_the_phases_are_found_when_they_were_made(number: int, cloud: Cloud, loa
     [incident] = found.incidents
     if not kills:  # one that is killed may be missed for less than two seconds
         assert began["outage"] == pytest.approx(hit, abs=SEEN)
-        assert [stall.disk.uuid for stall in found.stalls] == [loaded.uuid]
+        assert {stall.disk.uuid for stall in found.stalls} == {loaded.uuid}
     assert began["degraded"] == pytest.approx(down, abs=SEEN)
     assert began["return"] == pytest.approx(up, abs=SEEN)
     assert began["normal"] == pytest.approx(clean, abs=SEEN)
