@@ -136,12 +136,16 @@ def test_an_osd_that_stops_again_and_again_is_named_live_and_a_long_stop_is_in_t
 ) -> None:
     guilty, began, logged = next(_turn) % len(OSDS), datetime.now(UTC), logging(cloud, tmp_path)
     daemon = cloud.ceph.daemon(f"osd.{guilty}")
-    for _ in range(LEAST_INTERVALS + 2):
+    found: list[str] = []
+    for stops in range(3 * LEAST_INTERVALS):
+        # On a busy machine it blames those whose answers it reads late, in an interval or two: more are needed then.
+        if stops > LEAST_INTERVALS and (found := named(node, *asked(cloud, began), "--interval", "2s")):
+            break
         daemon.stop()
         time.sleep(STOPPED)
         daemon.cont()
         time.sleep(RUNNING)
-    assert named(node, *asked(cloud, began), "--interval", "2s") == [path_of(guilty)]
+    assert found == [path_of(guilty)]
     daemon.stop()
     end = time.monotonic() + PATIENCE
     while cloud.ceph.status()["osdmap"]["num_up_osds"] == len(OSDS):
@@ -169,7 +173,9 @@ def test_an_osd_that_answers_late_is_named_live_and_from_the_logs(
     assert named(node, *live, "--interval", "2s") == [path_of(guilty)]
 
     node.run("enforce")
-    [row] = node.run("slow", *live, "--by", "image", "-f", "json").data()
+    # A guest that is booted writes now and then, and so may have some too.
+    row, *others = node.run("slow", *live, "--by", "image", "-f", "json").data()
+    print(row, *others, sep="\n")
     image = loaded.disks["vda"]
     of_guest = {"name": f"{image.pool}/{image.image}", "volume": image.volume_id, "guest": loaded.name}
     assert row | of_guest | {"guest_uuid": loaded.uuid} == row
