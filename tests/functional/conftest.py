@@ -13,8 +13,13 @@ from typing import IO
 import pytest
 
 from tests.command import Forked, Installed
+from tests.measuring import measure_beginnings
 
 DATA = Path(__file__).parents[1] / "unit" / "data"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    measure_beginnings(config)
 
 
 @pytest.fixture

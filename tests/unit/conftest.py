@@ -12,6 +12,7 @@ import pytest
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.reason import Reason, because
 from tests import schemas
+from tests.measuring import measure_beginnings
 
 _spoken: set[tuple[str, frozenset[str]]] = set()
 faulty: list[str] = []
@@ -61,6 +62,10 @@ def _no_outside_world() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", refuse)
         patch.setattr(subprocess.Popen, "__init__", refuse)
         yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    measure_beginnings(config)
 
 
 def pytest_collection() -> None:
