@@ -18,7 +18,7 @@ from tests.command import Forked
 from tests.functional.conftest import Ran
 from tests.unit.insight.drill.recorded import drill, status, write
 
-LONG, MANY = depth.count(quick=600, landing=3600, soak=3600), depth.count(quick=64, landing=512, soak=512)
+LONG, MANY = depth.count(quick=600, landing=900, soak=3600), depth.count(quick=64, landing=256, soak=512)
 LARGEST = 3_000_000
 STATUS = {
     "health": {"checks": {}}, "osdmap": {"num_osds": 3, "num_up_osds": 3, "num_in_osds": 3},
