@@ -31,7 +31,7 @@ EXTRAS = ("openstack", "region")
 
 
 def debs(version: str = VERSION, changes: Changes | None = None) -> list[Path]:
-    """Made anew where the tree has changed; ``changes`` as in ``wheelhouses.revise``."""
+    """Made again where the tree has changed; ``changes`` as in ``wheelhouses.revise``."""
     extras = EXTRAS if version == VERSION else ()
     tarball = wheelhouses.built()
     known = [wheelhouses.content(), version, extras, {name: str(text) for name, text in (changes or {}).items()}]
