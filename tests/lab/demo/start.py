@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
-from typing import Any
 
 from tests.lab.cloud import Cloud
 from tests.lab.demo import plot
 from tests.lab.demo.measured import Sampler
 from tests.lab.demo.stage import Stage
+from tests.lab.faults.guests import without_limits
 from tests.lab.observer import STARTED, observing
 
 LIMIT = 250
@@ -33,7 +32,7 @@ def play(cloud: Cloud, picture: Path) -> None:
         ["sh", "-c", f"{WRITER} --iodepth=4 --time_based --runtime=600 > /dev/null 2>&1 & echo $! > /run/w.pid"]
     )
     domain.managedSave()
-    domain.managedSaveDefineXML(_without_limits(domain.managedSaveGetXMLDesc()))
+    domain.managedSaveDefineXML(without_limits(domain.managedSaveGetXMLDesc()))
     with stage.daemon(), observing(cloud.libvirt_uri) as observer:
         print("    libvirt starts it, with the daemon running:")
         sampler = Sampler(guest, stage.target, EVERY)
@@ -52,7 +51,3 @@ def play(cloud: Cloud, picture: Path) -> None:
     print(f"    In its first second it wrote {first} times; the limit is {LIMIT} a second.")
     print("    By a pass each five minutes it would have had no limit for 150 s on average.")
     plot.draw(stage, sampler, "A guest without limits starts while plimsoll daemon runs", picture)
-
-
-def _without_limits(definition: Any) -> str:
-    return re.sub(r"<iotune>.*?</iotune>", "", definition, flags=re.DOTALL)
