@@ -28,9 +28,7 @@ def play(cloud: Cloud, picture: Path) -> None:
     stage = Stage(cloud, "start", RULES)
     guest, domain = stage.guest, stage.guest.domain()
     print("\n11. A guest that writes without pause is saved to a file, and its limits are removed from there")
-    guest.exec(
-        ["sh", "-c", f"{WRITER} --iodepth=4 --time_based --runtime=600 > /dev/null 2>&1 & echo $! > /run/w.pid"]
-    )
+    guest.exec(["sh", "-c", f"{WRITER} > /dev/null 2>&1 & echo $! > /run/w.pid"])
     domain.managedSave()
     domain.managedSaveDefineXML(without_limits(domain.managedSaveGetXMLDesc()))
     with stage.daemon(), observing(cloud.libvirt_uri) as observer:
