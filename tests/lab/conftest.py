@@ -32,8 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--lane",
         choices=LANES,
-        help="of the group shared, only the tests that need OpenStack, or only the others; tests/lab/run.py runs "
-        "both side by side, with a libvirtd each",
+        help="only the tests that need OpenStack, or only the others; tests/lab/run.py runs both side by side: "
+        "of the group shared with a libvirtd each, of the group hurt with a cloud each",
     )
 
 
@@ -51,14 +51,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid}: a lab test is one of {', '.join(GROUPS)}")
     items.sort(key=lambda item: (GROUPS.index(_group(item) or ""), _cost(item)))
     if lane := config.getoption("lane"):
-        others = [item for item in items if _group(item) != "shared" or _lane(item) != lane]
+        others = [item for item in items if _lane(item) != lane]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """In the lane of OpenStack Nova comes up while the first tests run, which do without it."""
-    desired = session.config.getoption("lane") and any("nova" in _fixtures(item) for item in session.items)
+    """In the lane of OpenStack Nova comes up while the first tests run, which do without it and hurt nothing."""
+    desired = session.config.getoption("lane") and any(
+        _group(item) == "shared" and "nova" in _fixtures(item) for item in session.items
+    )
     if desired and not session.config.getoption("collectonly"):
         words = [sys.executable, "-m", "tests.lab.cloud", "up", "--parts", "nova"]
         session.config.stash[_NOVA] = subprocess.Popen(

@@ -1,8 +1,9 @@
 """The lab's tests in one cloud: ``python -m tests.lab.run [OPTIONS OF PYTEST] [FILES]``.
 
 What measures rates comes first and alone, while there is neither OpenStack nor Nova. What may run beside others
-follows in two lanes, side by side; Nova comes up meanwhile. What hurts the cloud is last. The cloud is taken down at
-the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
+follows in two lanes, side by side; Nova comes up meanwhile. What hurts the cloud is last. It waits more than it
+works: what does without OpenStack runs beside the rest, in a cloud of its own. The cloud is taken down at the end,
+however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
 
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
@@ -21,16 +22,43 @@ from pathlib import Path
 from types import FrameType
 
 from tests.lab.cloud import Cloud, LabError
-from tests.lab.cloud.layout import CHECKOUT
+from tests.lab.cloud.layout import CHECKOUT, Layout
+from tests.lab.cloud.ports import OFFSET
 
 LOGS = CHECKOUT / "build"
 NONE_FOUND = 5  # pytest's status
-STEPS: dict[str, dict[str, tuple[str, ...]]] = {
-    "quiet": {"quiet": ("-m", "quiet")},
-    "shared": {"libvirt": ("-m", "shared", "--lane=libvirt"), "openstack": ("-m", "shared", "--lane=openstack")},
-    "hurt": {"hurt": ("-m", "hurt")},
-}
-"""What follows upon each other; in each, what runs side by side, and how pytest chooses it."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What one pytest runs, and in which cloud."""
+
+    group: str
+    name: str = ""
+    own_cloud: bool = False
+
+    def words(self, markers: str) -> list[str]:
+        """The lane's own choice of tests, narrowed by the caller's."""
+        lane = [f"--lane={self.name}"] if self.name else []
+        return ["-m", f"({self.group}) and ({markers})" if markers else self.group, *lane]
+
+    def environment(self) -> dict[str, str]:
+        """The common cloud stays up for the lanes that follow; pytest takes one of its own down."""
+        if not self.own_cloud:
+            return {"PLIMSOLL_LAB_KEEP": "1"}
+        root = Layout.from_environment().root
+        return {
+            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.group}")),
+            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + 500),
+        }
+
+
+STEPS = (
+    (Lane("quiet"),),
+    (Lane("shared", "libvirt"), Lane("shared", "openstack")),
+    (Lane("hurt", "openstack"), Lane("hurt", "libvirt", own_cloud=True)),
+)
+"""What follows upon each other; in each, what runs side by side."""
 
 
 @dataclass
@@ -44,18 +72,18 @@ class Run:
     seconds: float | None = None
 
     @classmethod
-    def start(cls, name: str, words: Sequence[str], log: Path | None) -> Run:
+    def start(cls, lane: Lane, words: Sequence[str], log: Path | None) -> Run:
         with (log or Path(os.devnull)).open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *words],
-                env=os.environ | {"PLIMSOLL_LAB_KEEP": "1"},
+                env=os.environ | lane.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=file if log else None,
                 stderr=file if log else None,
                 # A Ctrl-C reaches it by us, once: at the second one pytest would not clean up.
                 process_group=0,
             )
-        return cls(name, process, log)
+        return cls(lane.name or lane.group, process, log)
 
     def ended(self) -> bool:
         if self.seconds is None and self.process.poll() is not None:
@@ -87,12 +115,13 @@ def main(words: Sequence[str]) -> int:
     statuses: set[int] = set()
     times: list[str] = []
     try:
-        for step, lanes in STEPS.items():
+        for lanes in STEPS:
             began = time.monotonic()
-            ended = _side_by_side({name: [*_narrowed(lane, chosen.markers), *rest] for name, lane in lanes.items()})
+            ended = _side_by_side([(lane, [*lane.words(chosen.markers), *rest]) for lane in lanes])
             statuses |= {run.process.returncode for run in ended}
             each = ", ".join(f"{run.name} {run.seconds:.0f} s" for run in ended)
-            times.append(f"{step} {time.monotonic() - began:.0f} s" + (f" ({each})" if len(ended) > 1 else ""))
+            took = f"{lanes[0].group} {time.monotonic() - began:.0f} s"
+            times.append(f"{took} ({each})" if len(ended) > 1 else took)
             if chosen.exitfirst and statuses - {0, NONE_FOUND}:
                 break
     except KeyboardInterrupt:
@@ -109,18 +138,12 @@ def main(words: Sequence[str]) -> int:
     return 0 if 0 in statuses else NONE_FOUND
 
 
-def _narrowed(lane: Sequence[str], markers: str) -> list[str]:
-    """The lane's own choice, and the caller's."""
-    option, expression, *others = lane
-    return [option, f"({expression}) and ({markers})" if markers else expression, *others]
-
-
-def _side_by_side(lanes: dict[str, list[str]]) -> list[Run]:
+def _side_by_side(lanes: list[tuple[Lane, list[str]]]) -> list[Run]:
     runs: list[Run] = []
     LOGS.mkdir(exist_ok=True)
     try:
-        for name, words in lanes.items():
-            runs.append(Run.start(name, words, LOGS / f"lab-{name}.log" if runs else None))
+        for lane, words in lanes:
+            runs.append(Run.start(lane, words, LOGS / f"lab-{lane.name}.log" if runs else None))
         while [run for run in runs if not run.ended()]:
             time.sleep(0.2)
     except BaseException:
