@@ -24,7 +24,13 @@ from tests.lab.cloud.prometheus import Prometheus
 GROUPS = ("hosts", "faults", "quiet", "shared", "hurt")
 # The dearest last; what has none of them needs paused guests at most.
 COSTS = ("booted", "openstack", "nova")
-LANES = ("libvirt", "openstack")
+LANES = {
+    "openstack": ("openstack", True),
+    "libvirt": ("openstack", False),
+    "booted": ("booted", True),
+    "rest": ("booted", False),
+}
+"""A fixture, and whether the lane's tests need it."""
 _spent: dict[str, float] = {}
 
 
@@ -32,8 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--lane",
         choices=LANES,
-        help="only the tests that need OpenStack, or only the others; tests/lab/run.py runs both side by side: "
-        "of the group shared with a libvirtd each, of the group hurt with a cloud each",
+        help="only the tests that need OpenStack (openstack) or do not (libvirt), or that need a guest with a system "
+        "in it (booted) or do not (rest); tests/lab/run.py runs the first two side by side with a libvirtd each, the "
+        "other two with a cloud each",
     )
 
 
@@ -51,16 +58,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid}: a lab test is one of {', '.join(GROUPS)}")
     items.sort(key=lambda item: (GROUPS.index(_group(item) or ""), _cost(item)))
     if lane := config.getoption("lane"):
-        others = [item for item in items if _lane(item) != lane]
+        fixture, needed = LANES[lane]
+        others = [item for item in items if (fixture in _fixtures(item)) is not needed]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """In the lane of OpenStack Nova comes up while the first tests run, which do without it and hurt nothing."""
-    desired = session.config.getoption("lane") and any(
-        _group(item) == "shared" and "nova" in _fixtures(item) for item in session.items
-    )
+    """In the lane of OpenStack Nova comes up while the first tests run, which do without it."""
+    of_openstack = session.config.getoption("lane") == "openstack"
+    desired = of_openstack and any("nova" in _fixtures(item) for item in session.items)
     if desired and not session.config.getoption("collectonly"):
         words = [sys.executable, "-m", "tests.lab.cloud", "up", "--parts", "nova"]
         session.config.stash[_NOVA] = subprocess.Popen(
@@ -99,10 +106,6 @@ def _fixtures(item: pytest.Item) -> Sequence[str]:
 
 def _cost(item: pytest.Item) -> int:
     return max((COSTS.index(name) + 1 for name in _fixtures(item) if name in COSTS), default=0)
-
-
-def _lane(item: pytest.Item) -> str:
-    return "openstack" if {"openstack", "nova"} & set(_fixtures(item)) else "libvirt"
 
 
 @pytest.fixture(scope="session")
