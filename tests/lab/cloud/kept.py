@@ -15,7 +15,7 @@ from types import FrameType
 
 from tests import wheelhouses
 
-from . import databases, fleetrelease, image, preflight, servicesenv
+from . import containers, databases, fleetrelease, image, preflight, servicesenv
 from .command import LabError
 from .layout import Layout
 
@@ -40,6 +40,11 @@ def _release(cache: Path, say: Say) -> object:
     return fleetrelease.ensure(cache, say)
 
 
+def _container(cache: Path, say: Say) -> object:
+    preflight.check_these(preflight.FOR_THE_IMAGE, preflight.FOR_CONTAINERS)
+    return containers.ensure(cache, say)
+
+
 def _wheels(cache: Path, say: Say) -> object:
     return wheelhouses.dependencies()
 
@@ -51,6 +56,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] 
     "nova": (lambda cache: servicesenv.cached(cache, "nova"), _nova),
     "nova-databases": (databases.novas_cached, databases.ensure_nova),
     "release": (fleetrelease.cached, _release),
+    "container": (containers.cached, _container),
     "wheels": (lambda cache: wheelhouses.fetched(), _wheels),
 }
 """What tells whether it is there, and what makes it; by name."""

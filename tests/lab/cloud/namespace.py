@@ -19,6 +19,8 @@ from typing import Any
 from .command import LabError
 from .layout import CHECKOUT, COVERED, COVERED_FILES, Layout
 
+# Of plimsoll's image, by packaging/container/Containerfile.
+CONTAINER_USER = 42990
 # Of which systemd-sysusers takes the highest that is free.
 SYSTEM_USERS = range(900, 1000)
 
@@ -98,7 +100,9 @@ class Namespace:
         """
         etc = self.layout.root / "etc"
         etc.mkdir(exist_ok=True)
-        names = {64055: "libvirt-qemu"} | {number: f"of-a-host-{number}" for number in SYSTEM_USERS}
+        names = {64055: "libvirt-qemu", CONTAINER_USER: "plimsoll"} | {
+            number: f"of-a-host-{number}" for number in SYSTEM_USERS
+        }
         for file, line in (
             ("passwd", "{name}:x:{id}:{id}::/nonexistent:/usr/sbin/nologin\n"),
             ("group", "{name}:x:{id}:\n"),

@@ -50,6 +50,7 @@ FOR_NAGIOS = {
     "nagios-nrpe-server": "/usr/sbin/nrpe",
     "nagios-nrpe-plugin": "/usr/lib/nagios/plugins/check_nrpe",
 }
+FOR_CONTAINERS = {"podman": "/usr/bin/podman", "runc": "/usr/sbin/runc"}
 FOR_FLEET = {
     "dbus": "/usr/bin/dbus-daemon",
     "faketime": "/usr/bin/faketime",
