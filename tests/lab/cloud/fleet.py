@@ -28,7 +28,10 @@ from .layout import Layout
 from .libvirtd import SOCKET_GROUP
 from .namespace import Namespace, kill_and_wait
 
-MONITOR = "/run/lab/monitor.sock"
+# What the real host sees of this machine, and may not change.
+SHARED = "/run/lab"
+CACHE = "/run/lab-cache"
+MONITOR = f"{SHARED}/monitor.sock"
 # The forwarding of the real host's 127.0.0.1 to the monitor, which listens on this machine's.
 _MONITOR_SOCKET = f"""\
 [Socket]
@@ -64,11 +67,11 @@ class Fleet:
             namespace,
             "fleet-relay",
             [
-                *("systemd-socket-activate", f"--listen={self._home}/shared/monitor.sock"),
+                *("systemd-socket-activate", f"--listen={self.shared}/monitor.sock"),
                 *("/lib/systemd/systemd-socket-proxyd", f"127.0.0.1:{ports.MONITOR_V2}"),
             ],
             self._log("relay"),
-            (self._home / "shared/monitor.sock").exists,
+            (self.shared / "monitor.sock").exists,
         )
 
     # --- what a test does with it
@@ -77,6 +80,11 @@ class Fleet:
     def inventory_file(self) -> Path:
         """The six good hosts as Ansible's YAML; children of group plimsoll are the regions."""
         return self._home / "inventory/hosts.yml"
+
+    @property
+    def shared(self) -> Path:
+        """The real host sees it as ``SHARED``."""
+        return self._home / "shared"
 
     @property
     def key(self) -> Path:
@@ -185,7 +193,7 @@ class Fleet:
 
     def make(self) -> None:
         self._log("switch").parent.mkdir(parents=True, exist_ok=True)
-        (self._home / "shared").mkdir(parents=True, exist_ok=True)
+        self.shared.mkdir(parents=True, exist_ok=True)
         self._make_keys()
         self.write_inventory(self.inventory_file)
         self._connect()
@@ -198,7 +206,7 @@ class Fleet:
                 self.kill(host)
             self._connect()
         if not self._relay.running:
-            (self._home / "shared/monitor.sock").unlink(missing_ok=True)
+            (self.shared / "monitor.sock").unlink(missing_ok=True)
             self._relay.start()
         self.start(GOOD)
 
@@ -259,7 +267,11 @@ class Fleet:
         if host != REAL:
             return []
         libvirt = self._layout.libvirt_socket.parent
-        return [f"--bind={libvirt}:/run/libvirt", f"--bind-ro={self._home}/shared:{Path(MONITOR).parent}"]
+        return [
+            f"--bind={libvirt}:/run/libvirt",
+            f"--bind-ro={self.shared}:{SHARED}",
+            f"--bind-ro={self._layout.cache_inside}:{CACHE}",
+        ]
 
     def _way_to_the_monitor(self) -> dict[str, tuple[int, str]]:
         # The first is used; by the second, guests' XML names the cluster.
