@@ -1,4 +1,4 @@
-"""Packages for tests: debs of this tree, and of versions that do not exist yet, in a signed repository.
+"""Packages for tests: debs and rpms of this tree, and of versions that do not exist yet, in a signed repository.
 
 ``python -m tests.packages DIRECTORY VERSION...`` makes one.
 """
@@ -32,9 +32,24 @@ EXTRAS = ("openstack", "region")
 
 def debs(version: str = VERSION, changes: Changes | None = None) -> list[Path]:
     """Made again where the tree has changed; ``changes`` as in ``wheelhouses.revise``."""
+    return _made("deb", version, changes)
+
+
+def rpms(version: str = VERSION) -> list[Path]:
+    """For Debian, whose libraries they need."""
+    return _made("rpm", version, None)
+
+
+def _made(kind: str, version: str, changes: Changes | None) -> list[Path]:
     extras = EXTRAS if version == VERSION else ()
     tarball = wheelhouses.built()
-    known = [wheelhouses.content(), version, extras, {name: str(text) for name, text in (changes or {}).items()}]
+    known = [
+        wheelhouses.content(),
+        kind,
+        version,
+        extras,
+        {name: str(text) for name, text in (changes or {}).items()},
+    ]
     home = wheelhouses.cache() / "node-packages" / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
     with wheelhouses.alone():
         if not home.is_dir():
@@ -43,11 +58,11 @@ def debs(version: str = VERSION, changes: Changes | None = None) -> list[Path]:
                 house = wheelhouses.unpack(tarball, Path(name, "house"))
                 house = wheelhouses.revise(house, version, changes, extras)
                 options = ["--extras", ",".join(extras), "--output", f"{name}/dist"]
-                _run([ROOT / "script/package", "deb", *options, house])
+                _run([ROOT / "script/package", kind, *options, house])
                 Path(name, "dist").rename(home)
             for old in sorted(home.parent.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
                 shutil.rmtree(old, ignore_errors=True)
-    return sorted(home.glob("*.deb"))
+    return sorted(home.glob(f"*.{kind}"))
 
 
 def repository(directory: Path, packages: Sequence[Path]) -> str:
