@@ -1,7 +1,7 @@
 """The rpm by dnf, from a signed repository in a folder, on a host with systemd.
 
-The host is Debian: an rpm of this test stands for what EL's packages provide. So dnf, rpm, the scripts and the payload
-are real ones; names and versions of EL's packages are not tested.
+The host is Debian: an rpm of this test stands for what EL's packages provide. So dnf, rpm, scripts, payload are real,
+and names and versions of EL's packages are not tested.
 """
 
 from __future__ import annotations
