@@ -168,8 +168,8 @@ class Kolla:
     files: Path
     inventory: Path
 
-    def deploy(self) -> Played:
-        return self.playbooks.play(CHECKOUT / "ansible/playbooks/kolla.yml", self.inventory)
+    def deploy(self, *words: str, **variables: object) -> Played:
+        return self.playbooks.play(CHECKOUT / "ansible/playbooks/kolla.yml", self.inventory, *words, **variables)
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +197,8 @@ def kolla(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Koll
 def test_the_role_runs_the_daemon_as_root_without_capabilities_and_again_changes_nothing(
     kolla: Kolla, guests: Guests, hypervisor: Libvirt
 ) -> None:
+    checked = kolla.deploy("--check")
+    assert checked.ok, checked.out
     deployed = kolla.deploy()
     assert deployed.ok, deployed.out
     (guest,) = guests()
@@ -212,6 +214,14 @@ def test_the_role_runs_the_daemon_as_root_without_capabilities_and_again_changes
     assert again.changed == []
 
 
+def test_a_key_and_a_container_that_are_not_needed_any_more_are_removed(kolla: Kolla) -> None:
+    (kolla.files / "openstack.conf").unlink()
+    deployed = kolla.deploy(plimsoll_kolla_catalogue=False)
+    assert deployed.ok, deployed.out
+    assert kolla.host.run("podman ps --format '{{.Names}}'").split() == ["plimsoll"]
+    assert kolla.host.run("find /etc/kolla /etc/systemd -name 'openstack.conf' -o -name 'kolla-plimsoll-cat*'") == ""
+
+
 def test_a_fault_in_the_rules_ends_the_play_and_the_daemon_runs_on(kolla: Kolla) -> None:
     (kolla.files / "rules.yaml").write_text("default: {limits: {total_iops: 250}}\n")
     failed = kolla.deploy()
@@ -222,8 +232,6 @@ def test_a_fault_in_the_rules_ends_the_play_and_the_daemon_runs_on(kolla: Kolla)
 
 
 def test_without_libvirts_socket_the_role_changes_nothing(kolla: Kolla) -> None:
-    played = kolla.playbooks.play(
-        CHECKOUT / "ansible/playbooks/kolla.yml", kolla.inventory, plimsoll_kolla_libvirt_directory="/run/none"
-    )
+    played = kolla.deploy(plimsoll_kolla_libvirt_directory="/run/none")
     assert "/run/none/libvirt-sock does not exist" in played.failures[REAL.name]
     assert played.changed == []
