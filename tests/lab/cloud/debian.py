@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from .command import run
@@ -11,15 +11,15 @@ from .command import run
 MIRROR = "http://deb.debian.org/debian"
 
 
-def make(tree: Path, suite: str, packages: Iterable[str], log: Path) -> None:
+def make(tree: Path, suite: str, packages: Collection[str], log: Path) -> None:
     # A tree that is cut off is thrown away, so dpkg need not wait for the disk with each file.
     hasty = tree / "etc/dpkg/dpkg.cfg.d/hasty"
     hasty.parent.mkdir(parents=True)
     hasty.write_text("force-unsafe-io\n")
     mirror = os.environ.get("PLIMSOLL_LAB_MIRROR", MIRROR)
-    include = ",".join(packages)
+    include = [f"--include={','.join(packages)}"] if packages else []
     run(
-        ["debootstrap", "--variant=minbase", f"--include={include}", suite, tree, mirror],
+        ["debootstrap", "--variant=minbase", *include, suite, tree, mirror],
         timeout=1200,
         boxed=True,
         log=log,
