@@ -66,6 +66,7 @@ def ensure(cache: Path, say: Callable[[str], None]) -> Path:
         tree = build / "tree"
         debian.make(tree, SUITE, (), build / "log")
         shutil.rmtree(tree / "var/lib/apt/lists")
+        (tree / "var/lib/apt/lists").mkdir()
         packed, store = build / "base.tar", Store(build / "podman")
         run(["tar", "-C", tree, "-cf", packed, "."])
         store.run("podman", "import", packed, BASE)
