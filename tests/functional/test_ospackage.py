@@ -261,6 +261,8 @@ def test_the_rpm_has_the_files_of_the_deb_and_needs_the_nodes_libvirt(
     assert not {name for name in of_the_region if name in packed}
     needs = _asked(rpm, "--requires")
     assert "python(abi) = 3.11" in needs
+    own = {need for need in needs if "plimsoll" in need}
+    assert own <= {*_asked(rpm, "--provides")}, "no other package provides it"
     assert any(need.startswith("libvirt.so.0(LIBVIRT_") for need in needs)
     assert _asked(rpm, "--configfiles") == ["/etc/plimsoll/plimsoll.conf"]
     assert _asked(rpm, "--queryformat", "%{BUILDTIME} %{BUILDHOST}") == [f"{packing.epoch(ROOT)} reproducible"]
