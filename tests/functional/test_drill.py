@@ -66,6 +66,17 @@ def test_a_recording_has_the_cluster_and_its_marks_and_a_report(
     assert (again.status, again.err) == (1, f"{file}: there is such a file; give another name\n")
 
 
+def test_guests_that_do_nothing_cannot_stall_and_the_recording_says_so(
+    plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
+) -> None:
+    words = ("drill", "record", str(tmp_path / "drill"), "--for", "1s", "--interval", "500ms", "--uri", test_node)
+    ran = plimsoll(*words, "--until-stalled", "10s", **ceph())
+    assert (ran.status, ran.err) == (
+        3, "no disk of a guest was busy, so none could have stalled (--until-stalled): start a load\n",
+    )  # fmt: skip
+    assert read(tmp_path / "drill").ended == "over"
+
+
 def test_a_ceph_that_hangs_is_a_gap_and_the_guests_are_recorded(
     plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
 ) -> None:
@@ -136,6 +147,8 @@ def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran
     [
         (("record", "{}/new", "--interval", "0.1"), 64, "--interval: must be from 0.5 seconds to a minute"),
         (("record", "{}/new", "--no-guests", "--no-ceph"), 64, "--no-guests: nothing would be recorded"),
+        (("record", "{}/new", "--until-stalled", "1s"), 64, "--until-stalled: must be two intervals or more"),
+        (("record", "{}/new", "--until-stalled", "9s", "--no-ceph"), 64, "--until-stalled needs the guests, and Ceph"),
         (("mark", "{}/none", "text"), 1, "none: No such file or directory"),
         (("mark", "{}/none", " "), 64, "TEXT: must have 1 to 200 characters"),
         (("report", "{}/plimsoll.conf"), 1, "not a recording of plimsoll drill record"),

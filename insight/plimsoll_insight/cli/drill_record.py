@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import timedelta
@@ -29,6 +29,7 @@ from plimsoll_insight.cli.until import ended_early
 from plimsoll_insight.drill.guests import GuestDisks
 from plimsoll_insight.drill.recording import Writer, status_line
 from plimsoll_insight.drill.sources import Line, Source, Sources
+from plimsoll_insight.drill.stalled import Stalls
 from plimsoll_insight.drill.status import Status
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -45,13 +46,20 @@ class DrillRecord(NodeCommand):
     reported. A source that does not answer within --deadline is a gap, unknown, and stops no other. Guests lose
     nothing: their counters are read as by top. Add what you do by drill mark.
 
-    Exit status: 0, 1 error or a source that never answered, 64 usage.
+    --until-stalled ends it, for a script that then brings everything back, when a busy disk (with requests in 90 % of
+    its last 30 readings) completes none for so long while the cluster is not well. A cluster that does not yet know of
+    a failure counts as well.
+
+    Exit status: 0, 1 error or a source that never answered, 3 a disk stalled for longer than --until-stalled or none
+    was busy, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("file", metavar="FILE", type=Path, help="a new file for the recording")
         parser.add_argument("--for", dest="length", metavar="TIME", help="how long; default: until it is stopped")
+        parser.add_argument("--until-stalled", metavar="TIME",
+                            help="end when a busy disk of a guest completes no request for longer, such as 30s")  # fmt: skip
         parser.add_argument("--interval", metavar="TIME", default="1s", help="between two readings; default: 1s")
         parser.add_argument("--deadline", metavar="TIME", default="5s", help="of Ceph for an answer; default: 5s")
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
@@ -62,10 +70,13 @@ class DrillRecord(NodeCommand):
         add_guests(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
         interval = time_of("--interval", parsed_args.interval)
         deadline = time_of("--deadline", parsed_args.deadline)
         length = None if parsed_args.length is None else time_of("--for", parsed_args.length)
+        stalls = None
+        if parsed_args.until_stalled is not None:
+            stalls = Stalls(_bound(parsed_args, interval))
         if not _LEAST <= interval <= _MOST:
             raise UsageError(f"--interval: must be from {_LEAST:g} seconds to a minute")
         if deadline <= 0 or (length is not None and length < interval):
@@ -94,18 +105,27 @@ class DrillRecord(NodeCommand):
                 )  # fmt: skip
                 if parsed_args.guest:
                     sampler.check()
-                disks = GuestDisks(sampler, epoch, now)
+                disks = GuestDisks(sampler, epoch, now, stalls)
                 each[GUESTS] = disks
                 each[CHANGES] = changes(Following(Record(state_of(settings).record), Selection()))
             if not parsed_args.no_ceph:
                 each |= {CLUSTER: cluster, LOG: ClusterLog(cluster, now())}
             writer = Writer.begin(parsed_args.file, now(), socket.gethostname(), interval)
             sources = Sources(writer, each, interval, now)
-            self._watch(sources, stop.wait, length, interval, cluster, disks)
-            writer.write(now(), {"end": "stopped" if stop.is_set() else "over"})
+
+            def beyond() -> list[str]:
+                known = None if CLUSTER in sources.silent else cluster.last
+                return [] if stalls is None or disks is None else _stalled(stalls.beyond(now(), known), disks)
+
+            stalled = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
+            writer.write(now(), {"end": "stalled" if stalled else "stopped" if stop.is_set() else "over"})
         for name in (CLUSTER, GUESTS):
             if name in each and name not in sources.answered:
                 raise Unreachable(f"{name}: never answered: {sources.silent.get(name, 'no reason')}")
+        if stalls is not None and not stalled and not stalls.any_busy:
+            stalled = ["no disk of a guest was busy, so none could have stalled (--until-stalled): start a load"]
+        self.app.stderr.writelines(f"{line}\n" for line in stalled)
+        return 3 if stalled else 0
 
     def _watch(
         self,
@@ -115,12 +135,14 @@ class DrillRecord(NodeCommand):
         interval: float,
         cluster: ClusterStatus,
         disks: GuestDisks | None,
-    ) -> None:
-        """Raises ``RecordingError`` where the file cannot be written."""
+        beyond: Callable[[], list[str]],
+    ) -> list[str]:
+        """What ``beyond`` told, which ends it. Raises ``RecordingError`` where the file cannot be written."""
         stderr, began = self.app.stderr, time.monotonic()
+        stalled: list[str] = []
         sources.start()
         try:
-            while sources.failure is None:
+            while sources.failure is None and not (stalled := beyond()):
                 left = interval if length is None else min(interval, began + length - time.monotonic())
                 if left <= 0 or wait(left):
                     break
@@ -134,6 +156,22 @@ class DrillRecord(NodeCommand):
                 stderr.flush()
         if sources.failure is not None:
             raise sources.failure
+        return stalled
+
+
+def _bound(parsed_args: argparse.Namespace, interval: float) -> float:
+    """Raises ``UsageError``."""
+    bound = time_of("--until-stalled", parsed_args.until_stalled)
+    if bound < 2 * interval:
+        raise UsageError("--until-stalled: must be two intervals or more")
+    if parsed_args.no_guests or parsed_args.no_ceph:
+        raise UsageError("--until-stalled needs the guests, and Ceph to tell a stall from a guest that is idle")
+    return bound
+
+
+def _stalled(found: Mapping[int, float], disks: GuestDisks) -> list[str]:
+    names = ((disks.names[number], length) for number, length in sorted(found.items()))
+    return [f"{printable(name.words)} has completed no request for {length:.0f} s" for name, length in names]
 
 
 class ClusterStatus:
