@@ -16,7 +16,7 @@ from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
-from plimsoll_insight.drill.recording import read
+from plimsoll_insight.drill.recording import merged, read
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ _COMPARED = {
 class DrillReport(LocalCommand, Page):
     """Report a drill: its phases, what guests got in each, how soon it was seen and over, and who stalled.
 
-    FILE is a recording, also one that is under way or was killed. Latencies are the means of each disk and reading,
+    FILE is a recording, also one that is under way or was killed; several are of one drill, each with the guests of its
+    node, whose clocks must agree. Latencies are the means of each disk and reading,
     weighted by their requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
 
     Exit status: 0, 1 error, 64 usage.
@@ -61,7 +62,8 @@ class DrillReport(LocalCommand, Page):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
+        parser.add_argument("files", metavar="FILE", nargs="+", type=Path,
+                            help="recordings of one drill, as of several nodes")  # fmt: skip
         parser.add_argument(
             "--plot", metavar="FILE", type=Path, help="draw it too: NAME.png, .svg or .html, a page with all of this"
         )
@@ -69,7 +71,7 @@ class DrillReport(LocalCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        found = found_of(parsed_args.file)
+        found = found_of(*parsed_args.files)
         compared = _compared(parsed_args.forecast, found)
         facts, sentences = _facts(found), [*_sentences(found), *_compared_words(compared)]
         if parsed_args.plot is not None:
@@ -89,13 +91,13 @@ class DrillReport(LocalCommand, Page):
         return self.page(parsed_args, facts, data(found, compared))
 
 
-def found_of(path: Path) -> Results:
-    """Raises ``RecordingError``, ``NoNumbers``."""
+def found_of(*paths: Path) -> Results:
+    """Of recordings of one drill. Raises ``RecordingError``, ``NoNumbers``."""
     try:
         from plimsoll_insight.drill.results import results
     except ImportError as error:
         raise NoNumbers("drill report needs numpy: pip install 'plimsoll-agent[insight]'") from error
-    return results(read(path))
+    return results(merged([read(path) for path in paths]))
 
 
 def _compared(path: Path | None, found: Results) -> list[Compared]:

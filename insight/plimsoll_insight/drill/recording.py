@@ -17,8 +17,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,8 @@ class Done:
     requests: list[float]
     latency: list[float | None]
     unknown: list[int]
+    part: int = 0
+    """Which of several recordings it is from."""
 
 
 @frozen
@@ -100,6 +102,8 @@ class Recording:
     last: float = 0.0
     damaged: int = 0
     """Lines that are not understood."""
+    parts: list[list[int]] = field(default_factory=list)
+    """Which disks each of several recordings has; empty where it is one."""
 
 
 class Writer:
@@ -176,9 +180,44 @@ def read(path: Path) -> Recording:
                 continue
             if recording.ended is None or "end" in told:  # what is marked later makes it no longer
                 recording.last = max(recording.last, time if _WATCHED & told.keys() else 0.0)
-    for each in (recording.statuses, recording.done):
-        each.sort(key=lambda one: one.time if isinstance(one, Done) else one[0])
+    _sort(recording)
     return recording
+
+
+def merged(recordings: Sequence[Recording]) -> Recording:
+    """Of one drill: of several nodes, or one after the other of a node. A disk in several of them is one."""
+    if len(recordings) == 1:
+        return recordings[0]
+    whole = Recording(
+        min(each.began for each in recordings),
+        ", ".join(dict.fromkeys(each.node for each in recordings)),
+        max(each.interval for each in recordings),
+        last=max(each.last for each in recordings),
+        ended=recordings[-1].ended if all(each.ended for each in recordings) else None,
+        damaged=sum(each.damaged for each in recordings),
+    )
+    numbers: dict[DiskName, int] = {}
+    events: dict[tuple[float, str, int], LogLine] = {}
+    for part, each in enumerate(recordings):
+        of = {number: numbers.setdefault(name, len(numbers)) for number, name in each.disks.items()}
+        whole.parts.append(sorted(of.values()))
+        for done in each.done:
+            known = [of[number] for number in done.numbers], [of[number] for number in done.unknown]
+            whole.done.append(replace(done, numbers=known[0], unknown=known[1], part=part))
+        events |= {(line.time, line.who, line.number): line for line in each.events}
+        for name in ("statuses", "changes", "marks", "gaps"):
+            getattr(whole, name).extend(getattr(each, name))
+    whole.disks = {number: name for name, number in numbers.items()}
+    whole.events = sorted(events.values(), key=lambda line: line.time)
+    _sort(whole)
+    return whole
+
+
+def _sort(recording: Recording) -> None:
+    recording.statuses.sort(key=lambda one: one[0])
+    recording.done.sort(key=lambda one: one.time)
+    for notes in (recording.marks, recording.changes):
+        notes.sort(key=lambda note: note.time)
 
 
 class _lines:  # noqa: N801  # a context manager, as open
