@@ -148,7 +148,11 @@ def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran
         (("record", "{}/new", "--interval", "0.1"), 64, "--interval: must be from 0.5 seconds to a minute"),
         (("record", "{}/new", "--no-guests", "--no-ceph"), 64, "--no-guests: nothing would be recorded"),
         (("record", "{}/new", "--until-stalled", "1s"), 64, "--until-stalled: must be two intervals or more"),
-        (("record", "{}/new", "--until-stalled", "9s", "--no-ceph"), 64, "--until-stalled needs the guests, and Ceph"),
+        (
+            ("record", "{}/new", "--until-stalled", "9s", "--no-ceph"),
+            64,
+            "--until-stalled needs the guests, and Ceph",
+        ),
         (("mark", "{}/none", "text"), 1, "none: No such file or directory"),
         (("mark", "{}/none", " "), 64, "TEXT: must have 1 to 200 characters"),
         (("report", "{}/plimsoll.conf"), 1, "not a recording of plimsoll drill record"),

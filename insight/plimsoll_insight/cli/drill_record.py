@@ -15,6 +15,7 @@ from plimsoll_agent.app.context import state_of
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.moments import time_of
+from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.errors import Unreachable, UsageError
 from plimsoll_agent.messages.record import entry_words
 from plimsoll_agent.monitor.sampler import Sampler
@@ -25,7 +26,6 @@ from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.adapters.cluster import LiveCluster
-from plimsoll_insight.cli.until import ended_early
 from plimsoll_insight.drill.guests import GuestDisks
 from plimsoll_insight.drill.recording import Writer, status_line
 from plimsoll_insight.drill.sources import Line, Source, Sources
@@ -47,8 +47,8 @@ class DrillRecord(NodeCommand):
     nothing: their counters are read as by top. Add what you do by drill mark.
 
     --until-stalled ends it, for a script that then brings everything back, when a busy disk (with requests in 90 % of
-    its last 30 readings) completes none for so long while the cluster is not well. A cluster that does not yet know of
-    a failure counts as well.
+    its last 30 readings) completes none for longer while the cluster is not well; a failure that the monitors do not
+    know yet counts once they do.
 
     Exit status: 0, 1 error or a source that never answered, 3 a disk stalled for longer than --until-stalled or none
     was busy, 64 usage.
@@ -59,7 +59,7 @@ class DrillRecord(NodeCommand):
         parser.add_argument("file", metavar="FILE", type=Path, help="a new file for the recording")
         parser.add_argument("--for", dest="length", metavar="TIME", help="how long; default: until it is stopped")
         parser.add_argument("--until-stalled", metavar="TIME",
-                            help="end when a busy disk of a guest completes no request for longer, such as 30s")  # fmt: skip
+                            help="end when a busy disk completes no request for longer, such as 30s")  # fmt: skip
         parser.add_argument("--interval", metavar="TIME", default="1s", help="between two readings; default: 1s")
         parser.add_argument("--deadline", metavar="TIME", default="5s", help="of Ceph for an answer; default: 5s")
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),

@@ -53,9 +53,9 @@ _COMPARED = {
 class DrillReport(LocalCommand, Page):
     """Report a drill: its phases, what guests got in each, how soon it was seen and over, and who stalled.
 
-    FILE is a recording, also one that is under way or was killed; several are of one drill, each with the guests of its
-    node, whose clocks must agree. Latencies are the means of each disk and reading,
-    weighted by their requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
+    FILE is a recording, also one that is under way or was killed. Several are of one drill: of several nodes, whose
+    clocks must agree, or one after the other. Latencies are the means of each disk and reading, weighted by their
+    requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
 
     Exit status: 0, 1 error, 64 usage.
     """

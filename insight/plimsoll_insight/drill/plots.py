@@ -17,6 +17,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.drill.phases import Phase
 from plimsoll_insight.drill.results import FRACTIONS, Results
 from plimsoll_insight.drill.seconds import Floats
+from plimsoll_insight.drill.status import Status
 from plimsoll_insight.figures.page import Table, page
 from plimsoll_probes.output.report.drawing import (
     COLOURS,
@@ -119,26 +120,22 @@ def _cluster(found: Results, figure: Figure) -> None:
     _shaded(found, (above, below))
     times = _times(found)
     states = found.seconds.states
-    above.set_title("placement groups", pad=4)
-    for colour, style, label, of in (
-        ("p50", "-", "not in sync", [None if state is None else state.unclean for state in states]),
-        ("limit", "-", "peering", [None if state is None else state.peering for state in states]),
-    ):
-        above.stairs(_floats(of), times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1,
-                     label=label)  # fmt: skip
-    above.set_ylim(bottom=0)
-    _grid(above)
-    _named(above)
-    below.set_title("copies to recover", pad=4)
-    for colour, style, label, of in (
-        ("p50", "-", "degraded", [None if state is None else state.degraded for state in states]),
-        ("limit", "--", "misplaced", [None if state is None else state.misplaced for state in states]),
-    ):
-        below.stairs(_floats(of), times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1,
-                     label=label)  # fmt: skip
-    below.set_ylim(bottom=0)
-    _grid(below)
-    _named(below)
+    counts: tuple[tuple[Axes, str, Sequence[tuple[str, str, str, Callable[[Status], float]]]], ...] = (
+        (above, "placement groups", (("p50", "-", "not in sync", lambda state: state.unclean),
+                                     ("limit", "-", "peering", lambda state: state.peering))),
+        (below, "copies to recover", (("p50", "-", "degraded", lambda state: state.degraded),
+                                      ("limit", "--", "misplaced", lambda state: state.misplaced))),
+    )  # fmt: skip
+    for axes, title, lines in counts:
+        axes.set_title(title, pad=4)
+        for colour, style, label, of in lines:
+            line = np.array([np.nan if state is None else of(state) for state in states], dtype=float)
+            axes.stairs(
+                line, times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=label
+            )
+        axes.set_ylim(bottom=0)
+        _grid(axes)
+        _named(axes)
     _marked(found, (above, below))
     _time_axes(found, (above, below))
     _key(found, figure)
@@ -177,10 +174,6 @@ def _names(found: Results) -> bool:
 def _margins(height: float, left: float = 0.14) -> dict[str, float]:
     """Around panels, in parts of a figure so high, with a key above them."""
     return {"left": left, "right": 0.97, "top": 1 - _ABOVE / height, "bottom": _BELOW / height, "hspace": 0.3}
-
-
-def _floats(of: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if each is None else each for each in of], dtype=float)
 
 
 def _grid(axes: Axes) -> None:

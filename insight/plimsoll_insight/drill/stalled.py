@@ -61,8 +61,9 @@ class Stalls:
             self._disks = {number: disk for number, disk in self._disks.items() if number in numbers}
 
     def beyond(self, now: float, cluster: Status | None) -> dict[int, float]:
-        """Disks that have stalled for longer than the bound, with how long in seconds. An unknown cluster is not taken
-        for well; one that is well may not yet know of an OSD that failed.
+        """Disks that have stalled for longer than the bound, with how long in seconds.
+
+        An unknown cluster is not taken for well; one that is well may not yet know of an OSD that failed.
         """
         with self._lock:
             self._well = cluster is not None and cluster.is_well

@@ -143,10 +143,10 @@ def test_recordings_of_several_nodes_are_one_drill(tmp_path: Path) -> None:
 
 def test_a_recording_that_goes_on_in_a_second_file_is_one_drill(tmp_path: Path) -> None:
     """Between them nothing is known."""
-    whole = results(merged([part(tmp_path / name, "a", *of, ceph=True) for name, of in
-                            (("1", (0, 40)), ("2", (43, 82)))]))  # fmt: skip
+    parts = (("1", (0, 40)), ("2", (43, 82)))
+    whole = results(merged([part(tmp_path / name, "a", *of, ceph=True) for name, of in parts]))
     assert len(whole.recording.disks) == 1
-    assert [each.span.phase for each in whole.figures] == [each.span.phase for each in found(tmp_path, drill()).figures]
+    assert whole.phases.spans == found(tmp_path, drill()).phases.spans
     assert np.flatnonzero(np.isnan(whole.seconds.iops)).tolist() == [40, 41, 42]
 
 
