@@ -37,6 +37,7 @@ COLUMNS = (
     Column("p95", right=True, drop=2),
     Column("p99", right=True),
     Column("slowest", right=True, drop=1),
+    Column("probed", head="PROBES P99", right=True, drop=5),
     Column("peering", head="PEERING PG·s", right=True, drop=3),
     Column("degraded", head="DEGRADED OBJECT·s", right=True, drop=4),
 )
@@ -126,6 +127,9 @@ def _facts(found: Results) -> dict[str, str]:
         + ("" if recording.ended else ", without an end"),
         "normal": "unknown" if found.phases.normal is None else f"{iops_words(found.phases.normal)} IOPS",
     }
+    if recording.stores:
+        first, most = (f"{size / 2**20:.0f} MiB" for size in (recording.stores[0], max(recording.stores)))
+        facts["monitor's store"] = f"{first} at first, {most} at most"
     if not found.incidents:
         facts["incidents"] = "none"
     for number, incident in enumerate(found.incidents, 1):
@@ -197,6 +201,7 @@ def _cells(figures: PhaseFigures, found: Results) -> tuple[Shown, ...]:
         _shown(figures.change, _signed),
         *(_shown(each, lambda value: latency_words(value * 1e9)) for each in figures.latency),
         _shown(figures.slowest, lambda value: latency_words(value * 1e9)),
+        _shown(figures.probed, lambda value: latency_words(value * 1e9)),
         _shown(figures.peering, lambda value: f"{value:.1f}"),
         _shown(figures.degraded, lambda value: f"{value:.0f}"),
     )
@@ -271,6 +276,9 @@ def data(found: Results, compared: Sequence[Compared] = ()) -> dict[str, object]
             for each in found.figures
         ],
         "incidents": [_incident_data(incident, found) for incident in found.incidents],
+        "mon_store_bytes": (
+            {"first": recording.stores[0], "most": max(recording.stores)} if recording.stores else None
+        ),
         "busy_disks": found.busy,
         "stalls": [
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -19,6 +20,7 @@ from plimsoll_insight.drill.results import FRACTIONS, Results
 from plimsoll_insight.drill.seconds import Floats
 from plimsoll_insight.drill.status import Status
 from plimsoll_insight.figures.page import Table, page
+from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.output.report.drawing import (
     COLOURS,
     HEAT,
@@ -89,16 +91,19 @@ def _service(found: Results, figure: Figure) -> None:
     _shaded(found, (above, below))
     times = _times(found)
     above.set_title("latency of requests", pad=4)
-    latencies = _percentiles(found)
-    if latencies is None:
+    lines = [
+        (name, {"color": COLOURS[colour], "linestyle": style, "linewidth": 1.1}, line)
+        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), _percentiles(found), strict=False)
+    ]
+    if found.recording.probed:
+        lines.append(("probes, p99", {"color": COLOURS["limit"], "linewidth": 1.6}, _probed(found)))
+    known = np.concatenate([line[~np.isnan(line)] for _, _, line in lines] or [np.zeros(0)])
+    if not len(known):
         instead(above, "unknown: no request was timed")
     else:
         above.set_yscale("log")
-        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), latencies, strict=True):
-            above.stairs(
-                line, times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=name
-            )
-        known = latencies[~np.isnan(latencies)]
+        for name, style, line in lines:
+            above.stairs(line, times, baseline=None, label=name, **style)
         latency_axis(above, float(known.min()) / 1.5, max(float(known.max()) * 1.5, float(known.min()) * 20))
         _named(above)
     below.set_title("IOPS", pad=4)
@@ -183,7 +188,7 @@ def _grid(axes: Axes) -> None:
 
 
 def _named(axes: Axes) -> None:
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=3, columnspacing=0.9, handletextpad=0.4,
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4, columnspacing=0.9, handletextpad=0.4,
                 handlelength=2.0, borderaxespad=0)  # fmt: skip
 
 
@@ -192,11 +197,11 @@ def _times(found: Results) -> Floats:
     return found.recording.began % _DAY + np.arange(found.seconds.number + 1, dtype=np.float64)
 
 
-def _percentiles(found: Results) -> Floats | None:
+def _percentiles(found: Results) -> Floats:
     """p50, p99 and the slowest of each second, in seconds."""
     seconds = found.seconds
     if not len(seconds.at):
-        return None
+        return np.zeros((0, seconds.number))
     second = np.clip(seconds.at, 0, seconds.number - 1).astype(int)
     order = np.lexsort((seconds.latency, second))
     second, latency, weight = second[order], seconds.latency[order] / 1e6, seconds.weight[order]
@@ -209,6 +214,18 @@ def _percentiles(found: Results) -> Floats | None:
         lines[row, each] = latency[np.clip(np.searchsorted(rising, wanted) - 1, first, last - 1)]
     lines[-1, each] = latency[last - 1]
     return lines
+
+
+def _probed(found: Results) -> Floats:
+    """The p99 of the probe that waited longest, in seconds, for each second of its job."""
+    recording = found.recording
+    line = np.full(found.seconds.number, np.nan)
+    for job in recording.probed:
+        quantile = Histogram(job.latency).quantile(FRACTIONS[-1], job.slowest)
+        if quantile is not None:
+            begin, end = max(int(job.began - recording.began), 0), ceil(job.ended - recording.began)
+            line[begin:end] = np.fmax(line[begin:end], quantile.value / 1e9)
+    return line
 
 
 def _shaded(found: Results, panels: Sequence[Axes]) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from plimsoll_insight.drill.comparison import UnreadableForecast, compared
 from plimsoll_insight.drill.phases import Phase
-from plimsoll_insight.drill.recording import Done, Recording, Writer, done_line, merged, read
+from plimsoll_insight.drill.recording import Done, Probed, Recording, Writer, done_line, merged, probed_line, read
 from plimsoll_insight.drill.results import Results, results
+from plimsoll_probes.model.histogram import bucket_of
 from tests.unit.insight.drill.recorded import BEGAN, Second, drill, lines, status, write
 
 
@@ -155,3 +156,17 @@ def test_a_node_that_was_not_recorded_leaves_what_all_did_unknown(tmp_path: Path
     seconds = results(merged(both)).seconds
     assert np.isnan(seconds.iops).tolist() == [False] * 30 + [True] * 52
     assert seconds.known.sum(axis=1).tolist() == [82, 30]
+
+
+def test_probes_count_for_the_phase_in_which_the_middle_of_their_job_is(tmp_path: Path) -> None:
+    write(tmp_path / "drill", drill(), end=False)
+    writer = Writer.more(tmp_path / "drill")
+    slow, fast = bucket_of(9_000_000_000), bucket_of(2_000_000)
+    for begin, end, buckets in ((10, 15, ((fast, 100),)), (16, 29, ((fast, 2), (slow, 1))), (29, 34, ((fast, 9),))):
+        probed = Probed(BEGAN + begin, BEGAN + end, "instance-1", buckets, 9_100_000_000)
+        writer.write(probed.ended, probed_line(probed))
+    whole = results(read(tmp_path / "drill"))
+    found = {each.span.phase: each.probed for each in whole.figures[:-1]}
+    assert found[Phase.NORMAL] == found[Phase.DEGRADED] == pytest.approx(0.002, rel=0.02)
+    assert found[Phase.OUTAGE] == pytest.approx(9, rel=0.02)
+    assert found[Phase.RECOVERY] is None
