@@ -35,6 +35,8 @@ from plimsoll_probes.output.report.drawing import (
 _DAY = 86_400
 _STEPS = (1, 2, 5, 10, 15, 30, *(60 * each for each in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)), _DAY)
 _MOST_TICKS = 5
+_EDGE = 0.04
+"""The part of the width in which a label of a tick has no room."""
 _MOST_COLUMNS = 600
 _NAMED_ROWS = 40
 _HIGHEST = 6.0
@@ -90,7 +92,7 @@ def _service(found: Results, figure: Figure) -> None:
     seconds = found.seconds
     _shaded(found, (above, below))
     times = _times(found)
-    above.set_title("latency of requests", pad=4)
+    above.set_title("latency", pad=4)
     lines = [
         (name, {"color": COLOURS[colour], "linestyle": style, "linewidth": 1.1}, line)
         for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), _percentiles(found), strict=False)
@@ -259,7 +261,8 @@ def _time_axes(found: Results, panels: Sequence[Axes]) -> None:
     form = "%H:%M:%S" if step < 60 else "%H:%M"
 
     def label(time: float, _: object) -> str:
-        return f"{datetime.fromtimestamp(time, UTC):{form}}"
+        """None where it would be cut off at the right edge."""
+        return f"{datetime.fromtimestamp(time, UTC):{form}}" if time < times[-1] - _EDGE * whole else ""
 
     for axes in panels:
         axes.set_xlim(times[0], times[-1])
