@@ -71,7 +71,7 @@ def inventory(tmp_path: Path) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "rehearsal"])
 def test_a_playbook_is_well_formed_with_the_sample_inventory(ansible: Ansible, name: str) -> None:
     ended = ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), str(PLAYBOOKS / f"{name}.yml"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -116,6 +116,14 @@ def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(ansible: Ansible
                 assert name in specs["argument_specs"]["main"]["options"], name
             elif name.startswith(("rollout_", "retire_", "rollback_")):
                 assert name in playbooks, name
+
+
+def test_every_variable_of_the_rehearsal_is_in_its_guide() -> None:
+    guide = (CHECKOUT / "docs/guide/failures.rst").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in PLAYBOOKS.rglob("*rehearsal*.yml"))
+    variables = set(re.findall(r"\bplimsoll_rehearsal_\w+", text))
+    assert len(variables) > 10
+    assert variables == set(re.findall(r"``(plimsoll_rehearsal_\w+)``", guide))
 
 
 def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:

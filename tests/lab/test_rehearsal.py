@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_insight.drill.recording import read
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.node import Node
-from tests.lab.playbook import Playbooks, Played
+from tests.lab.playbook import Playbooks, Played, play
 from tests.lab.test_drill import PATIENCE, loaded
 
 __all__ = ["loaded"]
 pytestmark = [pytest.mark.hurt, pytest.mark.timeout(600)]
 
 PLAYBOOK = CHECKOUT / "ansible/playbooks/rehearsal.yml"
+LONGEST = 500
 HOST = "lab-a"
 """As it is called in the CRUSH tree."""
+RULES = "rules: [{{name: canary, match: {{guest: {guest}, kind: volume}}, probe: {{every: 1d}}}}]\n"
 # The lab's OSDs are no units: these are its commands for what systemctl does elsewhere.
 OSDS = """
 import sys
@@ -36,7 +39,8 @@ for name in sys.argv[2:]:
 @pytest.fixture
 def rehearse(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., Played]:
     cloud.ceph.wait_healthy(PATIENCE)
-    node = Node(tmp_path, cloud, mode="observe")
+    node = Node(tmp_path, cloud, RULES.format(guest=loaded.uuid), mode="observe")
+    node.use_probes()
     assert node.run("enforce").status == 0  # its gate wants a pass
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = tmp_path / "inventory.yml"
@@ -49,17 +53,16 @@ def rehearse(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., Playe
         "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
         "calm": 10, "directory": str(tmp_path),
     }  # fmt: skip
-    playbooks = Playbooks(tmp_path)
+    its_environment = Playbooks(tmp_path).environment
 
-    def play(*words: str, **variables: object) -> Played:
+    def rehearsed(*words: str, **variables: object) -> Played:
+        told = {f"plimsoll_rehearsal_{name}": value for name, value in (usual | variables).items()}
         try:
-            return playbooks.play(
-                PLAYBOOK, inventory, *words, **{f"plimsoll_rehearsal_{k}": v for k, v in (usual | variables).items()}
-            )
+            return play(["-i", inventory, *words, "-e", json.dumps(told), PLAYBOOK], its_environment, LONGEST)
         finally:
             cloud.ceph.heal()
 
-    return play
+    return rehearsed
 
 
 def kept(home: Path) -> Path:
@@ -72,9 +75,9 @@ def flags(cloud: Cloud) -> str:
 
 
 def test_a_rehearsal_stops_the_osds_brings_them_back_and_reports(
-    rehearse: Callable[..., Played], cloud: Cloud, tmp_path: Path
+    rehearse: Callable[..., Played], cloud: Cloud, loaded: Guest, tmp_path: Path
 ) -> None:
-    played = rehearse(away=12)
+    played = rehearse(away=12, probes=[loaded.uuid])
     assert played.ok, (played.failures, played.said)
     assert any(line.startswith(HOST) for line in played.said), "the forecast was shown"
     phases = [line.split()[0] for line in played.said if " s  " in line and line[0].islower()]
@@ -82,6 +85,10 @@ def test_a_rehearsal_stops_the_osds_brings_them_back_and_reports(
     assert "noout" not in flags(cloud)
     files = {each.name for each in kept(tmp_path).iterdir()}
     assert files == {"node-1-1.drill", "report.html", "forecast.json"}
+    probed = read(kept(tmp_path) / "node-1-1.drill").probed
+    assert len(probed) > 3
+    assert max(job.slowest for job in probed) > 1e9, "a request waited in the outage"
+    assert loaded.exec(["sh", "-c", "ls -A /mnt/volume | grep plimsoll-probe"], timeout=PATIENCE).exit_code == 1
     marks = [line for line in (kept(tmp_path) / "node-1-1.drill").read_text().splitlines() if '"mark"' in line]
     assert [json.loads(line)["mark"].split()[0] for line in marks] == ["stop", "start"]
 

@@ -51,7 +51,7 @@ class DrillRecord(NodeCommand):
     again and again; probe run waits meanwhile. Add what you do by drill mark.
 
     --until-stalled ends it, for a script that then brings everything back, when a busy disk (with requests in 90 % of
-    its last 30 readings) completes none for longer while the cluster is not well; a failure that the monitors do not
+    30 readings) completes none for longer while the cluster is not well; a failure that the monitors do not
     know yet counts once they do.
 
     Exit status: 0, 1 error or a source that never answered, 3 a disk stalled for longer than --until-stalled or none

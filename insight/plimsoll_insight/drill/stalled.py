@@ -1,7 +1,8 @@
 """Whether guests stall, while a drill is recorded. Pure: time is an argument.
 
-A disk counts that completed requests in 90 % of its last readings; it has stalled since the last reading in which it
-completed one, also where it cannot be read since. While all is well in the cluster, a disk without requests is idle.
+A disk is busy while it completes requests in 90 % of its last readings. One that was busy in the minute before the
+cluster was seen not to be well, or since, has stalled since the last reading in which it completed one, also where it
+cannot be read. While all is well, a disk without requests is idle.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
 from plimsoll_insight.drill.phases import UNSEEN
 from plimsoll_insight.drill.status import Status
@@ -21,14 +23,10 @@ BUSY = 0.9
 @dataclass
 class _Disk:
     served: deque[bool] = field(default_factory=lambda: deque(maxlen=READINGS))
-    """Its readings until the last with a completed request, which was at ``since``."""
     since: float = 0.0
-    without: int = 0
-    """Readings after that."""
-
-    @property
-    def is_busy(self) -> bool:
-        return len(self.served) >= LEAST and sum(self.served) >= BUSY * len(self.served)
+    """The last reading with a completed request,"""
+    busy: float = -inf
+    """and the last one at which it was busy."""
 
 
 class Stalls:
@@ -37,7 +35,8 @@ class Stalls:
     def __init__(self, bound: float) -> None:
         self._bound = bound
         self._disks: dict[int, _Disk] = {}
-        self._well = True
+        self._trouble: float | None = None
+        """Since when the cluster is not well."""
         self._lock = threading.Lock()
         self.any_busy = False
         """Whether there ever was a disk that could have stalled."""
@@ -46,14 +45,12 @@ class Stalls:
         """A reading of a disk, and whether it completed requests since the one before."""
         with self._lock:
             disk = self._disks.setdefault(number, _Disk(since=at))
+            disk.served.append(served)
             if not served:
-                disk.without += 1
                 return
-            if self._well or not disk.is_busy:  # else it had stalled, which makes it no less busy
-                disk.served.extend([False] * min(disk.without, READINGS))
-            disk.served.append(True)
-            disk.since, disk.without = at, 0
-            self.any_busy = self.any_busy or disk.is_busy
+            disk.since = at
+            if len(disk.served) >= LEAST and sum(disk.served) >= BUSY * len(disk.served):
+                disk.busy, self.any_busy = at, True
 
     def only(self, numbers: set[int]) -> None:
         """The others are gone: their guest was shut down, or has migrated."""
@@ -66,12 +63,11 @@ class Stalls:
         An unknown cluster is not taken for well; one that is well may not yet know of an OSD that failed.
         """
         with self._lock:
-            self._well = cluster is not None and cluster.is_well
-            found: dict[int, float] = {}
-            for number, disk in self._disks.items():
-                if disk.is_busy and (length := now - disk.since) > self._bound:
-                    if not self._well:
-                        found[number] = length
-                    elif length > self._bound + UNSEEN:
-                        disk.served.clear()  # idle
-            return found
+            if cluster is not None and cluster.is_well:
+                self._trouble = None
+                return {}
+            self._trouble = now if self._trouble is None else self._trouble
+            return {
+                number: now - disk.since for number, disk in self._disks.items()
+                if now - disk.since > self._bound and disk.busy >= self._trouble - UNSEEN
+            }  # fmt: skip
