@@ -48,11 +48,11 @@ class DrillRecord(NodeCommand):
     FILE is new, and grows until --for is over, or SIGINT or SIGTERM comes; what a killed recording has can be
     reported. A source that does not answer within --deadline is a gap, unknown, and stops no other. Guests lose
     nothing: their counters are read as by top. With --probe a job of one request at a time, 5 s long, runs in a guest
-    again and again; probe run waits meanwhile. Add what you do by drill mark.
+    again and again; probe run exits with 75 until it ends. Add what you do by drill mark.
 
     --until-stalled ends it, for a script that then brings everything back, when a busy disk (with requests in 90 % of
-    30 readings) completes none for longer while the cluster is not well; a failure that the monitors do not
-    know yet counts once they do.
+    30 readings) completes none for longer while the cluster is unhealthy; a failure that the monitors do not know yet
+    counts once they do.
 
     Exit status: 0, 1 error or a source that never answered, 3 a disk stalled for longer than --until-stalled or none
     was busy, 64 usage.

@@ -36,7 +36,7 @@ class Stalls:
         self._bound = bound
         self._disks: dict[int, _Disk] = {}
         self._trouble: float | None = None
-        """Since when the cluster is not well."""
+        """Since when the cluster is unhealthy."""
         self._lock = threading.Lock()
         self.any_busy = False
         """Whether there ever was a disk that could have stalled."""
