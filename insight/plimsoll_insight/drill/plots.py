@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -105,14 +106,14 @@ def _service(found: Results, figure: Figure) -> None:
     else:
         above.set_yscale("log")
         for name, style, line in lines:
-            above.stairs(line, times, baseline=None, label=name, **style)
+            _steps(above, times, line, label=name, **style)
         latency_axis(above, float(known.min()) / 1.5, max(float(known.max()) * 1.5, float(known.min()) * 20))
         _named(above)
     below.set_title("IOPS", pad=4)
     if not seconds.watches or np.isnan(seconds.iops).all():
         instead(below, "unknown: no guest was recorded")
     else:
-        below.stairs(seconds.iops, times, baseline=None, color=COLOURS["p50"], linewidth=1.1)
+        _steps(below, times, seconds.iops, color=COLOURS["p50"], linewidth=1.1)
         below.set_ylim(0, 1.08 * max(float(np.nanmax(seconds.iops)), 1.0))
         _grid(below)
         if found.phases.normal is not None:
@@ -137,9 +138,7 @@ def _cluster(found: Results, figure: Figure) -> None:
         axes.set_title(title, pad=4)
         for colour, style, label, of in lines:
             line = np.array([np.nan if state is None else of(state) for state in states], dtype=float)
-            axes.stairs(
-                line, times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=label
-            )
+            _steps(axes, times, line, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=label)
         axes.set_ylim(bottom=0)
         _grid(axes)
         _named(axes)
@@ -181,6 +180,11 @@ def _names(found: Results) -> bool:
 def _margins(height: float, left: float = 0.14) -> dict[str, float]:
     """Around panels, in parts of a figure so high, with a key above them."""
     return {"left": left, "right": 0.97, "top": 1 - _ABOVE / height, "bottom": _BELOW / height, "hspace": 0.3}
+
+
+def _steps(axes: Axes, times: Floats, values: Floats, **style: Any) -> None:
+    """Axes.stairs takes a second for an hour of seconds, since it looks for the limits of each edge."""
+    axes.step(times, [*values, values[-1]], where="post", **style)
 
 
 def _grid(axes: Axes) -> None:
