@@ -19,6 +19,7 @@ MEASUREMENTS = (
     "churn",
     "load",
     "explain",
+    "drill",
 )
 OF_LOGS = ("hist", "slow")
 

@@ -33,6 +33,7 @@ from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
 from tests.functional.daemons import a_daemon
+from tests.functional.test_drill import STATUS
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
 from tests.functional.webserver import key_pair
@@ -330,6 +331,13 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     record = ("drill", "record", str(file), "--for", "1s", "--interval", "500ms", "--no-ceph", "--uri", test_node)
     yield "drill record", run(*record).status
     yield "drill record", run(*record).status
+    ceph = directory / "ceph"
+    ceph.write_text(f"#!/bin/sh\ncase \"$*\" in *status*) cat {directory}/status.json ;; *) echo '[]' ;; esac\n")
+    ceph.chmod(0o755)
+    (directory / "status.json").write_text(json.dumps(STATUS))
+    bound = [word for word in record if word != "--no-ceph"] + ["--until-stalled", "5s"]
+    bound[2] += "-with-a-bound"
+    yield "drill record", run(*bound, PATH=f"{directory}:{os.environ['PATH']}").status
     yield recorded, run("drill", "mark", str(file), "begun").status
     yield recorded, run("drill", "report", str(file)).status
     yield recorded, run("drill", "compare", str(file)).status

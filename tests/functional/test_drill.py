@@ -51,7 +51,7 @@ def test_a_recording_has_the_cluster_and_its_marks_and_a_report(
 ) -> None:
     file = str(tmp_path / "drill")
     words = ("drill", "record", file, "--for", "2s", "--interval", "500ms", "--uri", test_node)
-    assert plimsoll(*words, **ceph()) == Ran(0, "", "")
+    assert plimsoll(*words, "--mon-store", str(tmp_path), **ceph()) == Ran(0, "", "")
     assert plimsoll("drill", "mark", file, "OSD\x1b stopped") == Ran(0, "", "")
     found = read(Path(file))
     assert (found.ended, found.damaged) == ("over", 0)
@@ -62,8 +62,30 @@ def test_a_recording_has_the_cluster_and_its_marks_and_a_report(
     assert [mark["text"] for mark in told["marks"]] == ["OSD? stopped"]
     assert [phase["phase"] for phase in told["phases"]] == ["normal"]
     assert told["incidents"] == []
+    assert told["mon_store_bytes"]["most"] >= told["mon_store_bytes"]["first"] > 0
     again = plimsoll(*words, **ceph())
     assert (again.status, again.err) == (1, f"{file}: there is such a file; give another name\n")
+
+
+def test_guests_that_do_nothing_cannot_stall_and_the_recording_says_so(
+    plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
+) -> None:
+    words = ("drill", "record", str(tmp_path / "drill"), "--for", "1s", "--interval", "500ms", "--uri", test_node)
+    ran = plimsoll(*words, "--until-stalled", "10s", **ceph())
+    assert (ran.status, ran.err) == (
+        3, "no disk of a guest was busy, so none could have stalled (--until-stalled): start a load\n",
+    )  # fmt: skip
+    assert read(tmp_path / "drill").ended == "over"
+
+
+def test_only_guests_that_a_rule_chooses_are_probed(
+    plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
+) -> None:
+    words = ("drill", "record", str(tmp_path / "drill"), "--for", "1s", "--uri", test_node, "--probe", "no-such")
+    ran = plimsoll(*words, **ceph())
+    assert (ran.status, len(ran.err.splitlines())) == (64, 1)
+    assert "no-such" in ran.err
+    assert not (tmp_path / "drill").exists()
 
 
 def test_a_ceph_that_hangs_is_a_gap_and_the_guests_are_recorded(
@@ -136,6 +158,12 @@ def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran
     [
         (("record", "{}/new", "--interval", "0.1"), 64, "--interval: must be from 0.5 seconds to a minute"),
         (("record", "{}/new", "--no-guests", "--no-ceph"), 64, "--no-guests: nothing would be recorded"),
+        (("record", "{}/new", "--until-stalled", "1s"), 64, "--until-stalled: must be two intervals or more"),
+        (
+            ("record", "{}/new", "--until-stalled", "9s", "--no-ceph"),
+            64,
+            "--until-stalled needs the guests, and Ceph",
+        ),
         (("mark", "{}/none", "text"), 1, "none: No such file or directory"),
         (("mark", "{}/none", " "), 64, "TEXT: must have 1 to 200 characters"),
         (("report", "{}/plimsoll.conf"), 1, "not a recording of plimsoll drill record"),

@@ -1,4 +1,4 @@
-"""The pages of ``hist`` and ``slow --plot`` in a real browser: on a phone, by day and in the dark, and on paper."""
+"""The pages of ``hist``, ``slow`` and ``drill report`` in a real browser: on a phone, light, dark, and on paper."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_insight.drill.recording import Writer
 from tests.command import Forked
 from tests.functional.browser import CHROMIUM, Tab, browser, greys
 from tests.functional.conftest import ended
 from tests.functional.test_hist import SAMPLES
 from tests.functional.test_slow import LOGS, TREE
+from tests.unit.insight.drill.recorded import BEGAN, drill, probed, write
 
 PHONE, DESK = 320, 1280
 A4 = (688, 1017)
@@ -49,7 +51,14 @@ def of_many_osds(directory: Path) -> tuple[str, ...]:
     return "slow", str(directory / "ceph.log"), "--tree", str(directory / "tree")
 
 
-@pytest.fixture(scope="module", params=["hist", "slow", "slow of many"])
+def of_a_drill(directory: Path) -> tuple[str, ...]:
+    write(directory / "drill", drill(), disks=12)
+    probed(directory / "drill", len(drill()))
+    Writer.more(directory / "drill").write(BEGAN + 20, {"mark": "OSDs of host-3 stopped", "by": "root"})
+    return "drill", "report", str(directory / "drill")
+
+
+@pytest.fixture(scope="module", params=["hist", "slow", "slow of many", "drill"])
 def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Its address."""
     directory = tmp_path_factory.mktemp("figures")
@@ -57,6 +66,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "hist": ("hist", str(SAMPLES)),
         "slow": ("slow", *LOGS, "--tree", TREE, "--interval", "1s"),
         "slow of many": of_many_osds(directory),
+        "drill": of_a_drill(directory),
     }[request.param]
     (directory / "plimsoll.conf").write_text(f"[DEFAULT]\nstate_dir = {directory}/state\n")
     made = directory / "figures.html"
@@ -101,11 +111,13 @@ def test_on_paper_figures_are_light_and_whole(tab: Tab, page: str) -> None:
         tab.open(page, A4[0])
         assert tab.value("document.documentElement.scrollWidth") <= A4[0]
         sizes = tab.value("[...document.images].map(each => [each.getBoundingClientRect().right, each.clientHeight])")
+        first = tab.value("document.images[0].getBoundingClientRect().bottom + scrollY")
         printed = tab.ask("Page.printToPDF", paperWidth=8.5, paperHeight=11)["data"]  # Letter, shorter than A4
         found = [greys(tab, number) for number in range(len(sizes))]
     finally:
         tab.ask("Emulation.setEmulatedMedia", media="", features=[])
     pages = len(re.findall(rb"/Type /Page\b", base64.b64decode(printed)))
-    assert 1 <= pages <= len(sizes), "the first page has the sentences alone"
+    assert first <= A4[1], "the first page has the sentences alone"
+    assert 1 <= pages <= len(sizes) + 1, "figures, and behind them tables"
     assert all(right <= A4[0] and 100 < height <= A4[1] for right, height in sizes), sizes
     assert all(usual > 250 and darkest < 45 for usual, darkest, _ in found)

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def inventory(tmp_path: Path) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "rehearsal"])
 def test_a_playbook_is_well_formed_with_the_sample_inventory(ansible: Ansible, name: str) -> None:
     ended = ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), str(PLAYBOOKS / f"{name}.yml"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -116,6 +117,14 @@ def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(ansible: Ansible
                 assert name in specs["argument_specs"]["main"]["options"], name
             elif name.startswith(("rollout_", "retire_", "rollback_")):
                 assert name in playbooks, name
+
+
+def test_every_variable_of_the_rehearsal_is_in_its_guide() -> None:
+    guide = (CHECKOUT / "docs/guide/failures.rst").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in PLAYBOOKS.rglob("*rehearsal*.yml"))
+    variables = set(re.findall(r"\bplimsoll_rehearsal_\w+", text))
+    assert len(variables) > 10
+    assert variables == set(re.findall(r"``(plimsoll_rehearsal_\w+)``", guide))
 
 
 def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:
@@ -281,3 +290,36 @@ def test_a_daemon_is_restarted_for_other_rights_only(
     ansible: Ansible, changed: dict[str, Any], restarts: bool
 ) -> None:
     assert units(ansible, [ENABLED, DAEMON], agent_daemon=True, **changed)["restarts"] is restarts
+
+
+# --- the rehearsal
+
+
+def undoing() -> str:
+    """What a host runs that undoes everything where it hears nothing more."""
+    [play] = yaml.safe_load((PLAYBOOKS / "rehearsal.yml").read_text(encoding="utf-8"))
+    [rehearse] = [task for task in play["tasks"] if "block" in task]
+    [script] = [found for task in rehearse["block"] if (found := task.get("vars", {}).get("__rehearsal_guard"))]
+    return str(script)
+
+
+def test_a_host_undoes_everything_when_it_hears_nothing_more(tmp_path: Path) -> None:
+    beat, undone = tmp_path / "beat", tmp_path / "undone"
+    with subprocess.Popen(["sh", "-c", undoing(), "guard", beat, "3", "touch", undone]) as process:
+        for _ in range(5):
+            time.sleep(1)
+            beat.touch()
+        assert not undone.exists(), "it heard of the playbook"
+        assert process.wait(30) == 0
+    assert undone.exists()
+    assert not beat.exists()
+
+
+def test_a_host_that_was_told_the_end_undoes_nothing(tmp_path: Path) -> None:
+    beat, undone = tmp_path / "beat", tmp_path / "undone"
+    with subprocess.Popen(["sh", "-c", undoing(), "guard", beat, "3", "touch", undone]) as process:
+        while not beat.exists():
+            time.sleep(0.05)
+        beat.unlink()
+        assert process.wait(30) == 0
+    assert not undone.exists()

@@ -18,9 +18,9 @@ from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.cloud.disk import volume as disk_of_a_volume
-from tests.lab.daemon import PATIENT
 from tests.lab.node import Node
 from tests.lab.test_daemon_cinder import working
+from tests.lab.waiting import until
 from tests.looking import actual
 
 pytestmark = pytest.mark.hurt
@@ -172,10 +172,3 @@ def test_a_volume_attached_in_an_outage_has_its_spec_soon_after_it(
         # As its timer does when the pause after a failure is over.
         assert node.run("catalogue", "refresh", "--now").status == 0
         until(lambda: actual(hypervisor, guest.uuid, target) == Limits(total_iops_sec=900))
-
-
-def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENT
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)

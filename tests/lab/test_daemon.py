@@ -12,10 +12,11 @@ from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.disk import volume
-from tests.lab.daemon import PATIENT, Daemon, daemon_on
+from tests.lab.daemon import Daemon, daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from tests.lab.passes import LIMIT
+from tests.lab.waiting import PATIENT
 from tests.looking import actual, put
 
 RULES = "default: {limits: {total_iops_sec: 250}}\n"

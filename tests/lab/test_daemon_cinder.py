@@ -18,9 +18,10 @@ import pytest
 from plimsoll_agent.store.refresh_state import RefreshDir
 from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.cloud.disk import volume as disk_of_a_volume
-from tests.lab.daemon import PATIENT, daemon_on
+from tests.lab.daemon import daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, Observer, observing
+from tests.lab.waiting import PATIENT
 
 pytestmark = pytest.mark.shared
 

@@ -6,9 +6,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from plimsoll_insight.drill.results import results
 from tests import depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
+from tests.lab.waiting import until
 
 pytestmark = pytest.mark.hurt
 
@@ -45,19 +45,12 @@ def loaded(booted: Guest) -> Iterator[Guest]:
     said(END)
 
 
-def until(cloud: Cloud, holds: Callable[[dict[str, Any]], bool]) -> float:
-    """The time by which it holds, between the last question and its answer."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        asked = time.time()
-        if holds(cloud.ceph.status()):
-            return (asked + time.time()) / 2
-        time.sleep(0.1)
-    raise AssertionError("Ceph does not come to it")
+def osds_up(cloud: Cloud) -> int:
+    return int(cloud.ceph.status()["osdmap"]["num_up_osds"])
 
 
-def is_clean(status: dict[str, Any]) -> bool:
-    return {each["state_name"] for each in status["pgmap"]["pgs_by_state"]} == {"active+clean"}
+def is_clean(cloud: Cloud) -> bool:
+    return {each["state_name"] for each in cloud.ceph.status()["pgmap"]["pgs_by_state"]} == {"active+clean"}
 
 
 @pytest.mark.parametrize("number", range(DRILLS))
@@ -70,13 +63,13 @@ def test_the_phases_are_found_when_they_were_made(number: int, cloud: Cloud, loa
         time.sleep(CALM)
         hit = time.time()
         osd.kill() if kills else osd.stop()
-        down = until(cloud, lambda status: status["osdmap"]["num_up_osds"] == 2)
+        down = until(lambda: osds_up(cloud) == 2, PATIENCE)
         time.sleep(AWAY)
         assert node.run("drill", "mark", str(file), "the OSD returns").status == 0
         osd.start() if kills else osd.cont()
-        up = until(cloud, lambda status: status["osdmap"]["num_up_osds"] == 3)
+        up = until(lambda: osds_up(cloud) == 3, PATIENCE)
         time.sleep(SEEN)
-        clean = until(cloud, is_clean)
+        clean = until(lambda: is_clean(cloud), PATIENCE)
         time.sleep(3 * SEEN)
         # As a node that loses its power: the report has all until then.
         record.send_signal(signal.SIGKILL)

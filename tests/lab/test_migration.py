@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from tests.lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from tests.lab.cloud.secondnode import SecondNode
-from tests.lab.daemon import PATIENT, daemon_on
+from tests.lab.daemon import daemon_on
 from tests.lab.node import Node, Ran
+from tests.lab.waiting import until
 from tests.looking import actual, put
 
 pytestmark = pytest.mark.hurt
@@ -57,11 +57,12 @@ def migrating(booted: Guest, target: str, hypervisor: Libvirt, cloud: Cloud) -> 
     thread = threading.Thread(target=migrate)
     thread.start()
     there = libvirt.open(target)
-    deadline = time.monotonic() + 60
-    while not there.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE) or not _transfers(domain):
+
+    def begun() -> bool:
         assert not errors, errors
-        assert time.monotonic() < deadline, "the migration did not begin"
-        time.sleep(0.1)
+        return bool(there.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)) and _transfers(domain)
+
+    until(begun, tell=lambda: "the migration did not begin")
     there.close()
     yield booted
     if not errors:
@@ -196,10 +197,7 @@ def limits_of(hypervisor: Libvirt, uuid: str) -> list[int]:
 
 
 def until_limited(hypervisor: Libvirt, uuid: str, iops: list[int]) -> None:
-    end = time.monotonic() + PATIENT
-    while limits_of(hypervisor, uuid) != iops:
-        assert time.monotonic() < end, limits_of(hypervisor, uuid)
-        time.sleep(0.1)
+    until(lambda: limits_of(hypervisor, uuid) == iops, tell=lambda: limits_of(hypervisor, uuid))
 
 
 def ok(ran: Ran) -> None:

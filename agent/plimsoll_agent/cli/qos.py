@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.command.base import OneLineErrors, add_format, add_verbose, text_of
+from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.layout.changes import laid_out
@@ -284,12 +283,12 @@ class QosApply(_Planning):
 
     def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[Taken]:
         taken: list[Taken] = []
-        with _interruptible() as interrupted:
+        with ended_early() as interrupted:
             for one in qos_apply.apply(planned.steps, planned.live, api):
                 taken.append(one)
                 if text:
                     self.tell([words.taken_line(one)])
-                if interrupted:
+                if interrupted.is_set():  # between two steps: one may be several requests
                     self.complain("Interrupted: no more steps. Run it again for the remaining steps.")
                     break
         for step in planned.steps[len(taken) :]:
@@ -307,22 +306,6 @@ class QosApply(_Planning):
         except PlimsollError as error:
             self.complain(f"Unknown what Cinder has now: {error}")
             return None
-
-
-@contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """A list that a signal fills, so that it stops between two steps: one step may be several requests."""
-    seen: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, _: seen.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN  # nohup
-    }
-    try:
-        yield seen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class QosExport(_CloudCommand):

@@ -5,37 +5,41 @@ from __future__ import annotations
 import argparse
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.app.context import pass_context, state_of
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.moments import time_of
-from plimsoll_agent.errors import Unreachable, UsageError
-from plimsoll_agent.messages.record import entry_words
+from plimsoll_agent.command.until import ended_early
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
 from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
-from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.adapters.cluster import LiveCluster
-from plimsoll_insight.cli.until import ended_early
+from plimsoll_insight.cli.drill_sources import ClusterLog, ClusterStatus, changes, store_size, stores
 from plimsoll_insight.drill.guests import GuestDisks
-from plimsoll_insight.drill.recording import Writer, status_line
-from plimsoll_insight.drill.sources import Line, Source, Sources
-from plimsoll_insight.drill.status import Status
-from plimsoll_probes.output.messages import iops_words, latency_words
+from plimsoll_insight.drill.probed import probing
+from plimsoll_insight.drill.recording import Writer
+from plimsoll_insight.drill.sources import Source, Sources
+from plimsoll_insight.drill.stalled import Stalls
+from plimsoll_probes.app.pick import agents, alone, meant, picked
+from plimsoll_probes.execute.steady import SteadyProbe
+from plimsoll_probes.guest.agent_shell import GuestShell
+from plimsoll_probes.model.finding import Trouble
+from plimsoll_probes.output.messages import iops_words, latency_words, why_words
 
 _LEAST, _MOST = 0.5, 60.0
-_LOG_LINES = 100
-_LOG_INTERVAL = 2.0
-CLUSTER, LOG, GUESTS, CHANGES = "ceph", "log", "guests", "changes"
+CLUSTER, LOG, GUESTS, CHANGES, STORE = "ceph", "log", "guests", "changes", "store"
 
 
 class DrillRecord(NodeCommand):
@@ -43,35 +47,50 @@ class DrillRecord(NodeCommand):
 
     FILE is new, and grows until --for is over, or SIGINT or SIGTERM comes; what a killed recording has can be
     reported. A source that does not answer within --deadline is a gap, unknown, and stops no other. Guests lose
-    nothing: their counters are read as by top. Add what you do by drill mark.
+    nothing: their counters are read as by top. With --probe a job of one request at a time, 5 s long, runs in a guest
+    again and again; probe run exits with 75 until it ends. Add what you do by drill mark.
 
-    Exit status: 0, 1 error or a source that never answered, 64 usage.
+    --until-stalled ends it, for a script that then brings everything back, when a busy disk (with requests in 90 % of
+    30 readings) completes none for longer while the cluster is unhealthy; a failure that the monitors do not know yet
+    counts once they do.
+
+    Exit status: 0, 1 error or a source that never answered, 3 a disk stalled for longer than --until-stalled or none
+    was busy, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("file", metavar="FILE", type=Path, help="a new file for the recording")
         parser.add_argument("--for", dest="length", metavar="TIME", help="how long; default: until it is stopped")
+        parser.add_argument("--until-stalled", metavar="TIME",
+                            help="end when a busy disk completes no request for longer, such as 30s")  # fmt: skip
         parser.add_argument("--interval", metavar="TIME", default="1s", help="between two readings; default: 1s")
         parser.add_argument("--deadline", metavar="TIME", default="5s", help="of Ceph for an answer; default: 5s")
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                             help="default: /etc/ceph/ceph.conf")  # fmt: skip
         parser.add_argument("--id", default="admin", help="the client that asks Ceph; default: admin")
+        parser.add_argument("--mon-store", metavar="DIR", type=Path, action="append", default=[],
+                            help="store.db of a monitor; default: of the monitors on this machine")  # fmt: skip
+        parser.add_argument("--probe", metavar="GUEST", action="append", default=[],
+                            help="probe this guest all the time; a rule with probe must choose it")  # fmt: skip
         parser.add_argument("--no-guests", action="store_true", help="of a machine without guests, as a monitor's")
         parser.add_argument("--no-ceph", action="store_true", help="of a node that may not ask Ceph")
         add_guests(parser)
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
         interval = time_of("--interval", parsed_args.interval)
         deadline = time_of("--deadline", parsed_args.deadline)
         length = None if parsed_args.length is None else time_of("--for", parsed_args.length)
+        stalls = None
+        if parsed_args.until_stalled is not None:
+            stalls = Stalls(_bound(parsed_args, interval))
         if not _LEAST <= interval <= _MOST:
             raise UsageError(f"--interval: must be from {_LEAST:g} seconds to a minute")
         if deadline <= 0 or (length is not None and length < interval):
             raise UsageError("--deadline must be more than 0, and --for an interval or more")
-        if parsed_args.no_guests and (parsed_args.no_ceph or parsed_args.guest):
-            raise UsageError("--no-guests: nothing would be recorded, or --guest contradicts it")
+        if parsed_args.no_guests and (parsed_args.no_ceph or parsed_args.guest or parsed_args.probe):
+            raise UsageError("--no-guests: nothing would be recorded, or --guest or --probe contradicts it")
         settings = self.settings(parsed_args)
         offset = time.time() - time.monotonic()  # a clock that is set meanwhile must not tear the recording apart
 
@@ -94,18 +113,65 @@ class DrillRecord(NodeCommand):
                 )  # fmt: skip
                 if parsed_args.guest:
                     sampler.check()
-                disks = GuestDisks(sampler, epoch, now)
+                disks = GuestDisks(sampler, epoch, now, stalls)
                 each[GUESTS] = disks
                 each[CHANGES] = changes(Following(Record(state_of(settings).record), Selection()))
+                if parsed_args.probe:
+                    probes = self._probes(parsed_args, settings, hypervisor, now, stack)
+                    each |= {f"probe of {printable(name)}": probing(probe, name) for name, probe in probes}
             if not parsed_args.no_ceph:
                 each |= {CLUSTER: cluster, LOG: ClusterLog(cluster, now())}
+            if directories := parsed_args.mon_store or stores():
+                each[STORE] = store_size(directories, now)
             writer = Writer.begin(parsed_args.file, now(), socket.gethostname(), interval)
             sources = Sources(writer, each, interval, now)
-            self._watch(sources, stop.wait, length, interval, cluster, disks)
-            writer.write(now(), {"end": "stopped" if stop.is_set() else "over"})
-        for name in (CLUSTER, GUESTS):
-            if name in each and name not in sources.answered:
+
+            def beyond() -> list[str]:
+                known = None if CLUSTER in sources.silent else cluster.last
+                return [] if stalls is None or disks is None else _stalled(stalls.beyond(now(), known), disks)
+
+            stalled = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
+            writer.write(now(), {"end": "stalled" if stalled else "stopped" if stop.is_set() else "over"})
+        for name in each:
+            if name not in (CHANGES, LOG) and name not in sources.answered:
                 raise Unreachable(f"{name}: never answered: {sources.silent.get(name, 'no reason')}")
+        if stalls is not None and not stalled and not stalls.any_busy:
+            stalled = ["no disk of a guest was busy, so none could have stalled (--until-stalled): start a load"]
+        self.app.stderr.writelines(f"{line}\n" for line in stalled)
+        return 3 if stalled else 0
+
+    def _probes(
+        self,
+        parsed_args: argparse.Namespace,
+        settings: Settings,
+        hypervisor: Libvirt,
+        now: Callable[[], float],
+        stack: ExitStack,
+    ) -> list[tuple[str, SteadyProbe]]:
+        """They have begun, and are ended with the stack. Raises ``PlimsollError``."""
+        state = state_of(settings)
+        state.prepare()
+        rules = pass_context(settings, read_only=True).situation.rules
+        targets = meant(picked(hypervisor, settings, rules, datetime.now(UTC)), parsed_args.probe)
+        stack.enter_context(alone(state))
+        ask = stack.enter_context(agents(settings, len(targets) + 1))
+        probes = []
+        for target in targets:
+            guest = target.guest
+            shell = partial(GuestShell, partial(ask, guest.uuid), clock=time.monotonic)
+            probe = SteadyProbe(shell, target.directory, settings.probe.keep_free, now)
+            stack.callback(self._end, guest.name, probe)
+            try:
+                probe.begin()
+            except Trouble as trouble:
+                words = why_words(trouble.why, trouble.facts)
+                raise PlimsollError(f"--probe {printable(guest.name)}: {words}") from trouble
+            probes.append((guest.name, probe))
+        return probes
+
+    def _end(self, name: str, probe: SteadyProbe) -> None:
+        if not probe.end():
+            self.app.stderr.write(f"{printable(name)}: the probe left its file there; the next one removes it\n")
 
     def _watch(
         self,
@@ -115,12 +181,14 @@ class DrillRecord(NodeCommand):
         interval: float,
         cluster: ClusterStatus,
         disks: GuestDisks | None,
-    ) -> None:
-        """Raises ``RecordingError`` where the file cannot be written."""
+        beyond: Callable[[], list[str]],
+    ) -> list[str]:
+        """What ``beyond`` told, which ends it. Raises ``RecordingError`` where the file cannot be written."""
         stderr, began = self.app.stderr, time.monotonic()
+        stalled: list[str] = []
         sources.start()
         try:
-            while sources.failure is None:
+            while sources.failure is None and not (stalled := beyond()):
                 left = interval if length is None else min(interval, began + length - time.monotonic())
                 if left <= 0 or wait(left):
                     break
@@ -134,53 +202,22 @@ class DrillRecord(NodeCommand):
                 stderr.flush()
         if sources.failure is not None:
             raise sources.failure
+        return stalled
 
 
-class ClusterStatus:
-    """A source."""
-
-    def __init__(self, cluster: LiveCluster, now: Callable[[], float]) -> None:
-        self.cluster, self._now = cluster, now
-        self.last: Status | None = None
-
-    def __call__(self) -> Iterator[Line]:
-        asked = self._now()
-        self.last = self.cluster.status()
-        # It is of some time between the question and the answer.
-        yield (asked + self._now()) / 2, status_line(self.last)
+def _bound(parsed_args: argparse.Namespace, interval: float) -> float:
+    """Raises ``UsageError``."""
+    bound = time_of("--until-stalled", parsed_args.until_stalled)
+    if bound < 2 * interval:
+        raise UsageError("--until-stalled: must be two intervals or more")
+    if parsed_args.no_guests or parsed_args.no_ceph:
+        raise UsageError("--until-stalled needs the guests, and Ceph to tell a stall from a guest that is idle")
+    return bound
 
 
-class ClusterLog:
-    """A source: lines since the recording began, each once."""
-
-    def __init__(self, of: ClusterStatus, began: float) -> None:
-        self._cluster, self._since = of.cluster, began
-        self._seen: set[tuple[float, str, int]] = set()
-
-    def __call__(self) -> Iterator[Line]:
-        for line in self._cluster.log(_LOG_LINES):
-            key = line.time, line.who, line.number
-            if line.time >= self._since and key not in self._seen:
-                self._seen.add(key)
-                told = asdict(line)
-                yield told.pop("time"), {"event": told}
-
-
-def changes(following: Following) -> Source:
-    """plimsoll's own, since the first question."""
-    begun = False
-
-    def ask() -> Iterator[Line]:
-        nonlocal begun
-        if not begun:
-            begun = True
-            for _ in following.start(1):
-                pass
-        for entry, _ in following.new():
-            if not (isinstance(entry, RecordedChange) and entry.open):
-                yield entry.at.timestamp(), {"change": printable(entry_words(entry))}
-
-    return ask
+def _stalled(found: Mapping[int, float], disks: GuestDisks) -> list[str]:
+    names = ((disks.names[number], length) for number, length in sorted(found.items()))
+    return [f"{printable(name.words)} has completed no request for {length:.0f} s" for name, length in names]
 
 
 def progress(seconds: float, silent: dict[str, str], cluster: ClusterStatus, disks: GuestDisks | None) -> str:

@@ -16,7 +16,7 @@ from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
-from plimsoll_insight.drill.recording import read
+from plimsoll_insight.drill.recording import merged, read
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ COLUMNS = (
     Column("p95", right=True, drop=2),
     Column("p99", right=True),
     Column("slowest", right=True, drop=1),
+    Column("probed", head="PROBES P99", right=True, drop=5),
     Column("peering", head="PEERING PG·s", right=True, drop=3),
     Column("degraded", head="DEGRADED OBJECT·s", right=True, drop=4),
 )
@@ -53,15 +54,17 @@ _COMPARED = {
 class DrillReport(LocalCommand, Page):
     """Report a drill: its phases, what guests got in each, how soon it was seen and over, and who stalled.
 
-    FILE is a recording, also one that is under way or was killed. Latencies are the means of each disk and reading,
-    weighted by their requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
+    FILE is a recording, also one that is under way or was killed. Several are of one drill: of several nodes, whose
+    clocks must agree, or one after the other. Latencies are the means of each disk and reading, weighted by their
+    requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
 
     Exit status: 0, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("file", metavar="FILE", type=Path, help="a recording")
+        parser.add_argument("files", metavar="FILE", nargs="+", type=Path,
+                            help="recordings of one drill, as of several nodes")  # fmt: skip
         parser.add_argument(
             "--plot", metavar="FILE", type=Path, help="draw it too: NAME.png, .svg or .html, a page with all of this"
         )
@@ -69,7 +72,7 @@ class DrillReport(LocalCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        found = found_of(parsed_args.file)
+        found = found_of(*parsed_args.files)
         compared = _compared(parsed_args.forecast, found)
         facts, sentences = _facts(found), [*_sentences(found), *_compared_words(compared)]
         if parsed_args.plot is not None:
@@ -89,13 +92,13 @@ class DrillReport(LocalCommand, Page):
         return self.page(parsed_args, facts, data(found, compared))
 
 
-def found_of(path: Path) -> Results:
-    """Raises ``RecordingError``, ``NoNumbers``."""
+def found_of(*paths: Path) -> Results:
+    """Of recordings of one drill. Raises ``RecordingError``, ``NoNumbers``."""
     try:
         from plimsoll_insight.drill.results import results
     except ImportError as error:
         raise NoNumbers("drill report needs numpy: pip install 'plimsoll-agent[insight]'") from error
-    return results(read(path))
+    return results(merged([read(path) for path in paths]))
 
 
 def _compared(path: Path | None, found: Results) -> list[Compared]:
@@ -124,6 +127,9 @@ def _facts(found: Results) -> dict[str, str]:
         + ("" if recording.ended else ", without an end"),
         "normal": "unknown" if found.phases.normal is None else f"{iops_words(found.phases.normal)} IOPS",
     }
+    if recording.stores:
+        first, most = (f"{size / 2**20:.0f} MiB" for size in (recording.stores[0], max(recording.stores)))
+        facts["monitor's store"] = f"{first} at first, {most} at most"
     if not found.incidents:
         facts["incidents"] = "none"
     for number, incident in enumerate(found.incidents, 1):
@@ -195,6 +201,7 @@ def _cells(figures: PhaseFigures, found: Results) -> tuple[Shown, ...]:
         _shown(figures.change, _signed),
         *(_shown(each, lambda value: latency_words(value * 1e9)) for each in figures.latency),
         _shown(figures.slowest, lambda value: latency_words(value * 1e9)),
+        _shown(figures.probed, lambda value: latency_words(value * 1e9)),
         _shown(figures.peering, lambda value: f"{value:.1f}"),
         _shown(figures.degraded, lambda value: f"{value:.0f}"),
     )
@@ -269,6 +276,9 @@ def data(found: Results, compared: Sequence[Compared] = ()) -> dict[str, object]
             for each in found.figures
         ],
         "incidents": [_incident_data(incident, found) for incident in found.incidents],
+        "mon_store_bytes": (
+            {"first": recording.stores[0], "most": max(recording.stores)} if recording.stores else None
+        ),
         "busy_disks": found.busy,
         "stalls": [
             {

@@ -15,6 +15,7 @@ from plimsoll_agent.command.base import NodeCommand, add_guests
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import time_of
+from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet.messages import seconds_words
 from plimsoll_agent.layout.columns import NOTHING, Column
@@ -26,7 +27,6 @@ from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_insight.cli.until import ended_early
 from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged
 from plimsoll_insight.load.tally import (
     DIRECTIONS,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.monitor.sampler import Sampler
-from plimsoll_insight.drill.recording import Done, done_line
+from plimsoll_insight.drill.recording import DiskName, Done, done_line
 from plimsoll_insight.drill.sources import Line
+from plimsoll_insight.drill.stalled import Stalls
 
 _MICROSECONDS = 1e6
 
@@ -15,9 +16,17 @@ _MICROSECONDS = 1e6
 class GuestDisks:
     """A source. ``epoch`` turns the sampler's clock into seconds since the Unix epoch."""
 
-    def __init__(self, sampler: Sampler, epoch: Callable[[float], float], now: Callable[[], float]) -> None:
-        self._sampler, self._epoch, self._now = sampler, epoch, now
+    def __init__(
+        self,
+        sampler: Sampler,
+        epoch: Callable[[float], float],
+        now: Callable[[], float],
+        stalls: Stalls | None = None,
+    ) -> None:
+        self._sampler, self._epoch, self._now, self._stalls = sampler, epoch, now, stalls
         self._numbers: dict[str, int] = {}
+        self.names: list[DiskName] = []
+        """By their numbers."""
         self._read: dict[str, float] = {}
         self.iops = 0.0
         self.latency: float | None = None
@@ -25,13 +34,18 @@ class GuestDisks:
 
     def __call__(self) -> Iterator[Line]:
         self._sampler.ask()
-        found = [each for each in self._sampler.sample().usages if self._is_new(each)]
+        usages = self._sampler.sample().usages
+        found = [each for each in usages if self._is_new(each)]
         time = self._now()
         for usage in found:
             if usage.disk.key not in self._numbers:
                 number = self._numbers[usage.disk.key] = len(self._numbers)
                 guest = usage.disk.guest
+                self.names.append(DiskName(guest.name, guest.uuid, usage.disk.target))
                 yield time, {"disk": [number, guest.name, guest.uuid, usage.disk.target]}
+        if self._stalls is not None:
+            # One that was not asked in this round is new in none, and still there.
+            self._stalls.only({self._numbers[each.disk.key] for each in usages if each.disk.key in self._numbers})
         yield time, done_line(self._done(time, found))
 
     def _is_new(self, usage: Usage) -> bool:
@@ -53,6 +67,8 @@ class GuestDisks:
                     done.unknown.append(number)
                 continue
             requests = round((rates.read_iops + rates.write_iops) * rates.seconds)
+            if self._stalls is not None:
+                self._stalls.saw(number, self._epoch(usage.reading.at), served=requests > 0)
             if not requests:
                 continue
             done.numbers.append(number)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import LogNorm
@@ -17,7 +19,9 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.drill.phases import Phase
 from plimsoll_insight.drill.results import FRACTIONS, Results
 from plimsoll_insight.drill.seconds import Floats
+from plimsoll_insight.drill.status import Status
 from plimsoll_insight.figures.page import Table, page
+from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.output.report.drawing import (
     COLOURS,
     HEAT,
@@ -32,6 +36,8 @@ from plimsoll_probes.output.report.drawing import (
 _DAY = 86_400
 _STEPS = (1, 2, 5, 10, 15, 30, *(60 * each for each in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720)), _DAY)
 _MOST_TICKS = 5
+_EDGE = 0.04
+"""The part of the width in which a label of a tick has no room."""
 _MOST_COLUMNS = 600
 _NAMED_ROWS = 40
 _HIGHEST = 6.0
@@ -87,24 +93,27 @@ def _service(found: Results, figure: Figure) -> None:
     seconds = found.seconds
     _shaded(found, (above, below))
     times = _times(found)
-    above.set_title("latency of requests", pad=4)
-    latencies = _percentiles(found)
-    if latencies is None:
+    above.set_title("latency", pad=4)
+    lines = [
+        (name, {"color": COLOURS[colour], "linestyle": style, "linewidth": 1.1}, line)
+        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), _percentiles(found), strict=False)
+    ]
+    if found.recording.probed:
+        lines.append(("probes, p99", {"color": COLOURS["limit"], "linewidth": 1.6}, _probed(found)))
+    known = np.concatenate([line[~np.isnan(line)] for _, _, line in lines] or [np.zeros(0)])
+    if not len(known):
         instead(above, "unknown: no request was timed")
     else:
         above.set_yscale("log")
-        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), latencies, strict=True):
-            above.stairs(
-                line, times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=name
-            )
-        known = latencies[~np.isnan(latencies)]
+        for name, style, line in lines:
+            _steps(above, times, line, label=name, **style)
         latency_axis(above, float(known.min()) / 1.5, max(float(known.max()) * 1.5, float(known.min()) * 20))
         _named(above)
     below.set_title("IOPS", pad=4)
     if not seconds.watches or np.isnan(seconds.iops).all():
         instead(below, "unknown: no guest was recorded")
     else:
-        below.stairs(seconds.iops, times, baseline=None, color=COLOURS["p50"], linewidth=1.1)
+        _steps(below, times, seconds.iops, color=COLOURS["p50"], linewidth=1.1)
         below.set_ylim(0, 1.08 * max(float(np.nanmax(seconds.iops)), 1.0))
         _grid(below)
         if found.phases.normal is not None:
@@ -119,26 +128,20 @@ def _cluster(found: Results, figure: Figure) -> None:
     _shaded(found, (above, below))
     times = _times(found)
     states = found.seconds.states
-    above.set_title("placement groups", pad=4)
-    for colour, style, label, of in (
-        ("p50", "-", "not in sync", [None if state is None else state.unclean for state in states]),
-        ("limit", "-", "peering", [None if state is None else state.peering for state in states]),
-    ):
-        above.stairs(_floats(of), times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1,
-                     label=label)  # fmt: skip
-    above.set_ylim(bottom=0)
-    _grid(above)
-    _named(above)
-    below.set_title("copies to recover", pad=4)
-    for colour, style, label, of in (
-        ("p50", "-", "degraded", [None if state is None else state.degraded for state in states]),
-        ("limit", "--", "misplaced", [None if state is None else state.misplaced for state in states]),
-    ):
-        below.stairs(_floats(of), times, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.1,
-                     label=label)  # fmt: skip
-    below.set_ylim(bottom=0)
-    _grid(below)
-    _named(below)
+    counts: tuple[tuple[Axes, str, Sequence[tuple[str, str, str, Callable[[Status], float]]]], ...] = (
+        (above, "placement groups", (("p50", "-", "not in sync", lambda state: state.unclean),
+                                     ("limit", "-", "peering", lambda state: state.peering))),
+        (below, "copies to recover", (("p50", "-", "degraded", lambda state: state.degraded),
+                                      ("limit", "--", "misplaced", lambda state: state.misplaced))),
+    )  # fmt: skip
+    for axes, title, lines in counts:
+        axes.set_title(title, pad=4)
+        for colour, style, label, of in lines:
+            line = np.array([np.nan if state is None else of(state) for state in states], dtype=float)
+            _steps(axes, times, line, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=label)
+        axes.set_ylim(bottom=0)
+        _grid(axes)
+        _named(axes)
     _marked(found, (above, below))
     _time_axes(found, (above, below))
     _key(found, figure)
@@ -179,8 +182,9 @@ def _margins(height: float, left: float = 0.14) -> dict[str, float]:
     return {"left": left, "right": 0.97, "top": 1 - _ABOVE / height, "bottom": _BELOW / height, "hspace": 0.3}
 
 
-def _floats(of: Sequence[float | None]) -> Floats:
-    return np.array([np.nan if each is None else each for each in of], dtype=float)
+def _steps(axes: Axes, times: Floats, values: Floats, **style: Any) -> None:
+    """Axes.stairs takes a second for an hour of seconds, since it looks for the limits of each edge."""
+    axes.step(times, [*values, values[-1]], where="post", **style)
 
 
 def _grid(axes: Axes) -> None:
@@ -190,7 +194,7 @@ def _grid(axes: Axes) -> None:
 
 
 def _named(axes: Axes) -> None:
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=3, columnspacing=0.9, handletextpad=0.4,
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4, columnspacing=0.9, handletextpad=0.4,
                 handlelength=2.0, borderaxespad=0)  # fmt: skip
 
 
@@ -199,11 +203,11 @@ def _times(found: Results) -> Floats:
     return found.recording.began % _DAY + np.arange(found.seconds.number + 1, dtype=np.float64)
 
 
-def _percentiles(found: Results) -> Floats | None:
+def _percentiles(found: Results) -> Floats:
     """p50, p99 and the slowest of each second, in seconds."""
     seconds = found.seconds
     if not len(seconds.at):
-        return None
+        return np.zeros((0, seconds.number))
     second = np.clip(seconds.at, 0, seconds.number - 1).astype(int)
     order = np.lexsort((seconds.latency, second))
     second, latency, weight = second[order], seconds.latency[order] / 1e6, seconds.weight[order]
@@ -216,6 +220,18 @@ def _percentiles(found: Results) -> Floats | None:
         lines[row, each] = latency[np.clip(np.searchsorted(rising, wanted) - 1, first, last - 1)]
     lines[-1, each] = latency[last - 1]
     return lines
+
+
+def _probed(found: Results) -> Floats:
+    """The p99 of the probe that waited longest, in seconds, for each second of its job."""
+    recording = found.recording
+    line = np.full(found.seconds.number, np.nan)
+    for job in recording.probed:
+        quantile = Histogram(job.latency).quantile(FRACTIONS[-1], job.slowest)
+        if quantile is not None:
+            begin, end = max(int(job.began - recording.began), 0), ceil(job.ended - recording.began)
+            line[begin:end] = np.fmax(line[begin:end], quantile.value / 1e9)
+    return line
 
 
 def _shaded(found: Results, panels: Sequence[Axes]) -> None:
@@ -249,7 +265,8 @@ def _time_axes(found: Results, panels: Sequence[Axes]) -> None:
     form = "%H:%M:%S" if step < 60 else "%H:%M"
 
     def label(time: float, _: object) -> str:
-        return f"{datetime.fromtimestamp(time, UTC):{form}}"
+        """None where it would be cut off at the right edge."""
+        return f"{datetime.fromtimestamp(time, UTC):{form}}" if time < times[-1] - _EDGE * whole else ""
 
     for axes in panels:
         axes.set_xlim(times[0], times[-1])

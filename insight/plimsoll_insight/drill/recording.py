@@ -9,6 +9,8 @@
 ``change``  a change that plimsoll made
 ``mark``    what an operator did
 ``gap``     a source that did not answer, from ``since`` until ``t``
+``probe``   what a probe of a guest measured, from ``since`` until ``t`` (since version 2)
+``store``   the size of the monitor's store, in bytes (since version 2)
 ``end``     the recording ended so
 """
 
@@ -17,8 +19,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,10 @@ from plimsoll_agent.util import files
 from plimsoll_agent.util.decoding import UNREADABLE
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.drill.status import LogLine, Status
+from plimsoll_probes.model.histogram import Histogram
 
-VERSION = 1
+VERSION = 2
+_READABLE = (1, VERSION)
 _HEAD = "plimsoll_drill"
 _WATCHED = {"ceph", "disks", "gap", "end"}
 """Lines that show how far it was watched."""
@@ -62,6 +66,19 @@ class Done:
     requests: list[float]
     latency: list[float | None]
     unknown: list[int]
+    part: int = 0
+    """Which of several recordings it is from."""
+
+
+@frozen
+class Probed:
+    """A job of a probe. ``latency``: fio's buckets with their counts; ``slowest`` in nanoseconds."""
+
+    began: float
+    ended: float
+    guest: str
+    latency: tuple[tuple[int, int], ...]
+    slowest: int
 
 
 @frozen
@@ -95,11 +112,15 @@ class Recording:
     changes: list[Note] = field(default_factory=list)
     marks: list[Note] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    probed: list[Probed] = field(default_factory=list)
+    stores: list[int] = field(default_factory=list)
     ended: str | None = None
     """How; None where it was cut off, or is under way."""
     last: float = 0.0
     damaged: int = 0
     """Lines that are not understood."""
+    parts: list[list[int]] = field(default_factory=list)
+    """Which disks each of several recordings has; empty where it is one."""
 
 
 class Writer:
@@ -162,6 +183,10 @@ def done_line(done: Done) -> dict[str, object]:
     return {"disks": {**columns, **({"u": done.unknown} if done.unknown else {})}}
 
 
+def probed_line(probed: Probed) -> dict[str, object]:
+    return {"probe": probed.guest, "since": round(probed.began, 3), "b": probed.latency, "slowest": probed.slowest}
+
+
 def read(path: Path) -> Recording:
     """Also of one that is under way, or was cut off. Raises ``RecordingError``."""
     with _lines(path) as lines:
@@ -176,9 +201,44 @@ def read(path: Path) -> Recording:
                 continue
             if recording.ended is None or "end" in told:  # what is marked later makes it no longer
                 recording.last = max(recording.last, time if _WATCHED & told.keys() else 0.0)
-    for each in (recording.statuses, recording.done):
-        each.sort(key=lambda one: one.time if isinstance(one, Done) else one[0])
+    _sort(recording)
     return recording
+
+
+def merged(recordings: Sequence[Recording]) -> Recording:
+    """Of one drill: of several nodes, or one after the other of a node. A disk in several of them is one."""
+    if len(recordings) == 1:
+        return recordings[0]
+    whole = Recording(
+        min(each.began for each in recordings),
+        ", ".join(dict.fromkeys(each.node for each in recordings)),
+        max(each.interval for each in recordings),
+        last=max(each.last for each in recordings),
+        ended=recordings[-1].ended if all(each.ended for each in recordings) else None,
+        damaged=sum(each.damaged for each in recordings),
+    )
+    numbers: dict[DiskName, int] = {}
+    events: dict[tuple[float, str, int], LogLine] = {}
+    for part, each in enumerate(recordings):
+        of = {number: numbers.setdefault(name, len(numbers)) for number, name in each.disks.items()}
+        whole.parts.append(sorted(of.values()))
+        for done in each.done:
+            known = [of[number] for number in done.numbers], [of[number] for number in done.unknown]
+            whole.done.append(replace(done, numbers=known[0], unknown=known[1], part=part))
+        events |= {(line.time, line.who, line.number): line for line in each.events}
+        for name in ("statuses", "changes", "marks", "gaps", "probed", "stores"):
+            getattr(whole, name).extend(getattr(each, name))
+    whole.disks = {number: name for name, number in numbers.items()}
+    whole.events = sorted(events.values(), key=lambda line: line.time)
+    _sort(whole)
+    return whole
+
+
+def _sort(recording: Recording) -> None:
+    recording.statuses.sort(key=lambda one: one[0])
+    recording.done.sort(key=lambda one: one.time)
+    for notes in (recording.marks, recording.changes):
+        notes.sort(key=lambda note: note.time)
 
 
 class _lines:  # noqa: N801  # a context manager, as open
@@ -200,12 +260,12 @@ def _head(path: Path, line: bytes) -> Recording:
     try:
         head = json.loads(line)
         version = head[_HEAD]
-        if version == VERSION:
+        if version in _READABLE:
             began = float(head["t"])
             return Recording(began, str(head["node"]), float(head["interval"]), last=began)
     except UNREADABLE as error:
         raise RecordingError(f"{path}: not a recording of plimsoll drill record") from error
-    raise RecordingError(f"{path}: has format {version}, this plimsoll knows {VERSION}")
+    raise RecordingError(f"{path}: has format {version}, this plimsoll knows {VERSION} and before")
 
 
 def _add(recording: Recording, time: float, told: Mapping[str, Any]) -> None:
@@ -222,6 +282,11 @@ def _add(recording: Recording, time: float, told: Mapping[str, Any]) -> None:
             recording.changes.append(Note(time, str(text)))
         case {"mark": text, "by": by}:
             recording.marks.append(Note(time, str(text), str(by)))
+        case {"probe": guest, "since": since, "b": buckets, "slowest": slowest}:
+            latency = Histogram(tuple((int(index), int(count)) for index, count in buckets))
+            recording.probed.append(Probed(float(since), time, str(guest), latency.buckets, int(slowest)))
+        case {"store": size}:
+            recording.stores.append(int(size))
         case {"gap": source, "since": since, "why": why}:
             recording.gaps.append(Gap(str(source), float(since), time, str(why)))
         case {"end": how}:

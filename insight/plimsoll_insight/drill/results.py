@@ -11,6 +11,7 @@ from plimsoll_insight.drill.phases import SERVED, Phase, Phases, Span, find
 from plimsoll_insight.drill.recording import DiskName, Recording
 from plimsoll_insight.drill.seconds import Seconds, by_second
 from plimsoll_insight.drill.status import Status
+from plimsoll_probes.model.histogram import Histogram
 
 FRACTIONS = (0.5, 0.95, 0.99)
 STALL = 3
@@ -34,6 +35,8 @@ class PhaseFigures:
     latency: tuple[float | None, ...]
     slowest: float | None
     """The largest of these means."""
+    probed: float | None
+    """The p99 of probes of guests."""
     peering: float | None
     """PG·seconds."""
     degraded: float | None
@@ -127,9 +130,20 @@ def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float |
         float(np.average(seconds.latency[inside], weights=seconds.weight[inside])) / 1e6 if inside.any() else None,
         latencies,
         float(seconds.latency[inside].max()) / 1e6 if inside.any() else None,
+        _probed(span, recording),
         peering if is_known else None,
         degraded if is_known else None,
     )
+
+
+def _probed(span: Span, recording: Recording) -> float | None:
+    """A job belongs to the phase in which its middle is."""
+    inside = (
+        Histogram(job.latency) for job in recording.probed
+        if span.begin <= (job.began + job.ended) / 2 - recording.began < span.end
+    )  # fmt: skip
+    quantile = Histogram.merged(inside).quantile(FRACTIONS[-1])
+    return None if quantile is None else quantile.value / 1e9
 
 
 def _weighted(latency: object, weight: object) -> tuple[float | None, ...]:

@@ -53,12 +53,13 @@ def by_second(recording: Recording) -> Seconds:
     at: list[Floats] = []
     latency: list[Floats] = []
     weight: list[Floats] = []
-    before: float | None = None
+    before: dict[int, float] = {}
+    watched = [np.isin(np.arange(disks), part) for part in recording.parts] or [np.ones(disks, dtype=bool)]
     for one in recording.done:
         end = one.time - recording.began
-        if before is not None and 0 < end - before <= late:
-            _cover(covered, before, end, one.unknown)
-        before = end
+        if one.part in before and 0 < end - before[one.part] <= late:
+            _cover(covered, watched[one.part], before[one.part], end, one.unknown)
+        before[one.part] = end
         if not one.numbers:
             continue
         rows, seconds = np.array(one.numbers), np.array(one.seconds)
@@ -90,16 +91,13 @@ def _joined(parts: list[Floats]) -> Floats:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _cover(covered: Floats, begin: float, end: float, unknown: list[int]) -> None:
-    part = np.zeros(covered.shape[1])
-    for second in range(max(int(begin), 0), min(int(end), len(part) - 1) + 1):
-        part[second] = max(min(end, second + 1) - max(begin, second), 0)
+def _cover(covered: Floats, watched: NDArray[np.bool_], begin: float, end: float, unknown: list[int]) -> None:
+    rows = watched
     if unknown:
-        rows = np.ones(len(covered), dtype=bool)
+        rows = watched.copy()
         rows[unknown] = False
-        covered[rows] += part
-    else:
-        covered += part
+    for second in range(max(int(begin), 0), min(int(end), covered.shape[1] - 1) + 1):
+        covered[rows, second] += max(min(end, second + 1) - max(begin, second), 0)
 
 
 def _spread(done: Floats, rows: NDArray[np.int_], ends: Floats, seconds: Floats, requests: Floats) -> None:

@@ -56,6 +56,11 @@ class Status:
             if "clean" not in state.split("+") or any(word in state for word in _UNCLEAN)
         )  # fmt: skip
 
+    @property
+    def is_well(self) -> bool:
+        """No sign that guests wait for it."""
+        return self.up >= self.within and not self.unclean and self.slow == 0
+
 
 @frozen
 class LogLine:

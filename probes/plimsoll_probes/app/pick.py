@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 
+from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import unreachable_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model import clusters
@@ -15,10 +18,16 @@ from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
 from plimsoll_agent.reconcile.observe import reason_of
 from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store.state import Busy, State, StateError
+from plimsoll_agent.util import locks
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
-from plimsoll_probes.schedule.targets import Chosen, chosen
+from plimsoll_probes.schedule.targets import Chosen, Planned, chosen
+from plimsoll_probes.store.history import LOCK
+
+# libvirt first pings the agent, for up to 5 s.
+_AGENT_DEADLINE = 25.0
 
 
 @frozen
@@ -62,3 +71,47 @@ def picked(hypervisor: Hypervisor, settings: Settings, rules: Rules, now: dateti
         tuple({disk.guest.uuid: disk.guest for disk in disks}.values()),
         tuple(each for each in found if isinstance(each, UnreachableGuest)),
     )
+
+
+def meant(found: Picked, names: Sequence[str]) -> tuple[Planned, ...]:
+    """Targets of the guests with these names; without names, all that the rules choose.
+
+    Raises ``UsageError`` for a guest that no rule chooses, ``PlimsollError`` for an unreachable one.
+    """
+    targets = found.chosen.targets
+    for name in names:
+        if any(_means(name, target.guest) for target in targets):
+            continue
+        for unreachable in found.unreachable:
+            if name in (unreachable.guest.name, unreachable.guest.uuid):
+                raise PlimsollError(unreachable_words(unreachable))
+        here = any(_means(name, guest) for guest in found.guests)
+        raise UsageError(
+            f"{printable(name)}: no rule with probe chooses this guest, and only chosen guests are probed;"
+            " see plimsoll-rules(5)"
+            if here
+            else f"{printable(name)}: no running guest of this node with an RBD disk has this name or uuid"
+        )
+    return tuple(one for one in targets if not names or any(_means(name, one.guest) for name in names))
+
+
+def _means(name: str, guest: Guest) -> bool:
+    return name in (guest.name, guest.display_name) or name.lower() == guest.uuid
+
+
+def alone(state: State) -> AbstractContextManager[None]:
+    """Hold the lock of this node's probes. Raises ``Busy``, ``StateError``."""
+    busy = Busy("another plimsoll probe run is active on this node; nothing was started")
+    return locks.held(state.directory / LOCK, busy, StateError, "; nothing was probed")
+
+
+@contextmanager
+def agents(settings: Settings, at_once: int) -> Iterator[Callable[[str, str, int], str]]:
+    """Asks the agent of a guest: its uuid, the request, the seconds to wait. Raises ``Unreachable``.
+
+    A separate connection, so that no read of a disk waits for a slow agent.
+    """
+    libvirt = Libvirt(settings.uri, deadline=_AGENT_DEADLINE, at_once=at_once)
+    yield libvirt.agent
+    if not libvirt.hung:
+        libvirt.close()

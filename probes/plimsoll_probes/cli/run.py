@@ -17,17 +17,15 @@ from plimsoll_agent.app.context import PassContext, pass_context, pause_actual, 
 from plimsoll_agent.command.base import NodeCommand, add_format, limits_from, text_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.messages.sentences import unreachable_words
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.rules.model import directory_of
-from plimsoll_agent.store.state import Busy, State, StateError
-from plimsoll_agent.util import locks
+from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters.local_shell import HereShell
 from plimsoll_probes.app.history import history_of
-from plimsoll_probes.app.pick import Picked, picked
+from plimsoll_probes.app.pick import Picked, agents, alone, meant, picked
 from plimsoll_probes.app.publish import write_metrics
 from plimsoll_probes.cli.round import Round, keep_chosen
 from plimsoll_probes.execute.runner import GuestProbe, HereProbe
@@ -38,12 +36,9 @@ from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule import timetable
 from plimsoll_probes.schedule.targets import Planned, Target, objective_for
-from plimsoll_probes.store.history import LOCK, History
+from plimsoll_probes.store.history import History
 
 LOG = logging.getLogger(__name__)
-
-# libvirt first pings the agent, for up to 5 s.
-_AGENT_DEADLINE = 25.0
 
 
 class Nothing(StrEnum):
@@ -140,7 +135,7 @@ class ProbeRun(NodeCommand):
             found = picked(hypervisor, settings, context.situation.rules, datetime.now(UTC))
             for line in found.complaints:
                 self.app.stderr.write(f"{line}\n")
-            targets, status = _meant(found, parsed_args.guest), 0
+            targets, status = meant(found, parsed_args.guest), 0
             if parsed_args.dry_run:
                 with history_of(settings) as history:
                     desired = _desired(parsed_args, settings, targets, history.last_begun)
@@ -228,16 +223,9 @@ class ProbeRun(NodeCommand):
                 round_.go(desired, lambda one: one.target, work)
             return round_.close()
 
-    @contextmanager
-    def agents(self, settings: Settings) -> Iterator[Callable[[str, str, int], str]]:
-        """A separate connection, so that no read of a disk waits for a slow agent.
-
-        Raises ``Unreachable``.
-        """
-        libvirt = Libvirt(settings.uri, deadline=_AGENT_DEADLINE, at_once=settings.probe.at_once + 1)
-        yield libvirt.agent
-        if not libvirt.hung:
-            libvirt.close()
+    def agents(self, settings: Settings) -> AbstractContextManager[Callable[[str, str, int], str]]:
+        """Raises ``Unreachable``."""
+        return agents(settings, settings.probe.at_once + 1)
 
     def _here(
         self, parsed_args: argparse.Namespace, settings: Settings, state: State, jobs: tuple[JobName, ...]
@@ -260,7 +248,7 @@ class ProbeRun(NodeCommand):
     def _round(self, parsed_args: argparse.Namespace, settings: Settings, state: State) -> Iterator[Round]:
         """A round that is alone on this node. Raises ``Busy``, ``StateError``."""
         state.prepare()
-        with _alone(state):
+        with alone(state):
             history = History(state.probes)
             yield Round(self.app, settings, history, format=parsed_args.format)
 
@@ -276,32 +264,6 @@ def _metrics_written(settings: Settings, parsed_args: argparse.Namespace) -> boo
         LOG.error("%s", error)
         return False
     return True
-
-
-def _meant(found: Picked, names: Sequence[str]) -> tuple[Planned, ...]:
-    """Targets of the guests with these names; without names, all that the rules choose.
-
-    Raises ``UsageError`` for a guest that no rule chooses, ``PlimsollError`` for an unreachable one.
-    """
-    targets = found.chosen.targets
-    for name in names:
-        if any(_means(name, target.guest) for target in targets):
-            continue
-        for unreachable in found.unreachable:
-            if name in (unreachable.guest.name, unreachable.guest.uuid):
-                raise PlimsollError(unreachable_words(unreachable))
-        here = any(_means(name, guest) for guest in found.guests)
-        raise UsageError(
-            f"{printable(name)}: no rule with probe chooses this guest, and only chosen guests are probed;"
-            " see plimsoll-rules(5)"
-            if here
-            else f"{printable(name)}: no running guest of this node with an RBD disk has this name or uuid"
-        )
-    return tuple(one for one in targets if not names or any(_means(name, one.guest) for name in names))
-
-
-def _means(name: str, guest: Guest) -> bool:
-    return name in (guest.name, guest.display_name) or name.lower() == guest.uuid
 
 
 def _desired(
@@ -332,12 +294,6 @@ def _check(parsed_args: argparse.Namespace) -> None:
             raise UsageError(f"--directory {error}") from error
     if parsed_args.ignore_health and parsed_args.due:
         raise UsageError("--ignore-health cannot be used with --due")
-
-
-def _alone(state: State) -> AbstractContextManager[None]:
-    """Hold the lock of this node's probes. Raises ``Busy``, ``StateError``."""
-    busy = Busy("another plimsoll probe run is active on this node; nothing was started")
-    return locks.held(state.directory / LOCK, busy, StateError, "; nothing was probed")
 
 
 def _machine_id(name: str) -> str:

@@ -7,20 +7,18 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.monitor import daemon_status
-from plimsoll_agent.store.state import State
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.store.history import History
 from tests.lab.cloud import Cloud, Completed, LabError
 from tests.lab.demo.measured import Phase, Sampler
+from tests.lab.node import Node
 from tests.looking import put
 
 FILE_SIZE = 2**28
@@ -43,12 +41,9 @@ class Stage:
         self.home = cloud.layout.root / f"demo-{name}"
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir()
-        (self.home / "rules.yaml").write_text(rules)
-        self._settings = self.home / "plimsoll.conf"
-        self._settings.write_text(
-            f"[DEFAULT]\nmode = enforce\nrules_file = {self.home}/rules.yaml\nstate_dir = {self.home}/state\n"
-            f"[libvirt]\nuri = {cloud.libvirt_uri}\n[ceph]\nconf_files = {cloud.ceph.conf}\n{settings}"
-        )
+        self.node = Node(self.home, cloud, rules, braked=True)
+        with self.node.settings.open("a") as file:
+            file.write(settings)
         self.cloud = cloud
         self.guest = cloud.booted_guest()
         hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=1)
@@ -101,27 +96,10 @@ class Stage:
     def beside(self, *words: str) -> Iterator[None]:
         """A command, and what happens while it runs; waits for its end."""
         print(f"$ plimsoll {' '.join(words)}", flush=True)
-        command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), *words]
-        with subprocess.Popen(command, env=self.environment) as process:
+        with subprocess.Popen(self.node.command(*words), env=self.environment) as process:
             yield
         if words[0] in ("plan", "enforce", "status") or words[:2] == ("probe", "run"):
             print(f"$ echo $?\n{process.returncode}", flush=True)
-
-    @contextmanager
-    def daemon(self) -> Iterator[None]:
-        """It runs, from its first pass over the node on."""
-        print("$ plimsoll daemon &", flush=True)
-        command = [str(Path(sys.executable).with_name("plimsoll")), "--config-file", str(self._settings), "daemon"]
-        state = State(self.home / "state")
-        with subprocess.Popen(command, env=self.environment) as process:
-            try:
-                while (known := daemon_status.load(state)) is None or not known.last_full_pass:
-                    if process.poll() is not None:
-                        raise LabError("plimsoll daemon does not start")
-                    time.sleep(0.1)
-                yield
-            finally:
-                process.terminate()
 
     def check(self, *words: str) -> None:
         """What Nagios is told."""
@@ -130,7 +108,7 @@ class Stage:
             str(Path(sys.executable).with_name("check_plimsoll")),
             *words,
             "--config-file",
-            str(self._settings),
+            str(self.node.settings),
         ]
         status = subprocess.run(command, env=self.environment, check=False).returncode
         print(f"$ echo $?\n{status}", flush=True)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from tests.lab.cloud import Cloud
+from tests.lab.daemon import daemon_on
 from tests.lab.demo import plot
 from tests.lab.demo.measured import Sampler
 from tests.lab.demo.stage import Stage
@@ -31,7 +32,8 @@ def play(cloud: Cloud, picture: Path) -> None:
     guest.exec(["sh", "-c", f"{WRITER} > /dev/null 2>&1 & echo $! > /run/w.pid"])
     domain.managedSave()
     domain.managedSaveDefineXML(without_limits(domain.managedSaveGetXMLDesc()))
-    with stage.daemon(), observing(cloud.libvirt_uri) as observer:
+    print("$ plimsoll daemon &", flush=True)
+    with daemon_on(stage.node, installed=True), observing(cloud.libvirt_uri) as observer:
         print("    libvirt starts it, with the daemon running:")
         sampler = Sampler(guest, stage.target, EVERY)
         began = time.monotonic()

@@ -22,6 +22,7 @@ from tests.lab.cloud.libvirtd import bindings
 from tests.lab.faults.watch import Watch, read
 from tests.lab.node import Node
 from tests.lab.passes import LIMIT
+from tests.lab.waiting import until
 
 LOOSE, TIGHT = {"total_iops_sec": 9000}, {"total_iops_sec": 100}
 """What something else than plimsoll sets."""
@@ -138,10 +139,7 @@ class Scene:
     def until(
         self, true: Callable[[], object], what: str, within: float = 60.0, tell: Callable[[], Any] = lambda: ""
     ) -> None:
-        end = time.monotonic() + within
-        while not true():
-            assert time.monotonic() < end, f"{what}: not within {within:.1f} s: {tell()}\n{self.said()}"
-            time.sleep(0.05)
+        until(true, within, lambda: f"{what}: not within {within:.1f} s: {tell()}\n{self.said()}")
 
     # --- what must be so in the end
 

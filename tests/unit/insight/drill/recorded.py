@@ -6,8 +6,9 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from plimsoll_insight.drill.recording import Done, Writer, done_line, status_line
+from plimsoll_insight.drill.recording import Done, Probed, Writer, done_line, probed_line, status_line
 from plimsoll_insight.drill.status import Status
+from plimsoll_probes.model.histogram import Histogram
 
 BEGAN = 1_795_799_229.0
 GROUPS = 24
@@ -69,3 +70,17 @@ def lines(seconds: Sequence[Second], disks: int) -> Iterator[tuple[float, dict[s
                     [latency if disks == 1 else chance.randrange(latency, 3 * latency) for _ in of], [],
                 )
             )  # fmt: skip
+
+
+def probed(path: Path, seconds: int) -> None:
+    """Add jobs of two probes, of 5 s; in each, every 80 s, a request waits for 8 s, as in the outage of ``drill``."""
+    writer, chance = Writer.more(path), random.Random(8)
+    for guest in ("probe-1", "probe-2"):
+        begin = 1.0
+        while begin < seconds:
+            waits = begin % 80 < 20 < begin % 80 + 5
+            end = begin + (13 if waits else 5)
+            samples = [chance.randrange(1_000_000, 3_000_000) for _ in range(50)] + [8_000_000_000] * waits
+            job = Probed(BEGAN + begin, BEGAN + end, guest, Histogram.of(samples).buckets, max(samples))
+            writer.write(job.ended, probed_line(job))
+            begin = end + 0.4

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.drill.recording import Done, RecordingError, Writer, done_line, read
+from plimsoll_insight.drill.recording import Done, Probed, RecordingError, Writer, done_line, probed_line, read
 from tests.unit.insight.drill.recorded import BEGAN, drill, status, write
 
 
@@ -18,8 +18,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     writer.write(BEGAN + 0.5, {"event": {"who": "mon.a", "number": 7, "level": "INF", "text": "osd.1 boot"}})
     writer.write(BEGAN + 3, {"gap": "ceph", "since": BEGAN + 1, "why": "no answer"})
     writer.write(BEGAN + 4, {"change": "500 → 3000 IOPS"})
+    probed = Probed(BEGAN + 1.5, BEGAN + 4.5, "instance-1", ((64, 3), (900, 1)), 7_000_000)
+    writer.write(probed.ended, probed_line(probed))
+    writer.write(BEGAN + 4.5, {"store": 64_000_000})
     writer.write(BEGAN + 5, {"end": "stopped"})
     found = read(file)
+    assert (found.probed, found.stores) == ([probed], [64_000_000])
     assert (found.began, found.node, found.interval, found.ended, found.last) == (
         BEGAN, "node-1", 2.0, "stopped", BEGAN + 5,
     )  # fmt: skip
@@ -64,7 +68,7 @@ def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
     ("content", "complaint"),
     [
         ("", "not a recording"), ("hello\n", "not a recording"), ('{"t": 1}\n', "not a recording"),
-        ('{"t":1,"plimsoll_drill":2,"node":"a","interval":1}\n', "has format 2, this plimsoll knows 1"),
+        ('{"t":1,"plimsoll_drill":3,"node":"a","interval":1}\n', "has format 3, this plimsoll knows 2 and before"),
     ],
 )  # fmt: skip
 def test_what_is_no_recording_is_refused_and_not_marked(tmp_path: Path, content: str, complaint: str) -> None:
@@ -87,3 +91,12 @@ def test_lines_that_are_not_understood_are_counted_and_left_out(tmp_path: Path) 
     found = read(file)
     assert found.damaged == 5
     assert (found.statuses, found.last) == (whole.statuses, whole.last)
+
+
+def test_a_recording_of_the_version_before_is_read_and_takes_marks(tmp_path: Path) -> None:
+    file = tmp_path / "drill"
+    write(file, drill())
+    file.write_text(file.read_text().replace('"plimsoll_drill":2', '"plimsoll_drill":1'))
+    Writer.more(file).write(BEGAN, {"mark": "stop", "by": "root"})
+    found = read(file)
+    assert (found.ended, len(found.marks), found.damaged, found.probed, found.stores) == ("over", 1, 0, [], [])

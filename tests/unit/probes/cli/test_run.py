@@ -25,13 +25,13 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
-from plimsoll_probes.cli.run import LOCK, ProbeRun
+from plimsoll_probes.cli.run import ProbeRun
 from plimsoll_probes.execute import runner
 from plimsoll_probes.guest import qga_exec
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult
-from plimsoll_probes.store.history import History
+from plimsoll_probes.store.history import LOCK, History
 from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, volume
 from tests.unit.nobody import as_nobody
 from tests.unit.node import uuid_of

@@ -1,4 +1,4 @@
-"""Commands that watch until a time is over, or a signal comes: what they have until then is shown."""
+"""Commands that a signal ends early, with what they have until then."""
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+"""What ``plimsoll drill record`` asks beside guests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.messages.record import entry_words
+from plimsoll_agent.store.entries import RecordedChange
+from plimsoll_agent.util.text import printable
+from plimsoll_insight.adapters.cluster import LiveCluster
+from plimsoll_insight.drill.recording import status_line
+from plimsoll_insight.drill.sources import Line, Source
+from plimsoll_insight.drill.status import Status
+
+_LOG_LINES = 100
+
+
+class ClusterStatus:
+    """A source."""
+
+    def __init__(self, cluster: LiveCluster, now: Callable[[], float]) -> None:
+        self.cluster, self._now = cluster, now
+        self.last: Status | None = None
+
+    def __call__(self) -> Iterator[Line]:
+        asked = self._now()
+        self.last = self.cluster.status()
+        # It is of some time between the question and the answer.
+        yield (asked + self._now()) / 2, status_line(self.last)
+
+
+class ClusterLog:
+    """A source: lines since the recording began, each once."""
+
+    def __init__(self, of: ClusterStatus, began: float) -> None:
+        self._cluster, self._since = of.cluster, began
+        self._seen: set[tuple[float, str, int]] = set()
+
+    def __call__(self) -> Iterator[Line]:
+        for line in self._cluster.log(_LOG_LINES):
+            key = line.time, line.who, line.number
+            if line.time >= self._since and key not in self._seen:
+                self._seen.add(key)
+                told = asdict(line)
+                yield told.pop("time"), {"event": told}
+
+
+def changes(following: Following) -> Source:
+    """plimsoll's own, since the first question."""
+    begun = False
+
+    def ask() -> Iterator[Line]:
+        nonlocal begun
+        if not begun:
+            begun = True
+            for _ in following.start(1):
+                pass
+        for entry, _ in following.new():
+            if not (isinstance(entry, RecordedChange) and entry.open):
+                yield entry.at.timestamp(), {"change": printable(entry_words(entry))}
+
+    return ask
+
+
+def stores() -> list[Path]:
+    """Of monitors on this machine: of packages, and of cephadm."""
+    home = Path("/var/lib/ceph")
+    return [*home.glob("mon/*/store.db"), *home.glob("*/mon.*/store.db")]
+
+
+def store_size(directories: Sequence[Path], now: Callable[[], float]) -> Source:
+    """Ceph itself tells it nowhere, so it is known on the monitor's host only."""
+
+    def ask() -> Iterator[Line]:
+        try:
+            sizes = [each.stat().st_size for store in directories for each in store.iterdir()]
+        except FileNotFoundError:  # one is replaced while it is looked at
+            if not all(store.is_dir() for store in directories):
+                raise Unreachable("the monitor's store is not there") from None
+            return
+        except OSError as error:
+            raise Unreachable(f"{error.filename}: {error.strerror}") from error
+        yield now(), {"store": sum(sizes)}
+
+    return ask

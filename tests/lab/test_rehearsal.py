@@ -1,0 +1,122 @@
+"""The playbook of a rehearsal, on the lab's Ceph: one that goes as planned, and one that exceeds its bound."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.drill.recording import read
+from tests.lab.cloud import Cloud, Guest
+from tests.lab.cloud.layout import CHECKOUT
+from tests.lab.node import Node
+from tests.lab.playbook import Playbooks, Played, play
+from tests.lab.test_drill import PATIENCE, loaded
+
+__all__ = ["loaded"]
+pytestmark = [pytest.mark.hurt, pytest.mark.timeout(600)]
+
+PLAYBOOK = CHECKOUT / "ansible/playbooks/rehearsal.yml"
+LONGEST = 500
+HOST = "lab-a"
+"""As it is called in the CRUSH tree."""
+RULES = "rules: [{{name: canary, match: {{guest: {guest}, kind: volume}}, probe: {{every: 1d}}}}]\n"
+# The lab's OSDs are no units: these are its commands for what systemctl does elsewhere.
+OSDS = """
+import sys
+sys.path.insert(0, {checkout!r})
+from tests.lab.cloud import Cloud
+cloud = Cloud(say=lambda _: None)
+for name in sys.argv[2:]:
+    osd = cloud.ceph.daemon(name)
+    osd.stop() if sys.argv[1] == "stop" else osd.heal()
+"""
+
+
+@pytest.fixture
+def rehearse(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., Played]:
+    cloud.ceph.wait_healthy(PATIENCE)
+    node = Node(tmp_path, cloud, RULES.format(guest=loaded.uuid), mode="observe")
+    node.use_probes()
+    assert node.run("enforce").status == 0  # its gate wants a pass
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory = tmp_path / "inventory.yml"
+    nodes = {"node-1": here, "node-2": here}
+    inventory.write_text(json.dumps({"plimsoll": {"hosts": nodes}, "osds": {"hosts": {HOST: here}}}))
+    (tmp_path / "osds.py").write_text(OSDS.format(checkout=str(CHECKOUT)))
+    osds = [sys.executable, str(tmp_path / "osds.py")]
+    usual = {
+        "host": HOST, "confirm": HOST, "unit": "osd.{osd}", "stop": [*osds, "stop"], "start": [*osds, "start"],
+        "ceph": ["ceph", "-c", str(cloud.ceph.conf)], "client": ["--ceph-conf", str(cloud.ceph.conf)],
+        "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
+        "calm": 10, "directory": str(tmp_path),
+    }  # fmt: skip
+    its_environment = Playbooks(tmp_path).environment
+
+    def rehearsed(*words: str, **variables: object) -> Played:
+        told = {f"plimsoll_rehearsal_{name}": value for name, value in (usual | variables).items()}
+        try:
+            return play(["-i", inventory, *words, "-e", json.dumps(told), PLAYBOOK], its_environment, LONGEST)
+        finally:
+            cloud.ceph.heal()
+
+    return rehearsed
+
+
+def kept(home: Path) -> Path:
+    [found] = home.glob("rehearsal-*")
+    return found
+
+
+def flags(cloud: Cloud) -> str:
+    return str(json.loads(cloud.ceph.run("osd", "dump", "-f", "json"))["flags"])
+
+
+def test_a_rehearsal_stops_the_osds_brings_them_back_and_reports(
+    rehearse: Callable[..., Played], cloud: Cloud, loaded: Guest, tmp_path: Path
+) -> None:
+    played = rehearse("--limit=node-1", away=12, probes=[loaded.uuid])
+    assert played.ok, (played.failures, played.said)
+    assert any(line.startswith(HOST) for line in played.said), "the forecast was shown"
+    phases = [line.split()[0] for line in played.said if " s  " in line and line[0].islower()]
+    assert {"normal", "return"} <= set(phases)
+    assert "noout" not in flags(cloud)
+    files = {each.name for each in kept(tmp_path).iterdir()}
+    assert files == {"node-1-1.drill", "report.html", "forecast.json"}
+    probed = read(kept(tmp_path) / "node-1-1.drill").probed
+    assert len(probed) > 3
+    assert max(job.slowest for job in probed) > 1e9, "a request waited in the outage"
+    assert loaded.exec(["sh", "-c", "ls -A /mnt/volume | grep plimsoll-probe"], timeout=PATIENCE).exit_code == 1
+    marks = [line for line in (kept(tmp_path) / "node-1-1.drill").read_text().splitlines() if '"mark"' in line]
+    assert [json.loads(line)["mark"].split()[0] for line in marks] == ["stop", "start"]
+
+
+def test_a_rehearsal_that_stalls_guests_for_too_long_ends_by_itself(
+    rehearse: Callable[..., Played], cloud: Cloud, tmp_path: Path
+) -> None:
+    """Without two of three OSDs placement groups are inactive: no guest would ever be served again."""
+    played = rehearse(osds=[0, 1], away=200, stalled=15)
+    failure = played.failures["node-1"]
+    assert "vdb has completed no request for" in failure
+    assert "The OSDs were started, and noout is unset" in failure
+    assert "noout" not in flags(cloud)
+    looks = sum(task == "Let hosts know that it goes on" for task, _, _ in played.results)
+    assert looks < 200 / 5, "it did not wait until its time was over"
+    # The return is recorded, too.
+    recordings = {f"{node}-{part}.drill" for node in ("node-1", "node-2") for part in (1, 2)}
+    assert {each.name for each in kept(tmp_path).glob("*.drill")} == recordings
+    assert any(line.startswith("recovered") and "after the return" in line for line in played.said), played.said
+
+
+def test_a_rehearsal_of_a_cluster_in_trouble_does_not_begin(rehearse: Callable[..., Played], cloud: Cloud) -> None:
+    cloud.ceph.run("osd", "set", "noscrub")
+    try:
+        played = rehearse("--check", "--limit=node-1")
+    finally:
+        cloud.ceph.run("osd", "unset", "noscrub")
+    [failure] = played.failures.values()
+    assert failure.startswith("the cluster must be well first: OSDMAP_FLAGS;")
+    assert not any(task == "Stop the OSDs" for task, _, _ in played.results)
