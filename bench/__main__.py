@@ -19,6 +19,7 @@ MEASUREMENTS = (
     "churn",
     "load",
     "explain",
+    "forecast",
 )
 OF_LOGS = ("hist", "slow")
 

@@ -55,24 +55,16 @@ def objects_per_second(bytes_per_second: float, object_bytes: float) -> float:
     return bytes_per_second / object_bytes
 
 
-def started_per_second(active: float, whole: float, sleep: float) -> float:
-    """Objects that one OSD recovers a second by its settings: at most ``active`` at once (osd_recovery_max_active),
-    each read and written in ``whole`` seconds, and begun no sooner than ``sleep`` after the one before
-    (osd_recovery_sleep; OSD::do_recovery adds it for each).
-    """
-    return min(active / (2 * whole), 1 / sleep if sleep else math.inf)
-
-
 def written_objects(writes: float, objects: float) -> float:
     """How many of ``objects`` so many ``writes`` reach, each as likely as any other: n · (1 - e^(-w/n))."""
     return -objects * math.expm1(-writes / objects) if objects else 0.0
 
 
-def log_entries(groups: float) -> float:
-    """Of each placement group of an OSD that has so many, by Ceph's defaults since Octopus (PeeringState::
-    calc_trim_to and OSDService::get_target_pg_log_entries).
+def log_entries(groups: float, target: float = LOG_TARGET, most: float = LOG_MOST, least: float = LOG_LEAST) -> float:
+    """Of each placement group of an OSD that has so many, by Ceph's defaults since Octopus, or by these settings
+    (PeeringState::calc_trim_to and OSDService::get_target_pg_log_entries).
     """
-    return min(max(LOG_TARGET / groups, LOG_LEAST), LOG_MOST)
+    return max(min(target / groups, most), least)
 
 
 def memory_peak(memory: float, groups: float, entries: float, missing: float) -> float:
