@@ -20,6 +20,7 @@ MEASUREMENTS = (
     "load",
     "explain",
     "forecast",
+    "osd-memory",
 )
 OF_LOGS = ("hist", "slow")
 
@@ -28,7 +29,7 @@ def main(words: list[str]) -> int:
     if words and words[0] in OF_LOGS:
         return logs.main(words[0], words[1:])
     chosen, *rest = words if words and words[0] in MEASUREMENTS else [MEASUREMENTS[0], *words]
-    status: int = import_module(f"bench.{chosen}").main(rest)
+    status: int = import_module(f"bench.{chosen.replace('-', '_')}").main(rest)
     return status
 
 

@@ -77,10 +77,8 @@ def main(words: Sequence[str]) -> int:
 
 def measured(cloud: Cloud, drills: Sequence[Drill]) -> list[float]:
     """The errors of the time to clean."""
-    say(
-        "Alone: milliseconds to write or read one object. Stale, seen: objects, as forecast and at the return. In sync"
-    )
-    say("after so many seconds, as forecast and as measured. Objects are new where all of their size is written.")
+    say("Alone: milliseconds to write or read one object. Stale, seen: objects, as forecast and at the return.")
+    say("In sync after so many seconds, as forecast and as measured. Objects are new where all of them is written.")
     say(ROW.format("objects", "size", "sleep", "active", "backfills", "PGs", "written", *WORDS))
     errors = []
     for drill in drills:
@@ -124,7 +122,7 @@ def _held(cloud: Cloud, drill: Drill, pool: str, node: Node) -> float:
         raise LabError("the drill has no recovery")
     told = row["clean"]
     middle = (told["low"] + told["high"]) / 2
-    error = incident.recover / middle - 1
+    error: float = incident.recover / middle - 1
     size, written = (f"{each // KIB} KiB" if each < MIB else f"{each // MIB} MiB" for each in _sizes(drill))
     told_words = f"{told['low']:.1f}..{told['high']:.1f}"
     alone_words = f"{1000 * min(alone):.1f}..{1000 * max(alone):.1f}"
@@ -196,7 +194,7 @@ def until(ceph: Ceph, holds: Callable[[dict[str, Any]], bool]) -> None:
     while not holds(json.loads(ceph.run("status", "-f", "json"))):
         if time.monotonic() > end:
             raise LabError("Ceph does not come to it")
-        time.sleep(0.2)
+        time.sleep(1)
 
 
 def is_clean(status: dict[str, Any]) -> bool:

@@ -45,8 +45,8 @@ def shown(values: dict[str, str]) -> str:
     return json.dumps([{"name": name, "value": value, "source": "file"} for name, value in values.items()])
 
 
-def live(plimsoll: Callable[..., Ran], path: Path, *words: str, settings: bool = False) -> Ran:
-    more = SETTINGS.format(osd=shown(OSD), manager=shown(MANAGER)) if settings else ""
+def live(plimsoll: Callable[..., Ran], path: Path, *words: str, settings: bool = False, queue: str = "wpq") -> Ran:
+    more = SETTINGS.format(osd=shown(OSD | {"osd_op_queue": queue}), manager=shown(MANAGER)) if settings else ""
     (path / "ceph").write_text(CEPH.format(tree=TREE, more=more.strip()))
     (path / "ceph").chmod(0o755)
     return plimsoll("forecast", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
@@ -121,6 +121,10 @@ def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran
     [given] = json.loads(live(plimsoll, tmp_path, *words, "--recovery-sleep", "0", "-f", "json", settings=True).out)
     assert given["clean"] == {"low": 21, "high": 24}
     assert given["detect"] == {"low": 6, "high": 10}
+    assert "written to a placement group" not in ran.out
+    more = live(plimsoll, tmp_path, "--lose", "osd.0", "--stale", "501", settings=True, queue="mclock_scheduler").out
+    assert "osd_op_queue is mclock_scheduler: its profile may let recovery take longer." in more
+    assert "More may be written to a placement group than its log has entries (500)" in more
 
 
 def test_what_the_cluster_has_not_is_named(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:

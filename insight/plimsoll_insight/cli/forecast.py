@@ -142,30 +142,35 @@ class ForecastList(LocalCommand, Listing):
         map, placed = cluster.map(), cluster.placement()
         found = _on_the_tree(parsed_args, map.tree, placed)
         asked = _some(map.up)
-        read = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
+        read, more = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
         size = exactly(placed.object_bytes) if placed.object_bytes and not parsed_args.object_size else None
         filled = _filled(
             replace(known, object_size=size or known.object_size, peering=self._peering(cluster, known)),
             replace(read, copies=placed.copies),
         )
-        told = _told(known, read, [f"osd.{osd}" for osd in asked])
+        told = (*_told(known, read, [f"osd.{osd}" for osd in asked]), *more)
         if map.down:
             told = (*told, f"{plural(len(map.down), 'OSD')} down already: what was on them is in no figure.")
         return found, _filled(filled, settings.usual()), told
 
-    def _read_settings(self, cluster: LiveCluster, asked: Sequence[int], groups: Range | None) -> Inputs:
-        """Of these OSDs; what cannot be had stays unknown, with a line on it."""
-        read = Inputs()
+    def _read_settings(
+        self, cluster: LiveCluster, asked: Sequence[int], groups: Range | None
+    ) -> tuple[Inputs, list[str]]:
+        """Of these OSDs; what cannot be had stays unknown, with a line on it. And what else is to be told."""
+        read, more = Inputs(), []
         try:
-            read = settings.known_by([cluster.osd_settings(osd) for osd in asked], groups) if asked else read
+            osds = [cluster.osd_settings(osd) for osd in asked]
+            read = settings.known_by(osds, groups) if asked else read
+            if any(osd.has_mclock for osd in osds):
+                more.append("osd_op_queue is mclock_scheduler: its profile may let recovery take longer.")
         except PlimsollError as error:
             self.app.stderr.write(f"The settings of OSDs are unknown: {error}\n")
         try:
             latency = [each for osd in asked if (each := cluster.write_latency(osd)) is not None]
         except PlimsollError as error:
             self.app.stderr.write(f"The latency of writes is unknown: {error}\n")
-            return read
-        return replace(read, write_latency=over(latency)) if latency else read
+            return read, more
+        return (replace(read, write_latency=over(latency)) if latency else read), more
 
     def _peering(self, cluster: LiveCluster, known: Inputs) -> Range:
         try:
@@ -394,6 +399,11 @@ def _assumed(parsed_args: argparse.Namespace, each: Sequence[Forecast]) -> Itera
         parts.append(f"{ENTRY:.0f} B of memory for an entry of a log, {MISSING:.0f} B for a missing object")
     if parts:
         yield f"Assumed: {'; '.join(parts)}."
+    if (entries := next((one.beyond_log for one in each if one.beyond_log), None)) is not None:
+        yield (
+            f"More may be written to a placement group than its log has entries ({entries:.0f}): then its objects"
+            " are compared, and the time to clean may be longer."
+        )
 
 
 def _cells(one: Forecast) -> tuple[object, ...]:

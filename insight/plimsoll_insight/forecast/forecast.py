@@ -61,6 +61,8 @@ class Forecast:
     """The time to make all lost copies again elsewhere, if what failed does not return."""
     memory: Range | None
     """Peak of the OSDs of one host that return at once."""
+    beyond_log: float | None = None
+    """The entries of a log, where a placement group may be written to more often: it is compared object by object."""
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By figure, the options that would tell it."""
 
@@ -104,6 +106,7 @@ def forecast(failure: Failure, known: Inputs) -> Forecast:
         clean=of("clean", lambda: _clean(failure, known, bounds)),
         rebuild=of("rebuild", lambda: ratio(_all(objects=failure.objects)[0], _slowest(failure, known, elsewhere))),
         memory=of("memory", lambda: _memory(failure, known)),
+        beyond_log=_beyond_log(failure, known),
         unknown=unknown,
     )
 
@@ -198,6 +201,22 @@ def _by_settings(failure: Failure, known: Inputs, active: Range, whole: Range) -
     return Range(min(rates), max(rates))
 
 
+def _beyond_log(failure: Failure, known: Inputs) -> float | None:
+    try:
+        most = _stale(failure, known).high * max((group.part for group in failure.recovering), default=0.0)
+    except _Lacking:
+        return None
+    entries = _log_entries(failure, known)
+    return entries.low if entries is not None and most > entries.low else None
+
+
+def _log_entries(failure: Failure, known: Inputs) -> Range | None:
+    groups = failure.groups or known.pgs_per_osd
+    if known.log_entries is not None or groups is None:
+        return known.log_entries
+    return Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
+
+
 def _clean(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
     return added(
         ratio(_stale(failure, known), _slowest(failure, known, bounds)),
@@ -222,7 +241,7 @@ def _memory(failure: Failure, known: Inputs) -> Range:
         objects=failure.objects,
         copies=known.copies,
     )
-    entries = known.log_entries or Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
+    entries = _log_entries(failure, known) or exactly(arithmetic.LOG_MOST)
     try:
         stale = _stale(failure, known).high
     except _Lacking:

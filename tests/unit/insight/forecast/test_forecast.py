@@ -60,6 +60,13 @@ def test_the_time_to_clean_has_peering_and_what_was_said_to_be_stale() -> None:
     assert near(of(**known, peering=Range(1, 17)).clean, 6, 22)
 
 
+def test_more_writes_than_a_log_has_entries_are_told() -> None:
+    # Half of them go to each of the two groups.
+    assert of(stale=exactly(1000), log_entries=exactly(500)).beyond_log is None
+    assert of(stale=exactly(1002), log_entries=exactly(500)).beyond_log == 500
+    assert of(write_iops=None, log_entries=exactly(500)).beyond_log is None
+
+
 def test_copies_are_made_again_by_all_that_stay() -> None:
     # 90 OSDs with a place each, of which a group of three copies takes two: 45 groups at most, half of that at least.
     found = of(network=None, recovery_active=exactly(3), recovery_sleep=exactly(0.056))
