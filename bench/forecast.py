@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import tempfile
 import time
@@ -71,23 +72,24 @@ def main(words: Sequence[str]) -> int:
         "--drill", type=int, action="append", metavar="N", choices=range(1, len(DRILLS) + 1),
         help=f"only this one of {len(DRILLS)}; repeatable",
     )  # fmt: skip
-    chosen = parser.parse_args(words).drill or range(1, len(DRILLS) + 1)
-    return in_lab(lambda cloud: measured(cloud, [DRILLS[number - 1] for number in chosen]), ("ceph",))
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="recordings and forecasts stay there")
+    parsed = parser.parse_args(words)
+    chosen = parsed.drill or range(1, len(DRILLS) + 1)
+    return in_lab(lambda cloud: _all(cloud, [DRILLS[number - 1] for number in chosen], parsed.keep), ("ceph",))
 
 
-def measured(cloud: Cloud, drills: Sequence[Drill]) -> list[float]:
-    """The errors of the time to clean."""
+def _all(cloud: Cloud, drills: Sequence[Drill], keep: Path | None) -> None:
     say("Alone: milliseconds to write or read one object. Stale, seen: objects, as forecast and at the return.")
     say("In sync after so many seconds, as forecast and as measured. Objects are new where all of them is written.")
     say(ROW.format("objects", "size", "sleep", "active", "backfills", "PGs", "written", *WORDS))
-    errors = []
     for drill in drills:
         with tempfile.TemporaryDirectory() as home, _pool(cloud.ceph, drill) as pool:
-            errors.append(_held(cloud, drill, pool, Node(Path(home), cloud, mode="observe")))
-    return errors
+            _hold(cloud, drill, pool, Node(Path(home), cloud, mode="observe"))
+            if keep:
+                shutil.copytree(home, keep / pool)
 
 
-def _held(cloud: Cloud, drill: Drill, pool: str, node: Node) -> float:
+def _hold(cloud: Cloud, drill: Drill, pool: str, node: Node) -> None:
     ceph, file = cloud.ceph, node.home / "drill"
     alone = _alone(ceph, pool, drill)
     if drill.written:
@@ -97,7 +99,9 @@ def _held(cloud: Cloud, drill: Drill, pool: str, node: Node) -> float:
     words = ("forecast", "--live", "--lose", OSD, "--ceph-conf", str(ceph.conf), "-f", "json")
     [row] = node.run(*words, "--object-latency", latency).data()
     stale = row["degraded"]["low"] * drill.objects
-    [row] = node.run(*words, "--object-latency", latency, "--stale", str(round(stale))).data()
+    ran = node.run(*words, "--object-latency", latency, "--stale", str(round(stale)))
+    [row] = ran.data()
+    (node.home / "forecast.json").write_text(ran.out)
     osd = ceph.daemon(OSD)
     record = node.start("drill", "record", str(file), "--no-guests", "--ceph-conf", str(ceph.conf))
     try:
@@ -122,7 +126,7 @@ def _held(cloud: Cloud, drill: Drill, pool: str, node: Node) -> float:
         raise LabError("the drill has no recovery")
     told = row["clean"]
     middle = (told["low"] + told["high"]) / 2
-    error: float = incident.recover / middle - 1
+    error = incident.recover / middle - 1
     size, written = (f"{each // KIB} KiB" if each < MIB else f"{each // MIB} MiB" for each in _sizes(drill))
     told_words = f"{told['low']:.1f}..{told['high']:.1f}"
     alone_words = f"{1000 * min(alone):.1f}..{1000 * max(alone):.1f}"
@@ -133,7 +137,6 @@ def _held(cloud: Cloud, drill: Drill, pool: str, node: Node) -> float:
             *(f"{100 * error:+.0f} %", f"{load:.1f}"),
         )
     )
-    return error
 
 
 def _sizes(drill: Drill) -> tuple[int, int]:
@@ -190,11 +193,12 @@ def _rados(ceph: Ceph, pool: str, *words: str) -> str:
 
 
 def until(ceph: Ceph, holds: Callable[[dict[str, Any]], bool]) -> None:
+    """Within some seconds: what is measured is recorded, and to ask costs half a second of a core."""
     end = time.monotonic() + PATIENCE
     while not holds(json.loads(ceph.run("status", "-f", "json"))):
         if time.monotonic() > end:
             raise LabError("Ceph does not come to it")
-        time.sleep(1)
+        time.sleep(2)
 
 
 def is_clean(status: dict[str, Any]) -> bool:
