@@ -45,7 +45,7 @@ class Inputs:
 class Forecast:
     failure: Failure
     detect: Range | None
-    """Until the monitors take it for down, of what vanishes: nobody refuses a connection."""
+    """Until the monitors take it for down, of what vanishes without closing its connections."""
     service: Range | None
     """Of a write, at worst: as long as all objects that guests write to are degraded."""
     iops_share: Range | None

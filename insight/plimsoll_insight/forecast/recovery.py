@@ -37,7 +37,7 @@ class Group:
     """It has ``min_size`` copies without the lost ones."""
 
     def recovering(self, missing: float) -> tuple[int, tuple[int, ...]]:
-        """Its primary meanwhile, and its other OSDs."""
+        """Its primary while it recovers, and its other OSDs."""
         stay = [osd for osd in self.osds if osd not in self.lost]
         if self.can_wait and stay and missing > ASYNC_COST:
             return stay[0], tuple(osd for osd in self.osds if osd != stay[0])

@@ -147,4 +147,4 @@ def write_latency(text: str, number: int) -> float | None:
         told = json.loads(text)["osd"]["op_w_latency"]
         return float(told["sum"]) / float(told["avgcount"]) if told["avgcount"] else None
     except (ValueError, KeyError, TypeError) as error:
-        raise UnreadableSettings(f"ceph tell osd.{number} perf dump: not the JSON that it prints") from error
+        raise UnreadableSettings(f"perf dump of osd.{number}: not the JSON that it prints") from error
