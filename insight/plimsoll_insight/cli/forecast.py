@@ -139,9 +139,9 @@ class ForecastList(LocalCommand, Listing):
         if bool(parsed_args.each) == bool(parsed_args.lose):
             raise UsageError("--live needs --each TYPE or --lose NAME, and not both")
         cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, _DEADLINE)
-        map, placed = cluster.map(), cluster.placement()
-        found = _on_the_tree(parsed_args, map.tree, placed)
-        asked = _some(map.up)
+        osd_map, placed = cluster.map(), cluster.placement()
+        found = _on_the_tree(parsed_args, osd_map.tree, placed)
+        asked = _some(osd_map.up)
         read, more = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
         size = exactly(placed.object_bytes) if placed.object_bytes and not parsed_args.object_size else None
         filled = _filled(
@@ -149,8 +149,8 @@ class ForecastList(LocalCommand, Listing):
             replace(read, copies=placed.copies),
         )
         told = (*_told(known, read, [f"osd.{osd}" for osd in asked]), *more)
-        if map.down:
-            told = (*told, f"{plural(len(map.down), 'OSD')} down already: what was on them is in no figure.")
+        if osd_map.down:
+            told = (*told, f"{plural(len(osd_map.down), 'OSD')} down already: what was on them is in no figure.")
         return found, _filled(filled, settings.usual()), told
 
     def _read_settings(

@@ -196,7 +196,7 @@ def _by_settings(failure: Failure, known: Inputs, active: Range, whole: Range) -
     # More missing objects may leave the OSDs that returned out of their groups, which is slower or faster.
     rates = [
         per_second(failure.recovering, max(objects, 1.0), pace)
-        for pace in (fast, slow) for objects in {missing.low, missing.high}
+        for pace in {fast, slow} for objects in {missing.low, missing.high}
     ]  # fmt: skip
     return Range(min(rates), max(rates))
 
@@ -206,15 +206,14 @@ def _beyond_log(failure: Failure, known: Inputs) -> float | None:
         most = _stale(failure, known).high * max((group.part for group in failure.recovering), default=0.0)
     except _Lacking:
         return None
-    entries = _log_entries(failure, known)
+    groups = failure.groups or known.pgs_per_osd
+    entries = known.log_entries if groups is None else _log_entries(groups, known)
     return entries.low if entries is not None and most > entries.low else None
 
 
-def _log_entries(failure: Failure, known: Inputs) -> Range | None:
-    groups = failure.groups or known.pgs_per_osd
-    if known.log_entries is not None or groups is None:
-        return known.log_entries
-    return Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
+def _log_entries(groups: Range, known: Inputs) -> Range:
+    """By Ceph's defaults for so many groups of an OSD, where no others are known."""
+    return known.log_entries or Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
 
 
 def _clean(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
@@ -241,7 +240,7 @@ def _memory(failure: Failure, known: Inputs) -> Range:
         objects=failure.objects,
         copies=known.copies,
     )
-    entries = _log_entries(failure, known) or exactly(arithmetic.LOG_MOST)
+    entries = _log_entries(groups, known)
     try:
         stale = _stale(failure, known).high
     except _Lacking:
