@@ -3,8 +3,7 @@
 In each drill an OSD of the lab is stopped until the monitors take it for down, objects are written, and it returns.
 Before the failure ``plimsoll forecast --live`` is asked, with the number of objects that will be stale (of those that
 will be written, the share with a copy on that OSD) and the time that one client takes to read or write one object of
-this size alone, which is measured just then. ``plimsoll drill`` records what follows. The forecast is a range; the
-error is that of its middle.
+this size alone, which is measured just then. ``plimsoll drill`` records what follows.
 """
 
 from __future__ import annotations
@@ -19,13 +18,15 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from bench.lab import in_lab, say
-from plimsoll_insight.drill.recording import read
+from plimsoll_insight.drill.recording import Recording, read
 from plimsoll_insight.drill.results import results
+from plimsoll_insight.forecast.ranges import Range
 from tests.lab.cloud import Cloud, LabError
 from tests.lab.cloud.ceph import Ceph
 from tests.lab.cloud.command import run
@@ -80,7 +81,7 @@ def main(words: Sequence[str]) -> int:
 
 def _all(cloud: Cloud, drills: Sequence[Drill], keep: Path | None) -> None:
     say("Alone: milliseconds to write or read one object. Stale, seen: objects, as forecast and at the return.")
-    say("In sync after so many seconds, as forecast and as measured. Objects are new where all of them is written.")
+    say("In sync after so many seconds, as forecast and as seen between two answers. The error is of the middles.")
     say(ROW.format("objects", "size", "sleep", "active", "backfills", "PGs", "written", *WORDS))
     for drill in drills:
         with tempfile.TemporaryDirectory() as home, _pool(cloud.ceph, drill) as pool:
@@ -121,22 +122,33 @@ def _hold(cloud: Cloud, drill: Drill, pool: str, node: Node) -> None:
         record.kill()
         record.communicate()
         osd.heal()
-    [incident] = results(read(file)).incidents
-    if incident.recover is None:
-        raise LabError("the drill has no recovery")
-    told = row["clean"]
-    middle = (told["low"] + told["high"]) / 2
-    error = incident.recover / middle - 1
+    recording = read(file)
+    [incident] = results(recording).incidents
+    told, seen = row["clean"], recovered(recording)
+    error = (seen.low + seen.high) / (told["low"] + told["high"]) - 1
     size, written = (f"{each // KIB} KiB" if each < MIB else f"{each // MIB} MiB" for each in _sizes(drill))
     told_words = f"{told['low']:.1f}..{told['high']:.1f}"
     alone_words = f"{1000 * min(alone):.1f}..{1000 * max(alone):.1f}"
     say(
         ROW.format(
             *(drill.objects, size, drill.sleep, drill.active, drill.places, drill.groups, written),
-            *(alone_words, f"{stale:.0f}", incident.stale or "?", told_words, f"{incident.recover:.0f}"),
+            *(alone_words, f"{stale:.0f}", incident.stale or "?", told_words, f"{seen.low:.0f}..{seen.high:.0f}"),
             *(f"{100 * error:+.0f} %", f"{load:.1f}"),
         )
     )
+
+
+def recovered(recording: Recording) -> Range:
+    """Seconds from the return until all are in sync. Both are seen between two answers of a loaded cluster."""
+    up = clean = None
+    for (before, was), (after, state) in pairwise(recording.statuses):
+        if was.up < state.up == state.osds:
+            up = before, after
+        if up and was.unclean and not state.unclean:
+            clean = before, after
+    if not (up and clean):
+        raise LabError("the drill has no recovery")
+    return Range(max(clean[0] - up[1], 0.0), clean[1] - up[0])
 
 
 def _sizes(drill: Drill) -> tuple[int, int]:
