@@ -20,7 +20,6 @@ MEASUREMENTS = (
     "load",
     "explain",
     "forecast",
-    "osd-memory",
 )
 OF_LOGS = ("hist", "slow")
 
@@ -29,7 +28,7 @@ def main(words: list[str]) -> int:
     if words and words[0] in OF_LOGS:
         return logs.main(words[0], words[1:])
     chosen, *rest = words if words and words[0] in MEASUREMENTS else [MEASUREMENTS[0], *words]
-    status: int = import_module(f"bench.{chosen.replace('-', '_')}").main(rest)
+    status: int = import_module(f"bench.{chosen}").main(rest)
     return status
 
 
