@@ -20,6 +20,7 @@ MEASUREMENTS = (
     "load",
     "explain",
     "drill",
+    "forecast",
 )
 OF_LOGS = ("hist", "slow")
 

@@ -18,14 +18,36 @@ case "$*" in
 *"osd tree"*) cat {tree} ;;
 *"pg dump"*) echo '{{"pg_stats": [{{"pgid": "1.0", "acting": [0, 1]}}, {{"pgid": "1.1", "acting": [1, 2]}}]}}' ;;
 *"pool ls"*) echo '[{{"pool_id": 1, "pool_name": "volumes", "size": 2, "min_size": 2}}]' ;;
-*df*) echo '{{"pools": [{{"id": 1, "stats": {{"objects": 100, "stored": 209715200}}}}]}}' ;;
+{more}
+*" df"*) echo '{{"pools": [{{"id": 1, "stats": {{"objects": 100, "stored": 209715200}}}}]}}' ;;
 *) echo "Error EACCES: access denied" >&2; exit 13 ;;
 esac
 """
 
 
-def live(plimsoll: Callable[..., Ran], path: Path, *words: str) -> Ran:
-    (path / "ceph").write_text(CEPH.format(tree=TREE))
+SETTINGS = """
+*"show-with-defaults osd."*) echo '{osd}' ;;
+*"show-with-defaults mgr.a"*) echo '{manager}' ;;
+*"mgr dump"*) echo '{{"active_name": "a"}}' ;;
+*"osd metadata"*) echo '{{"id": 0, "rotational": "1", "journal_rotational": "1"}}' ;;
+*"perf dump"*) echo '{{"osd": {{"op_w_latency": {{"avgcount": 1000, "sum": 2.0}}}}}}' ;;
+"""
+OSD = {
+    "osd_recovery_max_active": "0", "osd_recovery_max_active_hdd": "3", "osd_recovery_sleep": "0.000000",
+    "osd_recovery_sleep_hdd": "0.100000", "osd_max_backfills": "1", "osd_heartbeat_grace": "6",
+    "osd_heartbeat_interval": "1", "osd_op_queue": "wpq", "osd_memory_target": "4294967296",
+    "osd_target_pg_log_entries_per_osd": "300000", "osd_max_pg_log_entries": "500", "osd_min_pg_log_entries": "100",
+}  # fmt: skip
+MANAGER = {"mgr_stats_period": "2", "mgr_tick_period": "1"}
+
+
+def shown(values: dict[str, str]) -> str:
+    return json.dumps([{"name": name, "value": value, "source": "file"} for name, value in values.items()])
+
+
+def live(plimsoll: Callable[..., Ran], path: Path, *words: str, settings: bool = False, queue: str = "wpq") -> Ran:
+    more = SETTINGS.format(osd=shown(OSD | {"osd_op_queue": queue}), manager=shown(MANAGER)) if settings else ""
+    (path / "ceph").write_text(CEPH.format(tree=TREE, more=more.strip()))
     (path / "ceph").chmod(0o755)
     return plimsoll("forecast", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
 
@@ -34,13 +56,14 @@ def test_a_row_for_each_number_of_domains_and_what_is_unknown_has_its_options(pl
     ran = plimsoll("forecast", "--domains", "3,10", "--copies", "3", *LATENCIES, "--network", "10Gbit/s")
     assert (ran.status, ran.err) == (0, "")
     lines = [line.split("  ") for line in ran.out.splitlines()]
-    assert [" ".join(line).split()[4:8] for line in lines[1:3]] == [
-        ["100", "%", "?", "45"], ["30", "%", "?", "14"],
+    assert [" ".join(line).split()[4:11] for line in lines[1:3]] == [
+        ["100", "%", "?", "20", "s..29", "s", "45"], ["30", "%", "?", "20", "s..29", "s", "14"],
     ]  # fmt: skip
     assert "stale objects and the time to clean: give --objects, --write-iops and --away" in ran.out
     rows = json.loads(plimsoll("forecast", "--degraded", "75,90", *LATENCIES, "-f", "json").out)
     assert [row["service"]["low"] for row in rows] == [0.034, 0.0406]
     assert rows[0]["clean"] is None
+    assert rows[0]["detect"] == {"low": 20, "high": 29}
 
 
 @pytest.mark.parametrize(
@@ -72,9 +95,36 @@ def test_each_osd_of_a_cluster_has_its_share(plimsoll: Callable[..., Ran], tmp_p
     # 0.5 · 45 + 0.5 · 1 ms
     assert rows["osd.0"]["service"] == {"low": 0.023, "high": 0.023}
     assert rows["osd.0"]["memory"] is None
-    assert ran.err.startswith("The memory of OSDs is unknown: ceph config get osd osd_memory_target ended with 13")
+    complaints = ran.err.splitlines()
+    assert complaints[0].startswith(
+        "The settings of OSDs are unknown: ceph config show-with-defaults osd.0 ended with 13"
+    )
+    assert complaints[1].startswith(
+        "The latency of writes is unknown: ceph tell osd.0 perf dump osd op_w_latency ended"
+    )
+    assert complaints[2].startswith("The settings of the manager are unknown, its defaults are taken: ceph mgr dump")
     shown = live(plimsoll, tmp_path, "--lose", "osd.0", "--lose", "osd.2").out
     assert "Taken: objects of 2 MiB." in shown
+
+
+def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    words = ("--lose", "osd.0", "--stale", "200", "--peering", "1s", "--object-latency", "0.05s")
+    ran = live(plimsoll, tmp_path, *words, "--long", settings=True)
+    assert (ran.status, ran.err) == (0, "")
+    # One placement group with its primary on osd.0, of more than 100 objects each: osd.1 sends 200, one each 0.2 s.
+    # And 1 s of peering, up to 3 s until the status tells.
+    assert "41 s..44 s" in ran.out
+    assert (
+        "Of osd.0, osd.1 and osd.2: osd_recovery_max_active 3, osd_recovery_sleep 100 ms, osd_max_backfills 1, 4 GiB"
+        " of memory an OSD (osd_memory_target), logs of 500 entries, writes that took 2.0 ms since they started"
+    ) in " ".join(ran.out.split())
+    [given] = json.loads(live(plimsoll, tmp_path, *words, "--recovery-sleep", "0", "-f", "json", settings=True).out)
+    assert given["clean"] == {"low": 21, "high": 24}
+    assert given["detect"] == {"low": 6, "high": 10}
+    assert "written to a placement group" not in ran.out
+    more = live(plimsoll, tmp_path, "--lose", "osd.0", "--stale", "501", settings=True, queue="mclock_scheduler").out
+    assert "osd_op_queue is mclock_scheduler: its profile may let recovery take longer." in more
+    assert "More may be written to a placement group than its log has entries (500)" in more
 
 
 def test_what_the_cluster_has_not_is_named(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:

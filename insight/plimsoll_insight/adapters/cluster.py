@@ -13,7 +13,7 @@ from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.drill import status as answers
 from plimsoll_insight.drill.status import LogLine, Status
-from plimsoll_insight.forecast import failures
+from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import Clock, SlowRequest
 
@@ -88,13 +88,23 @@ class LiveCluster:
         words = (("pg", "dump", "pgs_brief"), ("osd", "pool", "ls", "detail"), ("df",))
         return failures.placement(*(self._run(*each).decode("utf-8", "replace") for each in words))
 
-    def memory_target(self) -> int:
-        """Of OSDs, in bytes. Raises as ``map`` does."""
-        said = self._run("config", "get", "osd", "osd_memory_target")
+    def osd_settings(self, osd: int) -> settings.Osd:
+        """What it has in force. Raises as ``map`` does, and ``UnreadableSettings``."""
+        shown = self._run("config", "show-with-defaults", f"osd.{osd}").decode("utf-8", "replace")
+        return settings.osd(shown, self._run("osd", "metadata", str(osd)).decode("utf-8", "replace"), osd)
+
+    def manager_settings(self) -> settings.Values:
+        """Of the active manager. Raises as ``osd_settings`` does."""
         try:
-            return int(said)
-        except ValueError as error:
-            raise Rejected("ceph config get osd osd_memory_target: no number") from error
+            name = f"mgr.{json.loads(self._run('mgr', 'dump'))['active_name']}"
+        except (ValueError, KeyError, TypeError) as error:
+            raise settings.UnreadableSettings("ceph mgr dump: no active_name") from error
+        return settings.values(self._run("config", "show-with-defaults", name).decode("utf-8", "replace"), name)
+
+    def write_latency(self, osd: int) -> float | None:
+        """Seconds of a client's write, on average since the OSD started. Raises as ``osd_settings`` does."""
+        said = self._run("tell", f"osd.{osd}", "perf", "dump", "osd", "op_w_latency")
+        return settings.write_latency(said.decode("utf-8", "replace"), osd)
 
     def pools(self) -> dict[int, str]:
         """By their numbers. Raises as ``map`` does."""

@@ -42,6 +42,7 @@ COLUMNS = (
     Column("degraded", head="DEGRADED OBJECT·s", right=True, drop=4),
 )
 _COMPARED = {
+    "detect": "detected in",
     "degraded": "objects degraded",
     "service": "a write takes",
     "iops_share": "IOPS left",
@@ -188,7 +189,7 @@ def _words_of(figure: str) -> Callable[[float], str]:
         return lambda value: latency_words(value * 1e9)
     if figure in ("degraded", "iops_share"):
         return _percent
-    return (lambda value: f"{value:.1f} s") if figure == "clean" else lambda value: f"{value:.1f}"
+    return (lambda value: f"{value:.1f} s") if figure in ("detect", "clean") else lambda value: f"{value:.1f}"
 
 
 def _cells(figures: PhaseFigures, found: Results) -> tuple[Shown, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,13 @@ from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.util import quantities
 from plimsoll_agent.util.quantities import Quantity
-from plimsoll_agent.util.text import meant, printable
+from plimsoll_agent.util.text import meant, plural, printable
 from plimsoll_insight.adapters.cluster import LiveCluster
-from plimsoll_insight.forecast import failures
+from plimsoll_insight.forecast import failures, settings
+from plimsoll_insight.forecast.arithmetic import ENTRY, MISSING
 from plimsoll_insight.forecast.failures import Failure
 from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
-from plimsoll_insight.forecast.ranges import Range, exactly
+from plimsoll_insight.forecast.ranges import Range, exactly, over, over_all
 from plimsoll_insight.slow.tree import Tree
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -38,6 +39,7 @@ COLUMNS = (
     Column("failure", head="WHAT FAILS", most=40),
     Column("degraded", right=True),
     Column("stopped", right=True, drop=6),
+    Column("detect", head="DETECTED IN", right=True, drop=7),
     Column("service", head="WRITE TAKES", right=True),
     Column("iops_share", head="IOPS LEFT", right=True),
     Column("iops", right=True, drop=4),
@@ -99,9 +101,16 @@ class ForecastList(LocalCommand, Listing):
             ("--disk", "RATE", "of an OSD, when whole objects are written: 900MB"),
             ("--recovery-active", "NUMBER", "osd_recovery_max_active of an OSD"),
             ("--recovery-sleep", "TIME", "osd_recovery_sleep; default: none"),
+            (
+                "--max-backfills",
+                "NUMBER",
+                "osd_max_backfills: placement groups that an OSD recovers at once; default: 1",
+            ),
+            ("--peering", "TIME", "from the return until objects are recovered; default: 1s..10s, an assumption"),
             ("--write-iops", "NUMBER", "of all guests"),
             ("--away", "TIME", "until what failed returns: 10m"),
-            ("--osd-memory", "SIZE", "of an OSD in peace; with --live its osd_memory_target"),
+            ("--stale", "NUMBER", "objects that are written until then; default: by --write-iops and --away"),
+            ("--osd-memory", "SIZE", "of an OSD in peace"),
             ("--pgs-per-osd", "NUMBER", "placement groups of an OSD"),
             ("--log-entries", "NUMBER", "of a placement group; default: as Ceph has it since Octopus"),
         ):
@@ -113,34 +122,89 @@ class ForecastList(LocalCommand, Listing):
         if sum(map(bool, (parsed_args.domains, parsed_args.degraded, parsed_args.live))) != 1:
             raise UsageError("give one of --domains N, --degraded P and --live")
         if parsed_args.live:
-            found, known = self._live(parsed_args, known)
+            found, known, told = self._live(parsed_args, known)
         else:
-            found = _by_counts(parsed_args, known)
+            found, told = _by_counts(parsed_args, known), ()
+            known = _filled(known, replace(settings.usual(), peering=_seen(known, None)))
         each = [forecast(failure, known) for failure in found]
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
             raise UsageError(unknown[0] if unknown else "nothing to forecast")
-        self.closing = (*unknown, *_taken(parsed_args, known))
+        self.closing = (*unknown, *_taken(parsed_args, known), *told, *_assumed(parsed_args, each))
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in unknown)
         return COLUMNS, [_cells(one) for one in each]
 
-    def _live(self, parsed_args: argparse.Namespace, known: Inputs) -> tuple[list[Failure], Inputs]:
+    def _live(self, parsed_args: argparse.Namespace, known: Inputs) -> tuple[list[Failure], Inputs, tuple[str, ...]]:
         if bool(parsed_args.each) == bool(parsed_args.lose):
             raise UsageError("--live needs --each TYPE or --lose NAME, and not both")
         cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, _DEADLINE)
-        tree, placed = cluster.map().tree, cluster.placement()
-        found = _on_the_tree(parsed_args, tree, placed)
-        if not parsed_args.object_size and placed.object_bytes:
-            known = replace(known, object_size=exactly(placed.object_bytes))
-        if known.copies is None:
-            known = replace(known, copies=placed.copies)
-        if known.osd_memory is None:
-            try:
-                known = replace(known, osd_memory=exactly(cluster.memory_target()))
-            except PlimsollError as error:
-                self.app.stderr.write(f"The memory of OSDs is unknown: {error}\n")
-        return found, known
+        osd_map, placed = cluster.map(), cluster.placement()
+        found = _on_the_tree(parsed_args, osd_map.tree, placed)
+        asked = _some(osd_map.up)
+        read, more = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
+        size = exactly(placed.object_bytes) if placed.object_bytes and not parsed_args.object_size else None
+        filled = _filled(
+            replace(known, object_size=size or known.object_size, peering=self._peering(cluster, known)),
+            replace(read, copies=placed.copies),
+        )
+        told = (*_told(known, read, [f"osd.{osd}" for osd in asked]), *more)
+        if osd_map.down:
+            told = (*told, f"{plural(len(osd_map.down), 'OSD')} down already: what was on them is in no figure.")
+        return found, _filled(filled, settings.usual()), told
+
+    def _read_settings(
+        self, cluster: LiveCluster, asked: Sequence[int], groups: Range | None
+    ) -> tuple[Inputs, list[str]]:
+        """Of these OSDs; what cannot be had stays unknown, with a line on it. And what else is to be told."""
+        read, more = Inputs(), []
+        try:
+            osds = [cluster.osd_settings(osd) for osd in asked]
+            read = settings.known_by(osds, groups) if asked else read
+            if any(osd.has_mclock for osd in osds):
+                more.append("osd_op_queue is mclock_scheduler: its profile may let recovery take longer.")
+        except PlimsollError as error:
+            self.app.stderr.write(f"The settings of OSDs are unknown: {error}\n")
+        try:
+            latency = [each for osd in asked if (each := cluster.write_latency(osd)) is not None]
+        except PlimsollError as error:
+            self.app.stderr.write(f"The latency of writes is unknown: {error}\n")
+            return read, more
+        return (replace(read, write_latency=over(latency)) if latency else read), more
+
+    def _peering(self, cluster: LiveCluster, known: Inputs) -> Range:
+        try:
+            return _seen(known, cluster.manager_settings())
+        except PlimsollError as error:
+            self.app.stderr.write(f"The settings of the manager are unknown, its defaults are taken: {error}\n")
+            return _seen(known, None)
+
+
+def _seen(known: Inputs, values: settings.Values | None) -> Range:
+    """Raises ``UnreadableSettings``."""
+    return settings.seen(known.peering or settings.PEERING, *settings.reporting(values))
+
+
+def _filled(known: Inputs, by: Inputs) -> Inputs:
+    """Where it is unknown, with the other."""
+    names = [each.name for each in fields(Inputs) if getattr(known, each.name) is None]
+    return replace(known, **{name: getattr(by, name) for name in names})
+
+
+def _some(osds: Sequence[int]) -> list[int]:
+    """The first, one in the middle and the last: each takes a second to ask."""
+    chosen = sorted(osds)
+    return sorted({chosen[0], chosen[len(chosen) // 2], chosen[-1]}) if chosen else []
+
+
+def _told(known: Inputs, read: Inputs, osds: Sequence[str]) -> tuple[str, ...]:
+    """What was taken from these OSDs, as it was not given."""
+    words = [
+        words(value)
+        for name, words in _READ.items()
+        if getattr(known, name) is None and (value := getattr(read, name)) is not None
+    ]
+    return (f"Of {_listed(osds, 'and')}: {', '.join(words)}.",) if words else ()
 
 
 def _on_the_tree(parsed_args: argparse.Namespace, tree: Tree, placed: failures.Placement) -> list[Failure]:
@@ -165,7 +229,14 @@ def _by_counts(parsed_args: argparse.Namespace, known: Inputs) -> list[Failure]:
         shares = [_percent(word) for word in parsed_args.degraded.split(",")]
         return [
             Failure(
-                f"{100 * share:g} % degraded", exactly(share), objects=_part(objects, share), osds=per_domain, hosts=1
+                f"{100 * share:g} % degraded",
+                exactly(share),
+                objects=_part(objects, share),
+                osds=per_domain,
+                hosts=1,
+                recovering=()
+                if per_domain is None or known.copies is None
+                else failures.spread(per_domain, None, int(known.copies.low), _usual_groups(known)),
             )
             for share in shares
         ]
@@ -177,10 +248,18 @@ def _by_counts(parsed_args: argparse.Namespace, known: Inputs) -> list[Failure]:
     for word in parsed_args.domains.split(","):
         domains = _whole("--domains", word.strip()) or 0
         try:
-            found.append(failures.by_counts(domains, parsed_args.lost, int(known.copies.low), objects, per_domain))
+            found.append(
+                failures.by_counts(
+                    domains, parsed_args.lost, int(known.copies.low), objects, per_domain, _usual_groups(known)
+                )
+            )
         except ValueError as error:
             raise UsageError(f"--domains {word}: {error}") from error
     return found
+
+
+def _usual_groups(known: Inputs) -> float:
+    return known.pgs_per_osd.high if known.pgs_per_osd else failures.USUAL_GROUPS
 
 
 def _part(objects: Range | None, share: float) -> Range | None:
@@ -204,6 +283,9 @@ def _inputs(parsed_args: argparse.Namespace) -> Inputs:
         disk=of("disk", _rate),
         recovery_active=of("recovery_active", _number),
         recovery_sleep=of("recovery_sleep", time_of),
+        max_backfills=of("max_backfills", _number),
+        peering=of("peering", time_of),
+        stale=of("stale", _number),
         write_iops=of("write_iops", _number),
         away=of("away", _time),
         osd_memory=of("osd_memory", _size),
@@ -303,10 +385,25 @@ def _taken(parsed_args: argparse.Namespace, known: Inputs) -> Iterator[str]:
         taken.append(f"objects of {_bytes(known.object_size.low)}")
     if not parsed_args.write_size and known.write_iops is not None and known.away is not None:
         taken.append(f"writes of {_bytes(known.write_size)}")
-    if parsed_args.live and not parsed_args.osd_memory and known.osd_memory is not None:
-        taken.append(f"{_bytes(known.osd_memory.low)} of memory an OSD (osd_memory_target)")
+    if not parsed_args.live and not parsed_args.max_backfills and known.recovery_active is not None:
+        taken.append("osd_max_backfills 1")
     if taken:
         yield f"Taken: {', '.join(taken)}."
+
+
+def _assumed(parsed_args: argparse.Namespace, each: Sequence[Forecast]) -> Iterator[str]:
+    parts = []
+    if any(one.clean for one in each) and not parsed_args.peering:
+        parts.append(f"peering takes {_in_words(settings.PEERING, _long)}")
+    if any(one.memory for one in each):
+        parts.append(f"{ENTRY:.0f} B of memory for an entry of a log, {MISSING:.0f} B for a missing object")
+    if parts:
+        yield f"Assumed: {'; '.join(parts)}."
+    if (entries := next((one.beyond_log for one in each if one.beyond_log), None)) is not None:
+        yield (
+            f"More may be written to a placement group than its log has entries ({entries:.0f}): then its objects"
+            " are compared, and the time to clean may be longer."
+        )
 
 
 def _cells(one: Forecast) -> tuple[object, ...]:
@@ -315,6 +412,7 @@ def _cells(one: Forecast) -> tuple[object, ...]:
         Shown(failure.name, printable(failure.name)),
         _shown(failure.share, _share),
         _shown(failure.stopped, _share),
+        _shown(one.detect, _long),
         _shown(one.service, _seconds),
         _shown(one.iops_share, _share),
         _shown(one.iops, iops_words),
@@ -331,9 +429,12 @@ def _cells(one: Forecast) -> tuple[object, ...]:
 def _shown(range: Range | None, words: Callable[[float], str]) -> Shown:
     if range is None:
         return Shown(None, "?")
+    return Shown({"low": _rounded(range.low), "high": _rounded(range.high)}, _in_words(range, words))
+
+
+def _in_words(range: Range, words: Callable[[float], str]) -> str:
     low, high = words(range.low), words(range.high)
-    shown = low if low == high else f"{low}..{high}"
-    return Shown({"low": _rounded(range.low), "high": _rounded(range.high)}, shown)
+    return low if low == high else f"{low}..{high}"
 
 
 def _rounded(value: float) -> float:
@@ -365,3 +466,18 @@ def _bytes(value: float) -> str:
             scaled = value / size
             return f"{scaled:.0f} {unit}" if scaled >= 9.95 or scaled == int(scaled) else f"{scaled:.1f} {unit}"
     return f"{value:.0f} B"
+
+
+def _whole_words(value: float) -> str:
+    return f"{value:g}"
+
+
+_READ: Mapping[str, Callable[[Range], str]] = {
+    "recovery_active": lambda value: f"osd_recovery_max_active {_in_words(value, _whole_words)}",
+    "recovery_sleep": lambda value: f"osd_recovery_sleep {_in_words(value, _seconds)}",
+    "max_backfills": lambda value: f"osd_max_backfills {_in_words(value, _whole_words)}",
+    "osd_memory": lambda value: f"{_in_words(value, _bytes)} of memory an OSD (osd_memory_target)",
+    "log_entries": lambda value: f"logs of {_in_words(value, _count)} entries",
+    "write_latency": lambda value: f"writes that took {_in_words(value, _seconds)} since they started (op_w_latency)",
+}
+"""By the name in ``Inputs``: the words for what OSDs told."""

@@ -55,6 +55,7 @@ def _measured(found: Results, incident: Incident) -> Iterator[tuple[str, float]]
     ]  # fmt: skip
     length = sum(figures.span.end - figures.span.begin for figures in recovery)
     figures: Mapping[str, float | None] = {
+        "detect": incident.detect,
         "degraded": incident.share,
         "service": recovery[0].mean if recovery else None,
         "iops_share": 1 + recovery[0].change if recovery and recovery[0].change is not None else None,

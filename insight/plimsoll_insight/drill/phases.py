@@ -130,7 +130,7 @@ class _Machine:
         self._iops, self._states, self._normal, self._least = iops, states, normal, least
         self._phase = Phase.NORMAL
         self._up: int | None = None
-        self._returned = 0
+        self._returned = self._fell = 0
         self._back: list[tuple[int, int, Phase]] = []
 
     def next(self, second: int) -> Phase:
@@ -153,6 +153,8 @@ class _Machine:
 
     def _of(self, second: int, state: Status | None, *, rises: bool, falls: bool) -> tuple[Phase, int] | None:
         """The phase that begins, and since which second; None where the present one goes on."""
+        if falls:
+            self._fell = second
         if rises:
             self._returned = second
             return Phase.RETURN, second
@@ -171,7 +173,8 @@ class _Machine:
                 if self._for(second, SETTLED, self._is_clean):
                     return Phase.NORMAL, second - SETTLED + 1
             case Phase.DEGRADED if not falls:
-                if self._for(second, REBUILT, self._is_clean):
+                # Before the OSD fell all were in sync as well.
+                if second - self._fell >= REBUILT and self._for(second, REBUILT, self._is_clean):
                     return Phase.NORMAL, second - REBUILT + 1
                 if self._for(second, SETTLED, self._is_lost):
                     return Phase.OUTAGE, second - SETTLED + 1

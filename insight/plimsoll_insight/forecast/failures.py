@@ -10,7 +10,12 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.ranges import Range, exactly
+from plimsoll_insight.forecast.recovery import Group, evenly
 from plimsoll_insight.slow.tree import Tree
+
+USUAL_GROUPS = 100
+"""Placement groups of an OSD: what Ceph aims at (mon_target_pg_per_osd)."""
+_MOST_SPREAD = 5000
 
 
 class UnreadablePlacement(PlimsollError):
@@ -40,12 +45,17 @@ class Failure:
     hosts: int | None = None
     left: int | None = None
     """OSDs that stay."""
+    hosts_left: int | None = None
     groups: Range | None = None
     """Placement groups of each OSD that fails."""
+    recovering: tuple[Group, ...] = ()
+    """Those of them with objects, as they are placed, or as in a cluster of which only the numbers are known."""
 
 
-def by_counts(domains: int, lost: int, copies: int, objects: Range | None, per_domain: int | None) -> Failure:
-    """Of failure domains of one size. Raises ``ValueError``."""
+def by_counts(
+    domains: int, lost: int, copies: int, objects: Range | None, per_domain: int | None, groups: float = USUAL_GROUPS
+) -> Failure:
+    """Of failure domains of one size, whose OSDs have so many placement groups each. Raises ``ValueError``."""
     if not 0 < lost < domains or copies > domains:
         raise ValueError(f"{lost} of {domains} failure domains cannot be lost with {copies} copies")
     share = arithmetic.degraded_share(domains, lost, copies)
@@ -55,8 +65,16 @@ def by_counts(domains: int, lost: int, copies: int, objects: Range | None, per_d
         objects=None if objects is None else Range(share * objects.low, share * objects.high),
         osds=None if per_domain is None else lost * per_domain,
         hosts=lost,
+        hosts_left=domains - lost,
         left=None if per_domain is None else (domains - lost) * per_domain,
+        recovering=()
+        if per_domain is None
+        else spread(lost * per_domain, (domains - lost) * per_domain, copies, groups),
     )
+
+
+def spread(lost: int, stay: int | None, copies: int, groups: float) -> tuple[Group, ...]:
+    return tuple(evenly(lost, stay, copies, max(1, min(int(groups), _MOST_SPREAD // lost))))
 
 
 @frozen
@@ -87,13 +105,15 @@ class Placement:
         sizes = [pool.size for pool in self.pools.values() if pool.objects]
         return Range(min(sizes), max(sizes)) if sizes else None
 
-    def lost(self, name: str, osds: Collection[int], hosts: int, in_map: int) -> Failure:
+    def lost(self, name: str, osds: Collection[int], tree: Tree) -> Failure:
         """What these OSDs have. Objects are spread evenly over the placement groups of their pool."""
+        hosts = _hosts(tree, osds)
         number: dict[int, int] = {}
         for pool, _ in self.groups:
             number[pool] = number.get(pool, 0) + 1
         all_objects = degraded = stopped = 0.0
         held = touched = 0
+        recovering: list[tuple[tuple[int, ...], float, bool]] = []
         for pool, on in self.groups:
             of = self.pools.get(pool)
             if of is None:
@@ -105,6 +125,8 @@ class Placement:
             touched += gone > 0
             degraded += each if gone else 0.0
             stopped += each if gone and len(on) - gone < of.least else 0.0
+            if gone and each:
+                recovering.append((on, each, len(on) - gone >= of.least))
         share = degraded / all_objects if all_objects else touched / max(len(self.groups), 1)
         return Failure(
             name,
@@ -113,8 +135,13 @@ class Placement:
             exactly(degraded),
             len(osds),
             hosts,
-            in_map - len(osds),
+            len(tree.osds) - len(osds),
+            _hosts(tree, tree.osds) - hosts,
             exactly(held / len(osds)),
+            tuple(
+                Group(on, frozenset(osds).intersection(on), each / degraded, can_wait)
+                for on, each, can_wait in recovering
+            ),
         )
 
 
@@ -125,10 +152,10 @@ def each_of(type: str, tree: Tree, placement: Placement) -> Iterator[Failure]:
         raise UnknownBucket(type, known)
     for bucket, osds in tree.buckets().items():
         if bucket.type == type:
-            yield placement.lost(bucket.name, set(osds), _hosts(tree, osds), len(tree.osds))
+            yield placement.lost(bucket.name, set(osds), tree)
     if type == "osd":
         for osd in sorted(tree.osds):
-            yield placement.lost(f"osd.{osd}", {osd}, 1, len(tree.osds))
+            yield placement.lost(f"osd.{osd}", {osd}, tree)
 
 
 def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
@@ -140,7 +167,7 @@ def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
         if name not in by_name:
             raise UnknownBucket(name, by_name)
     lost = set().union(*(by_name[name] for name in names))
-    return placement.lost(", ".join(names), lost, _hosts(tree, lost), len(tree.osds))
+    return placement.lost(", ".join(names), lost, tree)
 
 
 def _hosts(tree: Tree, osds: Collection[int]) -> int:

@@ -8,7 +8,8 @@ from dataclasses import field
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.failures import Failure
-from plimsoll_insight.forecast.ranges import Range, exactly, least, ratio, rising, times
+from plimsoll_insight.forecast.ranges import Range, added, exactly, least, ratio, rising, times
+from plimsoll_insight.forecast.recovery import Pace, per_second
 
 
 @frozen(kw_only=True)
@@ -26,6 +27,12 @@ class Inputs:
     """Bytes a second of an OSD."""
     recovery_active: Range | None = None
     recovery_sleep: Range | None = None
+    max_backfills: Range | None = None
+    stale: Range | None = None
+    """Objects written while it is away, instead of what follows from ``write_iops`` and ``away``."""
+    peering: Range | None = None
+    """From the return until objects are recovered, and from the last of them until the status tells it."""
+    detect: Range | None = None
     write_iops: Range | None = None
     away: Range | None = None
     osd_memory: Range | None = None
@@ -37,6 +44,8 @@ class Inputs:
 @frozen(kw_only=True)
 class Forecast:
     failure: Failure
+    detect: Range | None
+    """Until the monitors take it for down, of what vanishes without closing its connections."""
     service: Range | None
     """Of a write, at worst: as long as all objects that guests write to are degraded."""
     iops_share: Range | None
@@ -47,11 +56,13 @@ class Forecast:
     bound: str | None
     """What bounds the rate: network, disk, settings."""
     clean: Range | None
-    """From the return until all copies are in sync."""
+    """From the return until all copies are in sync, peering included."""
     rebuild: Range | None
     """The time to make all lost copies again elsewhere, if what failed does not return."""
     memory: Range | None
     """Peak of the OSDs of one host that return at once."""
+    beyond_log: float | None = None
+    """The entries of a log, where a placement group may be written to more often: it is compared object by object."""
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By figure, the options that would tell it."""
 
@@ -82,17 +93,20 @@ def forecast(failure: Failure, known: Inputs) -> Forecast:
             return None
 
     bounds = _bounds(failure, known)
+    elsewhere = _elsewhere(failure, known)
     return Forecast(
         failure=failure,
+        detect=known.detect,
         service=of("service", lambda: _service(failure, known)),
         iops_share=of("iops_share", lambda: _iops_share(failure, known)),
         iops=of("iops", lambda: _iops(failure, known)),
         stale=of("stale", lambda: _stale(failure, known)),
         objects_sec=of("objects_sec", lambda: _slowest(failure, known, bounds)),
         bound=min(bounds, key=lambda name: (bounds[name].high, bounds[name].low), default=None),
-        clean=of("clean", lambda: ratio(_stale(failure, known), _slowest(failure, known, bounds))),
-        rebuild=of("rebuild", lambda: ratio(_all(objects=failure.objects)[0], _slowest(failure, known, bounds))),
+        clean=of("clean", lambda: _clean(failure, known, bounds)),
+        rebuild=of("rebuild", lambda: ratio(_all(objects=failure.objects)[0], _slowest(failure, known, elsewhere))),
         memory=of("memory", lambda: _memory(failure, known)),
+        beyond_log=_beyond_log(failure, known),
         unknown=unknown,
     )
 
@@ -122,6 +136,8 @@ def _iops(failure: Failure, known: Inputs) -> Range:
 
 def _stale(failure: Failure, known: Inputs) -> Range:
     """At most one object a write, wherever it goes; at least what a stream of writes fills, one after another."""
+    if known.stale is not None:
+        return known.stale
     objects, iops, away, size = _all(
         objects=failure.objects, write_iops=known.write_iops, away=known.away, object_size=known.object_size
     )
@@ -133,21 +149,78 @@ def _stale(failure: Failure, known: Inputs) -> Range:
 
 def _bounds(failure: Failure, known: Inputs) -> dict[str, Range]:
     """Objects a second that can return to sync, by what bounds them, of those bounds that are known."""
+    bounds = _hardware(known, failure.hosts, failure.osds)
+    if known.recovery_active is not None and known.object_latency is not None and failure.recovering:
+        bounds["settings"] = _by_settings(failure, known, known.recovery_active, known.object_latency)
+    return bounds
+
+
+def _elsewhere(failure: Failure, known: Inputs) -> dict[str, Range]:
+    """The same where all copies are made on the OSDs that stay."""
+    bounds = _hardware(known, failure.hosts_left, failure.left)
+    if known.recovery_active is not None and known.object_latency is not None and failure.left and known.copies:
+        sleep, places = known.recovery_sleep or exactly(0.0), known.max_backfills or exactly(1.0)
+        # Each group takes a place of its primary, and one of each of its other OSDs. Where each takes what is free,
+        # half of the most are under way at least.
+        fast = Pace(2 * known.object_latency.low, sleep.low, known.recovery_active.high, places.high)
+        slow = Pace(2 * known.object_latency.high, sleep.high, known.recovery_active.low, places.low)
+        bounds["settings"] = times(
+            exactly(failure.left), Range(_of_each(slow, known.copies.high) / 2, _of_each(fast, known.copies.low))
+        )
+    return bounds
+
+
+def _of_each(pace: Pace, copies: float) -> float:
+    """Objects a second of each OSD, at most, where all recover."""
+    return min(pace.places / max(copies - 1, 1) * pace.rate(1), pace.rate(int(pace.places)))
+
+
+def _hardware(known: Inputs, hosts: int | None, osds: int | None) -> dict[str, Range]:
     bounds: dict[str, Range] = {}
     if known.object_size is not None:
-        if known.network is not None and failure.hosts is not None:
-            bounds["network"] = times(ratio(known.network, known.object_size), exactly(failure.hosts))
-        if known.disk is not None and failure.osds is not None:
-            bounds["disk"] = times(ratio(known.disk, known.object_size), exactly(failure.osds))
-    if known.recovery_active is not None and known.object_latency is not None and failure.osds is not None:
-        sleep = known.recovery_sleep or exactly(0.0)
-        each = Range(
-            arithmetic.started_per_second(known.recovery_active.low, known.object_latency.high, sleep.high),
-            arithmetic.started_per_second(known.recovery_active.high, known.object_latency.low, sleep.low),
-        )
-        # The primary of each placement group begins: one that returned, or any other.
-        bounds["settings"] = times(each, Range(failure.osds, failure.osds + (failure.left or 0)))
+        if known.network is not None and hosts:
+            bounds["network"] = times(ratio(known.network, known.object_size), exactly(hosts))
+        if known.disk is not None and osds:
+            bounds["disk"] = times(ratio(known.disk, known.object_size), exactly(osds))
     return bounds
+
+
+def _by_settings(failure: Failure, known: Inputs, active: Range, whole: Range) -> Range:
+    try:
+        missing = _stale(failure, known)
+    except _Lacking:
+        missing = failure.objects or exactly(1.0)
+    sleep, places = known.recovery_sleep or exactly(0.0), known.max_backfills or exactly(1.0)
+    fast = Pace(2 * whole.low, sleep.low, active.high, places.high)
+    slow = Pace(2 * whole.high, sleep.high, active.low, places.low)
+    # More missing objects may leave the OSDs that returned out of their groups, which is slower or faster.
+    rates = [
+        per_second(failure.recovering, max(objects, 1.0), pace)
+        for pace in {fast, slow} for objects in {missing.low, missing.high}
+    ]  # fmt: skip
+    return Range(min(rates), max(rates))
+
+
+def _beyond_log(failure: Failure, known: Inputs) -> float | None:
+    try:
+        most = _stale(failure, known).high * max((group.part for group in failure.recovering), default=0.0)
+    except _Lacking:
+        return None
+    groups = failure.groups or known.pgs_per_osd
+    entries = known.log_entries if groups is None else _log_entries(groups, known)
+    return entries.low if entries is not None and most > entries.low else None
+
+
+def _log_entries(groups: Range, known: Inputs) -> Range:
+    """By Ceph's defaults for so many groups of an OSD, where no others are known."""
+    return known.log_entries or Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
+
+
+def _clean(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
+    return added(
+        ratio(_stale(failure, known), _slowest(failure, known, bounds)),
+        known.peering or exactly(0.0),
+    )
 
 
 def _slowest(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
@@ -167,7 +240,7 @@ def _memory(failure: Failure, known: Inputs) -> Range:
         objects=failure.objects,
         copies=known.copies,
     )
-    entries = known.log_entries or Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
+    entries = _log_entries(groups, known)
     try:
         stale = _stale(failure, known).high
     except _Lacking:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from plimsoll_agent.util.frozen import frozen
 
@@ -28,6 +28,18 @@ def exactly(value: float) -> Range:
     return Range(value, value)
 
 
+def over(values: Iterable[float]) -> Range:
+    """From the least of them to the most. Raises ``ValueError`` where there is none."""
+    known = list(values)
+    return Range(min(known), max(known))
+
+
+def over_all(each: Iterable[Range | None]) -> Range | None:
+    """From the least end of those that are known to the most; None where none is."""
+    known = [one for one in each if one is not None]
+    return Range(min(one.low for one in known), max(one.high for one in known)) if known else None
+
+
 def rising(function: Callable[..., float], *each: Range) -> Range:
     """Of a function that rises, or stays, with each of them."""
     return Range(function(*(one.low for one in each)), function(*(one.high for one in each)))
@@ -41,6 +53,10 @@ def ratio(above: Range, below: Range) -> Range:
 def least(each: list[Range]) -> Range:
     """Of what happens at once, the slowest."""
     return Range(min(one.low for one in each), min(one.high for one in each))
+
+
+def added(one: Range, other: Range) -> Range:
+    return Range(one.low + other.low, one.high + other.high)
 
 
 def times(one: Range, other: Range) -> Range:

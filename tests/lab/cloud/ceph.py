@@ -8,12 +8,13 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from . import adminsocket, cephconf, ports
 from .command import LabError, run
+from .cut import cut_off
 from .daemon import Daemon
 from .layout import Layout
 from .namespace import Namespace
@@ -88,6 +89,27 @@ class Ceph:
         told = json.loads(self.run("pg", "ls-by-pool", pool, "-f", "json"))
         primaries = Counter(group["acting_primary"] for group in told["pg_stats"])
         return f"osd.{primaries.most_common(1)[0][0]}"
+
+    def cut_off(self, osd: int) -> AbstractContextManager[None]:
+        """The network of `osd.N`: it runs, and neither hears the others nor is heard."""
+        return cut_off(cephconf.address(osd))
+
+    @contextmanager
+    def two_on_one_host(self) -> Iterator[tuple[int, int]]:
+        """These two OSDs, moved into one failure domain meanwhile; the third has a copy of all that is on them."""
+        kept, moved = 0, 1
+        weight = json.loads(self.run("osd", "df", "-f", "json"))["nodes"][moved]["crush_weight"]
+        place = ("osd", "crush", "create-or-move", f"osd.{moved}", str(weight), "root=default")
+        # Else it would move back when it starts.
+        self.run("config", "set", "osd", "osd_crush_update_on_start", "false")
+        try:
+            self.run(*place, "host=lab-a")
+            self.wait_healthy()
+            yield kept, moved
+        finally:
+            self.run(*place, "host=lab-b")
+            self.run("config", "rm", "osd", "osd_crush_update_on_start")
+            self.wait_healthy()
 
     @contextmanager
     def metrics(self) -> Iterator[str]:

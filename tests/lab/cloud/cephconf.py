@@ -35,6 +35,10 @@ CAPABILITIES = {
 }
 
 
+def address(osd: int) -> str:
+    return ports.OSD_ADDRESS.format(osd)
+
+
 def new_key() -> str:
     """A cephx secret: type 1 (AES), creation time, length, 16 random bytes."""
     return base64.b64encode(struct.pack("<hIIh", 1, int(time.time()), 0, 16) + os.urandom(16)).decode()
@@ -49,7 +53,11 @@ def keyring(keys: dict[str, str], names: tuple[str, ...]) -> str:
 
 
 def conf(root: Path, fsid: str) -> str:
-    osds = "\n".join(f"[osd.{n}]\ncrush location = root=default host=lab-{'abc'[n]}" for n in OSDS)
+    osds = "\n".join(
+        f"[osd.{n}]\ncrush location = root=default host=lab-{'abc'[n]}\n"
+        f"public addr = {address(n)}\ncluster addr = {address(n)}"
+        for n in OSDS
+    )
     return f"""\
 [global]
 fsid = {fsid}
@@ -123,6 +131,8 @@ mgr tick period = 1
 mgr stats period = 2
 
 [osd]
+# What an OSD sends comes from its own address, too.
+ms bind before connect = true
 osd objectstore = bluestore
 bluestore block size = {OSD_SIZE}
 bluestore block create = true

@@ -1,4 +1,4 @@
-"""The ports of the cloud, all on 127.0.0.1."""
+"""The ports of the cloud, all on 127.0.0.1 but those of OSDs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ OFFSET = int(os.environ.get("PLIMSOLL_LAB_PORT_OFFSET") or 0)
 MONITOR_V2 = 23300 + OFFSET
 MONITOR_V1 = 26789 + OFFSET
 CEPH_DAEMONS = (26800 + OFFSET, 26899 + OFFSET)
+# The address of an OSD, by its number: one of its own, so that its network can be cut.
+OSD_ADDRESS = f"127.{100 + OFFSET // 256}.{OFFSET % 256}.1{{}}"
 
 # OpenStack's own numbers, 20000 up.
 KEYSTONE = 25000 + OFFSET

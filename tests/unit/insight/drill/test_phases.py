@@ -111,6 +111,13 @@ def test_a_second_osd_that_fails_begins_again() -> None:
     assert spans(seconds)[5] == ("outage", 55, 63)
 
 
+def test_a_manager_that_counts_late_does_not_make_a_failure_normal() -> None:
+    seconds = drill()
+    # All are in sync by its counts until three seconds after the OSD is down, for more than ten seconds.
+    seconds[28:31] = [(seconds[28][0], status(2))] * 3
+    assert spans(seconds) == WHOLE
+
+
 def test_copies_that_were_made_elsewhere_are_normal_after_ten_seconds_in_sync() -> None:
     away = [(100.0, status(2))] * 15
     seconds = [*drill()[:48], *away]

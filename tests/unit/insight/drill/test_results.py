@@ -106,14 +106,15 @@ def test_percentiles_weigh_each_reading_by_its_requests(tmp_path: Path) -> None:
 
 def test_a_forecast_is_compared_by_what_lies_beyond_it(tmp_path: Path) -> None:
     whole = found(tmp_path, drill())
-    told = {"degraded": {"low": 0.4, "high": 0.6}, "service": None, "iops_share": {"low": 0.8, "high": 0.9},
+    told = {"detect": {"low": 6, "high": 10}, "degraded": {"low": 0.4, "high": 0.6}, "service": None,
+            "iops_share": {"low": 0.8, "high": 0.9},
             "stale": {"low": 10, "high": 16}, "objects_sec": None, "clean": {"low": 7, "high": 7}}  # fmt: skip
     both = {
         one.figure: (round(one.measured, 3), round(one.error, 3))
         for one in compared([told], whole, whole.incidents[0])
     }
     assert both == {
-        "degraded": (0.5, 0), "iops_share": (0.6, -0.25), "stale": (20, 0.25), "clean": (14, 1),
+        "detect": (7.2, 0), "degraded": (0.5, 0), "iops_share": (0.6, -0.25), "stale": (20, 0.25), "clean": (14, 1),
     }  # fmt: skip
     for damaged in ({}, [], [{}], [{**told, "clean": 1}]):
         with pytest.raises(UnreadableForecast, match="not the output of plimsoll forecast -f json"):

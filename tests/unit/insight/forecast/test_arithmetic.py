@@ -35,11 +35,6 @@ def test_of_several_lost_domains_the_share_has_each_placement_group_once() -> No
     assert arithmetic.degraded_share(5, 2, 2) == pytest.approx(0.7)
 
 
-def test_a_sleep_bounds_what_an_osd_recovers_however_fast_it_is() -> None:
-    assert arithmetic.started_per_second(3, 0.015, 0) == pytest.approx(100)
-    assert arithmetic.started_per_second(3, 0.015, 0.1) == pytest.approx(10)
-
-
 def test_few_writes_reach_as_many_objects_and_many_reach_all() -> None:
     assert arithmetic.written_objects(10, 1e6) == pytest.approx(10, rel=1e-4)
     assert arithmetic.written_objects(1e6, 100) == pytest.approx(100)
@@ -48,6 +43,7 @@ def test_few_writes_reach_as_many_objects_and_many_reach_all() -> None:
 
 def test_logs_have_a_budget_for_each_osd_and_bounds_for_each_placement_group() -> None:
     assert [arithmetic.log_entries(groups) for groups in (10, 100, 3000)] == [10_000, 3000, 250]
+    assert [arithmetic.log_entries(groups, 8000, 500, 100) for groups in (10, 40, 1000)] == [500, 200, 100]
 
 
 def test_memory_grows_with_logs_and_missing_objects_and_by_a_fifth_at_least() -> None:

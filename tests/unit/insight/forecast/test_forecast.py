@@ -9,10 +9,12 @@ import pytest
 from plimsoll_insight.forecast.failures import Failure, by_counts
 from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
 from plimsoll_insight.forecast.ranges import Range, exactly
+from plimsoll_insight.forecast.recovery import Group
 
 MIB = 1 << 20
 HOST = Failure(
-    "host", exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, groups=exactly(100)
+    "host", exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, hosts_left=9, groups=exactly(100),
+    recovering=(Group((1, 2), frozenset((1,)), 0.5), Group((2, 1), frozenset((1,)), 0.5)),
 )  # fmt: skip
 KNOWN = Inputs(
     write_latency=exactly(0.001),
@@ -40,16 +42,35 @@ def test_the_network_of_the_host_bounds_recovery() -> None:
     # 180,000 writes reach each of the 3,000 objects; or fill 180,000 · 4 KiB / 4 MiB of them, one after another.
     assert near(found.stale, 175.78, 3000)
     assert near(found.clean, 0.586, 10)
-    assert found.rebuild == exactly(10)
+    assert near(found.rebuild, 10 / 9, 10 / 9)  # on the nine hosts that stay
 
 
 def test_the_slowest_of_all_bounds_counts() -> None:
     found = of(disk=exactly(4 * MIB), recovery_active=exactly(3))
     assert (found.objects_sec, found.bound) == (exactly(10), "disk")
-    # At 22 ms each an OSD recovers 3 / 0.044 = 68.2 a second, and 0.1 s apart 10: 10 OSDs at least, 100 at most.
-    found = of(network=None, recovery_active=exactly(3), recovery_sleep=Range(0, 0.1))
-    assert near(found.objects_sec, 100, 6818.2)
+    # 22 ms to read an object and to write it, and up to 0.1 s of sleep, in two groups beside each other.
+    found = of(network=None, recovery_active=exactly(3), recovery_sleep=Range(0, 0.1), stale=exactly(20))
+    assert near(found.objects_sec, 2 / 0.144, 2 / 0.044)
     assert found.bound == "settings"
+
+
+def test_the_time_to_clean_has_peering_and_what_was_said_to_be_stale() -> None:
+    known = {"network": None, "recovery_active": exactly(1), "stale": exactly(100), "recovery_sleep": exactly(0.056)}
+    assert near(of(**known).clean, 5, 5)
+    assert near(of(**known, peering=Range(1, 17)).clean, 6, 22)
+
+
+def test_more_writes_than_a_log_has_entries_are_told() -> None:
+    # Half of them go to each of the two groups.
+    assert of(stale=exactly(1000), log_entries=exactly(500)).beyond_log is None
+    assert of(stale=exactly(1002), log_entries=exactly(500)).beyond_log == 500
+    assert of(write_iops=None, log_entries=exactly(500)).beyond_log is None
+
+
+def test_copies_are_made_again_by_all_that_stay() -> None:
+    # 90 OSDs with a place each, of which a group of three copies takes two: 45 groups at most, half of that at least.
+    found = of(network=None, recovery_active=exactly(3), recovery_sleep=exactly(0.056))
+    assert near(found.rebuild, 3000 / 450, 3000 / 225)
 
 
 def test_uncertain_numbers_give_ranges_that_hold_the_exact_ones() -> None:

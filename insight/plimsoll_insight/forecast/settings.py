@@ -1,0 +1,150 @@
+"""What the configuration of running OSDs and of their manager means for a failure. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.forecast import arithmetic
+from plimsoll_insight.forecast.forecast import Inputs
+from plimsoll_insight.forecast.ranges import Range, added, over
+
+Values = Mapping[str, str]
+PEERING = Range(1.0, 10.0)
+"""Seconds until placement groups recover, an assumption: it grows with their number and the load."""
+_TICKS = 3.0
+"""Seconds that a report of an OSD takes to the next map: each OSD looks for silent ones once a second (OSD::tick),
+and the monitors gather what they change for a second (paxos_propose_interval)."""
+
+
+class UnreadableSettings(PlimsollError):
+    """An answer of the cluster is not understood."""
+
+
+@frozen
+class Osd:
+    """What it has in force, and what is known of its device."""
+
+    values: Values
+    is_rotational: bool
+    journal_is_rotational: bool
+
+    @property
+    def active(self) -> float:
+        """OSD::get_recovery_max_active."""
+        return self._of("osd_recovery_max_active") or self._of(f"osd_recovery_max_active_{self._device}")
+
+    @property
+    def sleep(self) -> float:
+        """OSD::get_osd_recovery_sleep."""
+        hybrid = self.is_rotational and not self.journal_is_rotational
+        return self._of("osd_recovery_sleep") or self._of(
+            f"osd_recovery_sleep_{'hybrid' if hybrid else self._device}"
+        )
+
+    @property
+    def places(self) -> float:
+        return self._of("osd_max_backfills")
+
+    @property
+    def has_mclock(self) -> bool:
+        return self.values.get("osd_op_queue") == "mclock_scheduler"
+
+    @property
+    def detect(self) -> Range:
+        """The last answer came up to an interval before the failure."""
+        grace = self._of("osd_heartbeat_grace")
+        return Range(grace, grace + self._of("osd_heartbeat_interval") + _TICKS)
+
+    def log_entries(self, groups: float) -> float:
+        names = "osd_target_pg_log_entries_per_osd", "osd_max_pg_log_entries", "osd_min_pg_log_entries"
+        return arithmetic.log_entries(groups, *map(self._of, names))
+
+    @property
+    def memory_target(self) -> float:
+        return self._of("osd_memory_target")
+
+    @property
+    def _device(self) -> str:
+        return "hdd" if self.is_rotational else "ssd"
+
+    def _of(self, name: str) -> float:
+        """Raises ``UnreadableSettings``."""
+        return _number(self.values, name)
+
+
+def known_by(osds: Sequence[Osd], groups: Range | None) -> Inputs:
+    """What these OSDs have, as ranges. Raises ``UnreadableSettings``."""
+    known = Inputs(
+        recovery_active=over(osd.active for osd in osds),
+        recovery_sleep=over(osd.sleep for osd in osds),
+        max_backfills=over(osd.places for osd in osds),
+        osd_memory=over(osd.memory_target for osd in osds),
+        detect=Range(min(osd.detect.low for osd in osds), max(osd.detect.high for osd in osds)),
+    )
+    if groups is None:
+        return known
+    ends = [osd.log_entries(each) for osd in osds for each in (groups.low, groups.high)]
+    return replace(known, log_entries=over(ends))
+
+
+def usual() -> Inputs:
+    """By Ceph's defaults."""
+    return Inputs(
+        max_backfills=Range(1, 1),
+        detect=Range(20.0, 26.0 + _TICKS),  # osd_heartbeat_grace, osd_heartbeat_interval
+    )
+
+
+def seen(peering: Range, period: float, tick: float) -> Range:
+    """With what passes until the status tells of it: OSDs report each ``period``, and the manager tells the monitors
+    each ``tick``.
+    """
+    return added(peering, Range(0, period + tick))
+
+
+def reporting(manager: Values | None) -> tuple[float, float]:
+    """Period and tick, by default without the manager's settings. Raises ``UnreadableSettings``."""
+    if manager is None:
+        return 5.0, 2.0
+    return _number(manager, "mgr_stats_period"), _number(manager, "mgr_tick_period")
+
+
+def _number(values: Values, name: str) -> float:
+    try:
+        return float(values[name])
+    except (KeyError, ValueError) as error:
+        raise UnreadableSettings(f"the configuration that is in force has no number for {name}") from error
+
+
+def values(text: str, of: str) -> Values:
+    """Of ``ceph config show-with-defaults`` as JSON. Raises ``UnreadableSettings``."""
+    try:
+        return {str(each["name"]): str(each["value"]) for each in json.loads(text)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableSettings(f"ceph config show-with-defaults {of}: not the JSON that it prints") from error
+
+
+def osd(text: str, metadata: str, number: int) -> Osd:
+    """Of ``ceph config show-with-defaults osd.N`` and ``ceph osd metadata N``. Raises ``UnreadableSettings``."""
+    try:
+        told: Mapping[str, Any] = json.loads(metadata)
+        turns = [str(told[name]) == "1" for name in ("rotational", "journal_rotational")]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableSettings(f"ceph osd metadata {number}: not the JSON that it prints") from error
+    return Osd(values(text, f"osd.{number}"), *turns)
+
+
+def write_latency(text: str, number: int) -> float | None:
+    """Of ``ceph tell osd.N perf dump osd op_w_latency``: seconds of a client's write on average since the OSD
+    started; None where there was none. Raises ``UnreadableSettings``.
+    """
+    try:
+        told = json.loads(text)["osd"]["op_w_latency"]
+        return float(told["sum"]) / float(told["avgcount"]) if told["avgcount"] else None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableSettings(f"perf dump of osd.{number}: not the JSON that it prints") from error

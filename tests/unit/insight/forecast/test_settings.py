@@ -1,0 +1,71 @@
+"""What running OSDs have in force, for a forecast."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plimsoll_insight.forecast import settings
+from plimsoll_insight.forecast.ranges import Range, exactly
+
+# As osd.1 of a Pacific with defaults had them.
+DEFAULTS = {
+    "osd_recovery_max_active": "0", "osd_recovery_max_active_hdd": "3", "osd_recovery_max_active_ssd": "10",
+    "osd_recovery_sleep": "0.000000", "osd_recovery_sleep_hdd": "0.100000",
+    "osd_recovery_sleep_hybrid": "0.025000", "osd_recovery_sleep_ssd": "0.000000",
+    "osd_max_backfills": "1", "osd_heartbeat_grace": "20", "osd_heartbeat_interval": "6", "osd_op_queue": "wpq",
+    "osd_memory_target": "4294967296", "osd_target_pg_log_entries_per_osd": "300000",
+    "osd_max_pg_log_entries": "10000", "osd_min_pg_log_entries": "250",
+}  # fmt: skip
+
+
+def osd(disk: str = "1", journal: str = "1", **changed: str) -> settings.Osd:
+    shown = [{"name": name, "value": value, "source": "default"} for name, value in (DEFAULTS | changed).items()]
+    metadata = {"id": 1, "rotational": disk, "journal_rotational": journal}
+    return settings.osd(json.dumps(shown), json.dumps(metadata), 1)
+
+
+@pytest.mark.parametrize(
+    ("disk", "journal", "active", "sleep"),
+    [("1", "1", 3, 0.1), ("1", "0", 3, 0.025), ("0", "0", 10, 0)],
+)
+def test_what_is_not_set_depends_on_the_device(disk: str, journal: str, active: float, sleep: float) -> None:
+    found = osd(disk, journal)
+    assert (found.active, found.sleep) == (active, sleep)
+    set_for_all = osd(disk, journal, osd_recovery_max_active="2", osd_recovery_sleep="0.5")
+    assert (set_for_all.active, set_for_all.sleep) == (2, 0.5)
+
+
+def test_osds_that_differ_give_ranges() -> None:
+    known = settings.known_by([osd(), osd("0", "0", osd_max_backfills="4")], Range(100, 300))
+    assert (known.recovery_active, known.recovery_sleep) == (Range(3, 10), Range(0, 0.1))
+    assert (known.max_backfills, known.osd_memory) == (Range(1, 4), exactly(4 << 30))
+    assert known.log_entries == Range(1000, 3000)
+    # From the grace on; an interval and the ticks of OSDs and monitors may come to it.
+    assert known.detect == Range(20, 29)
+
+
+def test_a_setting_that_is_not_there_is_named_and_no_zero() -> None:
+    with pytest.raises(settings.UnreadableSettings, match="no number for osd_max_backfills"):
+        settings.known_by([osd(osd_max_backfills="")], None)
+
+
+def test_the_status_tells_later_by_the_periods_of_reports() -> None:
+    assert settings.seen(Range(1, 10), *settings.reporting(None)) == Range(1, 17)
+    lab = {"mgr_stats_period": "2", "mgr_tick_period": "1"}
+    assert settings.seen(exactly(3), *settings.reporting(lab)) == Range(3, 6)
+
+
+def test_the_latency_of_writes_is_unknown_where_there_was_none() -> None:
+    told = {"osd": {"op_w_latency": {"avgcount": 1488, "sum": 15.568, "avgtime": 0.0104}}}
+    assert settings.write_latency(json.dumps(told), 1) == pytest.approx(0.010462, rel=1e-3)
+    told["osd"]["op_w_latency"] = {"avgcount": 0, "sum": 0.0, "avgtime": 0.0}
+    assert settings.write_latency(json.dumps(told), 1) is None
+
+
+@pytest.mark.parametrize("damaged", ["", "1", "[1]", '[{"name": "a"}]'])
+def test_answers_that_are_not_understood_are_one_error(damaged: str) -> None:
+    for read in (settings.values, lambda text, _: settings.osd("[]", text, 1), settings.write_latency):
+        with pytest.raises(settings.UnreadableSettings):
+            read(damaged, 1)  # type: ignore[operator]
