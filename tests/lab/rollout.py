@@ -62,7 +62,7 @@ class Site:
         made = [package for version, changes in versions.items() for package in packages.debs(version, changes)]
         key = packages.repository(home, made)
         with packages.served(home, f"{ports.FLEET_NETWORK}.1") as url:
-            self._repository = {"agent_repository": url, "agent_repository_key": key}
+            self._repository = {"plimsoll_repository": url, "plimsoll_repository_key": key}
             yield
 
     def describe(self, hosts: Sequence[str], real: Mapping[str, object] | None = None, **variables: object) -> None:
@@ -70,7 +70,7 @@ class Site:
         self.fleet.write_inventory(
             self.inventory,
             hosts,
-            {"rollout_limit_directory": str(self.limits), **self._repository, **variables},
+            {"plimsoll_rollout_limit_directory": str(self.limits), **self._repository, **variables},
             real,
         )
 

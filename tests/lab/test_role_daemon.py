@@ -66,7 +66,7 @@ def roles(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Playbooks:
 
 
 def switched(roles: Playbooks, site: Site, on: bool) -> Played:
-    played = roles.play("agent/site.yml", site.inventory, agent_daemon=on)
+    played = roles.play("agent/site.yml", site.inventory, plimsoll_daemon=on)
     assert played.ok, played.failures
     return played
 
@@ -97,12 +97,12 @@ def test_a_rollback_starts_the_daemon_that_a_failed_rollout_left_stopped(
 ) -> None:
     (canary,) = [host for host in HOSTS if host != REAL.name]
     switched(roles, site, True)
-    variables = {"agent_daemon": True, "agent_version": "0.1.2", "rollout_gate_timeout": 10}
+    variables = {"plimsoll_daemon": True, "plimsoll_version": "0.1.2", "plimsoll_rollout_gate_timeout": 10}
     failed = site.play("rollout", f"--limit={canary}", phase="rollout whose canary fails at its plan", **variables)
     assert "Plan on the canaries" in text_of(failed)
     assert active(fleet, canary) == ["inactive", "inactive"]
 
-    back = site.play("rollback", f"--limit={canary}", phase="rollback with the daemon", rollback_to="0.1.0")
+    back = site.play("rollback", f"--limit={canary}", phase="rollback with the daemon", plimsoll_rollback_to="0.1.0")
     assert back.ok, text_of(back)
     assert site.versions([canary]) == {canary: "0.1.0"}
     assert active(fleet, canary) == ["active", "active"]

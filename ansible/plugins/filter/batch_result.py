@@ -121,7 +121,7 @@ def not_begun(batches):
 
 def revisions(those):
     """The revisions for which the plans of these nodes (``hostvars``) need approval, if they enforce."""
-    needed = {revision_of(each) for each in those if each.get("agent_mode") == "enforce"}
+    needed = {revision_of(each) for each in those if each.get("plimsoll_mode") == "enforce"}
     return sorted(revision for revision in needed if revision and REVISION.fullmatch(revision))
 
 
