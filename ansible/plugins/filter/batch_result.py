@@ -58,6 +58,7 @@ STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
 def batch_result(hostvars, batches, number, left, percent=0, earlier=(), monitoring="", looking=False):
+    number = int(number)  # ansible-core 2.18 and earlier give text
     batch, to_come = batches[number], batches[number + 1 :]
     found = {host: trouble_of(host, hostvars, left) for host in batch["hosts"]}
     bad = {host: trouble for host, trouble in found.items() if trouble}
