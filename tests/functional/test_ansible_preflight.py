@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import ansiblecore
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ROLE = ROOT / "ansible/roles/agent"
@@ -221,9 +223,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
-def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
-    """The faults and remarks of each case, in one run of Ansible: a host for each."""
+@pytest.fixture(scope="module", params=["newest", "oldest"])
+def said(home: Path, request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, list[str]]]:
+    """The faults and remarks of each case, in one run of each Ansible: a host for each."""
+    core = ansiblecore.environment() if request.param == "oldest" else {}
     hosts = {
         name: filled({"__agent_node": merged(FIT, node), **desired}, home)
         for name, (node, desired, _) in CASES.items()
@@ -238,7 +241,9 @@ def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
         capture_output=True,
         text=True,
         timeout=120,
-        env=os.environ | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_CONFIG": "/etc/hosts.none"},
+        env=os.environ
+        | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_CONFIG": "/etc/hosts.none"}
+        | core,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     (task,) = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"]

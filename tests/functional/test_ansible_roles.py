@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import ansiblecore
+
 ROOT = Path(__file__).parents[2]
 COLLECTION = ROOT / "ansible"
 ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
@@ -103,6 +105,13 @@ def test_the_collection_has_the_projects_version_and_the_agent_installs_that():
     version = setup["metadata"]["version"]
     assert load(COLLECTION / "galaxy.yml")["version"] == version
     assert defaults(COLLECTION / "roles/agent")["plimsoll_version"] == version
+
+
+def test_the_collection_requires_the_oldest_ansible_that_tests_use():
+    assert load(COLLECTION / "meta/runtime.yml") == {"requires_ansible": f">={ansiblecore.OLDEST}"}
+    for role in ROLES:
+        said = load(role / "meta/main.yml")["galaxy_info"]["min_ansible_version"]
+        assert f"{said}.0" == ansiblecore.OLDEST
 
 
 def test_no_task_edits_or_restarts_libvirtd_or_nova():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import packages, wheelhouses
+from tests import ansiblecore, packages, wheelhouses
 from tests.lab.cloud import ports
 from tests.lab.cloud.command import run
 from tests.lab.cloud.fleet import Fleet
@@ -74,11 +74,12 @@ class Site:
             real,
         )
 
-    def play(self, playbook: str, *words: str, phase: str, **variables: object) -> Played:
+    def play(self, playbook: str, *words: str, phase: str, oldest: bool = False, **variables: object) -> Played:
         """One of the collection's, by its name there; says how long it took."""
+        environment = self.environment | (ansiblecore.environment() if oldest else {})
         argv = ["-i", self.inventory, *words, "-e", json.dumps(variables), f"plimsoll.cloud.{playbook}"]
         started = time.monotonic()
-        played = play(argv, self.environment, TIMEOUT, cwd=self._home)
+        played = play(argv, environment, TIMEOUT, cwd=self._home)
         self._say(f"rollout: {phase} in {time.monotonic() - started:.0f} s")
         return played
 

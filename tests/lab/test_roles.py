@@ -150,7 +150,7 @@ def test_a_host_is_asked_and_told_no_more_than_it_takes(scenario: Scenario):
         "Start or stop timers",
     ]
     new = [
-        "Write where apt finds packages",
+        "Write apt's source of packages",
         "Install this version with apt",
         "Write rules",
         "Write settings",
