@@ -162,6 +162,11 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"plimsoll_catalogue_source": "openstack"},
         [],
     ),
+    "credentials that the role removes": (
+        {"paths": ["/etc/plimsoll/openstack.conf"], "marked": ["/etc/plimsoll/openstack.conf"]},
+        {"plimsoll_catalogue_source": "openstack"},
+        ["plimsoll_openstack_conf", "vault"],
+    ),
     "a cloud of clouds.yaml": (
         {},
         {"plimsoll_catalogue_source": "openstack", "plimsoll_settings": {"catalogue": {"cloud": "r1"}}},

@@ -296,6 +296,17 @@ def test_timers_and_cron_entries_are_stopped_kept_and_had_back_as_it_is_asked_fo
     assert len(timers(fleet, MUCH)) == 3
 
 
+@pytest.mark.usefixtures("scenario")
+def test_the_file_of_an_emptied_secret_is_removed_and_one_of_the_sites_own_stays(fleet: Fleet, site: Site):
+    own = "/etc/ceph/ceph.client.plimsoll.keyring"
+    fleet.run(MUCH, f"echo '# of the site' > {own}")
+    emptied = {"plimsoll_openstack_conf": "", "plimsoll_ceph_keyring": "", "plimsoll_catalogue_source": "none"}
+    played = site.play_much("--tags", "configure", **emptied)
+    assert played.failures == {}
+    assert ("Remove files that are not needed any more", MUCH) in played.changed
+    assert fleet.run(MUCH, f"ls /etc/plimsoll/openstack.conf {own} 2> /dev/null || true").split() == [own]
+
+
 def timers(fleet: Fleet, host: str) -> set[str]:
     """Those of plimsoll that are enabled and active."""
     names = "plimsoll-enforce.timer plimsoll-catalogue.timer plimsoll-probe.timer"
