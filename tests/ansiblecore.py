@@ -14,8 +14,10 @@ from pathlib import Path
 from tests.wheelhouses import cache
 
 OLDEST = "2.17.0"
-"""As ``requires_ansible`` in ansible/meta/runtime.yml has it. With 2.16 a file that is validated loses its suffix, by which apt
-recognises the form of a source of packages."""
+"""As ``requires_ansible`` in ansible/meta/runtime.yml has it.
+
+With 2.16 a file that is validated loses its suffix, by which apt recognises the form of a source of packages.
+"""
 PYTHON = Path(__file__).resolve().parents[1] / ".venv/bin/python"
 
 
