@@ -82,7 +82,7 @@ def _measure(cloud: Cloud, forks: int, region: int) -> None:
             cloud.fleet.run(host, f"rm {COMPILE_ONCE}")
         controller = Controller(home, forks)
         with packages.served(home / "repository", f"{ports.FLEET_NETWORK}.1") as url:
-            source = {"agent_repository": url, "agent_repository_key": key}
+            source = {"plimsoll_repository": url, "plimsoll_repository_key": key}
             cloud.fleet.write_inventory(home / "hosts.yml", list(HOSTS), source)
             runs = {
                 "fresh": controller.rollout(VERSION),
@@ -108,7 +108,11 @@ class Controller:
 
     def rollout(self, version: str) -> list[Batch]:
         """One host, and then the others in one batch."""
-        told = {"agent_version": version, "rollout_regions": ["plimsoll"], "rollout_fraction": 100}
+        told = {
+            "plimsoll_version": version,
+            "plimsoll_rollout_regions": ["plimsoll"],
+            "plimsoll_rollout_fraction": 100,
+        }
         said = self._play(CHECKOUT / "ansible/playbooks/rollout.yml", "hosts.yml", json.dumps(told))
         return list(_batches(said, "Roll out"))
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import ansiblecore
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ROLE = ROOT / "ansible/roles/agent"
@@ -56,23 +58,33 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
             "libvirt": {"version": None, "needed": False, "socket": None, "socket_group": None, "group": None},
             "qemu": None,
         },
-        {"agent_libvirt_uri": "test:///node.xml"},
+        {"plimsoll_libvirt_uri": "test:///node.xml"},
         [],
     ),
-    "no setfacl": ({"setfacl": False}, {}, ["setfacl", "package acl", "agent_textfile_dir"]),
-    "no setfacl, and no metrics": ({"setfacl": False}, {"agent_textfile_dir": ""}, []),
+    "names of an earlier version": (
+        {},
+        {"agent_retire_cron": False, "rollout_fraction": 5},
+        ["agent_retire_cron is now plimsoll_disable_cron, rollout_fraction is now plimsoll_rollout_fraction."],
+    ),
+    "a name of another role": ({}, {"agent_mode": "fast"}, []),  # plimsoll_mode is set, too
+    "no setfacl": ({"setfacl": False}, {}, ["setfacl", "package acl", "plimsoll_textfile_dir"]),
+    "no setfacl, and no metrics": ({"setfacl": False}, {"plimsoll_textfile_dir": ""}, []),
     "another package manager": ({"manager": None}, {}, ["neither apt nor dnf"]),
-    "a repository": ({}, {"agent_repository": "https://r", "agent_repository_key": "k"}, []),
-    "a repository without a key": ({}, {"agent_repository": "https://r"}, ["agent_repository_key", "Set both"]),
-    "no libvirt": ({"libvirt": {"socket": None, "socket_group": None}}, {}, ["virtqemud-sock", "agent_libvirt_uri"]),
+    "a repository": ({}, {"plimsoll_repository": "https://r", "plimsoll_repository_key": "k"}, []),
+    "a repository without a key": ({}, {"plimsoll_repository": "https://r"}, ["plimsoll_repository_key", "Set both"]),
+    "no libvirt": (
+        {"libvirt": {"socket": None, "socket_group": None}},
+        {},
+        ["virtqemud-sock", "plimsoll_libvirt_uri"],
+    ),
     "old libvirt": ({"libvirt": {"version": "6.10.0"}}, {}, ["libvirt is 6.10.0", "7.0.0", "Upgrade"]),
     "old qemu": ({"qemu": "4.2.1"}, {}, ["QEMU is 4.2.1", "5.0.0"]),
     "a younger qemu than its digits": ({"qemu": "10.0.2"}, {}, []),
     "no group": ({"libvirt": {"group": None, "socket_group": 64055}}, {}, ["Group libvirt, by which", "64055"]),
-    "another group": ({"libvirt": {"socket_group": 64055}}, {}, ["Set agent_libvirt_group to 64055"]),
+    "another group": ({"libvirt": {"socket_group": 64055}}, {}, ["Set plimsoll_libvirt_group to 64055"]),
     "a clock behind": ({"clock_offset": -7198.4}, {}, ["7198 s behind", "30 s are allowed"]),
     "a clock ahead": ({"clock_offset": 31.0}, {}, ["31 s ahead of"]),
-    "a clock that is trusted": ({"clock_offset": 31.0}, {"agent_clock_tolerance": 40}, []),
+    "a clock that is trusted": ({"clock_offset": 31.0}, {"plimsoll_clock_tolerance": 40}, []),
     "a clock nobody keeps": ({"clock_synchronised": False}, {}, []),
     "a clock that cannot be asked": ({"clock_synchronised": None}, {}, []),
     "a full disk": ({"free_mib": {"/opt/plimsoll": 47, "/tmp": 59}}, {}, ["/opt/plimsoll has 47 MiB", "/tmp has 59"]),
@@ -88,23 +100,23 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "full, with an extra to come": (
         {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-1+debian12"}},
-        {"agent_extras": ["region"]},
+        {"plimsoll_extras": ["region"]},
         ["/opt/plimsoll has 47 MiB"],
     ),
     "full of a build": (
         {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-2.el9"}, "manager": "dnf"},
-        {"agent_version": "{version}-2"},
+        {"plimsoll_version": "{version}-2"},
         [],
     ),
     "full of another build": (
         {"free_mib": {"/opt/plimsoll": 47}, "packages": {"plimsoll": "{version}-2+debian12"}},
-        {"agent_version": "{version}-1"},
+        {"plimsoll_version": "{version}-1"},
         ["/opt/plimsoll has 47 MiB"],
     ),
     "a silent keystone": (
         {"unanswered": {"keystone:5000": "Connection refused"}},
-        {"agent_catalogue_source": "openstack", "agent_openstack_conf": "auth_url = http://keystone:5000"},
-        ["keystone:5000: Connection refused", "agent_openstack_conf"],
+        {"plimsoll_catalogue_source": "openstack", "plimsoll_openstack_conf": "auth_url = http://keystone:5000"},
+        ["keystone:5000: Connection refused", "plimsoll_openstack_conf"],
     ),
     "a rival": (
         {"units": [{"unit": "limits.timer", "text": "/usr/sbin/limits"}]},
@@ -113,75 +125,88 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "cron, to be retired": (
         {"cron": [{"file": "/etc/crontab", "line": 7, "text": "x"}]},
-        {"agent_mode": "enforce"},
+        {"plimsoll_mode": "enforce"},
         [],
     ),
     "cron, to be kept": (
         {"cron": [{"file": "/etc/crontab", "line": 7, "text": "* * * * * limits"}]},
-        {"agent_mode": "enforce", "agent_retire_cron": False},
-        ["/etc/crontab:7 (* * * * * limits)", "agent_retire_cron: true"],
+        {"plimsoll_mode": "enforce", "plimsoll_disable_cron": False},
+        ["/etc/crontab:7 (* * * * * limits)", "plimsoll_disable_cron: true"],
     ),
     "cron, beside one that looks": (
         {"cron": [{"file": "/etc/crontab", "line": 7, "text": "x"}]},
-        {"agent_retire_cron": False},
+        {"plimsoll_disable_cron": False},
         [],
     ),
-    "no interval": ({"calendar": False}, {"agent_interval": "often"}, ["often", "systemd.time(7)"]),
+    "no interval": ({"calendar": False}, {"plimsoll_interval": "often"}, ["often", "systemd.time(7)"]),
     "a setting of the role's": (
         {},
-        {"agent_settings": {"DEFAULT": {"mode": "enforce", "rounds": 3, "state_dir": "/x"}}},
+        {"plimsoll_settings": {"DEFAULT": {"mode": "enforce", "rounds": 3, "state_dir": "/x"}}},
         ["[DEFAULT] mode, [DEFAULT] state_dir,"],
     ),
-    "other settings": ({}, {"agent_settings": {"brake": {"disks": 3}, "catalogue": {"keep_for": 60}}}, []),
-    "rules twice": ({}, {"agent_rules": {"rules": []}, "agent_rules_file": "{home}/rules.yaml"}, ["Set only one"]),
-    "rules from a file": ({}, {"agent_rules_file": "{home}/rules.yaml"}, []),
+    "other settings": ({}, {"plimsoll_settings": {"brake": {"disks": 3}, "catalogue": {"keep_for": 60}}}, []),
+    "rules twice": (
+        {},
+        {"plimsoll_rules": {"rules": []}, "plimsoll_rules_file": "{home}/rules.yaml"},
+        ["Set only one"],
+    ),
+    "rules from a file": ({}, {"plimsoll_rules_file": "{home}/rules.yaml"}, []),
     "rules from nowhere": (
         {},
-        {"agent_rules_file": "{home}/no.yaml"},
+        {"plimsoll_rules_file": "{home}/no.yaml"},
         ["does not exist on the controller", "no.yaml"],
     ),
-    "no credentials": ({}, {"agent_catalogue_source": "openstack"}, ["agent_openstack_conf", "vault"]),
+    "no credentials": ({}, {"plimsoll_catalogue_source": "openstack"}, ["plimsoll_openstack_conf", "vault"]),
     "credentials that are there": (
         {"paths": ["/etc/plimsoll/openstack.conf"]},
-        {"agent_catalogue_source": "openstack"},
+        {"plimsoll_catalogue_source": "openstack"},
         [],
+    ),
+    "credentials that the role removes": (
+        {"paths": ["/etc/plimsoll/openstack.conf"], "marked": ["/etc/plimsoll/openstack.conf"]},
+        {"plimsoll_catalogue_source": "openstack"},
+        ["plimsoll_openstack_conf", "vault"],
     ),
     "a cloud of clouds.yaml": (
         {},
-        {"agent_catalogue_source": "openstack", "agent_settings": {"catalogue": {"cloud": "r1"}}},
+        {"plimsoll_catalogue_source": "openstack", "plimsoll_settings": {"catalogue": {"cloud": "r1"}}},
         [],
     ),
     "no region file": (
         {},
-        {"agent_catalogue_source": "region-file", "agent_region_key": "k"},
-        ["agent_region_file is not set"],
+        {"plimsoll_catalogue_source": "region-file", "plimsoll_region_key": "k"},
+        ["plimsoll_region_file is not set"],
     ),
     "no region key": (
         {},
-        {"agent_catalogue_source": "region-file", "agent_region_file": "https://r/f"},
-        ["Set agent_region_key"],
+        {"plimsoll_catalogue_source": "region-file", "plimsoll_region_file": "https://r/f"},
+        ["Set plimsoll_region_key"],
     ),
-    "a keyring for nobody": ({"ceph": False}, {"agent_ceph_keyring": "[client.plimsoll]"}, ["Install ceph-common"]),
+    "a keyring for nobody": (
+        {"ceph": False},
+        {"plimsoll_ceph_keyring": "[client.plimsoll]"},
+        ["Install ceph-common"],
+    ),
     "a keyring of others": (
         {"ceph": True},
-        {"agent_ceph_keyring": "[client.cinder]", "agent_settings": {"ceph": {"id": "cinder"}}},
+        {"plimsoll_ceph_keyring": "[client.cinder]", "plimsoll_settings": {"ceph": {"id": "cinder"}}},
         ["would replace the keyring of client.cinder"],
     ),
     "a keyring by another name": (
         {"ceph": True},
-        {"agent_ceph_keyring": "[client.plimsoll-fra]", "agent_settings": {"ceph": {"id": "plimsoll-fra"}}},
+        {"plimsoll_ceph_keyring": "[client.plimsoll-fra]", "plimsoll_settings": {"ceph": {"id": "plimsoll-fra"}}},
         [],
     ),
     "names for networks": (
         {},
-        {"agent_ceph_networks": ["192.0.2.0/24", "mon1"]},
+        {"plimsoll_ceph_networks": ["192.0.2.0/24", "mon1"]},
         ["entries that are not networks: mon1."],
     ),
-    "both kinds of networks": ({}, {"agent_ceph_networks": ["192.0.2.0/24", "2001:db8::/32", "192.0.2.7"]}, []),
-    "a relative directory": ({}, {"agent_textfile_dir": "metrics"}, ["agent_textfile_dir", "metrics"]),
-    "no directory": ({}, {"agent_textfile_dir": ""}, []),
+    "both kinds of networks": ({}, {"plimsoll_ceph_networks": ["192.0.2.0/24", "2001:db8::/32", "192.0.2.7"]}, []),
+    "a relative directory": ({}, {"plimsoll_textfile_dir": "metrics"}, ["plimsoll_textfile_dir", "metrics"]),
+    "no directory": ({}, {"plimsoll_textfile_dir": ""}, []),
 }
-VERSION = yaml.safe_load((ROLE / "defaults/main.yml").read_text())["agent_version"]
+VERSION = yaml.safe_load((ROLE / "defaults/main.yml").read_text())["plimsoll_version"]
 
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,9 +228,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
-def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
-    """The faults and remarks of each case, in one run of Ansible: a host for each."""
+@pytest.fixture(scope="module", params=["newest", "oldest"])
+def said(home: Path, request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, list[str]]]:
+    """The faults and remarks of each case, in one run of each Ansible: a host for each."""
+    core = ansiblecore.environment() if request.param == "oldest" else {}
     hosts = {
         name: filled({"__agent_node": merged(FIT, node), **desired}, home)
         for name, (node, desired, _) in CASES.items()
@@ -220,7 +246,9 @@ def said(home: Path) -> Mapping[str, Mapping[str, list[str]]]:
         capture_output=True,
         text=True,
         timeout=120,
-        env=os.environ | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_CONFIG": "/etc/hosts.none"},
+        env=os.environ
+        | {"ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json", "ANSIBLE_CONFIG": "/etc/hosts.none"}
+        | core,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     (task,) = json.loads(done.stdout[done.stdout.index("{") :])["plays"][0]["tasks"]

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import ansiblecore
+
 ROOT = Path(__file__).parents[2]
 COLLECTION = ROOT / "ansible"
 ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
@@ -57,9 +59,17 @@ def test_every_description_says_type_and_meaning(role: Path):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_a_variable_bears_the_name_of_its_role(role: Path):
-    """Roles of one play share one space of names."""
-    assert [name for name in options(role) if not name.startswith((f"{role.name}_", f"plimsoll_{role.name}_"))] == []
+def test_a_variable_bears_the_name_of_the_collection_and_of_its_role(role: Path):
+    """All roles and collections of a site share one space of names."""
+    prefix = "plimsoll_" if role.name == "agent" else f"plimsoll_{role.name}_"
+    assert [name for name in options(role) if not name.startswith(prefix)] == []
+
+
+def test_no_variable_belongs_to_two_roles():
+    names = [name for role in ROLES for name in options(role)]
+    others = tuple(f"plimsoll_{role.name}_" for role in ROLES)
+    assert sorted(set(names)) == sorted(names)
+    assert [name for name in options(COLLECTION / "roles/agent") if name.startswith(others)] == []
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -75,11 +85,18 @@ def test_a_role_sets_no_variable_that_is_not_its_own(role: Path):
 def test_a_variable_that_is_used_is_described(role: Path):
     """A default that went, or a slip in a name, is found only by the site that sets it."""
     others = {path.stem for path in COLLECTION.rglob("*.*")}  # modules, files
-    known = {*options(role), *defaults(role), "kolla_container_engine"} | others  # that one is kolla-ansible's
-    for file in (path for path in role.rglob("*") if path.suffix in (".yml", ".j2")):
+    # Of the playbooks; and the metadata that the role canary marks its guests with.
+    known = {
+        *options(role),
+        *defaults(role),
+        "plimsoll_group",
+        "plimsoll_rollout_regions",
+        "plimsoll_canary",
+    } | others
+    for file in (path for path in role.rglob("*") if path.suffix in (".yml", ".j2", ".sources")):
         text = file.read_text(encoding="utf-8")
         local = set(re.findall(r"^ +(\w+):", text, re.MULTILINE))
-        assert set(re.findall(rf"(?<![\w/]){role.name}_[a-z]\w*", text)) - known - local == set(), file
+        assert set(re.findall(r"(?<![\w/'^|])plimsoll_[a-z]\w*", text)) - known - local == set(), file
 
 
 def test_the_collection_has_the_projects_version_and_the_agent_installs_that():
@@ -87,7 +104,14 @@ def test_the_collection_has_the_projects_version_and_the_agent_installs_that():
     setup.read(ROOT / "setup.cfg")
     version = setup["metadata"]["version"]
     assert load(COLLECTION / "galaxy.yml")["version"] == version
-    assert defaults(COLLECTION / "roles/agent")["agent_version"] == version
+    assert defaults(COLLECTION / "roles/agent")["plimsoll_version"] == version
+
+
+def test_the_collection_requires_the_oldest_ansible_that_tests_use():
+    assert load(COLLECTION / "meta/runtime.yml") == {"requires_ansible": f">={ansiblecore.OLDEST}"}
+    for role in ROLES:
+        said = load(role / "meta/main.yml")["galaxy_info"]["min_ansible_version"]
+        assert f"{said}.0" == ansiblecore.OLDEST
 
 
 def test_no_task_edits_or_restarts_libvirtd_or_nova():

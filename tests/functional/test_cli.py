@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import re
 import sqlite3
 import struct
 import termios
@@ -337,6 +338,25 @@ def test_a_reason_that_says_nothing_or_fills_the_screen_is_refused(
     ran = plimsoll("pause", "--reason", reason, OS_DEFAULT__PAUSE_FILE=str(file))
     assert (ran.status, file.exists()) == (64, False)
     assert plimsoll("disk", "hold", "add", "x", "--for", "1h", "--reason", reason).status == 64
+
+
+def test_a_pause_lasts_as_long_as_it_is_given_and_can_be_given_again_after_its_end(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "paused"
+    settings = {"OS_DEFAULT__PAUSE_FILE": str(file), "OS_DEFAULT__STATE_DIR": str(tmp_path / "state")}
+    plan = ("plan", "--uri", test_node, "--total-iops-sec", "400")
+    begun = plimsoll("pause", "--for", "2h", "--reason", "a drill", **settings)
+    assert re.fullmatch(
+        r"Paused: no limit is written on this node until \S+ \S+ UTC or plimsoll resume\.\n", begun.out
+    )
+    assert plimsoll("pause", "--for", "2h", "--reason", "again", **settings).status == 64
+    assert "Nothing is written: paused" in plimsoll(*plan, **settings, **NO_BRAKE).out
+    file.write_text("until 2026-01-01 00:00 UTC:\na drill\n")
+    assert "Nothing is written" not in plimsoll(*plan, **settings, **NO_BRAKE).out
+    assert plimsoll("pause", "--for", "1d", "--reason", "again", **settings).status == 0
+    assert plimsoll("resume", "--reason", "done", **settings).status == 0
+    assert plimsoll("pause", "--for", "soon", "--reason", "x", **settings).status == 64
 
 
 def test_v_shows_the_parameters_of_libvirt_wherever_it_stands(plimsoll: Plimsoll, test_node: str) -> None:

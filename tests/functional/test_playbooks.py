@@ -8,23 +8,26 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests import ansiblecore
 from tests.collection import link
 
 CHECKOUT = Path(__file__).parents[2]
 PLAYBOOKS = CHECKOUT / "ansible/playbooks"
 SAMPLE = CHECKOUT / "ansible/inventory.sample"
 NAMES = ("rollout", "rollback", "status", "retire")
+OTHER_ROLES = ("canary", "nagios", "probe_guest", "prometheus", "qos")
 
 # Nobody is asked here: each host is a name whose connection is the local one, and no task below starts a program.
 REGIONS = """
 plimsoll:
-  vars: {ansible_connection: local, ansible_python_interpreter: PYTHON, rollout_regions: [south, north]}
+  vars: {ansible_connection: local, ansible_python_interpreter: PYTHON, plimsoll_rollout_regions: [south, north]}
   children:
     south: {hosts: {s1: {}, s2: {}, s3: {}}}
     north: {children: {north_cell1: {hosts: {n1: {}}}, north_cell2: {hosts: {n2: {}, n3: {}}}}}
@@ -41,9 +44,10 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Ansible:
-    def __init__(self, collections: Path, home: Path) -> None:
+    def __init__(self, collections: Path, home: Path, core: Mapping[str, str] | None = None) -> None:
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
+            **(core or {}),
             "ANSIBLE_COLLECTIONS_PATH": str(collections),
             "ANSIBLE_HOME": str(home / ".ansible"),
             "ANSIBLE_CONFIG": str(home / "none.cfg"),
@@ -72,9 +76,15 @@ def inventory(tmp_path: Path) -> str:
     return str(file)
 
 
+@pytest.fixture(params=["newest", "oldest"])
+def each_ansible(collections: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Ansible:
+    """Of both versions of ansible-core with which the collection is tested."""
+    return Ansible(collections, tmp_path, ansiblecore.environment() if request.param == "oldest" else {})
+
+
 @pytest.mark.parametrize("name", [*NAMES, "rehearsal"])
-def test_a_playbook_is_well_formed_with_the_sample_inventory(ansible: Ansible, name: str) -> None:
-    ended = ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), str(PLAYBOOKS / f"{name}.yml"))
+def test_a_playbook_is_well_formed_with_the_sample_inventory(each_ansible: Ansible, name: str) -> None:
+    ended = each_ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), str(PLAYBOOKS / f"{name}.yml"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
@@ -104,8 +114,8 @@ def test_the_sample_inventory_has_two_regions_with_cells_and_canaries_that_are_a
 
 def test_the_sample_observes_unless_a_region_says_otherwise(ansible: Ansible) -> None:
     known = sample(ansible)["_meta"]["hostvars"]
-    assert known["cmp-fra-001.example.net"]["agent_mode"] == "observe"
-    assert known["cmp-ham-001.example.net"]["agent_mode"] == "enforce"
+    assert known["cmp-fra-001.example.net"]["plimsoll_mode"] == "observe"
+    assert known["cmp-ham-001.example.net"]["plimsoll_mode"] == "enforce"
 
 
 def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(ansible: Ansible) -> None:
@@ -113,10 +123,8 @@ def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(ansible: Ansible
     playbooks = "".join((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8") for name in NAMES)
     for variables in sample(ansible)["_meta"]["hostvars"].values():
         for name in variables:
-            if name.startswith("agent_"):
-                assert name in specs["argument_specs"]["main"]["options"], name
-            elif name.startswith(("rollout_", "retire_", "rollback_")):
-                assert name in playbooks, name
+            if not name.startswith("vault_plimsoll_"):
+                assert name in specs["argument_specs"]["main"]["options"] or name in playbooks, name
 
 
 def test_every_variable_of_the_rehearsal_is_in_its_guide() -> None:
@@ -132,8 +140,9 @@ def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:
     for name in NAMES:
         text = (PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8")
         words = "".join(each if each.isalnum() or each == "_" else " " for each in text).split()
-        variables = {word for word in words if word.startswith(("rollout_", "rollback_", "status_", "retire_"))}
-        assert variables
+        prefixes = ("rollout_", "rollback_", "status_", "retire_", "group")
+        variables = {word for word in words if word.startswith(tuple(f"plimsoll_{each}" for each in prefixes))}
+        assert len(variables) > 1
         assert {each for each in variables if f"``{each}``" not in guide} == set()
 
 
@@ -152,8 +161,8 @@ def batches(ansible: Ansible, inventory: str, *words: str) -> subprocess.Complet
     )
 
 
-def test_regions_come_in_their_order_each_with_its_canaries_first(ansible: Ansible, inventory: str) -> None:
-    ended = batches(ansible, inventory)
+def test_regions_come_in_their_order_each_with_its_canaries_first(each_ansible: Ansible, inventory: str) -> None:
+    ended = batches(each_ansible, inventory)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert shown(ended) == [
         "south, canary: s1",
@@ -170,7 +179,7 @@ def test_regions_come_in_their_order_each_with_its_canaries_first(ansible: Ansib
 
 
 def test_regions_and_the_share_are_as_told(ansible: Ansible, inventory: str) -> None:
-    told = json.dumps({"rollout_regions": ["north"], "rollout_fraction": 100})
+    told = json.dumps({"plimsoll_rollout_regions": ["north"], "plimsoll_rollout_fraction": 100})
     assert shown(batches(ansible, inventory, "-e", told)) == ["north, canary: n2", "north, the first part: n1, n3"]
 
 
@@ -201,14 +210,83 @@ def test_a_host_in_no_region_is_left_out_and_named(ansible: Ansible, inventory: 
     (tmp_path / "more.yml").write_text("plimsoll: {hosts: {lost: {}}}\n", encoding="utf-8")
     ended = batches(ansible, inventory, "-i", str(tmp_path / "more.yml"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "Left out, since in none of rollout_regions: lost" in ended.stdout
+    assert "Left out, since in none of plimsoll_rollout_regions: lost" in ended.stdout
     assert "ok: [lost]" not in ended.stdout.split("PLAY [Roll out]")[1]
 
 
 def test_without_regions_a_rollout_says_what_to_set(ansible: Ansible, inventory: str) -> None:
-    ended = batches(ansible, inventory, "-e", json.dumps({"rollout_regions": []}))
+    ended = batches(ansible, inventory, "-e", json.dumps({"plimsoll_rollout_regions": []}))
     assert ended.returncode != 0
-    assert "rollout_regions is not set: name the groups" in " ".join(ended.stdout.split())
+    assert "plimsoll_rollout_regions is not set: name the groups" in " ".join(ended.stdout.split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_group_of_the_nodes_is_a_variable_of_a_run_or_of_a_playbook_around_it(
+    ansible: Ansible, inventory: str, name: str
+) -> None:
+    around = {"ansible.builtin.import_playbook": f"plimsoll.cloud.{name}", "vars": {"plimsoll_group": "south"}}
+    (ansible.home / "around.yml").write_text(yaml.safe_dump([around]), encoding="utf-8")
+    given = [str(PLAYBOOKS / f"{name}.yml"), "-e", "plimsoll_group=north_cell2"]
+    for words, hosts in ((given, {"n2", "n3"}), (["around.yml"], {"s1", "s2", "s3"})):
+        listed = ansible("ansible-playbook", "-i", inventory, "--list-hosts", *words).stdout.split("play #2")[0]
+        assert set(re.findall(r"^ +(\w+)$", listed, re.MULTILINE)) == hosts
+
+
+# --- names of an earlier version
+
+
+def test_a_variable_that_is_set_by_the_name_of_an_earlier_version_stops_each_role_at_once(ansible: Ansible) -> None:
+    """All of them, each on a host of its own; what another role of the site may use has both names."""
+    specs = {role: CHECKOUT / f"ansible/roles/{role}/meta/argument_specs.yml" for role in OTHER_ROLES}
+    options = {
+        role: yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"]
+        for role, path in specs.items()
+    }
+    old = {role: [name.removeprefix("plimsoll_") for name in names] for role, names in options.items()}
+    old["qos"][old["qos"].index("qos_command")] = "qos_plimsoll"
+    known = {role: dict.fromkeys(names, "x") for role, names in old.items()}
+    for role, (name, *_) in options.items():
+        known[role][name] = options[role][name]["default"]
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (ansible.home / "hosts.yml").write_text(
+        yaml.safe_dump({"all": {"vars": connection, "hosts": known}}), encoding="utf-8"
+    )
+    tasks = [
+        {"ansible.builtin.import_role": {"name": f"plimsoll.cloud.{role}"}, "when": f"inventory_hostname == '{role}'"}
+        for role in OTHER_ROLES
+    ]
+    play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    (ansible.home / "old.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    ran = ansible("ansible-playbook", "-i", "hosts.yml", "old.yml")
+    said = " ".join(ran.stdout.split())
+    for role, names in old.items():
+        told = re.search(
+            rf"whose names begin with plimsoll_ now: ((?:{role}_\w+(?:, | \(plimsoll_qos_command\))*)+)\.", said
+        )
+        assert told is not None, ran.stdout + ran.stderr
+        assert sorted(each.split()[0] for each in told[1].split(", ")) == sorted(names[1:])
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "new"),
+    [
+        ("retire", "retire_limits", "plimsoll_retire_limits"),
+        ("retire", "agent_mode", "plimsoll_mode"),
+        ("rollback", "agent_repository", "plimsoll_repository"),
+        ("status", "status_output", "plimsoll_status_output"),
+        ("rollout", "rollout_regions", "plimsoll_rollout_regions"),
+    ],
+)
+def test_a_variable_that_is_set_by_the_name_of_an_earlier_version_stops_a_playbook(
+    ansible: Ansible, inventory: str, name: str, variable: str, new: str
+) -> None:
+    given = {"plimsoll_rollout_regions": [], "plimsoll_rollback_to": "0.1.0", variable: "x"}
+    ended = ansible("ansible-playbook", "-i", inventory, str(PLAYBOOKS / f"{name}.yml"), "-e", json.dumps(given))
+    said = " ".join((ended.stdout + ended.stderr).split())
+    assert ended.returncode != 0
+    assert variable in said
+    assert new in said
+    assert ended.stdout.count("TASK [") <= 2, "nothing was done"
 
 
 # --- what the role agent enables
@@ -243,16 +321,16 @@ def units(ansible: Ansible, there: list[str], **variables: Any) -> dict[str, Any
 
 
 def test_the_timer_of_passes_is_enabled_before_the_daemon_starts_and_stays_when_it_ends(ansible: Ansible) -> None:
-    on = units(ansible, [ENABLED], agent_daemon=True)["units"]
+    on = units(ansible, [ENABLED], plimsoll_daemon=True)["units"]
     assert list(on.items()) == [(ENABLED, True), (DAEMON, True)]
     off = units(ansible, [ENABLED, DAEMON])["units"]
     assert list(off.items()) == [(ENABLED, True), (DAEMON, False)]
 
 
 def test_stopped_timers_are_a_stopped_daemon_and_kept_ones_a_kept_one(ansible: Ansible) -> None:
-    stopped = units(ansible, [ENABLED, DAEMON], agent_daemon=True, agent_timers="stopped")["units"]
+    stopped = units(ansible, [ENABLED, DAEMON], plimsoll_daemon=True, plimsoll_timers="stopped")["units"]
     assert stopped == {ENABLED: False, DAEMON: False}
-    assert units(ansible, [ENABLED, DAEMON], agent_daemon=True, agent_timers="kept")["units"] == {}
+    assert units(ansible, [ENABLED, DAEMON], plimsoll_daemon=True, plimsoll_timers="kept")["units"] == {}
 
 
 @pytest.mark.parametrize(("source", "watched"), [("openstack", True), ("region-file", False)])
@@ -260,7 +338,7 @@ def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
     ansible: Ansible, source: str, watched: bool
 ) -> None:
     before = ["plimsoll-catalogue.path"]
-    decided = units(ansible, before, agent_catalogue_source=source)["units"]
+    decided = units(ansible, before, plimsoll_catalogue_source=source)["units"]
     assert (decided["plimsoll-catalogue.timer"], decided["plimsoll-catalogue.path"]) == (True, watched)
 
 
@@ -289,7 +367,7 @@ def written(unit: str, changed: bool = True) -> dict[str, Any]:
 def test_a_daemon_is_restarted_for_other_rights_only(
     ansible: Ansible, changed: dict[str, Any], restarts: bool
 ) -> None:
-    assert units(ansible, [ENABLED, DAEMON], agent_daemon=True, **changed)["restarts"] is restarts
+    assert units(ansible, [ENABLED, DAEMON], plimsoll_daemon=True, **changed)["restarts"] is restarts
 
 
 # --- the rehearsal

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import packages, wheelhouses
+from tests import ansiblecore, packages, wheelhouses
 from tests.lab.cloud import ports
 from tests.lab.cloud.command import run
 from tests.lab.cloud.fleet import Fleet
@@ -62,7 +62,7 @@ class Site:
         made = [package for version, changes in versions.items() for package in packages.debs(version, changes)]
         key = packages.repository(home, made)
         with packages.served(home, f"{ports.FLEET_NETWORK}.1") as url:
-            self._repository = {"agent_repository": url, "agent_repository_key": key}
+            self._repository = {"plimsoll_repository": url, "plimsoll_repository_key": key}
             yield
 
     def describe(self, hosts: Sequence[str], real: Mapping[str, object] | None = None, **variables: object) -> None:
@@ -70,15 +70,16 @@ class Site:
         self.fleet.write_inventory(
             self.inventory,
             hosts,
-            {"rollout_limit_directory": str(self.limits), **self._repository, **variables},
+            {"plimsoll_rollout_limit_directory": str(self.limits), **self._repository, **variables},
             real,
         )
 
-    def play(self, playbook: str, *words: str, phase: str, **variables: object) -> Played:
+    def play(self, playbook: str, *words: str, phase: str, oldest: bool = False, **variables: object) -> Played:
         """One of the collection's, by its name there; says how long it took."""
+        environment = self.environment | (ansiblecore.environment() if oldest else {})
         argv = ["-i", self.inventory, *words, "-e", json.dumps(variables), f"plimsoll.cloud.{playbook}"]
         started = time.monotonic()
-        played = play(argv, self.environment, TIMEOUT, cwd=self._home)
+        played = play(argv, environment, TIMEOUT, cwd=self._home)
         self._say(f"rollout: {phase} in {time.monotonic() - started:.0f} s")
         return played
 

@@ -90,7 +90,7 @@ def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
     again = playbooks.play(MUCH, inventory, word=word)
     assert (again.ok, again.changed) == (True, []), again.failures
 
-    gone = playbooks.play(MUCH, inventory, word=word, canary_state="absent")
+    gone = playbooks.play(MUCH, inventory, word=word, plimsoll_canary_state="absent")
     assert gone.ok, gone.failures
     openstack.connection.block_storage.wait_for_delete(volume, interval=0.5, wait=30)
     assert all_there_is(openstack, word) == []
@@ -98,7 +98,9 @@ def test_each_node_has_a_canary_after_a_run_and_none_when_they_are_taken_back(
 
 def chosen_by_its_rule(played: Played, disks: Sequence[Disk]) -> list[tuple[str, str]]:
     """The guests that the rule that the role says chooses, and where in them."""
-    (rule,) = (result["canary_rule"] for _, _, result in played.results if result.get("canary_rule"))
+    (rule,) = (
+        result["plimsoll_canary_rule"] for _, _, result in played.results if result.get("plimsoll_canary_rule")
+    )
     rules = loader.parse(json.dumps({"rules": [rule]}), "rules.yaml")
     targets = chosen(rules, disks, datetime.now(UTC), node=HOST, default_directory="/elsewhere").targets
     return [(target.guest.display_name or "", target.directory) for target in targets]
@@ -108,13 +110,17 @@ def test_all_that_is_not_there_is_said_at_once_and_nothing_is_made(
     openstack: OpenStack, nova: Nova, playbooks: Playbooks, inventory: Path
 ) -> None:
     word = uuid4().hex[:8]
-    missing = {"canary_volume_type": "golden", "canary_image": IMAGE, "canary_hosts": [HOST, "n15"]}
-    played = playbooks.play(MUCH, inventory, word=word, canary_image_file="", **missing)
+    missing = {
+        "plimsoll_canary_volume_type": "golden",
+        "plimsoll_canary_image": IMAGE,
+        "plimsoll_canary_hosts": [HOST, "n15"],
+    }
+    played = playbooks.play(MUCH, inventory, word=word, plimsoll_canary_image_file="", **missing)
     said = played.failures["localhost"]
-    assert said.startswith(f"Nothing was done: there is no flavor canary-{word} (canary_flavor); ")
-    assert "there is no volume type golden (canary_volume_type) for this project, but " in said
+    assert said.startswith(f"Nothing was done: there is no flavor canary-{word} (plimsoll_canary_flavor); ")
+    assert "there is no volume type golden (plimsoll_canary_volume_type) for this project, but " in said
     assert f"guests of the image {IMAGE} have no agent channel: " in said
-    assert said.endswith("Nova has no node n15 (canary_hosts)")
+    assert said.endswith("Nova has no node n15 (plimsoll_canary_hosts)")
     assert all_there_is(openstack, word) == []
 
 
@@ -123,7 +129,7 @@ def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
 ) -> None:
     word = uuid4().hex[:8]
     volume = openstack.create_volume(openstack.create_volume_type(f"gold-{word}"), name=f"canary-{word}-{HOST}")
-    played = playbooks.play(MUCH, inventory, word=word, canary_state="absent")
+    played = playbooks.play(MUCH, inventory, word=word, plimsoll_canary_state="absent")
     assert played.failures["localhost"].startswith(
         f"Nothing was done: this project has canary-{word}-{HOST}, not created by this role"
     )
@@ -134,8 +140,11 @@ def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
 def test_with_nothing_set_or_no_cloud_it_says_what_must_be(playbooks: Playbooks, inventory: Path) -> None:
     played = playbooks.play(NOTHING, inventory)
     assert played.failures["localhost"].startswith(
-        "Nothing was done: set canary_region, canary_hosts, canary_image, canary_flavor, canary_volume_type"
+        "Nothing was done: set plimsoll_canary_region, plimsoll_canary_hosts, plimsoll_canary_image,"
+        " plimsoll_canary_flavor, plimsoll_canary_volume_type"
     )
-    nowhere = playbooks.play(MUCH, inventory, word="r1", canary_cloud="nowhere", canary_image_file="")
+    nowhere = playbooks.play(
+        MUCH, inventory, word="r1", plimsoll_canary_cloud="nowhere", plimsoll_canary_image_file=""
+    )
     assert nowhere.failures["localhost"].startswith("Nothing was done: the query of the cloud nowhere failed: ")
     assert "Traceback" not in nowhere.out

@@ -1,7 +1,8 @@
-"""The daemon on hosts of two regions with a real systemd: switched on and off, and after a rollout that failed."""
+"""The daemon on hosts of two regions with a real systemd: switched on and off, and in a rollout that failed."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -66,7 +67,7 @@ def roles(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Playbooks:
 
 
 def switched(roles: Playbooks, site: Site, on: bool) -> Played:
-    played = roles.play("agent/site.yml", site.inventory, agent_daemon=on)
+    played = roles.play("agent/site.yml", site.inventory, plimsoll_daemon=on)
     assert played.ok, played.failures
     return played
 
@@ -92,17 +93,20 @@ def test_no_moment_of_a_switch_to_the_daemon_and_back_is_without_passes(
         assert states[0] == states[-1] == ("active", "inactive")
 
 
-def test_a_rollback_starts_the_daemon_that_a_failed_rollout_left_stopped(
+def test_a_failed_rollout_leaves_its_canary_paused_with_an_end_and_a_rollback_ends_that(
     roles: Playbooks, site: Site, fleet: Fleet
 ) -> None:
     (canary,) = [host for host in HOSTS if host != REAL.name]
     switched(roles, site, True)
-    variables = {"agent_daemon": True, "agent_version": "0.1.2", "rollout_gate_timeout": 10}
+    variables = {"plimsoll_daemon": True, "plimsoll_version": "0.1.2", "plimsoll_rollout_gate_timeout": 10}
     failed = site.play("rollout", f"--limit={canary}", phase="rollout whose canary fails at its plan", **variables)
     assert "Plan on the canaries" in text_of(failed)
-    assert active(fleet, canary) == ["inactive", "inactive"]
+    assert "(paused until the time in plimsoll status)" in text_of(failed)
+    paused = fleet.run(canary, "cat /etc/plimsoll/paused")
+    assert re.match(r"until \S+ \S+ UTC:\nrollout: ", paused), paused
 
-    back = site.play("rollback", f"--limit={canary}", phase="rollback with the daemon", rollback_to="0.1.0")
+    back = site.play("rollback", f"--limit={canary}", phase="rollback with the daemon", plimsoll_rollback_to="0.1.0")
     assert back.ok, text_of(back)
     assert site.versions([canary]) == {canary: "0.1.0"}
     assert active(fleet, canary) == ["active", "active"]
+    assert fleet.run(canary, "ls /etc/plimsoll/paused || true") == ""

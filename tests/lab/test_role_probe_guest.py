@@ -189,8 +189,11 @@ def test_with_nothing_set_the_directory_is_made_once_the_guest_has_a_channel(
     assert guest.runs_programs()
     assert guest.run("stat -c '%a %U' /srv/probe") == "700 root"
 
-    small = playbooks.play(NOTHING, inventory, "--check", "--tags", "place", probe_guest_file_size=2**40)
-    assert "a probe needs 1049088 (probe_guest_file_size and probe_guest_keep_free)" in small.failures[HOST]
+    small = playbooks.play(NOTHING, inventory, "--check", "--tags", "place", plimsoll_probe_guest_file_size=2**40)
+    assert (
+        "a probe needs 1049088 (plimsoll_probe_guest_file_size and plimsoll_probe_guest_keep_free)"
+        in small.failures[HOST]
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,11 +228,13 @@ def test_a_disk_that_holds_anything_is_left_as_it_is(
 def test_on_an_enforcing_system_it_must_be_said_what_selinux_is_to_allow(
     guest: Guest, playbooks: Playbooks, inventory: Path
 ) -> None:
-    refused = playbooks.play(RHEL, inventory, probe_guest_channel=SOCKET)
+    refused = playbooks.play(RHEL, inventory, plimsoll_probe_guest_channel=SOCKET)
     assert "SELinux is enforcing here and would block the agent's commands" in refused.failures[HOST]
     assert refused.changed == []
 
-    played = playbooks.play(RHEL, inventory, probe_guest_channel=SOCKET, probe_guest_selinux="leave")
+    played = playbooks.play(
+        RHEL, inventory, plimsoll_probe_guest_channel=SOCKET, plimsoll_probe_guest_selinux="leave"
+    )
     assert played.ok, played.failures
     assert guest.runs_programs()
 
@@ -240,7 +245,10 @@ def test_what_a_canary_runs_at_its_first_start_comes_to_the_same(guest: Guest) -
     environment.filters["quote"] = shlex.quote
     commands = yaml.safe_load((role / "vars/main.yml").read_text())["__canary_commands"]
     script = environment.from_string((role / "templates/prepare.sh.j2").read_text()).render(
-        canary_directory="/srv/data", canary_filesystem="ext4", __canary_volume=SERIAL, __canary_commands=commands
+        plimsoll_canary_directory="/srv/data",
+        plimsoll_canary_filesystem="ext4",
+        __canary_volume=SERIAL,
+        __canary_commands=commands,
     )
     guest.run("rm /etc/qemu/qemu-ga.conf")
     for _ in range(2):

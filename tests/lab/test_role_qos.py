@@ -86,14 +86,14 @@ def test_what_changes_an_attached_volume_waits_until_these_steps_are_approved(
         code = approval(checked.said[-1])
 
         declare(file, word, 31)
-        refused = playbooks.play("qos/nothing.yml", inventory, qos_approve=code)
+        refused = playbooks.play("qos/nothing.yml", inventory, plimsoll_qos_approve=code)
         why = refused.failures["localhost"]
         assert why.startswith("Nothing was done")
         assert f"the approval {code} is for another plan" in why
         assert refused.changed == []
         assert "total_iops_sec 500 → 31" in node.run("qos", "plan", str(file)).out
 
-        played = playbooks.play("qos/nothing.yml", inventory, qos_approve=approval(why))
+        played = playbooks.play("qos/nothing.yml", inventory, plimsoll_qos_approve=approval(why))
         assert played.ok, played.failures
         assert node.run("qos", "plan", str(file)).status == 0
     finally:
@@ -101,7 +101,7 @@ def test_what_changes_an_attached_volume_waits_until_these_steps_are_approved(
 
 
 def approval(sentence: str) -> str:
-    found = re.search(r"-e qos_approve=([0-9a-f]{6})\b", sentence)
+    found = re.search(r"-e plimsoll_qos_approve=([0-9a-f]{6})\b", sentence)
     assert found, sentence
     return found[1]
 
@@ -132,7 +132,7 @@ def test_a_secret_out_of_a_vault_is_nowhere_to_be_read_and_gone_afterwards(
     assert not refused.ok
     assert f"- volume type {name}" in refused.said
     code = approval(refused.failures["localhost"])
-    pruned = playbooks.play("qos/much.yml", inventory, qos_approve=code)
+    pruned = playbooks.play("qos/much.yml", inventory, plimsoll_qos_approve=code)
     assert pruned.ok, pruned.failures
     assert node.run("qos", "export").out == file.read_text()
 
@@ -143,10 +143,10 @@ def test_a_secret_out_of_a_vault_is_nowhere_to_be_read_and_gone_afterwards(
 @pytest.mark.parametrize(
     ("text", "variables", "why"),
     [
-        (None, {}, "Set qos_file, or start with: plimsoll qos export --output"),
+        (None, {}, "Set plimsoll_qos_file, or start with: plimsoll qos export --output"),
         ("qos_specs: {}\nvolume_types: {gold: {}}\n", {}, "qos.yaml: <stdin>:2: "),
-        ("{}", {"qos_plimsoll": "/opt/nowhere/plimsoll"}, "The command /opt/nowhere/plimsoll does not run"),
-        ("{}", {"qos_prune_in_use": True}, "Set both, or neither."),
+        ("{}", {"plimsoll_qos_command": "/opt/nowhere/plimsoll"}, "The command /opt/nowhere/plimsoll does not run"),
+        ("{}", {"plimsoll_qos_prune_in_use": True}, "Set both, or neither."),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_sentence(

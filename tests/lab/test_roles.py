@@ -92,7 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, fleet: Fleet) -> Iterator[Sit
     home = tmp_path_factory.mktemp("repository")
     key = packages.repository(home, packages.debs())
     with packages.served(home, f"{ports.FLEET_NETWORK}.1") as url:
-        repository = {"agent_repository": url, "agent_repository_key": key}
+        repository = {"plimsoll_repository": url, "plimsoll_repository_key": key}
         yield Site(tmp_path_factory.mktemp("site"), fleet, repository)
 
 
@@ -150,7 +150,7 @@ def test_a_host_is_asked_and_told_no_more_than_it_takes(scenario: Scenario):
         "Start or stop timers",
     ]
     new = [
-        "Write where apt finds packages",
+        "Write apt's source of packages",
         "Install this version with apt",
         "Write rules",
         "Write settings",
@@ -255,7 +255,7 @@ def test_cron_entries_that_write_limits_are_kept_and_run_no_more(scenario: Scena
 @pytest.mark.usefixtures("scenario")
 def test_another_interval_is_actual_without_a_restart(fleet: Fleet, site: Site):
     started = fleet.run(MUCH, "systemctl show -p ActiveEnterTimestampMonotonic plimsoll-enforce.timer")
-    played = site.play_much("--tags", "configure,enable", agent_interval="*:7")
+    played = site.play_much("--tags", "configure,enable", plimsoll_interval="*:7")
     assert played.changed == [("Write drop-ins of units", MUCH)]
     following = fleet.run(MUCH, "systemctl show -p NextElapseUSecRealtime --value plimsoll-enforce.timer")
     assert re.search(r":07:[0-5]\d ", following)
@@ -266,8 +266,8 @@ def test_another_interval_is_actual_without_a_restart(fleet: Fleet, site: Site):
 def test_rules_and_settings_with_a_fault_do_not_replace_what_there_is(fleet: Fleet, site: Site):
     before = [fleet.run(host, "find /etc/plimsoll -type f | sort | xargs md5sum") for host in (NOTHING, MUCH)]
     faulty = {
-        NOTHING: {"agent_settings": {"brake": {"disk": 5}}},
-        MUCH: {"agent_rules": {"default": {"limits": {"total_iops_sec": 5, "read_iops_sec": 5}}}},
+        NOTHING: {"plimsoll_settings": {"brake": {"disk": 5}}},
+        MUCH: {"plimsoll_rules": {"default": {"limits": {"total_iops_sec": 5, "read_iops_sec": 5}}}},
     }
     played = site.play("--tags", "configure", only=faulty)
     said = {host: json.dumps(result) for _, host, result in played.results if result.get("failed")}
@@ -279,9 +279,9 @@ def test_rules_and_settings_with_a_fault_do_not_replace_what_there_is(fleet: Fle
 @pytest.mark.usefixtures("scenario")
 def test_timers_and_cron_entries_are_stopped_kept_and_had_back_as_it_is_asked_for(fleet: Fleet, site: Site):
     only_that = ["--tags", "enable"]
-    site.play_much(*only_that, agent_timers="stopped")
+    site.play_much(*only_that, plimsoll_timers="stopped")
     assert timers(fleet, MUCH) == set()
-    assert site.play_much(*only_that, agent_timers="kept").changed == []
+    assert site.play_much(*only_that, plimsoll_timers="kept").changed == []
     assert timers(fleet, MUCH) == set()
 
     restored = site.play_much(playbook="restored")
@@ -294,6 +294,17 @@ def test_timers_and_cron_entries_are_stopped_kept_and_had_back_as_it_is_asked_fo
         ("Start or stop timers", MUCH),
     ]
     assert len(timers(fleet, MUCH)) == 3
+
+
+@pytest.mark.usefixtures("scenario")
+def test_the_file_of_an_emptied_secret_is_removed_and_one_of_the_sites_own_stays(fleet: Fleet, site: Site):
+    own = "/etc/ceph/ceph.client.plimsoll.keyring"
+    fleet.run(MUCH, f"echo '# of the site' > {own}")
+    emptied = {"plimsoll_openstack_conf": "", "plimsoll_ceph_keyring": "", "plimsoll_catalogue_source": "none"}
+    played = site.play_much("--tags", "configure", **emptied)
+    assert played.failures == {}
+    assert ("Remove files that are not needed any more", MUCH) in played.changed
+    assert fleet.run(MUCH, f"ls /etc/plimsoll/openstack.conf {own} 2> /dev/null || true").split() == [own]
 
 
 def timers(fleet: Fleet, host: str) -> set[str]:

@@ -214,10 +214,10 @@ def test_check_mode_foresees_what_a_run_changes_and_a_second_run_changes_nothing
     ("wrong", "why"),
     [
         (
-            {"nagios_host_template": "nowhere"},
+            {"plimsoll_nagios_host_template": "nowhere"},
             "Template 'nowhere' specified in host definition could not be not found",
         ),
-        ({"nagios_define_hosts": False}, "Could not find any host matching 'r1-c2'"),
+        ({"plimsoll_nagios_define_hosts": False}, "Could not find any host matching 'r1-c2'"),
     ],
 )
 def test_objects_that_nagios_would_not_start_with_are_refused_and_the_old_ones_stay(

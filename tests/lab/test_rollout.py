@@ -36,17 +36,17 @@ OTHER_CANARY = "r2-c1"
 DESIRED = Limits(total_iops_sec=250, total_iops_sec_max=500)
 SOMEBODYS = Limits(total_iops_sec=9000)
 SETTINGS: dict[str, Any] = {
-    "agent_mode": "enforce",
-    "agent_rules": {"default": {"limits": dict(DESIRED.in_effect())}},
+    "plimsoll_mode": "enforce",
+    "plimsoll_rules": {"default": {"limits": dict(DESIRED.in_effect())}},
     # libvirt's test driver forgets limits with each connection, as if somebody else took them off.
-    "agent_settings": {"DEFAULT": {"rounds": 1000}},
+    "plimsoll_settings": {"DEFAULT": {"rounds": 1000}},
 }
 # Of the passes of the host with the real libvirtd, in systemd's words: every 15 s. A pass takes a second of the
 # processor, so the others' are every five minutes, and once the timer has been seen at work its own are, too.
-OFTEN = {"agent_interval": "*:*:0/15"}
+OFTEN = {"plimsoll_interval": "*:*:0/15"}
 PROBE = {"seconds": 6, "file_size": 2**26, "keep_free": 2**20, "grace": 10}
 # Batches, not four: a region's canary and then all the others.
-IN_THREE = {"rollout_fraction": 100}
+IN_THREE = {"plimsoll_rollout_fraction": 100}
 
 
 def probing(guest: Guest) -> dict[str, object]:
@@ -57,9 +57,9 @@ def probing(guest: Guest) -> dict[str, object]:
         "probe": {"every": "6h", "jobs": ["read"], "directory": "/mnt/volume"},
     }
     return SETTINGS | {
-        "agent_probes": True,
-        "agent_rules": SETTINGS["agent_rules"] | {"rules": [canary]},
-        "agent_settings": SETTINGS["agent_settings"] | {"probe": PROBE},
+        "plimsoll_probes": True,
+        "plimsoll_rules": SETTINGS["plimsoll_rules"] | {"rules": [canary]},
+        "plimsoll_settings": SETTINGS["plimsoll_settings"] | {"probe": PROBE},
     }
 
 
@@ -167,7 +167,8 @@ def test_each_host_has_its_timer(rolled_out: Chapter, fleet: Fleet, name: str) -
 
 @pytest.fixture(scope="module")
 def again(rolled_out: Chapter, site: Site) -> Played:
-    return site.play("rollout", phase="the same again", **IN_THREE)
+    """By the oldest ansible-core, as the upgrade below."""
+    return site.play("rollout", phase="the same again", oldest=True, **IN_THREE)
 
 
 def test_a_second_run_changes_nothing(again: Played) -> None:
@@ -218,8 +219,8 @@ def test_passes_run_as_their_user_within_their_hardening(again: Played, fleet: F
 @pytest.fixture(scope="module")
 def upgraded(again: Played, site: Site, booted: Guest) -> Chapter:
     """From here on the real guest is probed, too."""
-    site.describe(NAMES, **probing(booted), agent_version="0.1.1")
-    return Chapter(site.play("rollout", phase="upgrade to 0.1.1", **IN_THREE), site.versions(NAMES))
+    site.describe(NAMES, **probing(booted), plimsoll_version="0.1.1")
+    return Chapter(site.play("rollout", phase="upgrade to 0.1.1", oldest=True, **IN_THREE), site.versions(NAMES))
 
 
 def test_an_upgrade_reaches_all_hosts(upgraded: Chapter) -> None:
@@ -243,8 +244,12 @@ def test_an_upgrade_keeps_the_record(upgraded: Chapter, fleet: Fleet, booted: Gu
 @pytest.fixture(scope="module")
 def asking(upgraded: Chapter, site: Site, prometheus: Prometheus) -> Iterator[Callable[[str], Chapter]]:
     """One host once more, and nothing but the gate: what decides is Prometheus."""
-    asks = {"rollout_prometheus_url": prometheus.url, "rollout_prometheus_timeout": 0, "rollout_region_label": REGION}
-    site.describe(NAMES, **SETTINGS, **asks, agent_version="0.1.1")
+    asks = {
+        "plimsoll_rollout_prometheus_url": prometheus.url,
+        "plimsoll_rollout_prometheus_timeout": 0,
+        "plimsoll_rollout_region_label": REGION,
+    }
+    site.describe(NAMES, **SETTINGS, **asks, plimsoll_version="0.1.1")
     prometheus.forget(10)
     prometheus.use_rules()
     words = ["--tags=gate", f"--limit={OTHER_CANARY}"]
@@ -279,7 +284,7 @@ def test_a_firing_alert_stops_the_rollout_and_its_end_lets_it_go_on(
 
 @pytest.fixture(scope="module")
 def stopped(upgraded: Chapter, site: Site, booted: Guest) -> Chapter:
-    site.describe(NAMES, **probing(booted), agent_version="0.1.2", rollout_gate_timeout=10)
+    site.describe(NAMES, **probing(booted), plimsoll_version="0.1.2", plimsoll_rollout_gate_timeout=10)
     return Chapter(site.play("rollout", phase="rollout of 0.1.2, whose canary fails"), site.versions(NAMES))
 
 
@@ -295,7 +300,7 @@ def test_it_says_why_and_how_to_go_on_or_back(stopped: Chapter, site: Site) -> N
     for way in ("go-on", "back"):
         file = site.limits / f"rollout-{way}.limit"
         assert f"--limit @{file}" in stopped.text
-    assert "rollout-back.limit -e rollback_to=0.1.1-1" in stopped.text
+    assert "rollout-back.limit -e plimsoll_rollback_to=0.1.1-1" in stopped.text
     assert (site.limits / "rollout-back.limit").read_text().split() == [REAL.name]
     assert (site.limits / "rollout-go-on.limit").read_text().split() == NAMES
 
@@ -306,7 +311,7 @@ def test_it_says_why_and_how_to_go_on_or_back(stopped: Chapter, site: Site) -> N
 @pytest.fixture(scope="module")
 def rolled_back(stopped: Chapter, site: Site, before_limits: str) -> Chapter:
     limit = f"--limit=@{site.limits}/rollout-back.limit"
-    told = {"rollback_to": "0.1.1", "rollback_limits_since": before_limits}
+    told = {"plimsoll_rollback_to": "0.1.1", "plimsoll_rollback_limits_since": before_limits}
     played = site.play("rollback", limit, phase="rollback, limits too", **told)
     return Chapter(played, site.versions(NAMES))
 
@@ -366,11 +371,11 @@ def troubled(rolled_back: Chapter, site: Site, fleet: Fleet) -> Chapter:
     site.describe(
         TROUBLED,
         **SETTINGS,
-        agent_version="0.1.1",
-        rollout_fraction=100,
-        rollout_max_fail_percentage=100,
+        plimsoll_version="0.1.1",
+        plimsoll_rollout_fraction=100,
+        plimsoll_rollout_max_fail_percentage=100,
         # It has no setfacl, which is told before anything is asked for.
-        agent_textfile_dir=f"{{{{ '' if inventory_hostname == 'r2-release' else '{METRICS}' }}}}",
+        plimsoll_textfile_dir=f"{{{{ '' if inventory_hostname == 'r2-release' else '{METRICS}' }}}}",
     )
     played = site.play("rollout", phase="rollout to a batch with four hosts in trouble")
     return Chapter(played, site.versions([FRESH]))
@@ -410,7 +415,7 @@ PLACES = (
 @pytest.fixture(scope="module")
 def retired(troubled: Chapter, site: Site) -> Chapter:
     lifting = f"{{{{ 'remove' if inventory_hostname == '{REAL.name}' else 'leave' }}}}"
-    site.describe(NAMES, **SETTINGS, agent_version="0.1.1", retire_limits=lifting)
+    site.describe(NAMES, **SETTINGS, plimsoll_version="0.1.1", plimsoll_retire_limits=lifting)
     played = site.play("retire", f"--limit={','.join(RETIRED)}", phase="retirement of two")
     return Chapter(played, site.versions(NAMES))
 

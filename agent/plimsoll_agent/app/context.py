@@ -8,7 +8,7 @@ import pwd
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
@@ -156,7 +156,7 @@ def pass_context(
 
 def paused(settings: Settings, orders: Orders | Unknown, now: datetime) -> Callable[[], Reason | None]:
     """Returns a function: why nothing may be written now, by the pause file or the region."""
-    here = Pause(settings.pause_file).reason
+    here = partial(Pause(settings.pause_file).reason, now)
     if isinstance(orders, Unknown):  # as with an unreadable pause file: the region may be paused
         file = settings.catalogue.directory / catalogue.NAME
         of_region: Reason | None = because(Code.PAUSED, file=str(file), why="unreadable, so the region may be paused")

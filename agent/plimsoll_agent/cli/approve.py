@@ -11,7 +11,7 @@ from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.cli.hold import next_words
-from plimsoll_agent.command.base import LocalCommand, NodeCommand, given_approval, given_reason
+from plimsoll_agent.command.base import LocalCommand, NodeCommand, given_approval, given_duration, given_reason
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.sentences import disk_name, words
@@ -20,7 +20,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
-from plimsoll_agent.reconcile.pause import Pause
+from plimsoll_agent.reconcile.pause import Pause, end_after
 from plimsoll_agent.store.entries import Event, Happening
 from plimsoll_agent.store.node_store import NodeStore, releasing
 from plimsoll_agent.store.record import Record
@@ -196,7 +196,7 @@ def _of_disks(planned: PassReport) -> list[Reason]:
 
 
 class PauseNode(_NodeDecision):
-    """Stop writing limits on this node, until plimsoll resume.
+    """Stop writing limits on this node, for a time or until plimsoll resume.
 
     Passes still read and report; a running pass stops writing too. Actual limits stay as they are.
 
@@ -205,6 +205,7 @@ class PauseNode(_NodeDecision):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        parser.add_argument("--for", dest="span", metavar="DURATION", help="how long; default: until plimsoll resume")
         parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown by every pass")
         return parser
 
@@ -212,11 +213,13 @@ class PauseNode(_NodeDecision):
         why, settings = given_reason(parsed_args.reason), self.settings(parsed_args)
         state, by, pause = state_of(settings), who(), Pause(settings.pause_file)
         now = now_of(state)
-        already = pause.reason()
+        until = None if parsed_args.span is None else end_after(given_duration("--for", parsed_args.span), now)
+        already = pause.reason(now)
         if already is not None:
             raise UsageError(f"already {words(already)}; to change the reason: plimsoll resume, then plimsoll pause")
-        pause.begin(why, by, now)
-        self.app.stdout.write(f"Paused: no limit is written on this node while {settings.pause_file} exists.\n")
+        pause.begin(why, by, now, until)
+        ends = f"while {settings.pause_file} exists" if until is None else f"until {minute(until)} or plimsoll resume"
+        self.app.stdout.write(f"Paused: no limit is written on this node {ends}.\n")
         return self.note(state, [Event(now, by, Happening.PAUSED, because(Code.OPERATOR, why=why))])
 
 

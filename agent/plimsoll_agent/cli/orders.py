@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.context import who
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
-from plimsoll_agent.command.base import LocalCommand, given_reason, limits_from
+from plimsoll_agent.command.base import LocalCommand, given_duration, given_reason, limits_from
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import ConfigError, UsageError
@@ -49,7 +49,6 @@ _HOLD_COLUMNS = (Column("disk"), Column("limits", wraps=True), *_DECIDED)
 _DIGEST = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
 _WHOLE = 64
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_LONGEST = timedelta(days=366)
 _MOST, _MOST_APPROVALS = 1000, 50
 """Most holds, and most approvals: each node gets all of them, and the size of its catalogue is bounded."""
 _NEXT = "Published by the next plimsoll catalogue refresh --region-file; takes effect on each node with that file."
@@ -100,17 +99,6 @@ class _RegionOrder(LocalCommand):
             self.app.stdout.write(f"{self.app.for_journal(line)}\n")
 
 
-def _duration(option: str, text: str) -> timedelta:
-    """Raises ``UsageError``."""
-    try:
-        span = durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from error
-    if span > _LONGEST:
-        raise UsageError(f"{option}: {text} is more than a year")
-    return span
-
-
 class RegionApprove(_RegionOrder):
     """Approve, for the whole region and for a time, changes that a brake deferred.
 
@@ -145,7 +133,7 @@ class RegionApprove(_RegionOrder):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        why, span = given_reason(parsed_args.reason), _duration("--for", parsed_args.span)
+        why, span = given_reason(parsed_args.reason), given_duration("--for", parsed_args.span)
         state, now, by = self.state(parsed_args), datetime.now(UTC), who()
         last = state.last()
         base = RegionApproval(Of.SPECS, "", now, now + span, by, why, _types(parsed_args.remove, last))
@@ -333,7 +321,7 @@ class RegionPauseAll(_RegionOrder):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         why, now = given_reason(parsed_args.reason), datetime.now(UTC)
-        until = None if parsed_args.span is None else now + _duration("--for", parsed_args.span)
+        until = None if parsed_args.span is None else now + given_duration("--for", parsed_args.span)
         state = self.state(parsed_args)
         with self.changing(state, now) as orders:
             if orders.pause is not None:
@@ -388,7 +376,7 @@ class RegionHoldAdd(_RegionOrder):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         why, span, limits = (
             given_reason(parsed_args.reason),
-            _duration("--for", parsed_args.span),
+            given_duration("--for", parsed_args.span),
             limits_from(parsed_args.limits),
         )
         disks = [_disk(given) for given in dict.fromkeys(parsed_args.disks)]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 
 from cliff import command
 
@@ -21,6 +22,7 @@ from plimsoll_agent.layout.folding import folding
 from plimsoll_agent.layout.terminal import Terminal, terminal_of
 from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, is_digest
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError, Parameter
+from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import meant, printable
 
 LOG = logging.getLogger(__name__)
@@ -154,6 +156,17 @@ def given_reason(text: str) -> str:
     if not text.strip() or len(text) > _LONGEST_REASON:
         raise UsageError(f"--reason: must have 1 to {_LONGEST_REASON} characters")
     return printable(text)
+
+
+def given_duration(option: str, text: str) -> timedelta:
+    """How long something lasts that an operator decides, at most a year. Raises ``UsageError``."""
+    try:
+        span = durations.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+    if span > timedelta(days=366):
+        raise UsageError(f"{option}: {text} is more than a year")
+    return span
 
 
 def given_approval(where: str, typed: str, remove: bool) -> Approval:

@@ -58,6 +58,7 @@ STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
 def batch_result(hostvars, batches, number, left, percent=0, earlier=(), monitoring="", looking=False):
+    number = int(number)  # ansible-core 2.18 and earlier give text
     batch, to_come = batches[number], batches[number + 1 :]
     found = {host: trouble_of(host, hostvars, left) for host in batch["hosts"]}
     bad = {host: trouble for host, trouble in found.items() if trouble}
@@ -121,7 +122,7 @@ def not_begun(batches):
 
 def revisions(those):
     """The revisions for which the plans of these nodes (``hostvars``) need approval, if they enforce."""
-    needed = {revision_of(each) for each in those if each.get("agent_mode") == "enforce"}
+    needed = {revision_of(each) for each in those if each.get("plimsoll_mode") == "enforce"}
     return sorted(revision for revision in needed if revision and REVISION.fullmatch(revision))
 
 

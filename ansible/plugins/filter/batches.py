@@ -69,14 +69,14 @@ def checked_percent(percent):
     except (TypeError, ValueError):
         number = -1.0
     if not 0 <= number <= 100:
-        raise AnsibleFilterError(f"rollout_fraction is {percent!r}: a number from 0 to 100, percent of a region")
+        raise AnsibleFilterError(f"plimsoll_rollout_fraction is {percent!r}: give a percentage from 0 to 100")
     return number
 
 
 def refuse_unknown(regions, groups):
     unknown = [region for region in regions if region not in groups]
     if unknown:
-        raise AnsibleFilterError(f"rollout_regions has names that are not groups of the inventory: {some(unknown)}")
+        raise AnsibleFilterError(f"plimsoll_rollout_regions has groups that the inventory has not: {some(unknown)}")
 
 
 def refuse_twice(regions, groups):

@@ -300,7 +300,7 @@ def main():
         others = Writers(module.params["patterns"])
         cron, units = others.cron(), others.units()
     except (OSError, ValueError) as error:
-        module.fail_json(msg=f"other writers of limits are unknown: {error}; correct agent_cron_patterns or the file")
+        module.fail_json(msg=f"other writers are unknown: {error}; correct plimsoll_cron_patterns or the file")
     try:
         addresses = [address(url) for url in module.params["urls"]]
     except ValueError as error:

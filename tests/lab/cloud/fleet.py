@@ -156,13 +156,13 @@ class Fleet:
         """
         regions: dict[str, Any] = {}
         for host in map(_known, hosts):
-            known: dict[str, object] = {"ansible_host": host.address, "agent_libvirt_uri": host.libvirt_uri}
+            known: dict[str, object] = {"ansible_host": host.address, "plimsoll_libvirt_uri": host.libvirt_uri}
             if host == REAL:
                 keyring = self._layout.ceph_conf.parent / "ceph.client.plimsoll.keyring"
                 known |= {
-                    "agent_libvirt_group": str(SOCKET_GROUP),
-                    "agent_ceph_keyring": f"{{{{ lookup('ansible.builtin.file', '{keyring}') }}}}",
-                    "agent_ceph_networks": ["127.0.0.1/32"],
+                    "plimsoll_libvirt_group": str(SOCKET_GROUP),
+                    "plimsoll_ceph_keyring": f"{{{{ lookup('ansible.builtin.file', '{keyring}') }}}}",
+                    "plimsoll_ceph_networks": ["127.0.0.1/32"],
                     **(real or {}),
                 }
             regions.setdefault(host.region, {"hosts": {}})["hosts"][host.name] = known
@@ -174,7 +174,7 @@ class Fleet:
         }
         return {
             "plimsoll": {
-                "vars": connection | {"rollout_regions": [*regions]} | dict(variables or {}),
+                "vars": connection | {"plimsoll_rollout_regions": [*regions]} | dict(variables or {}),
                 "children": regions,
             }
         }

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from tests import wheelhouses
+from tests import ansiblecore, wheelhouses
 
 from . import containers, databases, fleetrelease, image, preflight, servicesenv
 from .command import LabError
@@ -40,6 +40,10 @@ def _release(cache: Path, say: Say) -> object:
     return fleetrelease.ensure(cache, say)
 
 
+def _ansible(cache: Path, say: Say) -> object:
+    return ansiblecore.install(cache)
+
+
 def _container(cache: Path, say: Say) -> object:
     preflight.check_these(preflight.FOR_THE_IMAGE, preflight.FOR_CONTAINERS)
     return containers.ensure(cache, say)
@@ -56,6 +60,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] 
     "nova": (lambda cache: servicesenv.cached(cache, "nova"), _nova),
     "nova-databases": (databases.novas_cached, databases.ensure_nova),
     "release": (fleetrelease.cached, _release),
+    "ansible": (lambda cache: ansiblecore.kept(cache).is_dir(), _ansible),
     "container": (containers.cached, _container),
     "wheels": (lambda cache: wheelhouses.fetched(), _wheels),
 }

@@ -78,14 +78,14 @@ def test_a_host_in_two_regions_is_refused() -> None:
 
 def test_a_region_that_is_no_group_is_refused_by_its_name() -> None:
     with pytest.raises(
-        AnsibleFilterError, match="rollout_regions has names that are not groups of the inventory: r9"
+        AnsibleFilterError, match="plimsoll_rollout_regions has groups that the inventory has not: r9"
     ):
         batches.batches({"r1": ["r1-1"]}, ["r1", "r9"], ["r1-1"])
 
 
 @pytest.mark.parametrize("percent", [-1, 101, "some", None])
 def test_a_share_that_is_none_is_refused(percent: object) -> None:
-    with pytest.raises(AnsibleFilterError, match="rollout_fraction"):
+    with pytest.raises(AnsibleFilterError, match="plimsoll_rollout_fraction"):
         batches.batches({"r1": ["r1-1"]}, ["r1"], ["r1-1"], percent)
 
 
@@ -253,21 +253,21 @@ def test_an_alert_and_a_prometheus_that_cannot_be_asked_are_told_apart(answer: o
 def planned(braked: object, **known: object) -> dict[str, object]:
     """A host whose plan has this of the brake."""
     plans = [{"stdout": json.dumps({"braked": braked})}, {"stdout": "Plan: 1 to set"}]
-    return {"agent_mode": "enforce", "__rollout_plans": {"results": plans}, **known}
+    return {"plimsoll_mode": "enforce", "__rollout_plans": {"results": plans}, **known}
 
 
 def test_only_revisions_of_nodes_that_enforce_need_an_approval() -> None:
     revision = "7f3a91" + "0" * 58
     enforcing = planned({"revision": revision, "disks": 3})
-    observing = planned({"revision": revision}, agent_mode="observe")
-    without = {name: value for name, value in enforcing.items() if name != "agent_mode"}
-    assert results.revisions([observing, without, {"agent_mode": "enforce"}]) == []
+    observing = planned({"revision": revision}, plimsoll_mode="observe")
+    without = {name: value for name, value in enforcing.items() if name != "plimsoll_mode"}
+    assert results.revisions([observing, without, {"plimsoll_mode": "enforce"}]) == []
     assert results.revisions([enforcing, planned(None), enforcing]) == [revision]
 
 
 def test_a_plan_that_failed_and_an_answer_that_is_no_revision_are_nothing_to_approve_of() -> None:
-    failed = {"agent_mode": "enforce", "__rollout_plans": {"results": [{"stdout": ""}]}}
-    skipped = {"agent_mode": "enforce", "__rollout_plans": {"skipped": True}}
+    failed = {"plimsoll_mode": "enforce", "__rollout_plans": {"results": [{"stdout": ""}]}}
+    skipped = {"plimsoll_mode": "enforce", "__rollout_plans": {"skipped": True}}
     assert results.revisions([failed, skipped, planned({"revision": "--yes "})]) == []
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,7 @@ import pytest
 
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.reconcile.pause import Pause
+from plimsoll_agent.reconcile.pause import Pause, end_after
 from tests.unit.nobody import as_nobody
 from tests.unit.values import NOON
 
@@ -24,24 +25,24 @@ def pause(tmp_path: Path) -> Pause:
 
 
 def why(pause: Pause) -> object:
-    reason = pause.reason()
+    reason = pause.reason(NOON)
     assert reason is not None, "paused"
     assert (reason.code, reason.facts["file"]) == (Code.PAUSED, str(pause.file))
     return reason.facts["why"]
 
 
 def test_without_the_file_the_node_is_not_paused(pause: Pause) -> None:
-    assert pause.reason() is None
+    assert pause.reason(NOON) is None
 
 
 def test_without_its_directory_the_node_is_not_paused(tmp_path: Path) -> None:
-    assert Pause(tmp_path / "absent" / "paused").reason() is None
+    assert Pause(tmp_path / "absent" / "paused").reason(NOON) is None
 
 
 def test_a_path_through_a_file_is_no_pause(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     pause = Pause(tmp_path / "file" / "paused")
-    assert pause.reason() is None
+    assert pause.reason(NOON) is None
     assert pause.end() is False, "nor is there one to end"
 
 
@@ -117,6 +118,33 @@ def test_a_pause_says_why_and_by_whom_and_since_when(pause: Pause) -> None:
     assert stat.S_IMODE(pause.file.stat().st_mode) == 0o644, "whoever looks sees why"
 
 
+def test_a_pause_ends_by_itself_at_the_end_that_it_states(pause: Pause) -> None:
+    until = end_after(timedelta(hours=2), NOON + timedelta(seconds=1))
+    assert until == NOON + timedelta(hours=2, minutes=1), "no earlier than asked for"
+    pause.begin("ceph is upgraded", "ann", NOON, until)
+    assert why(pause) == "until 2026-11-20 14:01 UTC: ceph is upgraded (by ann, 2026-11-20 12:00 UTC)"
+    assert pause.reason(until - timedelta(seconds=1)) is not None
+    assert pause.reason(until) is None
+    pause.begin("again", "ann", until)
+    assert pause.reason(until) is not None, "an ended pause does not end the next one"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ceph is upgraded\nuntil 2026-11-20 11:00 UTC:\n",
+        "until 2026-11-20 11:00 UTC\n",
+        "until 2026-11-20 11:00:\n",
+        "until 2026-02-31 11:00 UTC:\n",
+        "until 2026-11-20 11:00 UTC: ceph is upgraded\n",
+        "until eleven:\n",
+    ],
+)
+def test_what_is_not_exactly_an_end_ends_no_pause(pause: Pause, text: str) -> None:
+    pause.file.write_text(text)
+    assert pause.reason(NOON) is not None
+
+
 def test_a_pause_that_cannot_be_begun_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="paused: cannot be written: No such file or directory"):
         Pause(tmp_path / "absent" / "paused").begin("x", "root", NOON)
@@ -125,7 +153,7 @@ def test_a_pause_that_cannot_be_begun_is_an_error(tmp_path: Path) -> None:
 def test_a_pause_ends_once(pause: Pause) -> None:
     pause.begin("x", "root", NOON)
     assert pause.end() is True
-    assert pause.reason() is None
+    assert pause.reason(NOON) is None
     assert pause.end() is False
 
 
@@ -133,7 +161,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(pause: Pause, tmp_path: Pa
     (tmp_path / "notes").write_text("mine")
     pause.file.symlink_to(tmp_path / "notes")
     assert pause.end() is True
-    assert pause.reason() is None
+    assert pause.reason(NOON) is None
     assert (tmp_path / "notes").read_text() == "mine"
 
 
@@ -141,4 +169,4 @@ def test_a_pause_that_cannot_be_ended_is_an_error_and_stands(pause: Pause) -> No
     pause.file.mkdir()
     with pytest.raises(ConfigError, match="paused: cannot be removed"):
         pause.end()
-    assert pause.reason() is not None
+    assert pause.reason(NOON) is not None
