@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 
 import pytest
 
@@ -52,6 +52,20 @@ def _confined(most: int) -> Iterator[Path | None]:
     yield None
 
 
+# What this process takes itself counts for a child of it, too (getrusage(2): maxrss lasts through execve). So a small
+# one starts it, forwards SIGTERM, and writes down how it ended and what it took.
+_WATCH = """
+import os, signal, sys
+pid = os.fork()
+if not pid:
+    os.execv(sys.argv[2], sys.argv[2:])
+signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
+_, status, used = os.wait4(pid, 0)
+with open(sys.argv[1], "w") as file:
+    print(os.waitstatus_to_exitcode(status), used.ru_maxrss, file=file)
+"""
+
+
 def _peak_of(most: int, *words: str | Path, until: Callable[[], bool] | None = None) -> tuple[int, int, str]:
     """Exit status (negative: the signal), bytes of memory at the most, and what it said.
 
@@ -61,18 +75,20 @@ def _peak_of(most: int, *words: str | Path, until: Callable[[], bool] | None = N
         entry = stack.enter_context(_confined(most))
         enter = [] if entry is None else ["sh", "-c", f'echo $$ > {entry} && exec "$@"', "sh"]
         told = stack.enter_context(TemporaryFile("w+"))  # a pipe that nobody reads would block it
-        process = subprocess.Popen([*enter, PLIMSOLL, *words], stdout=told, stderr=subprocess.STDOUT)
+        ended = stack.enter_context(NamedTemporaryFile("r"))
+        watch = [sys.executable, "-I", "-c", _WATCH, ended.name, PLIMSOLL, *words]
+        process = subprocess.Popen([*enter, *watch], stdout=told, stderr=subprocess.STDOUT)
         end = time.monotonic() + _PATIENT
         while until is not None and not until() and time.monotonic() < end:
             time.sleep(0.05)
         if until is not None:
-            os.kill(process.pid, signal.SIGTERM)  # not by Popen, which would take what wait4 returns
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+            process.terminate()
+        process.wait()
         told.seek(0)
         said = told.read()
         assert time.monotonic() < end, f"it did not make its passes: {said[-2000:]}"
-    return process.returncode, used.ru_maxrss * 1024, said
+        status, used = map(int, ended.read().split())
+    return status, used * 1024, said
 
 
 def _filled(most: int) -> str:

@@ -253,9 +253,11 @@ def test_csv_has_the_same_columns(load: Run) -> None:
 @pytest.mark.parametrize("by", ["volume", "guest", "project", "type"])
 def test_the_table_fits_every_terminal(load: Run, by: str) -> None:
     for width in WIDTHS:
-        pipe = load("--by", by, "--max-width", "0", "--long").out  # just before: rates change with time
+        whole = ("--by", by, "--max-width", "0", "--long")
+        before = load(*whole).out
         listed = load("--by", by, "--max-width", str(width)).out.partition("Hidden:")[0]  # heads have units
-        assert misfits(listed, pipe, width) == []
+        # Rates change with time, and a page has those of before or of after.
+        assert not misfits(listed, before, width) or not misfits(listed, load(*whole).out, width)
 
 
 @pytest.mark.parametrize(
