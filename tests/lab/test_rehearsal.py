@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.drill.recording import read
+from tests.depth import DEPTH, Depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.node import Node
@@ -75,6 +76,7 @@ def flags(cloud: Cloud) -> str:
     return str(json.loads(cloud.ceph.run("osd", "dump", "-f", "json"))["flags"])
 
 
+@pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes three minutes; the next one goes the same way")
 def test_a_rehearsal_stops_the_osds_brings_them_back_and_reports(
     rehearse: Callable[..., Played], cloud: Cloud, loaded: Guest, tmp_path: Path
 ) -> None:
