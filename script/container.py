@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import packing
-from ospackage import NAME, PackageError, run
+from ospackage import NAME, PackageError, run, status_of
 
 _HOME = packing.ROOT / "packaging/container"
 BASES = {
@@ -76,12 +76,11 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--base", metavar="IMAGE", help="of that system; default: docker.io's official one")
     parser.add_argument("--tag", metavar="NAME", help=f"of the image; default: localhost/{NAME}:VERSION-SYSTEM")
     asked = parser.parse_args(argv)
-    try:
+
+    def make() -> None:
         print(build(asked.debs, asked.engine, asked.base, asked.tag, packing.epoch(packing.ROOT)))
-    except (PackageError, OSError) as error:
-        print(f"script/package: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return status_of(make)
 
 
 if __name__ == "__main__":

@@ -636,17 +636,26 @@ def _make(asked: argparse.Namespace, work: Path) -> Iterable[Path]:
         yield package
 
 
-def main(argv: Sequence[str]) -> int:
-    asked = _parser().parse_args(argv)
-    os.umask(0o022)
+def status_of(make: Callable[[], object]) -> int:
+    """The exit status of one of the commands of ``script/package``, which says in a line why it failed."""
     try:
-        with tempfile.TemporaryDirectory(prefix="plimsoll-package-") as work:
-            for package in _make(asked, Path(work)):
-                print(package)
+        make()
     except (PackageError, OSError) as error:
         print(f"script/package: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def main(argv: Sequence[str]) -> int:
+    asked = _parser().parse_args(argv)
+    os.umask(0o022)
+
+    def make() -> None:
+        with tempfile.TemporaryDirectory(prefix="plimsoll-package-") as work:
+            for package in _make(asked, Path(work)):
+                print(package)
+
+    return status_of(make)
 
 
 if __name__ == "__main__":

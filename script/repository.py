@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from ospackage import NAME, PackageError, run
+from ospackage import NAME, PackageError, run, status_of
 
 
 def add(directory: Path, packages: Sequence[Path], key: str) -> None:
@@ -94,13 +94,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("directory", type=Path, metavar="DIR")
     parser.add_argument("packages", type=Path, nargs="+", metavar="FILE", help="debs and rpms")
     asked = parser.parse_args(argv)
-    try:
+
+    def make() -> None:
         add(asked.directory.resolve(), asked.packages, asked.sign)
-    except (PackageError, OSError) as error:
-        print(f"script/package: {error}", file=sys.stderr)
-        return 1
-    print(asked.directory)
-    return 0
+        print(asked.directory)
+
+    return status_of(make)
 
 
 if __name__ == "__main__":

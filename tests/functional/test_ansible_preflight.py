@@ -182,7 +182,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"plimsoll_catalogue_source": "region-file", "plimsoll_region_file": "https://r/f"},
         ["Set plimsoll_region_key"],
     ),
-    "a keyring for nobody": (
+    "a keyring without ceph-common": (
         {"ceph": False},
         {"plimsoll_ceph_keyring": "[client.plimsoll]"},
         ["Install ceph-common"],

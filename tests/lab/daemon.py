@@ -12,7 +12,7 @@ from typing import IO
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from tests.lab.node import Node
-from tests.lab.waiting import PATIENT
+from tests.waiting import PATIENT
 
 
 class Daemon:

@@ -20,8 +20,8 @@ from tests.lab.cloud import Cloud, Guest, OpenStack
 from tests.lab.cloud.disk import volume as disk_of_a_volume
 from tests.lab.node import Node
 from tests.lab.test_daemon_cinder import working
-from tests.lab.waiting import until
 from tests.looking import actual
+from tests.waiting import until
 
 pytestmark = pytest.mark.hurt
 

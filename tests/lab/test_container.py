@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,9 @@ from tests.lab.cloud.fleethost import REAL
 from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.cloud.libvirtd import SOCKET_GROUP
 from tests.lab.cloud.namespace import CONTAINER_USER
-from tests.lab.daemon import PATIENT
 from tests.lab.playbook import Playbooks, Played
 from tests.looking import actual
+from tests.waiting import PATIENT, until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
 
@@ -80,10 +79,7 @@ class Host:
         return "unhealthy" not in self.run("podman healthcheck run plimsoll 2>&1 || echo unhealthy")
 
     def until(self, true: Callable[[], object]) -> None:
-        end = time.monotonic() + PATIENT
-        while not true():
-            assert time.monotonic() < end, self.said
-            time.sleep(0.2)
+        until(true, PATIENT, lambda: self.said)
 
 
 @pytest.fixture(scope="module")

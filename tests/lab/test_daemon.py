@@ -16,8 +16,8 @@ from tests.lab.daemon import Daemon, daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from tests.lab.passes import LIMIT
-from tests.lab.waiting import PATIENT
 from tests.looking import actual, put
+from tests.waiting import PATIENT
 
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
 LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE

@@ -21,7 +21,7 @@ from tests.lab.cloud.disk import volume as disk_of_a_volume
 from tests.lab.daemon import daemon_on
 from tests.lab.node import Node
 from tests.lab.observer import DEVICE_ADDED, Observer, observing
-from tests.lab.waiting import PATIENT
+from tests.waiting import PATIENT
 
 pytestmark = pytest.mark.shared
 

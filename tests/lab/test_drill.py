@@ -22,7 +22,7 @@ from plimsoll_insight.drill.results import Incident, Results, results
 from tests import depth
 from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
-from tests.lab.waiting import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.hurt
 

@@ -18,8 +18,8 @@ from tests.lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from tests.lab.cloud.secondnode import SecondNode
 from tests.lab.daemon import daemon_on
 from tests.lab.node import Node, Ran
-from tests.lab.waiting import until
 from tests.looking import actual, put
+from tests.waiting import until
 
 pytestmark = pytest.mark.hurt
 

@@ -6,9 +6,7 @@ Each chapter is a fixture that goes on from the one before; the tests say what m
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,11 @@ import pytest
 from plimsoll_agent.store import memory_file
 from tests import depth, packages
 from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.fleethost import NODE_XML
+from tests.lab.packagehost import HOST, SETTINGS, SITE, Host
 from tests.lab.rollout import BROKEN
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(1200)]
 
-HOST = "r2-c3"
 TIMERS = "plimsoll-enforce.timer plimsoll-catalogue.timer plimsoll-catalogue.path plimsoll-probe.timer"
 # As docs/guide/packages.rst has it, with a folder in place of a web server.
 SOURCES = """\
@@ -31,9 +28,6 @@ Suites: debian12
 Components: main
 Signed-By: /srv/plimsoll/plimsoll.asc
 """
-SETTINGS = f"[libvirt]\nuri = test://{NODE_XML}"
-# These hosts have no group libvirt.
-SITE = "/etc/systemd/system/plimsoll-enforce.service.d/site.conf"
 UPDATE = "apt-get update -o Dir::Etc::sourcelist=sources.list.d/plimsoll.sources -o Dir::Etc::sourceparts=-"
 INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get install --yes --allow-downgrades"
 # What a wheelhouse's installer has left: the environment, its units, links and its list of these.
@@ -58,23 +52,11 @@ systemctl daemon-reload && systemctl enable --now plimsoll-enforce.timer
 """
 
 
-@dataclass(frozen=True)
-class Host:
-    fleet: Fleet
-
-    def run(self, command: str, check: bool = True) -> str:
-        return self.fleet.run(HOST, command, timeout=120, check=check)
+class AptHost(Host):
+    """By apt and dpkg."""
 
     def install(self, version: str) -> str:
         return self.run(f"{INSTALL} plimsoll={version}-1+debian12")
-
-    def refused(self, command: str) -> str:
-        """What a command says that must fail."""
-        return self.run(f"if {command}; then echo 'it did not fail'; exit 1; fi 2>&1")
-
-    @property
-    def version(self) -> str:
-        return self.run("plimsoll --version").split()[1]
 
     @property
     def package(self) -> list[str]:
@@ -87,17 +69,14 @@ class Host:
 
 
 @pytest.fixture(scope="module")
-def host(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def host(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AptHost]:
     """With the repository on its disk, and its only source of packages."""
     home = tmp_path_factory.mktemp("repository")
     made = [*packages.debs(), *packages.debs("0.1.1"), *packages.debs("0.1.2", BROKEN)]
     packages.repository(home, made)
     fleet.reset([HOST])
-    host = Host(fleet)
-    with subprocess.Popen(["tar", "-C", str(home), "-cf", "-", "."], stdout=subprocess.PIPE) as packed:
-        unpack = [*fleet.ssh(HOST), "mkdir /srv/plimsoll && tar -C /srv/plimsoll -xf - && chmod 755 /srv/plimsoll"]
-        subprocess.run(unpack, stdin=packed.stdout, check=True, timeout=60)
-    host.run(f"mkdir {SITE.rpartition('/')[0]}; printf '[Service]\\nSupplementaryGroups=\\n' > {SITE}")
+    host = AptHost(fleet)
+    host.receive(home)
     host.run("rm -f /etc/apt/sources.list; find /etc/apt/sources.list.d -type f -delete")
     host.run(f"cat > /etc/apt/sources.list.d/plimsoll.sources <<'end'\n{SOURCES}end\n{UPDATE}")
     yield host
@@ -108,7 +87,7 @@ def host(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
 
 
 @pytest.fixture(scope="module")
-def replaced(host: Host) -> Host:
+def replaced(host: AptHost) -> AptHost:
     host.run(f"bash <<'end'\n{OLD}end")
     assert host.run("/usr/local/bin/plimsoll --version").split() == ["plimsoll", "0.1.0"]
     host.run(f"mkdir /etc/plimsoll; echo '{SETTINGS}' > /etc/plimsoll/plimsoll.conf")
@@ -116,7 +95,7 @@ def replaced(host: Host) -> Host:
     return host
 
 
-def test_a_package_replaces_what_the_installer_of_before_has_left(replaced: Host) -> None:
+def test_a_package_replaces_what_the_installer_of_before_has_left(replaced: AptHost) -> None:
     assert replaced.run("ls /opt/plimsoll").split() == ["0.1.0-1+debian12", "current"]
     left = replaced.run("find /etc/*.d /etc/systemd/system /usr/local/share -name '*plimsoll*' ! -type d").split()
     assert left == ["/etc/systemd/system/timers.target.wants/plimsoll-enforce.timer"]
@@ -125,7 +104,7 @@ def test_a_package_replaces_what_the_installer_of_before_has_left(replaced: Host
     assert replaced.run("cat /etc/plimsoll/plimsoll.conf") == f"{SETTINGS}\n"
 
 
-def test_a_timer_that_was_enabled_is_enabled_still_with_the_unit_of_the_package(replaced: Host) -> None:
+def test_a_timer_that_was_enabled_is_enabled_still_with_the_unit_of_the_package(replaced: AptHost) -> None:
     assert replaced.timers.split() == ["enabled", *["disabled"] * 3, "active", *["inactive"] * 3]
     shown = replaced.run("systemctl show -p FragmentPath,NeedDaemonReload plimsoll-enforce.timer").split()
     assert shown == ["FragmentPath=/lib/systemd/system/plimsoll-enforce.timer", "NeedDaemonReload=no"]
@@ -136,12 +115,12 @@ def test_a_timer_that_was_enabled_is_enabled_still_with_the_unit_of_the_package(
 
 
 @pytest.fixture(scope="module")
-def removed(replaced: Host) -> str:
+def removed(replaced: AptHost) -> str:
     """What apt says while it removes the package."""
     return replaced.run("apt-get remove --yes plimsoll 2>&1")
 
 
-def test_a_removed_package_stops_its_timers_and_keeps_settings_and_state(removed: str, replaced: Host) -> None:
+def test_a_removed_package_stops_its_timers_and_keeps_settings_and_state(removed: str, replaced: AptHost) -> None:
     assert "these limits stay until each guest is restarted" in removed
     assert replaced.run("ls -d /opt/plimsoll /usr/bin/plimsoll /usr/local/bin/plimsoll 2> /dev/null; true") == ""
     assert replaced.run("systemctl list-units --state=active --no-legend 'plimsoll*'") == ""
@@ -151,7 +130,7 @@ def test_a_removed_package_stops_its_timers_and_keeps_settings_and_state(removed
 
 
 @pytest.fixture(scope="module")
-def installed(removed: str, replaced: Host) -> Host:
+def installed(removed: str, replaced: AptHost) -> AptHost:
     replaced.run("apt-get purge --yes plimsoll")
     gone = replaced.run(
         "ls -d /etc/plimsoll /var/lib/plimsoll* 2> /dev/null; find /etc/systemd -name 'plimsoll*' -type l"
@@ -163,7 +142,7 @@ def installed(removed: str, replaced: Host) -> Host:
     return replaced
 
 
-def test_a_fresh_installation_enables_and_starts_nothing(installed: Host) -> None:
+def test_a_fresh_installation_enables_and_starts_nothing(installed: AptHost) -> None:
     assert installed.version == "0.1.0"
     assert installed.timers.split() == ["disabled"] * 4 + ["inactive"] * 4
     assert installed.run("stat -c %U /var/lib/plimsoll").strip() == "plimsoll"
@@ -173,7 +152,7 @@ def test_a_fresh_installation_enables_and_starts_nothing(installed: Host) -> Non
 
 
 @pytest.fixture(scope="module")
-def upgraded(installed: Host) -> Host:
+def upgraded(installed: AptHost) -> AptHost:
     installed.run(
         "systemctl enable --now plimsoll-probe.timer; echo '# a line of ours' >> /etc/plimsoll/plimsoll.conf"
     )
@@ -182,7 +161,7 @@ def upgraded(installed: Host) -> Host:
     return installed
 
 
-def test_an_upgrade_keeps_timers_settings_and_state_and_leaves_one_version(upgraded: Host) -> None:
+def test_an_upgrade_keeps_timers_settings_and_state_and_leaves_one_version(upgraded: AptHost) -> None:
     assert upgraded.version == "0.1.1"
     assert upgraded.timers.split()[3::4] == ["enabled", "active"]
     assert "# a line of ours" in upgraded.run("cat /etc/plimsoll/plimsoll.conf")
@@ -190,7 +169,7 @@ def test_an_upgrade_keeps_timers_settings_and_state_and_leaves_one_version(upgra
     assert upgraded.run("ls /opt/plimsoll").split() == ["0.1.1-1+debian12", "current"]
 
 
-def test_a_downgrade_that_cannot_read_the_state_is_refused_and_another_one_is_made(upgraded: Host) -> None:
+def test_a_downgrade_that_cannot_read_the_state_is_refused_and_another_one_is_made(upgraded: AptHost) -> None:
     newer = json.dumps({"version": memory_file.VERSION + 1})
     upgraded.run(f"cp -p /var/lib/plimsoll/memory.json /root; echo '{newer}' > /var/lib/plimsoll/memory.json")
     said = upgraded.refused(f"{INSTALL} plimsoll=0.1.0-1+debian12")
@@ -207,7 +186,7 @@ def test_a_downgrade_that_cannot_read_the_state_is_refused_and_another_one_is_ma
 
 
 def test_an_upgrade_killed_at_any_moment_leaves_a_version_that_runs_and_the_next_one_completes_it(
-    upgraded: Host,
+    upgraded: AptHost,
 ) -> None:
     upgraded.install("0.1.0")
     kills = depth.count(quick=1, landing=3, soak=28)
@@ -224,7 +203,7 @@ def test_an_upgrade_killed_at_any_moment_leaves_a_version_that_runs_and_the_next
         assert upgraded.run("ls /opt/plimsoll").split() == [f"{other}-1+debian12", "current"]
 
 
-def test_a_full_disk_stops_an_upgrade_and_the_version_before_runs_on(upgraded: Host) -> None:
+def test_a_full_disk_stops_an_upgrade_and_the_version_before_runs_on(upgraded: AptHost) -> None:
     upgraded.install("0.1.0")
     upgraded.run(
         "mkdir /root/opt && cp -a /opt/plimsoll /root/opt/ && mount -t tmpfs -o mode=755,size=130m tmpfs /opt"
@@ -239,7 +218,7 @@ def test_a_full_disk_stops_an_upgrade_and_the_version_before_runs_on(upgraded: H
     assert upgraded.run("ls /opt/plimsoll").split() == ["0.1.2-1+debian12", "current"]
 
 
-def test_a_package_that_was_changed_in_the_repository_is_refused(upgraded: Host, tmp_path: Path) -> None:
+def test_a_package_that_was_changed_in_the_repository_is_refused(upgraded: AptHost, tmp_path: Path) -> None:
     pool = "/srv/plimsoll/apt/pool/debian12"
     upgraded.run(f"cd {pool} && cp plimsoll_0.1.1-1+debian12_amd64.deb plimsoll_0.1.0-1+debian12_amd64.deb")
     upgraded.run("apt-get clean")

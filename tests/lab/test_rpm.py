@@ -18,7 +18,7 @@ from plimsoll_agent.store import memory_file
 from tests import packages
 from tests.depth import DEPTH, Depth
 from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.fleethost import NODE_XML
+from tests.lab.packagehost import HOST, SETTINGS, Host
 
 pytestmark = [
     pytest.mark.hosts,
@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes two minutes"),
 ]
 
-HOST = "r2-c3"
 UNITS = "plimsoll-enforce.timer plimsoll-catalogue.timer plimsoll-probe.timer plimsoll-daemon.service"
 # As EL has it: Debian's dnf leaves out a repository with a fault.
 DNF = "dnf --assumeyes --setopt=skip_if_unavailable=False"
@@ -40,9 +39,6 @@ gpgcheck=1
 repo_gpgcheck=1
 gpgkey=file:///srv/plimsoll/plimsoll.asc
 """
-SETTINGS = f"[libvirt]\nuri = test://{NODE_XML}"
-# This host has no group libvirt.
-SITE = "/etc/systemd/system/plimsoll-enforce.service.d/site.conf"
 
 
 def stand_in(rpm: Path, home: Path) -> Path:
@@ -61,21 +57,6 @@ def stand_in(rpm: Path, home: Path) -> Path:
     return next(home.glob("RPMS/noarch/*.rpm"))
 
 
-class Host:
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    def run(self, command: str, check: bool = True) -> str:
-        return self._fleet.run(HOST, command, timeout=120, check=check)
-
-    def refused(self, command: str) -> str:
-        return self.run(f"if {command}; then echo 'it did not fail'; exit 1; fi 2>&1")
-
-    @property
-    def version(self) -> str:
-        return self.run("plimsoll --version").split()[1]
-
-
 @pytest.fixture(scope="module")
 def host(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     home = tmp_path_factory.mktemp("repository")
@@ -85,10 +66,7 @@ def host(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
     shutil.copy(stand_in(made[0], tmp_path_factory.mktemp("stand-in")), home / "stand-in.rpm")
     fleet.reset([HOST])
     host = Host(fleet)
-    with subprocess.Popen(["tar", "-C", str(home), "-cf", "-", "."], stdout=subprocess.PIPE) as packed:
-        unpack = [*fleet.ssh(HOST), "mkdir /srv/plimsoll && tar -C /srv/plimsoll -xf -"]
-        subprocess.run(unpack, stdin=packed.stdout, check=True, timeout=60)
-    host.run(f"mkdir {SITE.rpartition('/')[0]}; printf '[Service]\\nSupplementaryGroups=\\n' > {SITE}")
+    host.receive(home)
     host.run(f"mkdir -p /etc/yum.repos.d && cat > /etc/yum.repos.d/plimsoll.repo <<'end'\n{REPOSITORY}end")
     host.run("rpm --install /srv/plimsoll/stand-in.rpm")
     yield host
@@ -122,7 +100,9 @@ def test_an_upgrade_keeps_settings_and_timers_and_leaves_one_version(upgraded: H
     assert upgraded.run("ls /opt/plimsoll").split() == ["0.1.1-1+debian12", "current"]
 
 
-def test_a_downgrade_that_cannot_read_the_state_is_refused_and_dnfs_undo_makes_another_one(upgraded: Host) -> None:
+def test_a_downgrade_that_cannot_read_the_state_is_refused_and_dnfs_undo_makes_another_one(
+    upgraded: Host,
+) -> None:
     newer = json.dumps({"version": memory_file.VERSION + 1})
     upgraded.run(f"cp -p /var/lib/plimsoll/memory.json /root; echo '{newer}' > /var/lib/plimsoll/memory.json")
     assert f"has version {memory_file.VERSION + 1}" in upgraded.refused(f"{DNF} downgrade plimsoll-0.1.0")

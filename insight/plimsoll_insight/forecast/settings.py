@@ -11,7 +11,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.forecast import Inputs
-from plimsoll_insight.forecast.ranges import Range, added, over
+from plimsoll_insight.forecast.ranges import Range, added, over, over_all
 
 Values = Mapping[str, str]
 PEERING = Range(1.0, 10.0)
@@ -84,7 +84,7 @@ def known_by(osds: Sequence[Osd], groups: Range | None) -> Inputs:
         recovery_sleep=over(osd.sleep for osd in osds),
         max_backfills=over(osd.places for osd in osds),
         osd_memory=over(osd.memory_target for osd in osds),
-        detect=Range(min(osd.detect.low for osd in osds), max(osd.detect.high for osd in osds)),
+        detect=over_all(osd.detect for osd in osds),
     )
     if groups is None:
         return known

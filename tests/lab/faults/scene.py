@@ -22,7 +22,7 @@ from tests.lab.cloud.libvirtd import bindings
 from tests.lab.faults.watch import Watch, read
 from tests.lab.node import Node
 from tests.lab.passes import LIMIT
-from tests.lab.waiting import until
+from tests.waiting import until
 
 LOOSE, TIGHT = {"total_iops_sec": 9000}, {"total_iops_sec": 100}
 """What something else than plimsoll sets."""
