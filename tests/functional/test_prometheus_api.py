@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +49,6 @@ from tests.unit.node import uuid_of
 from tests.unit.results import MS, a_finding, a_probe, a_subject
 
 ROOT = Path(__file__).parents[2]
-NOW = datetime.now(UTC)
 HOSTILE = "gold\x1b[2J\u202e"
 DEMO, OTHER = "d" * 32, "0" * 32
 VOLUMES = [f"{number:08x}-001a-4ea4-a2eb-d491b58efc11" for number in range(10)]
@@ -59,6 +59,12 @@ COUNTERS = ("plimsoll_probe_runs_total", "plimsoll_probe_latency_seconds_bucket"
 
 
 # --- what the nodes have to tell -------------------------------------------------------------------------
+
+
+@cache
+def now() -> datetime:
+    """When the first test of this file runs: it may be collected a quarter of an hour before."""
+    return datetime.now(UTC)
 
 
 def disk(number: int, iops: float, share: float, project: str = DEMO, **other: Any) -> LastDisk:
@@ -74,10 +80,10 @@ def node1() -> LastPass:
         disk(2, 120, 0.24),
         disk(3, 490, 0.98, OTHER, volume_type="bronze", actual=BRONZE, desired=BRONZE),
         disk(4, 10, 0.02, kind=Kind.DEFERRED),
-        started=NOW - timedelta(seconds=62),
-        ended=NOW - timedelta(seconds=60),
-        looked=NOW - timedelta(seconds=62),
-        last_good=NOW - timedelta(seconds=60),
+        started=now() - timedelta(seconds=62),
+        ended=now() - timedelta(seconds=60),
+        looked=now() - timedelta(seconds=62),
+        last_good=now() - timedelta(seconds=60),
     )
 
 
@@ -87,9 +93,9 @@ def node2() -> LastPass:
         disk(5, 900, 0.0, actual=UNLIMITED, kind=Kind.FAILED, shares={}),
         disk(6, 20, 0.0, actual=UNLIMITED, desired=None, kind=Kind.LEFT_ALONE, volume_type=HOSTILE, shares={}),
         version="1.2.2",
-        started=NOW - timedelta(seconds=3602),
-        ended=NOW - timedelta(seconds=3600),
-        looked=NOW,
+        started=now() - timedelta(seconds=3602),
+        ended=now() - timedelta(seconds=3600),
+        looked=now(),
         last_good=None,
         grade=Grade.PARTIAL,
         sources={"libvirt": True, "rules": False, "record": True},
@@ -104,7 +110,7 @@ def run(number: int, project: str, verdict: Verdict, why: Why, latency: int, **o
         project=project,
         volume_type=other.pop("volume_type", "gold"),
     )
-    began = NOW - timedelta(seconds=other.pop("ago", 600))
+    began = now() - timedelta(seconds=other.pop("ago", 600))
     return a_probe(started=began, subject=subject, finding=a_finding(verdict, why), latency=latency, **other)
 
 
@@ -117,19 +123,19 @@ def probes(*results: ProbeResult, late: int | None = None, put_off: int | None =
             "canaries",
             (JobName.READ,),
             timedelta(hours=6),
-            NOW - timedelta(days=3),
-            NOW,
+            now() - timedelta(days=3),
+            now(),
         )
         for result in results
     ]
     if late is not None:
         name = f"instance-{late:08}"
-        every, since = timedelta(hours=1), NOW - timedelta(hours=5)
-        chosen.append(ChosenTarget(uuid_of(late), name, "/var/tmp", "canaries", (JobName.READ,), every, since, NOW))
+        every, since = timedelta(hours=1), now() - timedelta(hours=5)
+        chosen.append(ChosenTarget(uuid_of(late), name, "/var/tmp", "canaries", (JobName.READ,), every, since, now()))
     postponed = []
     if put_off is not None:
         of = {"guest_uuid": uuid_of(put_off), "guest_name": f"instance-{put_off:08}", "directory": "/var/tmp"}
-        postponed.append(Postponed(at=NOW, node="n", why=Why.UNHEALTHY, facts={}, **of))
+        postponed.append(Postponed(at=now(), node="n", why=Why.UNHEALTHY, facts={}, **of))
     families = probe_metrics.families(
         results,
         postponed,
@@ -137,7 +143,7 @@ def probes(*results: ProbeResult, late: int | None = None, put_off: int | None =
         [Tally.of(result) for result in results],
         {},
         detail="disk",
-        now=NOW,
+        now=now(),
         by_timetable=True,
     )
     return exposition(families)
@@ -147,9 +153,11 @@ def exposition(families: Any) -> bytes:
     return "".join(family.text for family in families).encode()
 
 
-KEPT = run(1, DEMO, Verdict.KEPT, Why.WITHIN, 3 * MS)
-SHORT = run(2, OTHER, Verdict.SHORT, Why.CLUSTER_SHORT, 400 * MS, iops=10)  # every 26th request of both
-MEASURED = [result.measured for result in (KEPT, SHORT) if result.measured]
+@cache
+def kept_and_short() -> tuple[ProbeResult, ProbeResult]:
+    kept = run(1, DEMO, Verdict.KEPT, Why.WITHIN, 3 * MS)
+    short = run(2, OTHER, Verdict.SHORT, Why.CLUSTER_SHORT, 400 * MS, iops=10)  # every 26th request of both
+    return kept, short
 
 
 def pages() -> dict[str, bytes]:
@@ -157,7 +165,8 @@ def pages() -> dict[str, bytes]:
     first = node1()
     third = replace(first, disks=first.disks[:2], enforcing=False)
     return {
-        "/r1/n1": exposition(pass_metrics.families(first, detail="disk")) + probes(KEPT, SHORT, late=7, put_off=7),
+        "/r1/n1": exposition(pass_metrics.families(first, detail="disk"))
+        + probes(*kept_and_short(), late=7, put_off=7),
         "/r1/n2": exposition(pass_metrics.families(node2(), detail="disk")),
         "/r2/n1": exposition(pass_metrics.families(third, detail="aggregate")),
     }
@@ -166,9 +175,9 @@ def pages() -> dict[str, bytes]:
 def before() -> str:
     """Six hours of yesterday's counters, and a node that has told nothing for two hours."""
     lines = []
-    start = NOW.timestamp() - 6 * 3600
+    start = now().timestamp() - 6 * 3600
     moments = [start + 60 * minute for minute in range(355)]
-    born = [line for line in probes(KEPT, SHORT).decode().splitlines() if line.startswith(COUNTERS)]
+    born = [line for line in probes(*kept_and_short()).decode().splitlines() if line.startswith(COUNTERS)]
     born += ['plimsoll_external_changes_reverted_total{volume_type="gold"} 0']
     for line in born:
         for job in JOBS:
@@ -176,7 +185,7 @@ def before() -> str:
             series = line.rpartition(" ")[0].removesuffix("}") + where
             lines += [f"{series} 0 {moment}" for moment in moments]
     gone = 'plimsoll_pass_last_timestamp_seconds{job="node",region="r1",instance="n9:9100"}'
-    lines += [f"{gone} {moment} {moment}" for moment in moments if moment < NOW.timestamp() - 7200]
+    lines += [f"{gone} {moment} {moment}" for moment in moments if moment < now().timestamp() - 7200]
     drift = 'plimsoll_external_changes_reverted_total{volume_type="gold",job="node",region="r1",instance="n2:9100"}'
     lines += [f"{drift} 0 {moment}" for moment in moments]
     return "\n".join([*lines, "# EOF\n"])
@@ -336,7 +345,7 @@ def test_a_node_that_went_away_is_silent_and_not_forgotten(region: Callable[...,
     since = datetime.fromisoformat(unreachable["unreachable_since"])
     assert done.status == 3
     assert unreachable["node"] == "n9:9100"
-    silence = (NOW - since).total_seconds()
+    silence = (now() - since).total_seconds()
     assert 7200 <= silence <= 7200 + 16 * 60  # looked for every 15 minutes
     assert (
         silence % 60 == pytest.approx(0, abs=2) or silence % 60 > 58
@@ -387,7 +396,7 @@ def test_percentiles_are_those_of_the_merged_histograms_within_one_bucket(
 ) -> None:
     told = as_json(region(RegionStatus, "--region", "r1", *words, "-f", "json"))
     (gold,) = [one for one in told["types"] if one["volume_type"] == "gold"]
-    merged = Histogram.merged(measured.latency for measured in MEASURED)
+    merged = Histogram.merged(result.measured.latency for result in kept_and_short() if result.measured)
     for name, fraction in (("p50", 0.5), ("p99", 0.99), ("p999", 0.999)):
         assert bucket(gold[name] * 10**9) == bucket(merged.quantile(fraction).upper or 0), name
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +18,8 @@ from tests.lab.cloud import Cloud, Guest
 from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.node import Node
 from tests.lab.playbook import Playbooks, Played, play
-from tests.lab.test_drill import PATIENCE, loaded
+from tests.lab.test_drill import PATIENCE, loaded, osds_up
+from tests.waiting import until
 
 __all__ = ["loaded"]
 pytestmark = [pytest.mark.hurt, pytest.mark.timeout(600)]
@@ -38,7 +42,8 @@ for name in sys.argv[2:]:
 
 
 @pytest.fixture
-def rehearse(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., Played]:
+def argv(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., list[str | Path]]:
+    """Of ansible-playbook, with words and variables of a test's own."""
     cloud.ceph.wait_healthy(PATIENCE)
     node = Node(tmp_path, cloud, RULES.format(guest=loaded.uuid), mode="observe")
     node.use_probes()
@@ -55,12 +60,21 @@ def rehearse(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., Playe
         "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
         "calm": 10, "directory": str(tmp_path),
     }  # fmt: skip
+
+    def made(*words: str, **variables: object) -> list[str | Path]:
+        told = {f"plimsoll_rehearsal_{name}": value for name, value in (usual | variables).items()}
+        return ["-i", inventory, *words, "-e", json.dumps(told), PLAYBOOK]
+
+    return made
+
+
+@pytest.fixture
+def rehearse(cloud: Cloud, argv: Callable[..., list[str | Path]], tmp_path: Path) -> Callable[..., Played]:
     its_environment = Playbooks(tmp_path).environment
 
     def rehearsed(*words: str, **variables: object) -> Played:
-        told = {f"plimsoll_rehearsal_{name}": value for name, value in (usual | variables).items()}
         try:
-            return play(["-i", inventory, *words, "-e", json.dumps(told), PLAYBOOK], its_environment, LONGEST)
+            return play(argv(*words, **variables), its_environment, LONGEST)
         finally:
             cloud.ceph.heal()
 
@@ -111,6 +125,26 @@ def test_a_rehearsal_that_stalls_guests_for_too_long_ends_by_itself(
     recordings = {f"{node}-{part}.drill" for node in ("node-1", "node-2") for part in (1, 2)}
     assert {each.name for each in kept(tmp_path).glob("*.drill")} == recordings
     assert any(line.startswith("recovered") and "after the return" in line for line in played.said), played.said
+
+
+@pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes two minutes, of which one is the wait itself")
+def test_a_rehearsal_whose_playbook_is_killed_is_undone_by_the_hosts(
+    cloud: Cloud, argv: Callable[..., list[str | Path]], tmp_path: Path
+) -> None:
+    words = [Path(sys.executable).with_name("ansible-playbook"), *argv("--limit=node-1", away=400, stalled=300)]
+    with (tmp_path / "said").open("wb") as said:
+        playbook = subprocess.Popen(
+            words, env=Playbooks(tmp_path).environment, stdout=said, stderr=said, start_new_session=True
+        )
+    try:
+        until(lambda: osds_up(cloud) < 3, 2 * PATIENCE)
+        assert "noout" in flags(cloud)
+        os.killpg(playbook.pid, signal.SIGKILL)
+        until(lambda: osds_up(cloud) == 3 and "noout" not in flags(cloud), PATIENCE)
+    finally:
+        playbook.kill()
+        playbook.wait()
+        cloud.ceph.heal()
 
 
 def test_a_rehearsal_of_a_cluster_in_trouble_does_not_begin(rehearse: Callable[..., Played], cloud: Cloud) -> None:
