@@ -30,8 +30,12 @@ SETTINGS = """
 *"show-with-defaults mgr.a"*) echo '{manager}' ;;
 *"mgr dump"*) echo '{{"active_name": "a"}}' ;;
 *"osd metadata"*) echo '{{"id": 0, "rotational": "1", "journal_rotational": "1"}}' ;;
-*"perf dump"*) echo '{{"osd": {{"op_w_latency": {{"avgcount": 1000, "sum": 2.0}}}}}}' ;;
+*"perf dump"*) echo '{counters}' ;;
 """
+COUNTERS = {
+    "osd": {"op_w_latency": {"avgcount": 1000, "sum": 2.0}},
+    "recoverystate_perf": {"peering_latency": {"avgcount": 25, "sum": 20.0}},
+}
 OSD = {
     "osd_recovery_max_active": "0", "osd_recovery_max_active_hdd": "3", "osd_recovery_sleep": "0.000000",
     "osd_recovery_sleep_hdd": "0.100000", "osd_max_backfills": "1", "osd_heartbeat_grace": "6",
@@ -46,7 +50,8 @@ def shown(values: dict[str, str]) -> str:
 
 
 def live(plimsoll: Callable[..., Ran], path: Path, *words: str, settings: bool = False, queue: str = "wpq") -> Ran:
-    more = SETTINGS.format(osd=shown(OSD | {"osd_op_queue": queue}), manager=shown(MANAGER)) if settings else ""
+    told = {"osd": shown(OSD | {"osd_op_queue": queue}), "manager": shown(MANAGER), "counters": json.dumps(COUNTERS)}
+    more = SETTINGS.format(**told) if settings else ""
     (path / "ceph").write_text(CEPH.format(tree=TREE, more=more.strip()))
     (path / "ceph").chmod(0o755)
     return plimsoll("forecast", "--live", *words, PATH=f"{path}:{os.environ['PATH']}")
@@ -99,9 +104,7 @@ def test_each_osd_of_a_cluster_has_its_share(plimsoll: Callable[..., Ran], tmp_p
     assert complaints[0].startswith(
         "The settings of OSDs are unknown: ceph config show-with-defaults osd.0 ended with 13"
     )
-    assert complaints[1].startswith(
-        "The latency of writes is unknown: ceph tell osd.0 perf dump osd op_w_latency ended"
-    )
+    assert complaints[1].startswith("The times of writes and of peering are unknown: ceph tell osd.0 perf dump ended")
     assert complaints[2].startswith("The settings of the manager are unknown, its defaults are taken: ceph mgr dump")
     shown = live(plimsoll, tmp_path, "--lose", "osd.0", "--lose", "osd.2").out
     assert "Taken: objects of 2 MiB." in shown
@@ -125,6 +128,17 @@ def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran
     more = live(plimsoll, tmp_path, "--lose", "osd.0", "--stale", "501", settings=True, queue="mclock_scheduler").out
     assert "osd_op_queue is mclock_scheduler: its profile may let recovery take longer." in more
     assert "More may be written to a placement group than its log has entries (500)" in more
+
+
+def test_peering_is_what_osds_counted_before_it_is_assumed(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    words = ("--lose", "osd.0", "--stale", "200", "--object-latency", "0.05s")
+    shown = live(plimsoll, tmp_path, *words, settings=True).out
+    assert "peering that takes 800 ms..1.6 s (peering_latency, twice at most)" in " ".join(shown.split())
+    assert "peering takes" not in shown
+    [row] = json.loads(live(plimsoll, tmp_path, *words, "-f", "json", settings=True).out)
+    assert row["clean"] == {"low": 40.8, "high": 44.6}
+    assumed = live(plimsoll, tmp_path, *words, "--recovery-active", "3").out
+    assert "Assumed: peering takes 1.0 s..10 s" in " ".join(assumed.split())
 
 
 def test_what_the_cluster_has_not_is_named(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:

@@ -101,10 +101,10 @@ class LiveCluster:
             raise settings.UnreadableSettings("ceph mgr dump: no active_name") from error
         return settings.values(self._run("config", "show-with-defaults", name).decode("utf-8", "replace"), name)
 
-    def write_latency(self, osd: int) -> float | None:
-        """Seconds of a client's write, on average since the OSD started. Raises as ``osd_settings`` does."""
-        said = self._run("tell", f"osd.{osd}", "perf", "dump", "osd", "op_w_latency")
-        return settings.write_latency(said.decode("utf-8", "replace"), osd)
+    def counters(self, osd: int) -> settings.Counters:
+        """Raises as ``osd_settings`` does."""
+        said = self._run("tell", f"osd.{osd}", "perf", "dump")
+        return settings.counters(said.decode("utf-8", "replace"), osd)
 
     def pools(self) -> dict[int, str]:
         """By their numbers. Raises as ``map`` does."""

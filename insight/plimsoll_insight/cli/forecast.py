@@ -24,7 +24,7 @@ from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.forecast.arithmetic import ENTRY, MISSING
 from plimsoll_insight.forecast.failures import Failure
 from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
-from plimsoll_insight.forecast.ranges import Range, exactly, over, over_all
+from plimsoll_insight.forecast.ranges import Range, exactly, over_all
 from plimsoll_insight.slow.tree import Tree
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -106,7 +106,11 @@ class ForecastList(LocalCommand, Listing):
                 "NUMBER",
                 "osd_max_backfills: placement groups that an OSD recovers at once; default: 1",
             ),
-            ("--peering", "TIME", "from the return until objects are recovered; default: 1s..10s, an assumption"),
+            (
+                "--peering",
+                "TIME",
+                "from the return until objects are recovered; default: with --live as OSDs counted it, else 1s..10s",
+            ),
             ("--write-iops", "NUMBER", "of all guests"),
             ("--away", "TIME", "until what failed returns: 10m"),
             ("--stale", "NUMBER", "objects that are written until then; default: by --write-iops and --away"),
@@ -125,12 +129,12 @@ class ForecastList(LocalCommand, Listing):
             found, known, told = self._live(parsed_args, known)
         else:
             found, told = _by_counts(parsed_args, known), ()
-            known = _filled(known, replace(settings.usual(), peering=_seen(known, None)))
+            known = _filled(known, replace(settings.usual(), reported=settings.reported(None)))
         each = [forecast(failure, known) for failure in found]
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
             raise UsageError(unknown[0] if unknown else "nothing to forecast")
-        self.closing = (*unknown, *_taken(parsed_args, known), *told, *_assumed(parsed_args, each))
+        self.closing = (*unknown, *_taken(parsed_args, known), *told, *_assumed(parsed_args, known, each))
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in unknown)
         return COLUMNS, [_cells(one) for one in each]
@@ -145,7 +149,7 @@ class ForecastList(LocalCommand, Listing):
         read, more = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
         size = exactly(placed.object_bytes) if placed.object_bytes and not parsed_args.object_size else None
         filled = _filled(
-            replace(known, object_size=size or known.object_size, peering=self._peering(cluster, known)),
+            replace(known, object_size=size or known.object_size, reported=self._reported(cluster)),
             replace(read, copies=placed.copies),
         )
         told = (*_told(known, read, [f"osd.{osd}" for osd in asked]), *more)
@@ -166,23 +170,18 @@ class ForecastList(LocalCommand, Listing):
         except PlimsollError as error:
             self.app.stderr.write(f"The settings of OSDs are unknown: {error}\n")
         try:
-            latency = [each for osd in asked if (each := cluster.write_latency(osd)) is not None]
+            measured = settings.measured_by([cluster.counters(osd) for osd in asked])
         except PlimsollError as error:
-            self.app.stderr.write(f"The latency of writes is unknown: {error}\n")
+            self.app.stderr.write(f"The times of writes and of peering are unknown: {error}\n")
             return read, more
-        return (replace(read, write_latency=over(latency)) if latency else read), more
+        return _filled(read, measured), more
 
-    def _peering(self, cluster: LiveCluster, known: Inputs) -> Range:
+    def _reported(self, cluster: LiveCluster) -> Range:
         try:
-            return _seen(known, cluster.manager_settings())
+            return settings.reported(cluster.manager_settings())
         except PlimsollError as error:
             self.app.stderr.write(f"The settings of the manager are unknown, its defaults are taken: {error}\n")
-            return _seen(known, None)
-
-
-def _seen(known: Inputs, values: settings.Values | None) -> Range:
-    """Raises ``UnreadableSettings``."""
-    return settings.seen(known.peering or settings.PEERING, *settings.reporting(values))
+            return settings.reported(None)
 
 
 def _filled(known: Inputs, by: Inputs) -> Inputs:
@@ -391,9 +390,9 @@ def _taken(parsed_args: argparse.Namespace, known: Inputs) -> Iterator[str]:
         yield f"Taken: {', '.join(taken)}."
 
 
-def _assumed(parsed_args: argparse.Namespace, each: Sequence[Forecast]) -> Iterator[str]:
+def _assumed(parsed_args: argparse.Namespace, known: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
     parts = []
-    if any(one.clean for one in each) and not parsed_args.peering:
+    if any(one.clean for one in each) and not parsed_args.peering and known.peering == settings.PEERING:
         parts.append(f"peering takes {_in_words(settings.PEERING, _long)}")
     if any(one.memory for one in each):
         parts.append(f"{ENTRY:.0f} B of memory for an entry of a log, {MISSING:.0f} B for a missing object")
@@ -478,6 +477,7 @@ _READ: Mapping[str, Callable[[Range], str]] = {
     "max_backfills": lambda value: f"osd_max_backfills {_in_words(value, _whole_words)}",
     "osd_memory": lambda value: f"{_in_words(value, _bytes)} of memory an OSD (osd_memory_target)",
     "log_entries": lambda value: f"logs of {_in_words(value, _count)} entries",
+    "peering": lambda value: f"peering that takes {_in_words(value, _seconds)} (peering_latency, twice at most)",
     "write_latency": lambda value: f"writes that took {_in_words(value, _seconds)} since they started (op_w_latency)",
 }
 """By the name in ``Inputs``: the words for what OSDs told."""

@@ -31,7 +31,9 @@ class Inputs:
     stale: Range | None = None
     """Objects written while it is away, instead of what follows from ``write_iops`` and ``away``."""
     peering: Range | None = None
-    """From the return until objects are recovered, and from the last of them until the status tells it."""
+    """From the return until objects are recovered."""
+    reported: Range | None = None
+    """From the last of them until the status tells it."""
     detect: Range | None = None
     write_iops: Range | None = None
     away: Range | None = None
@@ -217,10 +219,10 @@ def _log_entries(groups: Range, known: Inputs) -> Range:
 
 
 def _clean(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
-    return added(
-        ratio(_stale(failure, known), _slowest(failure, known, bounds)),
-        known.peering or exactly(0.0),
-    )
+    took = ratio(_stale(failure, known), _slowest(failure, known, bounds))
+    for more in (known.peering, known.reported):
+        took = added(took, more or exactly(0.0))
+    return took
 
 
 def _slowest(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:

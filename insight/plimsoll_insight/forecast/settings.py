@@ -11,11 +11,14 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.forecast import Inputs
-from plimsoll_insight.forecast.ranges import Range, added, over, over_all
+from plimsoll_insight.forecast.ranges import Range, over, over_all
 
 Values = Mapping[str, str]
 PEERING = Range(1.0, 10.0)
-"""Seconds until placement groups recover, an assumption: it grows with their number and the load."""
+"""Seconds until placement groups recover, an assumption for where none were measured: it grows with their number and
+the load."""
+SLOWEST = 2.0
+"""How many times longer than on average the last of all placement groups peers, an assumption."""
 _TICKS = 3.0
 """Seconds that a report of an OSD takes to the next map: each OSD looks for silent ones once a second (OSD::tick),
 and the monitors gather what they change for a second (paxos_propose_interval)."""
@@ -96,22 +99,18 @@ def usual() -> Inputs:
     """By Ceph's defaults."""
     return Inputs(
         max_backfills=Range(1, 1),
+        peering=PEERING,
         detect=Range(20.0, 26.0 + _TICKS),  # osd_heartbeat_grace, osd_heartbeat_interval
     )
 
 
-def seen(peering: Range, period: float, tick: float) -> Range:
-    """With what passes until the status tells of it: OSDs report each ``period``, and the manager tells the monitors
-    each ``tick``.
+def reported(manager: Values | None) -> Range:
+    """What passes until the status tells of something: OSDs report each period, and the manager tells the monitors
+    each tick. By Ceph's defaults, or by its settings. Raises ``UnreadableSettings``.
     """
-    return added(peering, Range(0, period + tick))
-
-
-def reporting(manager: Values | None) -> tuple[float, float]:
-    """Period and tick, by default without the manager's settings. Raises ``UnreadableSettings``."""
     if manager is None:
-        return 5.0, 2.0
-    return _number(manager, "mgr_stats_period"), _number(manager, "mgr_tick_period")
+        return Range(0, 5.0 + 2.0)
+    return Range(0, _number(manager, "mgr_stats_period") + _number(manager, "mgr_tick_period"))
 
 
 def _number(values: Values, name: str) -> float:
@@ -139,12 +138,34 @@ def osd(text: str, metadata: str, number: int) -> Osd:
     return Osd(values(text, f"osd.{number}"), *turns)
 
 
-def write_latency(text: str, number: int) -> float | None:
-    """Of ``ceph tell osd.N perf dump osd op_w_latency``: seconds of a client's write on average since the OSD
-    started; None where there was none. Raises ``UnreadableSettings``.
-    """
+@frozen
+class Counters:
+    """Means of an OSD since it started, in seconds; None where there was nothing to count."""
+
+    write: float | None
+    """Of a client's write (``op_w_latency``)."""
+    peering: float | None
+    """Of a placement group of which it is the primary (``peering_latency``)."""
+
+
+def counters(text: str, number: int) -> Counters:
+    """Of ``ceph tell osd.N perf dump``. Raises ``UnreadableSettings``."""
     try:
-        told = json.loads(text)["osd"]["op_w_latency"]
-        return float(told["sum"]) / float(told["avgcount"]) if told["avgcount"] else None
+        told = json.loads(text)
+        return Counters(_mean(told["osd"]["op_w_latency"]), _mean(told["recoverystate_perf"]["peering_latency"]))
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableSettings(f"perf dump of osd.{number}: not the JSON that it prints") from error
+
+
+def _mean(counter: Mapping[str, Any]) -> float | None:
+    return float(counter["sum"]) / float(counter["avgcount"]) if counter["avgcount"] else None
+
+
+def measured_by(each: Sequence[Counters]) -> Inputs:
+    """What these OSDs counted, as ranges."""
+    writes = [one.write for one in each if one.write is not None]
+    peerings = [one.peering for one in each if one.peering is not None]
+    return Inputs(
+        write_latency=over(writes) if writes else None,
+        peering=Range(min(peerings), SLOWEST * max(peerings)) if peerings else None,
+    )
