@@ -24,13 +24,16 @@ from tests.lab.cloud.prometheus import Prometheus
 GROUPS = ("hosts", "faults", "quiet", "shared", "hurt")
 # The dearest last; what has none of them needs paused guests at most.
 COSTS = ("booted", "openstack", "nova")
-LANES = {
-    "openstack": ("openstack", True),
-    "libvirt": ("openstack", False),
-    "booted": ("booted", True),
-    "rest": ("booted", False),
+OF_CLUSTER = {"test_drill.py", "test_explain.py", "test_rehearsal.py"}
+"""How guests fare when OSDs fail: half the time of all tests with a guest with a system in it."""
+LANES: dict[str, Callable[[pytest.Item], bool]] = {
+    "openstack": lambda item: "openstack" in _fixtures(item),
+    "libvirt": lambda item: "openstack" not in _fixtures(item),
+    "booted": lambda item: "booted" in _fixtures(item) and item.path.name not in OF_CLUSTER,
+    "cluster": lambda item: "booted" in _fixtures(item) and item.path.name in OF_CLUSTER,
+    "rest": lambda item: "booted" not in _fixtures(item),
 }
-"""A fixture, and whether the lane's tests need it."""
+"""Which tests each has."""
 _spent: dict[str, float] = {}
 
 
@@ -39,8 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lane",
         choices=LANES,
         help="only the tests that need OpenStack (openstack) or do not (libvirt), or that need a guest with a system "
-        "in it (booted) or do not (rest); tests/lab/run.py runs the first two side by side with a libvirtd each, the "
-        "other two with a cloud each",
+        "in it (booted, and cluster where OSDs fail) or do not (rest); tests/lab/run.py runs the first two side by "
+        "side with a libvirtd each, the others with a cloud each",
     )
 
 
@@ -58,8 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid}: a lab test is one of {', '.join(GROUPS)}")
     items.sort(key=lambda item: (GROUPS.index(_group(item) or ""), _cost(item)))
     if lane := config.getoption("lane"):
-        fixture, needed = LANES[lane]
-        others = [item for item in items if (fixture in _fixtures(item)) is not needed]
+        others = [item for item in items if not LANES[lane](item)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
 

@@ -2,8 +2,8 @@
 
 What measures rates comes first and alone, while there is neither OpenStack nor Nova. What may run beside others
 follows in two lanes, side by side; Nova comes up meanwhile. What hurts the cloud is last. It waits more than it
-works: what needs a guest with a system in it runs beside the rest, in a cloud of its own. The cloud is taken down at
-the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
+works: what needs a guest with a system in it and the table of faults run beside the rest, in clouds of their own. The
+cloud is taken down at the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
 
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
@@ -35,7 +35,8 @@ class Lane:
 
     group: str
     name: str = ""
-    own_cloud: bool = False
+    own_cloud: int | None = None
+    """The offset of its ports, where it has one."""
 
     def words(self, markers: str) -> list[str]:
         """The lane's own choice of tests, narrowed by the caller's."""
@@ -44,19 +45,24 @@ class Lane:
 
     def environment(self) -> dict[str, str]:
         """The common cloud stays up for the lanes that follow; pytest takes one of its own down."""
-        if not self.own_cloud:
+        if self.own_cloud is None:
             return {"PLIMSOLL_LAB_KEEP": "1"}
         root = Layout.from_environment().root
         return {
-            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.group}")),
-            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + 500),
+            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.name or self.group}")),
+            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + self.own_cloud),
         }
 
 
 STEPS = (
     (Lane("quiet"),),
     (Lane("shared", "libvirt"), Lane("shared", "openstack")),
-    (Lane("hurt", "rest"), Lane("hurt", "booted", own_cloud=True)),
+    (
+        Lane("hurt", "rest"),
+        Lane("hurt", "booted", own_cloud=500),
+        Lane("hurt", "cluster", own_cloud=600),
+        Lane("faults", own_cloud=700),
+    ),
 )
 """What follows upon each other; in each, what runs side by side."""
 
