@@ -207,6 +207,14 @@ def test_requests_that_waited_show_among_many_quick_ones() -> None:
     assert find(each_two_seconds(*[CALM] * 50, *[stopped] * 3, busy, *[busy] * 90)).known == 141
 
 
+def test_requests_that_make_up_for_a_stall_may_take_less_than_usual() -> None:
+    """One waited for 6 s, and 1,199 that follow one another took 3 ms, 1 ms less than usual."""
+    stopped = replace(IDLE, raised=("OSD_DOWN",))
+    late = replace(CALM, operations=300.0, latency=0.008)
+    found = find(each_two_seconds(*[CALM] * 50, *[stopped] * 3, late, *[CALM] * 90))
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 3)
+
+
 @pytest.mark.parametrize("raised", [(), ("OSD_DOWN",)])
 def test_hardly_any_requests_are_as_none_where_others_waited(raised: tuple[str, ...]) -> None:
     """One ended before the OSD stopped, after the last pass."""
