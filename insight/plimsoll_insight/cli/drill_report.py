@@ -141,8 +141,10 @@ def _facts(found: Results) -> dict[str, str]:
         facts[f"detected{of}"] = _after(incident.detect)
         facts[f"served again{of}"] = _after(incident.serve)
         facts[f"recovered{of}"] = _after(incident.recover, "after the return")
-        facts[f"impact score{of}"] = f"{incident.peering:.1f} PG·s peering, {incident.inactive:.1f} PG·s inactive" + (
-            f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else ""
+        low, high = incident.peering_between
+        facts[f"impact score{of}"] = (
+            f"{incident.peering:.1f} PG·s peering ({low:.0f} to {high:.0f}), {incident.inactive:.1f} PG·s inactive"
+            + (f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else "")
         )
         facts[f"degraded{of}"] = f"{incident.degraded:.0f} object·s" + (
             "" if incident.share is None else f", {_percent(incident.share)} of objects at most"
@@ -305,6 +307,7 @@ def _incident_data(incident: Incident, found: Results) -> dict[str, Any]:
         "serve_seconds": _rounded(incident.serve),
         "recover_seconds": _rounded(incident.recover),
         "peering_pg_seconds": _rounded(incident.peering),
+        "peering_between": dict(zip(("low", "high"), map(_rounded, incident.peering_between), strict=True)),
         "inactive_pg_seconds": _rounded(incident.inactive),
         "degraded_object_seconds": _rounded(incident.degraded),
         "degraded_share": _rounded(incident.share),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,6 +61,8 @@ class Incident:
     """From the return of the OSD until all is in sync."""
     peering: float
     """The impact score: PG·seconds of peering."""
+    peering_between: tuple[float, float]
+    """What it may be at least and at most, as nothing is known of the time between two answers of the cluster."""
     inactive: float
     degraded: float
     """Object·seconds."""
@@ -171,6 +174,22 @@ def _integral(recording: Recording, begin: float, end: float, of: Callable[[Stat
     return whole, max(end - begin - known, 0.0)
 
 
+def _peering_between(recording: Recording, begin: float, end: float) -> tuple[float, float]:
+    """Between two answers as many placement groups were peering as in either; where an OSD went or came, or more fell
+    out of sync, perhaps all that are not in sync.
+    """
+    late = max(_LATE, _LATE * recording.interval)
+    least = most = 0.0
+    for (time, state), (following, after) in pairwise(recording.statuses):
+        since, until = time - recording.began, min(following, time + late) - recording.began
+        length = max(min(until, end) - max(since, begin), 0.0)
+        least += length * min(state.peering, after.peering)
+        unseen = state.up != after.up or state.unclean < after.unclean
+        either = (state, after)
+        most += length * max(one.unclean if unseen else one.peering for one in either)
+    return least, most
+
+
 def _incidents(recording: Recording, seconds: Seconds, phases: Phases) -> Iterator[Incident]:
     spans = list(phases.spans)
     number = 0
@@ -206,6 +225,7 @@ def _incident(spans: Sequence[Span], has_ended: bool, recording: Recording, seco
         float(outage.end - begin) if outage is not None and served_again else None,
         float(end - returned.begin) if returned is not None and has_ended else None,
         peering,
+        _peering_between(recording, begin, end),
         _integral(recording, begin, end, lambda state: state.inactive)[0],
         _integral(recording, begin, end, lambda state: state.degraded)[0],
         max((min(state.degraded / state.objects, 1.0) for _, state in within if state.objects), default=None),

@@ -41,6 +41,8 @@ def test_an_incident_has_its_times_and_sums(tmp_path: Path) -> None:
     assert incident.serve == 8
     assert incident.recover == 14
     assert incident.peering == incident.inactive == pytest.approx(16 * 4)
+    # For 3 s both answers have 16; 1 s each before and after that, and in which 16 fall out of sync, may have had them.
+    assert incident.peering_between == pytest.approx((16 * 3, 16 * 6))
     assert incident.degraded == pytest.approx(50 * 20 + 20 * 9.8)
     assert (incident.share, incident.stale, incident.unknown) == (0.5, 20, pytest.approx(0))
 
