@@ -132,10 +132,9 @@ def test_a_rehearsal_whose_playbook_is_killed_is_undone_by_the_hosts(
     cloud: Cloud, argv: Callable[..., list[str | Path]], tmp_path: Path
 ) -> None:
     words = [Path(sys.executable).with_name("ansible-playbook"), *argv("--limit=node-1", away=400, stalled=300)]
+    its_environment = Playbooks(tmp_path).environment | {"TMPDIR": str(tmp_path)}
     with (tmp_path / "said").open("wb") as said:
-        playbook = subprocess.Popen(
-            words, env=Playbooks(tmp_path).environment, stdout=said, stderr=said, start_new_session=True
-        )
+        playbook = subprocess.Popen(words, env=its_environment, stdout=said, stderr=said, start_new_session=True)
     try:
         until(lambda: osds_up(cloud) < 3, 2 * PATIENCE)
         assert "noout" in flags(cloud)
@@ -144,6 +143,8 @@ def test_a_rehearsal_whose_playbook_is_killed_is_undone_by_the_hosts(
     finally:
         playbook.kill()
         playbook.wait()
+        for file in tmp_path.glob("*.rehearsal/*.pid"):  # a recording goes on for its time
+            os.kill(int(file.read_text()), signal.SIGINT)
         cloud.ceph.heal()
 
 
