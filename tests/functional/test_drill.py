@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests import depth
 from tests.command import Forked
 from tests.functional.conftest import Ran
 from tests.unit.insight.drill.recorded import drill, status, write
+from tests.waiting import until
 
 LONG, MANY = depth.count(quick=600, landing=900, soak=3600), depth.count(quick=64, landing=256, soak=512)
 LARGEST = 3_000_000
@@ -30,7 +30,6 @@ case "$*" in
 *) echo '[]' ;;
 esac
 """
-PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -110,10 +109,8 @@ def test_a_recording_that_is_killed_reports_until_then(
         "--config-file", tmp_path / "plimsoll.conf", *words,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | ceph(),
     ) as process:  # fmt: skip
-        end = time.monotonic() + PATIENCE
-        while not file.exists() or len(read(file).statuses) < 3:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        # It is empty for a moment.
+        until(lambda: file.exists() and file.stat().st_size and len(read(file).statuses) >= 3)
         process.send_signal(signal.SIGKILL)
         process.communicate()
     told = json.loads(plimsoll("drill", "report", str(file), "-f", "json").out)

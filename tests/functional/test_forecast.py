@@ -34,7 +34,10 @@ SETTINGS = """
 """
 COUNTERS = {
     "osd": {"op_w_latency": {"avgcount": 1000, "sum": 2.0}},
-    "recoverystate_perf": {"peering_latency": {"avgcount": 25, "sum": 20.0}},
+    "recoverystate_perf": {
+        f"{name}_latency": {"avgcount": 25, "sum": sum_}
+        for name, sum_ in {"peering": 20.0, "getinfo": 1.0, "getlog": 0, "getmissing": 0, "waitupthru": 19.0}.items()
+    },
 }
 OSD = {
     "osd_recovery_max_active": "0", "osd_recovery_max_active_hdd": "3", "osd_recovery_sleep": "0.000000",

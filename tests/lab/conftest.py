@@ -19,19 +19,17 @@ from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.cloud.nagios import Nagios
 from tests.lab.cloud.prometheus import Prometheus
 
-# In the order in which they run: what measures rates is over before OpenStack and Nova take their share of the
-# machine.
+# In the order in which one pytest runs them: what measures rates is over before OpenStack and Nova take their share
+# of the machine.
 GROUPS = ("hosts", "faults", "quiet", "shared", "hurt")
 # The dearest last; what has none of them needs paused guests at most.
 COSTS = ("booted", "openstack", "nova")
-OF_CLUSTER = {"test_drill.py", "test_explain.py", "test_rehearsal.py"}
-"""How guests fare when OSDs fail: half the time of all tests with a guest with a system in it."""
 LANES: dict[str, Callable[[pytest.Item], bool]] = {
     "openstack": lambda item: "openstack" in _fixtures(item),
     "libvirt": lambda item: "openstack" not in _fixtures(item),
-    "booted": lambda item: "booted" in _fixtures(item) and item.path.name not in OF_CLUSTER,
-    "cluster": lambda item: "booted" in _fixtures(item) and item.path.name in OF_CLUSTER,
-    "rest": lambda item: "booted" not in _fixtures(item),
+    "osds": lambda item: item.get_closest_marker("osds") is not None,
+    "booted": lambda item: "booted" in _fixtures(item) and not item.get_closest_marker("osds"),
+    "rest": lambda item: "booted" not in _fixtures(item) and not item.get_closest_marker("osds"),
 }
 """Which tests each has."""
 _spent: dict[str, float] = {}
@@ -42,8 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lane",
         choices=LANES,
         help="only the tests that need OpenStack (openstack) or do not (libvirt), or that need a guest with a system "
-        "in it (booted, and cluster where OSDs fail) or do not (rest); tests/lab/run.py runs the first two side by "
-        "side with a libvirtd each, the others with a cloud each",
+        "in it (booted, and osds with that marker) or do not (rest); tests/lab/run.py runs the first two side by "
+        "side with a libvirtd each, booted and osds with a cloud each",
     )
 
 

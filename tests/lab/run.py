@@ -38,6 +38,10 @@ class Lane:
     own_cloud: int | None = None
     """The offset of its ports, where it has one."""
 
+    @property
+    def title(self) -> str:
+        return self.name or self.group
+
     def words(self, markers: str) -> list[str]:
         """The lane's own choice of tests, narrowed by the caller's."""
         lane = [f"--lane={self.name}"] if self.name else []
@@ -49,7 +53,7 @@ class Lane:
             return {"PLIMSOLL_LAB_KEEP": "1"}
         root = Layout.from_environment().root
         return {
-            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.name or self.group}")),
+            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.title}")),
             "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + self.own_cloud),
         }
 
@@ -59,12 +63,14 @@ STEPS = (
     (Lane("shared", "libvirt"), Lane("shared", "openstack")),
     (
         Lane("hurt", "rest"),
-        Lane("hurt", "booted", own_cloud=500),
-        Lane("hurt", "cluster", own_cloud=600),
-        Lane("faults", own_cloud=700),
+        Lane("hurt", "booted", own_cloud=600),
+        Lane("hurt", "osds", own_cloud=1000),
+        Lane("faults", own_cloud=1400),
     ),
 )
-"""What follows upon each other; in each, what runs side by side."""
+"""What follows upon each other; in each, what runs side by side. A cloud's ports are within 700 of each other, and a
+second lab has an offset of 200.
+"""
 
 
 @dataclass
@@ -89,7 +95,7 @@ class Run:
                 # A Ctrl-C reaches it by us, once: at the second one pytest would not clean up.
                 process_group=0,
             )
-        return cls(lane.name or lane.group, process, log)
+        return cls(lane.title, process, log)
 
     def ended(self) -> bool:
         if self.seconds is None and self.process.poll() is not None:
@@ -149,7 +155,7 @@ def _side_by_side(lanes: list[tuple[Lane, list[str]]]) -> list[Run]:
     LOGS.mkdir(exist_ok=True)
     try:
         for lane, words in lanes:
-            runs.append(Run.start(lane, words, LOGS / f"lab-{lane.name}.log" if runs else None))
+            runs.append(Run.start(lane, words, LOGS / f"lab-{lane.title}.log" if runs else None))
         while [run for run in runs if not run.ended()]:
             time.sleep(0.2)
     except BaseException:

@@ -25,7 +25,7 @@ from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.waiting import until
 
-pytestmark = pytest.mark.hurt
+pytestmark = [pytest.mark.hurt, pytest.mark.osds]
 
 DRILLS = depth.count(quick=1, landing=1, soak=12)
 HOSTS = depth.count(quick=0, landing=0, soak=2)
@@ -88,15 +88,6 @@ class Held:
     @property
     def began(self) -> dict[str, float]:
         return {span.phase.value: self.found.recording.began + span.begin for span in self.found.phases.spans[1:]}
-
-    @property
-    def phases(self) -> list[Phase]:
-        """Without a recovery that is over before the manager tells of it."""
-        return [
-            span.phase
-            for span in self.found.phases.spans
-            if span.phase is not Phase.RECOVERY or span.end - span.begin > 2 * SEEN
-        ]
 
     @property
     def coarsest(self) -> float:
@@ -204,12 +195,15 @@ def test_the_same_drill_twice_has_the_same_phases_and_figures(
         (tmp_path / name).mkdir()
         drills.append(held(cloud, loaded, tmp_path / name, [0], Failure.STOPPED))
     first, second = drills
-    assert first.phases == second.phases
+    # Some objects are recovered before the manager tells of it.
+    for drill in drills:
+        phases = [span.phase for span in drill.found.phases.spans if span.phase is not Phase.RECOVERY]
+        assert phases == [Phase.NORMAL, Phase.OUTAGE, Phase.DEGRADED, Phase.RETURN, Phase.NORMAL]
     for figure in ("detect", "serve", "recover"):
         assert getattr(first.incident, figure) == pytest.approx(getattr(second.incident, figure), abs=2 * SEEN), (
             figure
         )
-    (least, most), (other_least, other_most) = first.incident.peering_between, second.incident.peering_between
+    (least, most), (other_least, other_most) = first.incident.peering_range, second.incident.peering_range
     assert least <= other_most
     assert other_least <= most
     assert first.incident.share == pytest.approx(second.incident.share, abs=0.1)

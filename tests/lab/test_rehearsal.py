@@ -1,4 +1,4 @@
-"""The playbook of a rehearsal, on the lab's Ceph: one that goes as planned, and one that exceeds its bound."""
+"""The playbook of a rehearsal, on the lab's Ceph: one goes as planned, one exceeds its bound, one is killed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.lab.test_drill import PATIENCE, loaded, osds_up
 from tests.waiting import until
 
 __all__ = ["loaded"]
-pytestmark = [pytest.mark.hurt, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hurt, pytest.mark.osds, pytest.mark.timeout(600)]
 
 PLAYBOOK = CHECKOUT / "ansible/playbooks/rehearsal.yml"
 LONGEST = 500
@@ -127,7 +128,7 @@ def test_a_rehearsal_that_stalls_guests_for_too_long_ends_by_itself(
     assert any(line.startswith("recovered") and "after the return" in line for line in played.said), played.said
 
 
-@pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes two minutes, of which one is the wait itself")
+@pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes two minutes, one of them until hosts miss the playbook")
 def test_a_rehearsal_whose_playbook_is_killed_is_undone_by_the_hosts(
     cloud: Cloud, argv: Callable[..., list[str | Path]], tmp_path: Path
 ) -> None:
@@ -136,12 +137,14 @@ def test_a_rehearsal_whose_playbook_is_killed_is_undone_by_the_hosts(
     with (tmp_path / "said").open("wb") as said:
         playbook = subprocess.Popen(words, env=its_environment, stdout=said, stderr=said, start_new_session=True)
     try:
-        until(lambda: osds_up(cloud) < 3, 2 * PATIENCE)
+        until(lambda: playbook.poll() is not None or osds_up(cloud) < 3, 2 * PATIENCE)
+        assert playbook.poll() is None, (tmp_path / "said").read_text()
         assert "noout" in flags(cloud)
         os.killpg(playbook.pid, signal.SIGKILL)
         until(lambda: osds_up(cloud) == 3 and "noout" not in flags(cloud), PATIENCE)
     finally:
-        playbook.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(playbook.pid, signal.SIGKILL)
         playbook.wait()
         for file in tmp_path.glob("*.rehearsal/*.pid"):  # a recording goes on for its time
             os.kill(int(file.read_text()), signal.SIGINT)

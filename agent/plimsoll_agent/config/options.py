@@ -444,8 +444,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.StrOpt(
             "uri",
             default="qemu:///system",
-            help="libvirt's URI. For libvirt in a container, or virtqemud, name the socket:"
-            " qemu+unix:///system?socket=/run/libvirt/virtqemud-sock",
+            help="libvirt's URI. The default is the node's libvirtd or virtqemud; for one in a container, name its"
+            " socket: qemu+unix:///system?socket=PATH",
         ),
         _timeout(
             default=5.0,

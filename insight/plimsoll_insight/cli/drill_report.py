@@ -141,7 +141,7 @@ def _facts(found: Results) -> dict[str, str]:
         facts[f"detected{of}"] = _after(incident.detect)
         facts[f"served again{of}"] = _after(incident.serve)
         facts[f"recovered{of}"] = _after(incident.recover, "after the return")
-        low, high = incident.peering_between
+        low, high = incident.peering_range
         facts[f"impact score{of}"] = (
             f"{incident.peering:.1f} PG·s peering ({low:.0f} to {high:.0f}), {incident.inactive:.1f} PG·s inactive"
             + (f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else "")
@@ -307,7 +307,7 @@ def _incident_data(incident: Incident, found: Results) -> dict[str, Any]:
         "serve_seconds": _rounded(incident.serve),
         "recover_seconds": _rounded(incident.recover),
         "peering_pg_seconds": _rounded(incident.peering),
-        "peering_between": dict(zip(("low", "high"), map(_rounded, incident.peering_between), strict=True)),
+        "peering_pg_seconds_range": dict(zip(("low", "high"), map(_rounded, incident.peering_range), strict=True)),
         "inactive_pg_seconds": _rounded(incident.inactive),
         "degraded_object_seconds": _rounded(incident.degraded),
         "degraded_share": _rounded(incident.share),

@@ -109,7 +109,7 @@ class ForecastList(LocalCommand, Listing):
             (
                 "--peering",
                 "TIME",
-                "from the return until objects are recovered; default: with --live as OSDs counted it, else 1s..10s",
+                "until the recovery of objects begins; default: what OSDs counted (--live), or 1s..10s where unknown",
             ),
             ("--write-iops", "NUMBER", "of all guests"),
             ("--away", "TIME", "until what failed returns: 10m"),
@@ -129,7 +129,7 @@ class ForecastList(LocalCommand, Listing):
             found, known, told = self._live(parsed_args, known)
         else:
             found, told = _by_counts(parsed_args, known), ()
-            known = _filled(known, replace(settings.usual(), reported=settings.reported(None)))
+            known = _filled(known, settings.usual())
         each = [forecast(failure, known) for failure in found]
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
@@ -149,7 +149,7 @@ class ForecastList(LocalCommand, Listing):
         read, more = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
         size = exactly(placed.object_bytes) if placed.object_bytes and not parsed_args.object_size else None
         filled = _filled(
-            replace(known, object_size=size or known.object_size, reported=self._reported(cluster)),
+            replace(known, object_size=size or known.object_size, status_delay=self._status_delay(cluster)),
             replace(read, copies=placed.copies),
         )
         told = (*_told(known, read, [f"osd.{osd}" for osd in asked]), *more)
@@ -176,12 +176,12 @@ class ForecastList(LocalCommand, Listing):
             return read, more
         return _filled(read, measured), more
 
-    def _reported(self, cluster: LiveCluster) -> Range:
+    def _status_delay(self, cluster: LiveCluster) -> Range | None:
         try:
-            return settings.reported(cluster.manager_settings())
+            return settings.status_delay(cluster.manager_settings())
         except PlimsollError as error:
             self.app.stderr.write(f"The settings of the manager are unknown, its defaults are taken: {error}\n")
-            return settings.reported(None)
+            return None
 
 
 def _filled(known: Inputs, by: Inputs) -> Inputs:
@@ -392,7 +392,7 @@ def _taken(parsed_args: argparse.Namespace, known: Inputs) -> Iterator[str]:
 
 def _assumed(parsed_args: argparse.Namespace, known: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
     parts = []
-    if any(one.clean for one in each) and not parsed_args.peering and known.peering == settings.PEERING:
+    if any(one.clean for one in each) and not parsed_args.peering and known.peering is settings.PEERING:
         parts.append(f"peering takes {_in_words(settings.PEERING, _long)}")
     if any(one.memory for one in each):
         parts.append(f"{ENTRY:.0f} B of memory for an entry of a log, {MISSING:.0f} B for a missing object")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -61,8 +60,8 @@ class Incident:
     """From the return of the OSD until all is in sync."""
     peering: float
     """The impact score: PG·seconds of peering."""
-    peering_between: tuple[float, float]
-    """What it may be at least and at most, as nothing is known of the time between two answers of the cluster."""
+    peering_range: tuple[float, float]
+    """The least and the most that it can be: nothing is known of the time between two answers of the cluster."""
     inactive: float
     degraded: float
     """Object·seconds."""
@@ -160,33 +159,38 @@ def _weighted(latency: object, weight: object) -> tuple[float | None, ...]:
 
 
 def _integral(recording: Recording, begin: float, end: float, of: Callable[[Status], float]) -> tuple[float, float]:
-    """Over these seconds: each status counts until the next one, or for three intervals. And how long is unknown."""
-    late = max(_LATE, _LATE * recording.interval)
-    times = [time - recording.began for time, _ in recording.statuses]
+    """Over these seconds: each status counts until the next one. And how long is unknown."""
     whole = known = 0.0
-    for number, (time, (_, state)) in enumerate(zip(times, recording.statuses, strict=True)):
-        until = min(times[number + 1] if number + 1 < len(times) else end, time + late)
-        # The first one is of the time before it, too.
-        since = max(time if number else min(time, begin), begin)
-        length = max(min(until, end) - since, 0.0)
+    for length, state, _ in _answers(recording, begin, end):
         known += length
         whole += length * of(state)
     return whole, max(end - begin - known, 0.0)
 
 
-def _peering_between(recording: Recording, begin: float, end: float) -> tuple[float, float]:
-    """Between two answers as many placement groups were peering as in either; where an OSD went or came, or more fell
-    out of sync, perhaps all that are not in sync.
+def _answers(recording: Recording, begin: float, end: float) -> Iterator[tuple[float, Status, Status | None]]:
+    """How many of these seconds each status is known for: until the next one, which comes with it, or for three
+    intervals.
     """
     late = max(_LATE, _LATE * recording.interval)
+    times = [time - recording.began for time, _ in recording.statuses]
+    following = [*(state for _, state in recording.statuses[1:]), None]
+    for number, (time, (_, state), after) in enumerate(zip(times, recording.statuses, following, strict=True)):
+        until = min(times[number + 1] if after else end, time + late)
+        # The first one is of the time before it, too.
+        since = max(time if number else min(time, begin), begin)
+        yield max(min(until, end) - since, 0.0), state, after
+
+
+def _peering_range(recording: Recording, begin: float, end: float) -> tuple[float, float]:
+    """Between two answers as many placement groups were peering as in either; where an OSD went or came, or more fell
+    out of sync, or no answer follows, perhaps all that are not in sync.
+    """
     least = most = 0.0
-    for (time, state), (following, after) in pairwise(recording.statuses):
-        since, until = time - recording.began, min(following, time + late) - recording.began
-        length = max(min(until, end) - max(since, begin), 0.0)
-        least += length * min(state.peering, after.peering)
-        unseen = state.up != after.up or state.unclean < after.unclean
-        either = (state, after)
-        most += length * max(one.unclean if unseen else one.peering for one in either)
+    for length, state, after in _answers(recording, begin, end):
+        either = (state, after) if after else (state,)
+        unseen = after is None or state.up != after.up or state.unclean < after.unclean
+        least += length * min(one.peering for one in either)
+        most += length * max(max(one.peering, one.unclean if unseen else 0) for one in either)
     return least, most
 
 
@@ -225,7 +229,7 @@ def _incident(spans: Sequence[Span], has_ended: bool, recording: Recording, seco
         float(outage.end - begin) if outage is not None and served_again else None,
         float(end - returned.begin) if returned is not None and has_ended else None,
         peering,
-        _peering_between(recording, begin, end),
+        _peering_range(recording, begin, end),
         _integral(recording, begin, end, lambda state: state.inactive)[0],
         _integral(recording, begin, end, lambda state: state.degraded)[0],
         max((min(state.degraded / state.objects, 1.0) for _, state in within if state.objects), default=None),

@@ -4,14 +4,14 @@ An interval is **slow** where the disk was at limit, or its requests took three 
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
 where no request ended, although there were requests before, if they waited: a check was raised as in 2, then or at
 most two minutes later (or an interval, if that is longer). They waited if the next requests that end took twice as
-long as usual or more, and what these and their flushes took longer than half of what is usual is, all added, as long
-as there were none: a guest that makes up for the stall has requests follow one another, which take less. Not if all
-that they took is less than that; if none ends, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is
-unknown. Less than a tenth of the requests of the interval before, for as long as a check may
-be late, is as none, where requests waited. Without a latency, without what is usual, or with fewer than 10 requests
-in five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit.
-One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on
-a node, is unknown if it is 0.1 s or more.
+long as usual or more, and the time that each of these and of their flushes took beyond half of the usual adds up to
+the time without requests or more (half: where a guest makes up for the stall, requests follow one another and take
+less than usual). They did not wait if all that they took is less than that time. If none ends, they waited for
+``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than a tenth of the requests of the interval before,
+for as long as a check may be late, is as none, where requests waited. Without a latency, without what is usual, or
+with fewer than 10 requests in five minutes, of which one may have been the first in hours, an interval is unknown,
+unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a type of
+fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
 
 Each slow interval has the first cause that applies:
 
@@ -63,8 +63,8 @@ STOPPED = ("PG_AVAILABILITY", "SLOW_OPS")
 """The checks that are raised where requests wait."""
 WAITED = 2.0
 """Times what is usual: without that, busy disks add up to long waits."""
-MADE_UP = 0.5
-"""Of what is usual: requests take as little where they follow one another after a stall."""
+CATCHING_UP = 0.5
+"""Of what is usual: requests that follow one another after a stall took 0.8 of it in the lab, and may take less."""
 HARDLY = 0.1
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
@@ -251,7 +251,7 @@ class _Around:
             return False
         if self._usual is None or _few(after):
             return None
-        longer = after.latency - MADE_UP * self._usual
+        longer = after.latency - CATCHING_UP * self._usual
         return True if after.latency >= WAITED * self._usual and number * longer >= without else None
 
     def cause(self, slow: Interval) -> Cause | Unexplained:

@@ -31,9 +31,9 @@ class Inputs:
     stale: Range | None = None
     """Objects written while it is away, instead of what follows from ``write_iops`` and ``away``."""
     peering: Range | None = None
-    """From the return until objects are recovered."""
-    reported: Range | None = None
-    """From the last of them until the status tells it."""
+    """From the return until the recovery of objects begins."""
+    status_delay: Range | None = None
+    """From the last recovered object until the status tells it."""
     detect: Range | None = None
     write_iops: Range | None = None
     away: Range | None = None
@@ -220,7 +220,7 @@ def _log_entries(groups: Range, known: Inputs) -> Range:
 
 def _clean(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
     took = ratio(_stale(failure, known), _slowest(failure, known, bounds))
-    for more in (known.peering, known.reported):
+    for more in (known.peering, known.status_delay):
         took = added(took, more or exactly(0.0))
     return took
 

@@ -19,6 +19,8 @@ PEERING = Range(1.0, 10.0)
 the load."""
 SLOWEST = 2.0
 """How many times longer than on average the last of all placement groups peers, an assumption."""
+_STEPS = ("getinfo", "getlog", "getmissing", "waitupthru")
+"""The states within Peering; but for Down and Incomplete, in which a group waits for an OSD (PeeringState)."""
 _TICKS = 3.0
 """Seconds that a report of an OSD takes to the next map: each OSD looks for silent ones once a second (OSD::tick),
 and the monitors gather what they change for a second (paxos_propose_interval)."""
@@ -100,16 +102,15 @@ def usual() -> Inputs:
     return Inputs(
         max_backfills=Range(1, 1),
         peering=PEERING,
+        status_delay=Range(0, 5.0 + 2.0),  # mgr_stats_period, mgr_tick_period
         detect=Range(20.0, 26.0 + _TICKS),  # osd_heartbeat_grace, osd_heartbeat_interval
     )
 
 
-def reported(manager: Values | None) -> Range:
+def status_delay(manager: Values) -> Range:
     """What passes until the status tells of something: OSDs report each period, and the manager tells the monitors
-    each tick. By Ceph's defaults, or by its settings. Raises ``UnreadableSettings``.
+    each tick. Raises ``UnreadableSettings``.
     """
-    if manager is None:
-        return Range(0, 5.0 + 2.0)
     return Range(0, _number(manager, "mgr_stats_period") + _number(manager, "mgr_tick_period"))
 
 
@@ -145,20 +146,24 @@ class Counters:
     write: float | None
     """Of a client's write (``op_w_latency``)."""
     peering: float | None
-    """Of a placement group of which it is the primary (``peering_latency``)."""
+    """Of a placement group of which it is the primary (``peering_latency``), without the time in which the group
+    waited for an OSD that was down.
+    """
 
 
 def counters(text: str, number: int) -> Counters:
     """Of ``ceph tell osd.N perf dump``. Raises ``UnreadableSettings``."""
     try:
         told = json.loads(text)
-        return Counters(_mean(told["osd"]["op_w_latency"]), _mean(told["recoverystate_perf"]["peering_latency"]))
+        write, states = told["osd"]["op_w_latency"], told["recoverystate_perf"]
+        took = sum(float(states[f"{step}_latency"]["sum"]) for step in _STEPS)
+        return Counters(_mean(float(write["sum"]), write), _mean(took, states["peering_latency"]))
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableSettings(f"perf dump of osd.{number}: not the JSON that it prints") from error
 
 
-def _mean(counter: Mapping[str, Any]) -> float | None:
-    return float(counter["sum"]) / float(counter["avgcount"]) if counter["avgcount"] else None
+def _mean(sum_: float, counter: Mapping[str, Any]) -> float | None:
+    return sum_ / float(counter["avgcount"]) if counter["avgcount"] else None
 
 
 def measured_by(each: Sequence[Counters]) -> Inputs:

@@ -41,10 +41,18 @@ def test_an_incident_has_its_times_and_sums(tmp_path: Path) -> None:
     assert incident.serve == 8
     assert incident.recover == 14
     assert incident.peering == incident.inactive == pytest.approx(16 * 4)
-    # For 3 s both answers have 16; 1 s each before and after that, and in which 16 fall out of sync, may have had them.
-    assert incident.peering_between == pytest.approx((16 * 3, 16 * 6))
+    # For 3 s both answers have 16; 1 s before, 1 s after and 1 s in which 16 fall out of sync may have had them, too.
+    assert incident.peering_range == pytest.approx((16 * 3, 16 * 6))
     assert incident.degraded == pytest.approx(50 * 20 + 20 * 9.8)
     assert (incident.share, incident.stale, incident.unknown) == (0.5, 20, pytest.approx(0))
+
+
+@pytest.mark.parametrize("ends_at", [49, 50, 52])
+def test_the_impact_score_is_in_its_range_where_the_recording_ends_within_it(tmp_path: Path, ends_at: int) -> None:
+    [incident] = found(tmp_path, drill()[:ends_at], end=False).incidents
+    least, most = incident.peering_range
+    assert 0 <= least <= incident.peering <= most
+    assert most >= 16
 
 
 def test_what_the_cluster_did_not_answer_is_unknown_and_in_no_sum(tmp_path: Path) -> None:

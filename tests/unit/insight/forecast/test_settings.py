@@ -52,28 +52,43 @@ def test_a_setting_that_is_not_there_is_named_and_no_zero() -> None:
 
 
 def test_the_status_tells_later_by_the_periods_of_reports() -> None:
-    assert settings.reported(None) == Range(0, 7)
-    assert settings.reported({"mgr_stats_period": "2", "mgr_tick_period": "1"}) == Range(0, 3)
+    assert settings.status_delay({"mgr_stats_period": "2", "mgr_tick_period": "1"}) == Range(0, 3)
 
 
-def counted(count: int, total: float) -> settings.Counters:
-    """Of an OSD that peered so many times, in so many seconds of all."""
-    writes = {"avgcount": 1488, "sum": 15.568, "avgtime": 0.0104}
-    peered = {"avgcount": count, "sum": total, "avgtime": 0.0}
-    told = {"osd": {"op_w_latency": writes}, "recoverystate_perf": {"peering_latency": peered}}
+def counted(count: int, total: float, down: float = 0.0) -> settings.Counters:
+    """Of an OSD that peered so many times, in so many seconds of all, and waited so long for OSDs that were down."""
+
+    def counter(sum_: float) -> dict[str, float]:
+        return {"avgcount": count, "sum": sum_, "avgtime": 0.0}
+
+    states = {"peering": total + down, "getinfo": 0.01 * total, "getlog": 0.0, "getmissing": 0.01 * total}
+    states |= {"waitupthru": 0.98 * total, "down": down, "incomplete": 0.0}
+    told = {
+        "osd": {"op_w_latency": {"avgcount": 1488, "sum": 15.568, "avgtime": 0.0104}},
+        "recoverystate_perf": {f"{name}_latency": counter(sum_) for name, sum_ in states.items()},
+    }
     return settings.counters(json.dumps(told), 1)
 
 
 def test_what_osds_counted_is_a_range_of_their_means() -> None:
     # 25 placement groups of an OSD of the lab took 21.59 s. The last of all may take twice as long.
     known = settings.measured_by([counted(25, 21.59), counted(10, 4.0)])
+    assert known.peering is not None
     assert known.write_latency == exactly(15.568 / 1488)
-    assert known.peering == Range(0.4, 2 * 21.59 / 25)
+    assert (known.peering.low, known.peering.high) == pytest.approx((0.4, 2 * 21.59 / 25))
+
+
+def test_the_time_that_groups_waited_for_an_osd_that_was_down_is_no_peering() -> None:
+    known = settings.measured_by([counted(10, 4.0, down=3600.0)])
+    assert known.peering is not None
+    assert (known.peering.low, known.peering.high) == pytest.approx((0.4, 0.8))
 
 
 def test_what_no_osd_counted_is_unknown_and_not_zero() -> None:
     assert settings.measured_by([counted(0, 0.0)]).peering is None
-    assert settings.measured_by([counted(0, 0.0), counted(10, 4.0)]).peering == Range(0.4, 0.8)
+    known = settings.measured_by([counted(0, 0.0), counted(10, 4.0)])
+    assert known.peering is not None
+    assert (known.peering.low, known.peering.high) == pytest.approx((0.4, 0.8))
     assert settings.measured_by([]).write_latency is None
 
 
