@@ -227,7 +227,11 @@ def test_a_fault_in_the_rules_ends_the_play_and_the_daemon_runs_on(kolla: Kolla)
     assert kolla.host.run(f"systemctl is-active {UNIT}").strip() == "active"
 
 
-def test_without_libvirts_socket_the_role_changes_nothing(kolla: Kolla) -> None:
+def test_without_a_socket_of_libvirt_the_role_changes_nothing(kolla: Kolla) -> None:
     played = kolla.deploy(plimsoll_kolla_libvirt_directory="/run/none")
     assert "/run/none has neither libvirt-sock nor virtqemud-sock" in played.failures[REAL.name]
     assert played.changed == []
+    kolla.host.run("mkdir /run/none && touch /run/none/virtqemud-sock")
+    played = kolla.deploy("--tags", "preflight", plimsoll_kolla_libvirt_directory="/run/none")
+    kolla.host.run("rm -r /run/none")
+    assert played.ok, played.out

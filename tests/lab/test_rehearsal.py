@@ -120,6 +120,7 @@ def test_a_rehearsal_that_stalls_guests_for_too_long_ends_by_itself(
     assert "vdb has completed no request for" in failure
     assert "The OSDs were started, and noout is unset" in failure
     assert "noout" not in flags(cloud)
+    assert "peering that takes" in " ".join(" ".join(played.said).split()), "the forecast has what OSDs counted"
     looks = sum(task == "Let hosts know that it goes on" for task, _, _ in played.results)
     assert looks < 200 / 5, "it did not wait until its time was over"
     # The return is recorded, too.
