@@ -19,19 +19,18 @@ from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.cloud.nagios import Nagios
 from tests.lab.cloud.prometheus import Prometheus
 
-# In the order in which one pytest runs them: what measures rates is over before OpenStack and Nova take their share
-# of the machine.
+# In the order in which they run: what measures rates is over before OpenStack and Nova take their share of the
+# machine.
 GROUPS = ("hosts", "faults", "quiet", "shared", "hurt")
 # The dearest last; what has none of them needs paused guests at most.
 COSTS = ("booted", "openstack", "nova")
-LANES: dict[str, Callable[[pytest.Item], bool]] = {
-    "openstack": lambda item: "openstack" in _fixtures(item),
-    "libvirt": lambda item: "openstack" not in _fixtures(item),
-    "osds": lambda item: item.get_closest_marker("osds") is not None,
-    "booted": lambda item: "booted" in _fixtures(item) and not item.get_closest_marker("osds"),
-    "rest": lambda item: "booted" not in _fixtures(item) and not item.get_closest_marker("osds"),
+LANES = {
+    "openstack": ("openstack", True),
+    "libvirt": ("openstack", False),
+    "booted": ("booted", True),
+    "rest": ("booted", False),
 }
-"""Which tests each has."""
+"""A fixture, and whether the lane's tests need it."""
 _spent: dict[str, float] = {}
 
 
@@ -40,8 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lane",
         choices=LANES,
         help="only the tests that need OpenStack (openstack) or do not (libvirt), or that need a guest with a system "
-        "in it (booted, and osds with that marker) or do not (rest); tests/lab/run.py runs the first two side by "
-        "side with a libvirtd each, booted and osds with a cloud each",
+        "in it (booted) or do not (rest); tests/lab/run.py runs the first two side by side with a libvirtd each, the "
+        "other two with a cloud each",
     )
 
 
@@ -59,7 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid}: a lab test is one of {', '.join(GROUPS)}")
     items.sort(key=lambda item: (GROUPS.index(_group(item) or ""), _cost(item)))
     if lane := config.getoption("lane"):
-        others = [item for item in items if not LANES[lane](item)]
+        fixture, needed = LANES[lane]
+        others = [item for item in items if (fixture in _fixtures(item)) is not needed]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in set(others)]
 

@@ -2,8 +2,8 @@
 
 What measures rates comes first and alone, while there is neither OpenStack nor Nova. What may run beside others
 follows in two lanes, side by side; Nova comes up meanwhile. What hurts the cloud is last. It waits more than it
-works: what needs a guest with a system in it and the table of faults run beside the rest, in clouds of their own. The
-cloud is taken down at the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
+works: what needs a guest with a system in it runs beside the rest, in a cloud of its own. The cloud is taken down at
+the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
 
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
@@ -35,12 +35,7 @@ class Lane:
 
     group: str
     name: str = ""
-    own_cloud: int | None = None
-    """The offset of its ports, where it has one."""
-
-    @property
-    def title(self) -> str:
-        return self.name or self.group
+    own_cloud: bool = False
 
     def words(self, markers: str) -> list[str]:
         """The lane's own choice of tests, narrowed by the caller's."""
@@ -49,28 +44,21 @@ class Lane:
 
     def environment(self) -> dict[str, str]:
         """The common cloud stays up for the lanes that follow; pytest takes one of its own down."""
-        if self.own_cloud is None:
+        if not self.own_cloud:
             return {"PLIMSOLL_LAB_KEEP": "1"}
         root = Layout.from_environment().root
         return {
-            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.title}")),
-            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + self.own_cloud),
+            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.group}")),
+            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + 500),
         }
 
 
 STEPS = (
     (Lane("quiet"),),
     (Lane("shared", "libvirt"), Lane("shared", "openstack")),
-    (
-        Lane("hurt", "rest"),
-        Lane("hurt", "booted", own_cloud=600),
-        Lane("hurt", "osds", own_cloud=1000),
-        Lane("faults", own_cloud=1400),
-    ),
+    (Lane("hurt", "rest"), Lane("hurt", "booted", own_cloud=True)),
 )
-"""What follows upon each other; in each, what runs side by side. A cloud's ports are within 700 of each other, and a
-second lab has an offset of 200.
-"""
+"""What follows upon each other; in each, what runs side by side."""
 
 
 @dataclass
@@ -95,7 +83,7 @@ class Run:
                 # A Ctrl-C reaches it by us, once: at the second one pytest would not clean up.
                 process_group=0,
             )
-        return cls(lane.title, process, log)
+        return cls(lane.name or lane.group, process, log)
 
     def ended(self) -> bool:
         if self.seconds is None and self.process.poll() is not None:
@@ -155,7 +143,7 @@ def _side_by_side(lanes: list[tuple[Lane, list[str]]]) -> list[Run]:
     LOGS.mkdir(exist_ok=True)
     try:
         for lane, words in lanes:
-            runs.append(Run.start(lane, words, LOGS / f"lab-{lane.title}.log" if runs else None))
+            runs.append(Run.start(lane, words, LOGS / f"lab-{lane.name}.log" if runs else None))
         while [run for run in runs if not run.ended()]:
             time.sleep(0.2)
     except BaseException:

@@ -25,7 +25,7 @@ from tests.lab.cloud import Cloud, Guest
 from tests.lab.node import Node
 from tests.waiting import until
 
-pytestmark = [pytest.mark.hurt, pytest.mark.osds]
+pytestmark = pytest.mark.hurt
 
 DRILLS = depth.count(quick=1, landing=1, soak=12)
 HOSTS = depth.count(quick=0, landing=0, soak=2)

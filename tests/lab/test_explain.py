@@ -28,7 +28,7 @@ from tests.lab.cloud.prometheus import Prometheus
 from tests.lab.node import Node
 from tests.looking import put
 
-pytestmark = [pytest.mark.hurt, pytest.mark.osds]
+pytestmark = pytest.mark.hurt
 
 RUNS = depth.count(quick=1, landing=1, soak=20)
 STEP, PAUSE = 2, 3.0

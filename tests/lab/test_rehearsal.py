@@ -23,7 +23,7 @@ from tests.lab.test_drill import PATIENCE, loaded, osds_up
 from tests.waiting import until
 
 __all__ = ["loaded"]
-pytestmark = [pytest.mark.hurt, pytest.mark.osds, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hurt, pytest.mark.timeout(600)]
 
 PLAYBOOK = CHECKOUT / "ansible/playbooks/rehearsal.yml"
 LONGEST = 500
