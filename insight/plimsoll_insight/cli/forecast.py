@@ -134,7 +134,7 @@ class ForecastList(LocalCommand, Listing):
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
             raise UsageError(unknown[0] if unknown else "nothing to forecast")
-        self.closing = (*unknown, *_taken(parsed_args, known), *told, *_assumed(parsed_args, known, each))
+        self.closing = (*unknown, *_taken(parsed_args, known), *told, *_assumed(known, each))
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in unknown)
         return COLUMNS, [_cells(one) for one in each]
@@ -390,9 +390,9 @@ def _taken(parsed_args: argparse.Namespace, known: Inputs) -> Iterator[str]:
         yield f"Taken: {', '.join(taken)}."
 
 
-def _assumed(parsed_args: argparse.Namespace, known: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
+def _assumed(known: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
     parts = []
-    if any(one.clean for one in each) and not parsed_args.peering and known.peering is settings.PEERING:
+    if any(one.clean for one in each) and known.peering is settings.PEERING:  # not one that is as long
         parts.append(f"peering takes {_in_words(settings.PEERING, _long)}")
     if any(one.memory for one in each):
         parts.append(f"{ENTRY:.0f} B of memory for an entry of a log, {MISSING:.0f} B for a missing object")

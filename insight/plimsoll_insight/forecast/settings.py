@@ -141,13 +141,13 @@ def osd(text: str, metadata: str, number: int) -> Osd:
 
 @frozen
 class Counters:
-    """Means of an OSD since it started, in seconds; None where there was nothing to count."""
+    """What an OSD took on average since it started, in seconds; None where there was nothing to count."""
 
-    write: float | None
+    write: Range | None
     """Of a client's write (``op_w_latency``)."""
-    peering: float | None
-    """Of a placement group of which it is the primary (``peering_latency``), without the time in which the group
-    waited for an OSD that was down.
+    peering: Range | None
+    """Of placement groups of which it is the primary, from the mean (``peering_latency``) to the last of them;
+    without the time in which they waited for an OSD that was down.
     """
 
 
@@ -157,20 +157,22 @@ def counters(text: str, number: int) -> Counters:
         told = json.loads(text)
         write, states = told["osd"]["op_w_latency"], told["recoverystate_perf"]
         took = sum(float(states[f"{step}_latency"]["sum"]) for step in _STEPS)
-        return Counters(_mean(float(write["sum"]), write), _mean(took, states["peering_latency"]))
+        return Counters(_from_mean(float(write["sum"]), write), _from_mean(took, states["peering_latency"], SLOWEST))
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableSettings(f"perf dump of osd.{number}: not the JSON that it prints") from error
 
 
-def _mean(sum_: float, counter: Mapping[str, Any]) -> float | None:
-    return sum_ / float(counter["avgcount"]) if counter["avgcount"] else None
+def _from_mean(took: float, counter: Mapping[str, Any], most: float = 1.0) -> Range | None:
+    """From the mean to so many times that."""
+    if not counter["avgcount"]:
+        return None
+    mean = took / float(counter["avgcount"])
+    return Range(mean, most * mean)
 
 
 def measured_by(each: Sequence[Counters]) -> Inputs:
     """What these OSDs counted, as ranges."""
-    writes = [one.write for one in each if one.write is not None]
-    peerings = [one.peering for one in each if one.peering is not None]
     return Inputs(
-        write_latency=over(writes) if writes else None,
-        peering=Range(min(peerings), SLOWEST * max(peerings)) if peerings else None,
+        write_latency=over_all(one.write for one in each),
+        peering=over_all(one.peering for one in each),
     )

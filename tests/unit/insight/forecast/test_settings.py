@@ -52,10 +52,11 @@ def test_a_setting_that_is_not_there_is_named_and_no_zero() -> None:
 
 
 def test_the_status_tells_later_by_the_periods_of_reports() -> None:
+    assert (settings.usual().peering, settings.usual().status_delay) == (Range(1, 10), Range(0, 7))
     assert settings.status_delay({"mgr_stats_period": "2", "mgr_tick_period": "1"}) == Range(0, 3)
 
 
-def counted(count: int, total: float, down: float = 0.0) -> settings.Counters:
+def counted(count: int, total: float, down: float = 0.0, writes: int = 1488) -> settings.Counters:
     """Of an OSD that peered so many times, in so many seconds of all, and waited so long for OSDs that were down."""
 
     def counter(sum_: float) -> dict[str, float]:
@@ -64,7 +65,7 @@ def counted(count: int, total: float, down: float = 0.0) -> settings.Counters:
     states = {"peering": total + down, "getinfo": 0.01 * total, "getlog": 0.0, "getmissing": 0.01 * total}
     states |= {"waitupthru": 0.98 * total, "down": down, "incomplete": 0.0}
     told = {
-        "osd": {"op_w_latency": {"avgcount": 1488, "sum": 15.568, "avgtime": 0.0104}},
+        "osd": {"op_w_latency": {"avgcount": writes, "sum": 15.568 if writes else 0.0, "avgtime": 0.0}},
         "recoverystate_perf": {f"{name}_latency": counter(sum_) for name, sum_ in states.items()},
     }
     return settings.counters(json.dumps(told), 1)
@@ -89,6 +90,7 @@ def test_what_no_osd_counted_is_unknown_and_not_zero() -> None:
     known = settings.measured_by([counted(0, 0.0), counted(10, 4.0)])
     assert known.peering is not None
     assert (known.peering.low, known.peering.high) == pytest.approx((0.4, 0.8))
+    assert settings.measured_by([counted(10, 4.0, writes=0)]).write_latency is None
     assert settings.measured_by([]).write_latency is None
 
 
