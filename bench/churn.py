@@ -18,11 +18,11 @@ from pathlib import Path
 
 from bench import measure
 from bench.lab import in_lab, say
-from tests.command import PLIMSOLL
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.daemon import daemon_on
-from tests.lab.node import Node
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import ephemeral, volume
+from lab.command import PLIMSOLL
+from lab.daemon import daemon_on
+from lab.node import Node
 
 SIZE = 2**30
 RULES = "default: {limits: {total_iops_sec: 250}}\n"

@@ -28,9 +28,9 @@ from pathlib import Path
 from bench.lab import in_lab, say
 from bench.measure import Cost, Span, Spread, covered, once
 from bench.ways import BY_CINDER, BY_RULES, CRON, HERE, PER_GIB, WAYS, Way, Ways
+from lab.cloud import Cloud, Guest, LabError, ephemeral, volume
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.store.state import State
-from tests.lab.cloud import Cloud, Guest, LabError, ephemeral, volume
 
 GIB = 2**30
 

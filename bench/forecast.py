@@ -24,13 +24,13 @@ from typing import Any
 from uuid import uuid4
 
 from bench.lab import in_lab, say
+from lab.cloud import Cloud, LabError
+from lab.cloud.ceph import Ceph
+from lab.cloud.command import run
+from lab.node import Node
 from plimsoll_insight.drill.recording import Recording, read
 from plimsoll_insight.drill.results import results
 from plimsoll_insight.forecast.ranges import Range
-from tests.lab.cloud import Cloud, LabError
-from tests.lab.cloud.ceph import Ceph
-from tests.lab.cloud.command import run
-from tests.lab.node import Node
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.lab.cloud import Cloud, LabError
+from lab.cloud import Cloud, LabError
 
 
 def say(line: str = "") -> None:

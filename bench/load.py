@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.lab import in_lab, say
+from lab.cloud import Cloud, Guest
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.state import State
 from plimsoll_insight.load.latency import Histograms
-from tests.lab.cloud import Cloud, Guest
 
 FILE, TARGET = "/mnt/volume/fio-load", "vdb"
 TURNS = ("alone", "load", "alone", "--latency")

@@ -26,12 +26,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.lab import in_lab, say
 from bench.measure import Spread, once
 from bench.ways import BY_RULES, Way, Ways
+from lab.cloud import Cloud, Guest, ephemeral, volume
 from plimsoll_agent.model.limits import BASES, Limits
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State
-from tests.lab.cloud import Cloud, Guest, ephemeral, volume
 
 GIB = 2**30
 NODE_EXPORTER = "prometheus-node-exporter"

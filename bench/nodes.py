@@ -35,8 +35,8 @@ from bench.region import write_key
 from bench.simulated import Node
 from bench.volumes import fill
 from bench.ways import PLIMSOLL
+from lab.cloud import Cloud, Daemon, Login, OpenStack, Request
 from plimsoll_agent.config import settings as config
-from tests.lab.cloud import Cloud, Daemon, Login, OpenStack, Request
 
 TYPES = 20
 HOUR = 3600.0

@@ -24,11 +24,11 @@ from bench.cronprobe import JOBS, fio
 from bench.lab import in_lab, say
 from bench.measure import Cost, Spread, once
 from bench.ways import HERE
+from lab.cloud import Cloud, Guest
+from lab.looking import put
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
-from tests.looking import put
 
 IOPS = 250
 DIRECTORY, TARGET = "/mnt/volume", "vdb"

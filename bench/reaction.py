@@ -19,14 +19,14 @@ from pathlib import Path
 
 from bench import writing
 from bench.lab import in_lab, say
+from lab.cloud import Cloud, Guest, LabError
+from lab.cloud.disk import ephemeral, volume
+from lab.daemon import daemon_on
+from lab.looking import actual
+from lab.node import Node
+from lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest, LabError
-from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.daemon import daemon_on
-from tests.lab.node import Node
-from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
-from tests.looking import actual
 
 IOPS, OTHER = 250, 9000
 SIZE = 2**30

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.lab import in_lab, say
-from tests import collection, packages
-from tests.lab.cloud import Cloud, ports
-from tests.lab.cloud.fleethost import COMPILE_ONCE
-from tests.lab.cloud.layout import CHECKOUT
-from tests.wheelhouses import VERSION
+from lab import collection, packages
+from lab.cloud import Cloud, ports
+from lab.cloud.fleethost import COMPILE_ONCE
+from lab.cloud.layout import CHECKOUT
+from lab.wheelhouses import VERSION
 
 HOSTS = ("r1-c1", "r1-c2", "r1-c3", "r2-c1", "r2-c2", "r2-c3")
 PAPER = 10

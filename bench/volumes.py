@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
-from tests.lab.cloud import Cloud
+from lab.cloud import Cloud
 
 _SIZES_GIB = (1, 10, 20, 50, 100, 500)
 

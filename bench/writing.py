@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.lab import say
-from tests.lab.cloud import Cloud, Guest, LabError
-from tests.lab.cloud.disk import volume
-from tests.lab.cloud.libvirtd import bindings
+from lab.cloud import Cloud, Guest, LabError
+from lab.cloud.disk import volume
+from lab.cloud.libvirtd import bindings
 
 EACH = 0.005
 """Seconds between two readings."""

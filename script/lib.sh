@@ -82,7 +82,7 @@ find_missing() {
     HAS_EXTRAS=$extras
     MISSING_KEPT=$(of_parts 3 "$@")
     if [ -n "$MISSING_KEPT" ] && [ -x /usr/bin/python3 ]; then
-        MISSING_KEPT=$(/usr/bin/python3 -m tests.lab.cloud.kept missing $MISSING_KEPT | tr '\n' ' ')
+        MISSING_KEPT=$(/usr/bin/python3 -m lab.cloud.kept missing $MISSING_KEPT | tr '\n' ' ')
     fi
 }
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight", "tests")
+PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight", "lab", "tests")
 # Below these, the names of modules begin.
 SOURCES = ("agent/", "probes/", "insight/", "")
 GROUPS = ("tests.unit.", "tests.functional.")

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from lab import command
 from tests import schemas
 from tests.depth import DEPTH, TAKEN
 
 _COMMANDS = "plimsoll_agent.command.base"
+command.checks.append(schemas.of_words)
 
 
 def pytest_runtest_setup() -> None:
-    """Each command that a test runs in its own process is held to its schema; ``tests/command.py`` has the others.
+    """Each command that a test runs in its own process is held to its schema; ``lab/command.py`` has the others.
 
     Nothing is imported for it: every test would depend on commands then, in time and for ``tests.changed``.
     """

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lab.looking import actual, disk_of, nobodys, put
 from plimsoll_agent.errors import NotFound, Rejected
 from plimsoll_agent.model.hypervisor import Hypervisor, Movement
 from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
-from tests.looking import actual, disk_of, nobodys, put
 
 NOON = datetime(2026, 11, 20, 12, 0, 0, 250, tzinfo=UTC)
 NOBODY = "00000000-0000-4000-8000-000000000000"

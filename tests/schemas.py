@@ -1,6 +1,6 @@
 """Holds what commands print with ``-f json`` and ``-f yaml`` to the published JSON Schemas.
 
-``tests/conftest.py`` watches the commands that run within a test, ``tests/command.py`` those that a test starts.
+``tests/conftest.py`` watches the commands that run within a test, ``lab/command.py`` those that a test starts.
 """
 
 from __future__ import annotations

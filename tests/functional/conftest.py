@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 
-from tests.command import Forked, Installed
+from lab.command import Forked, Installed
 from tests.measuring import measure_beginnings
 
 DATA = Path(__file__).parents[1] / "unit" / "data"

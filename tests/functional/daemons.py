@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.command import Installed
+from lab.command import Installed
 
 PATIENT = 30.0
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import ansiblecore
+from lab import ansiblecore
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

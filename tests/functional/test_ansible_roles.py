@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import ansiblecore
+from lab import ansiblecore
 
 ROOT = Path(__file__).parents[2]
 COLLECTION = ROOT / "ansible"

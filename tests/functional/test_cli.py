@@ -19,7 +19,7 @@ from subprocess import PIPE
 import pytest
 import yaml
 
-from tests.command import NO_BRAKE, Forked
+from lab.command import NO_BRAKE, Forked
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import PLIMSOLL, Forked, Installed
 from plimsoll_agent.store.record import Record
-from tests.command import PLIMSOLL, Forked, Installed
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import credentials
 from tests.functional.conftest import Ran, ended
@@ -229,7 +229,7 @@ def test_all_goes_when_the_test_process_is_killed(tmp_path: Path) -> None:
     script = f"""
 import subprocess, time
 from pathlib import Path
-from tests.command import Forked
+from lab.command import Forked
 words = ["--config-file", {str(place / "plimsoll.conf")!r}, "record", "--follow"]
 process = Forked(*words, stdout=subprocess.DEVNULL)  # with a reader it would end as soon as that is gone
 print(process.pid, Path(f"/proc/{{process.pid}}/stat").read_text().split()[3], flush=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import NO_BRAKE
 from plimsoll_agent.app.state_check import Condition
 from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.command.main import Plimsoll
@@ -27,7 +28,6 @@ from plimsoll_agent.store.state import State
 from plimsoll_agent.util import locks
 from plimsoll_probes.model import finding as probes
 from tests import schemas
-from tests.command import NO_BRAKE
 from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials

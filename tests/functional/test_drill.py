@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import Forked
+from lab.waiting import until
 from plimsoll_insight.drill.recording import read
 from tests import depth
-from tests.command import Forked
 from tests.functional.conftest import Ran
 from tests.unit.insight.drill.recorded import drill, status, write
-from tests.waiting import until
 
 LONG, MANY = depth.count(quick=600, landing=900, soak=3600), depth.count(quick=64, landing=256, soak=512)
 LARGEST = 3_000_000

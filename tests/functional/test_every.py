@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.waiting import until
+from lab.waiting import until
 
 EVERY = Path(__file__).parents[2] / "packaging/container/every"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import Forked
 from plimsoll_insight.drill.recording import Writer
-from tests.command import Forked
 from tests.functional.browser import CHROMIUM, Tab, browser, greys
 from tests.functional.conftest import ended
 from tests.functional.test_hist import SAMPLES

@@ -12,13 +12,13 @@ from typing import Any
 import libvirt
 import pytest
 
+from lab.looking import actual, disk_of, put
 from plimsoll_agent.adapters.deadline import SharedCalls, StillHangs
 from plimsoll_agent.adapters.libvirt import client
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.errors import DeadlineExceeded, NotFound, Rejected, Unreachable
 from plimsoll_agent.model.hypervisor import Movement, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError
-from tests.looking import actual, disk_of, put
 
 
 @pytest.fixture

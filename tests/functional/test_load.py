@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import Forked
 from plimsoll_agent.util import locks
 from tests import schemas
-from tests.command import Forked
 from tests.functional.conftest import Ran, ended
 
 SHORT = ("--for", "1s", "--interval", "500ms")

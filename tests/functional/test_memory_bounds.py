@@ -14,12 +14,12 @@ from tempfile import NamedTemporaryFile, TemporaryFile
 
 import pytest
 
+from lab.command import PLIMSOLL
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.store import state as state_module
 from plimsoll_agent.util import schema
-from tests.command import PLIMSOLL
 
 UNITS = Path(__file__).parents[2] / "systemd"
 _CGROUPS = Path("/sys/fs/cgroup")

@@ -17,8 +17,8 @@ from pathlib import Path
 import packing
 import pytest
 
+from lab import wheelhouses
 from plimsoll_agent.store import memory_file
-from tests import wheelhouses
 from tests.depth import DEPTH, Depth
 
 ROOT = Path(__file__).parents[2]

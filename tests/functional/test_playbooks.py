@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import ansiblecore
-from tests.collection import link
+from lab import ansiblecore
+from lab.collection import link
 
 CHECKOUT = Path(__file__).parents[2]
 PLAYBOOKS = CHECKOUT / "ansible/playbooks"

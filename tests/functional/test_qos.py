@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from lab.command import Forked
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
-from tests.command import Forked
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import Cloud, Handler, Server, credentials
 from tests.functional.conftest import Ran, ended

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import PLIMSOLL, Forked
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.store.record import SCHEMA_VERSION, Record
 from tests import depth
-from tests.command import PLIMSOLL, Forked
 from tests.functional.conftest import Ran
 from tests.unit.agent.store.test_record import a_change
 from tests.unit.values import NOON, OF_0_1_0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.command import Forked
+from lab.command import Forked
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]

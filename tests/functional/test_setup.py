@@ -9,8 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.interrupted import heeds_ctrl_c
-from tests.lab.cloud.kept import KEPT
+from lab.cloud.kept import KEPT
+from lab.interrupted import heeds_ctrl_c
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import Forked, Installed
+from lab.command import Forked, Installed
 from tests.functional.conftest import Ran
 
 SECONDS = 20

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.command import NO_BRAKE, Forked, Installed
 from plimsoll_agent.store.state import RECORD
-from tests.command import NO_BRAKE, Forked, Installed
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]

@@ -10,14 +10,14 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, Guest, LabError, Nova, OpenStack
+from lab.cloud.disk import Disk, ephemeral, volume
+from lab.cloud.etcd import Etcd
+from lab.cloud.fleet import Fleet
+from lab.cloud.layout import CHECKOUT
+from lab.cloud.nagios import Nagios
+from lab.cloud.prometheus import Prometheus
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from tests.lab.cloud import Cloud, Guest, LabError, Nova, OpenStack
-from tests.lab.cloud.disk import Disk, ephemeral, volume
-from tests.lab.cloud.etcd import Etcd
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.layout import CHECKOUT
-from tests.lab.cloud.nagios import Nagios
-from tests.lab.cloud.prometheus import Prometheus
 
 # In the order in which they run: what measures rates is over before OpenStack and Nova take their share of the
 # machine.
@@ -69,7 +69,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     of_openstack = session.config.getoption("lane") == "openstack"
     desired = of_openstack and any("nova" in _fixtures(item) for item in session.items)
     if desired and not session.config.getoption("collectonly"):
-        words = [sys.executable, "-m", "tests.lab.cloud", "up", "--parts", "nova"]
+        words = [sys.executable, "-m", "lab.cloud", "up", "--parts", "nova"]
         session.config.stash[_NOVA] = subprocess.Popen(
             words, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

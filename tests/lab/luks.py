@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-from tests.lab.cloud import Cloud
-from tests.lab.cloud.disk import Disk, xml
+from lab.cloud import Cloud
+from lab.cloud.disk import Disk, xml
 
 PASSPHRASE = b"correct horse"
 

@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.fleethost import NODE_XML
+from lab.cloud.fleet import Fleet
+from lab.cloud.fleethost import NODE_XML
 
 HOST = "r2-c3"
 SETTINGS = f"[libvirt]\nuri = test://{NODE_XML}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from lab.cloud import Guest
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.clusters import Cluster, Clusters
 from plimsoll_agent.model.hypervisor import Sighting
@@ -18,8 +20,6 @@ from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
 from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.node_store import NodeStore
-from tests.lab.cloud import Guest
-from tests.lab.node import Node
 
 LIMIT = Limits(total_iops_sec=250)
 

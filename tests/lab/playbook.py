@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.collection import link
-from tests.lab.cloud.layout import CHECKOUT
+from lab.cloud.layout import CHECKOUT
+from lab.collection import link
 
 SCENARIOS = CHECKOUT / "tests/ansible"
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import ansiblecore, packages, wheelhouses
-from tests.lab.cloud import ports
-from tests.lab.cloud.command import run
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.layout import CHECKOUT
+from lab import ansiblecore, packages, wheelhouses
+from lab.cloud import ports
+from lab.cloud.command import run
+from lab.cloud.fleet import Fleet
+from lab.cloud.layout import CHECKOUT
 from tests.lab.playbook import Played, environment, play
 
 BIN = Path(sys.executable).parent

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from tests.lab.cloud import Cloud, LabError
-from tests.lab.cloud.layout import CHECKOUT, Layout
-from tests.lab.cloud.ports import OFFSET
+from lab.cloud import Cloud, LabError
+from lab.cloud.layout import CHECKOUT, Layout
+from lab.cloud.ports import OFFSET
 
 LOGS = CHECKOUT / "build"
 NONE_FOUND = 5  # pytest's status

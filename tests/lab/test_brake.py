@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import ephemeral, volume
+from lab.looking import actual
+from lab.node import Node, only
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.node import Node, only
-from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 

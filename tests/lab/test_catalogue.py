@@ -14,12 +14,12 @@ from uuid import uuid4
 import pytest
 import yaml
 
+from lab.cloud import Cloud, Nova, OpenStack
+from lab.node import Node
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.catalogue.model import Catalogue
-from tests.lab.cloud import Cloud, Nova, OpenStack
-from tests.lab.node import Node
 
 pytestmark = pytest.mark.shared
 

@@ -14,13 +14,13 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, Guest, OpenStack
+from lab.node import Node, Ran
 from plimsoll_agent.adapters.libvirt import domxml
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.catalogue.planner import SKEW
 from plimsoll_agent.model.limits import Limits
 from tests.lab import luks
-from tests.lab.cloud import Cloud, Guest, OpenStack
-from tests.lab.node import Node, Ran
 
 pytestmark = pytest.mark.shared
 

@@ -14,14 +14,14 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, Guest, OpenStack
+from lab.cloud.disk import volume as disk_of_a_volume
+from lab.looking import actual
+from lab.node import Node
+from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest, OpenStack
-from tests.lab.cloud.disk import volume as disk_of_a_volume
-from tests.lab.node import Node
 from tests.lab.test_daemon_cinder import working
-from tests.looking import actual
-from tests.waiting import until
 
 pytestmark = pytest.mark.hurt
 

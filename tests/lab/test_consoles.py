@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.node import Node
 from plimsoll_agent.consoles import file
 from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.consoles.patterns import StallKind
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
 
 pytestmark = pytest.mark.hurt
 

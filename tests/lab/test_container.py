@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lab import packages
+from lab.cloud import Cloud, Guest
+from lab.cloud.containers import BASE, CONTAINERS_CONF, GRAPH, Store, name, storage_conf
+from lab.cloud.fleet import CACHE, SHARED, Fleet
+from lab.cloud.fleethost import REAL
+from lab.cloud.layout import CHECKOUT
+from lab.cloud.libvirtd import SOCKET_GROUP
+from lab.cloud.namespace import CONTAINER_USER
+from lab.looking import actual
+from lab.waiting import PATIENT, until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests import packages
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.containers import BASE, CONTAINERS_CONF, GRAPH, Store, name, storage_conf
-from tests.lab.cloud.fleet import CACHE, SHARED, Fleet
-from tests.lab.cloud.fleethost import REAL
-from tests.lab.cloud.layout import CHECKOUT
-from tests.lab.cloud.libvirtd import SOCKET_GROUP
-from tests.lab.cloud.namespace import CONTAINER_USER
 from tests.lab.playbook import Playbooks, Played
-from tests.looking import actual
-from tests.waiting import PATIENT, until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
 

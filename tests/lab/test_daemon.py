@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import volume
+from lab.daemon import Daemon, daemon_on
+from lab.looking import actual, put
+from lab.node import Node
+from lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
+from lab.waiting import PATIENT
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import volume
-from tests.lab.daemon import Daemon, daemon_on
-from tests.lab.node import Node
-from tests.lab.observer import DEVICE_ADDED, STARTED, TUNABLE, Observer, observing
 from tests.lab.passes import LIMIT
-from tests.looking import actual, put
-from tests.waiting import PATIENT
 
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
 LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE

@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, Guest, OpenStack
+from lab.cloud.disk import volume as disk_of_a_volume
+from lab.daemon import daemon_on
+from lab.node import Node
+from lab.observer import DEVICE_ADDED, Observer, observing
+from lab.waiting import PATIENT
 from plimsoll_agent.store.refresh_state import RefreshDir
-from tests.lab.cloud import Cloud, Guest, OpenStack
-from tests.lab.cloud.disk import volume as disk_of_a_volume
-from tests.lab.daemon import daemon_on
-from tests.lab.node import Node
-from tests.lab.observer import DEVICE_ADDED, Observer, observing
-from tests.waiting import PATIENT
 
 pytestmark = pytest.mark.shared
 

@@ -10,13 +10,13 @@ from uuid import uuid4
 import libvirt
 import pytest
 
+from lab.cloud import Cloud, Guest, Image, Server, ports
+from lab.cloud.disk import belonging_to, ephemeral, volume, xml
+from lab.looking import actual
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from tests.lab import luks
-from tests.lab.cloud import Cloud, Guest, Image, Server, ports
-from tests.lab.cloud.disk import belonging_to, ephemeral, volume, xml
-from tests.lab.node import Node
-from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.node import Node
+from lab.waiting import until
 from plimsoll_insight.drill.phases import Phase
 from plimsoll_insight.drill.recording import read
 from plimsoll_insight.drill.results import Incident, Results, results
 from tests import depth
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
-from tests.waiting import until
 
 pytestmark = pytest.mark.hurt
 

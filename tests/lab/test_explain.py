@@ -15,6 +15,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.prometheus import Prometheus
+from lab.looking import put
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.prometheus import Prometheus as Client
 from plimsoll_agent.fleet.promql import Line, Selection
@@ -23,10 +27,6 @@ from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.cause import Cause, Finding
 from plimsoll_insight.explain.questions import ExplainedDisk, Span
 from tests import depth
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.prometheus import Prometheus
-from tests.lab.node import Node
-from tests.looking import put
 
 pytestmark = pytest.mark.hurt
 

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import volume
+from lab.looking import actual, put
+from lab.node import Node, only
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind
 from tests import depth
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import volume
-from tests.lab.node import Node, only
 from tests.lab.passes import LIMIT, ChangesUnderTheHand, pass_over
-from tests.looking import actual, put
 
 pytestmark = pytest.mark.hurt
 

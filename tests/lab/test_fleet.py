@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cloud import Cloud, Guest, ports
-from tests.lab.cloud.command import run
-from tests.lab.cloud.fleet import Fleet, cgroup
-from tests.lab.cloud.fleetboot import CGROUPS
-from tests.lab.cloud.fleethost import CLOCK_BEHIND_SECONDS, GOOD, HOSTS, REAL
-from tests.lab.cloud.layout import CHECKOUT, Layout
-from tests.lab.cloud.libvirtd import SOCKET_GROUP
+from lab.cloud import Cloud, Guest, ports
+from lab.cloud.command import run
+from lab.cloud.fleet import Fleet, cgroup
+from lab.cloud.fleetboot import CGROUPS
+from lab.cloud.fleethost import CLOCK_BEHIND_SECONDS, GOOD, HOSTS, REAL
+from lab.cloud.layout import CHECKOUT, Layout
+from lab.cloud.libvirtd import SOCKET_GROUP
 
 pytestmark = pytest.mark.hosts
 
@@ -135,14 +135,14 @@ def test_nothing_is_left_of_a_fleet_whose_maker_was_killed(fleet: Fleet, cloud: 
         making.kill()
         making.wait()
         during = left_of(root)
-        down = [sys.executable, "-m", "tests.lab.cloud", "down"]
+        down = [sys.executable, "-m", "lab.cloud", "down"]
         subprocess.run(down, env=environment, cwd=CHECKOUT, check=True, timeout=60)
     assert {line.split()[0] for line in during} == {"process", "group", "device", "directory"}
     assert left_of(root) == []
 
 
 MAKE_HOSTS = """
-from tests.lab.cloud import Cloud
+from lab.cloud import Cloud
 cloud = Cloud()
 with cloud.layout.locked(print):
     cloud.namespace.start()

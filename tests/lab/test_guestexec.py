@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from lab.cloud import Cloud, Guest
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.model.finding import Trouble, Why
 from tests.fakeagent import CAT, DEAF, FAILS, KILLS_ITSELF, MEGABYTE, MIB, STAYS, AgentContract
-from tests.lab.cloud import Cloud, Guest
 
 pytestmark = pytest.mark.shared
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import ephemeral, volume
+from lab.looking import actual, put
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import BASES, Limits
 from tests.contract import HypervisorContract
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import ephemeral, volume
-from tests.looking import actual, put
 
 pytestmark = pytest.mark.shared
 

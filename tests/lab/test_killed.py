@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.looking import actual
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.entries import Ending, RecordedChange
 from plimsoll_agent.store.record_query import Selection
 from tests import depth
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
-from tests.looking import actual
 
 pytestmark = [pytest.mark.hurt, pytest.mark.core]
 
@@ -99,6 +99,6 @@ def limit(hypervisor: Libvirt, guest: Guest, target: str) -> Limits:
 
 
 def disk_key(hypervisor: Libvirt, guest: Guest, target: str) -> str:
-    from tests.looking import disk_of
+    from lab.looking import disk_of
 
     return disk_of(hypervisor, guest.uuid, target).key

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.node import Node, only
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_insight.load.latency import devices
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node, only
 
 pytestmark = pytest.mark.quiet
 

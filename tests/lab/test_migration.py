@@ -11,15 +11,15 @@ from uuid import uuid4
 import libvirt
 import pytest
 
+from lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
+from lab.cloud.secondnode import SecondNode
+from lab.daemon import daemon_on
+from lab.looking import actual, put
+from lab.node import Node, Ran
+from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
-from tests.lab.cloud.secondnode import SecondNode
-from tests.lab.daemon import daemon_on
-from tests.lab.node import Node, Ran
-from tests.looking import actual, put
-from tests.waiting import until
 
 pytestmark = pytest.mark.hurt
 

@@ -21,6 +21,12 @@ from typing import Any
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.nagios import Nagios
+from lab.cloud.prometheus import Prometheus, hurried
+from lab.interrupted import heeds_ctrl_c
+from lab.looking import actual, put
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
@@ -34,12 +40,6 @@ from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.output.metrics import LE
 from plimsoll_probes.store.history import History
 from tests.grafana import chosen, queries
-from tests.interrupted import heeds_ctrl_c
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.nagios import Nagios
-from tests.lab.cloud.prometheus import Prometheus, hurried
-from tests.lab.node import Node
-from tests.looking import actual, put
 from tests.unit.results import a_finding, a_flow, a_measurement, a_probe, a_subject
 
 Guests = Callable[..., list[Guest]]

@@ -9,13 +9,13 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, Nova, OpenStack, novaconf
+from lab.cloud.disk import GIB
+from lab.looking import actual
+from lab.node import Node, Ran
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.libvirt.domxml import NOVAS, parse
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Nova, OpenStack, novaconf
-from tests.lab.cloud.disk import GIB
-from tests.lab.node import Node, Ran
-from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 

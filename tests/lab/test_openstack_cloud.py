@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, Guest, Login, OpenStack
+from lab.looking import actual
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest, Login, OpenStack
-from tests.looking import actual
 
 GIB = 1024**3
 

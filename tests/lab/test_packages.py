@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lab import packages
+from lab.cloud.fleet import Fleet
 from plimsoll_agent.store import memory_file
-from tests import depth, packages
-from tests.lab.cloud.fleet import Fleet
+from tests import depth
 from tests.lab.packagehost import HOST, SETTINGS, SITE, Host
 from tests.lab.rollout import BROKEN
 

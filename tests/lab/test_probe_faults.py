@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.command import LabError
+from lab.looking import put
+from lab.node import Node, Ran
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_probes.output.serialize import result_data
 from plimsoll_probes.store.history import History
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.command import LabError
-from tests.lab.node import Node, Ran
 from tests.lab.test_probes import left_in
-from tests.looking import put
 
 pytestmark = pytest.mark.hurt
 

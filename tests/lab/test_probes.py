@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from lab import behind
+from lab.cloud import Cloud, Guest
+from lab.looking import actual, put
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Marks
 from plimsoll_probes.output.serialize import result_data
 from plimsoll_probes.store.history import History
-from tests.lab import behind
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
-from tests.looking import actual, put
 
 pytestmark = pytest.mark.quiet
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest, OpenStack
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt import domxml
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.openstack import OpenStack as Adapter
@@ -15,8 +17,6 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos.file import Declared, Spec, Type
 from tests.cindercontract import CinderContract
-from tests.lab.cloud import Cloud, Guest, OpenStack
-from tests.lab.node import Node
 
 pytestmark = pytest.mark.shared
 

@@ -11,11 +11,11 @@ from uuid import uuid4
 import openstack.exceptions
 import pytest
 
+from lab.cloud import OpenStack
 from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate, libvirts_number
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.model.reason import Unknown
 from tests import depth
-from tests.lab.cloud import OpenStack
 
 pytestmark = [pytest.mark.shared, pytest.mark.timeout(1200 if depth.DEPTH is depth.Depth.SOAK else 300)]
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.looking import actual
+from lab.node import Node, only
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node, only
 from tests.lab.passes import LIMIT, ChangesUnderTheHand, pass_over
-from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.cloud import Guest
+from lab.looking import put
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_probes.evaluate.allowance import reach
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import Flow, Measured
-from tests.lab.cloud import Guest
-from tests.looking import put
 
 pytestmark = pytest.mark.quiet
 

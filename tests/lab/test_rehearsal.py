@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.layout import CHECKOUT
+from lab.node import Node
+from lab.waiting import until
 from plimsoll_insight.drill.recording import read
 from tests.depth import DEPTH, Depth
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.layout import CHECKOUT
-from tests.lab.node import Node
 from tests.lab.playbook import Playbooks, Played, play
 from tests.lab.test_drill import PATIENCE, loaded, osds_up
-from tests.waiting import until
 
 __all__ = ["loaded"]
 pytestmark = [pytest.mark.hurt, pytest.mark.timeout(600)]
@@ -34,7 +34,7 @@ RULES = "rules: [{{name: canary, match: {{guest: {guest}, kind: volume}}, probe:
 OSDS = """
 import sys
 sys.path.insert(0, {checkout!r})
-from tests.lab.cloud import Cloud
+from lab.cloud import Cloud
 cloud = Cloud(say=lambda _: None)
 for name in sys.argv[2:]:
     osd = cloud.ceph.daemon(name)

@@ -15,16 +15,16 @@ from uuid import uuid4
 import libvirt
 import pytest
 
+from lab.cloud import Nova, OpenStack
+from lab.cloud.nova import IMAGE
+from lab.cloud.novaconf import HOST
+from lab.looking import actual
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules import loader
 from plimsoll_probes.schedule.targets import chosen
-from tests.lab.cloud import Nova, OpenStack
-from tests.lab.cloud.nova import IMAGE
-from tests.lab.cloud.novaconf import HOST
 from tests.lab.playbook import Playbooks, Played, write_localhost
-from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 

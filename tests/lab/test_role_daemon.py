@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cloud import Cloud
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.fleethost import REAL
+from lab.cloud import Cloud
+from lab.cloud.fleet import Fleet
+from lab.cloud.fleethost import REAL
 from tests.lab.playbook import Playbooks, Played
 from tests.lab.rollout import BROKEN, Site, text_of
 

@@ -11,8 +11,8 @@ import jinja2
 import pytest
 import yaml
 
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.layout import CHECKOUT
+from lab.cloud.fleet import Fleet
+from lab.cloud.layout import CHECKOUT
 from tests.lab.playbook import Playbooks, Played
 
 pytestmark = pytest.mark.hosts

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from lab.cloud import Cloud, OpenStack
+from lab.node import Node
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos.file import Declared, Spec, Type
-from tests.lab.cloud import Cloud, OpenStack
-from tests.lab.node import Node
 from tests.lab.playbook import Playbooks, write_localhost
 
 pytestmark = pytest.mark.shared

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lab import packages
+from lab.cloud import Guest, ports
+from lab.cloud.command import run
+from lab.cloud.fleet import Fleet
+from lab.cloud.fleethost import HOSTS, REAL
+from lab.cloud.libvirtd import SOCKET_GROUP
 from plimsoll_agent.rules import loader
-from tests import packages
-from tests.lab.cloud import Guest, ports
-from tests.lab.cloud.command import run
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.fleethost import HOSTS, REAL
-from tests.lab.cloud.libvirtd import SOCKET_GROUP
 from tests.lab.playbook import Playbooks, Played
 
 # Four goes of Ansible count for the first test that asks for what they leave.

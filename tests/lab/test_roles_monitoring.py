@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import yaml
 
+from lab.cloud.fleet import Fleet
+from lab.cloud.layout import CHECKOUT
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import State
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.layout import CHECKOUT
 from tests.lab.playbook import Playbooks, Played
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 

@@ -17,15 +17,15 @@ from typing import Any
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.fleet import Fleet
+from lab.cloud.fleethost import REAL
+from lab.cloud.prometheus import REGION, Prometheus
+from lab.looking import actual, put
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.fleet import Fleet
-from tests.lab.cloud.fleethost import REAL
-from tests.lab.cloud.prometheus import REGION, Prometheus
 from tests.lab.playbook import Played
 from tests.lab.rollout import BROKEN, LATEST, Site, changes_of, text_of
-from tests.looking import actual, put
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from lab import packages
+from lab.cloud.fleet import Fleet
 from plimsoll_agent.store import memory_file
-from tests import packages
 from tests.depth import DEPTH, Depth
-from tests.lab.cloud.fleet import Fleet
 from tests.lab.packagehost import HOST, SETTINGS, Host
 
 pytestmark = [

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from lab.cloud import Cloud, Guest
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.guest.session import SCRIPT, Session
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.model.job import Job, JobName
 from tests import depth, hostile
-from tests.lab.cloud import Cloud, Guest
 
 pytestmark = pytest.mark.shared
 

@@ -18,11 +18,11 @@ from typing import Any
 import etcd3gw
 import pytest
 
+from lab.cloud import ports
+from lab.cloud.etcd import Etcd
 from plimsoll_probes.adapters import slots
 from plimsoll_probes.model.finding import Trouble, Why
 from tests import depth
-from tests.lab.cloud import ports
-from tests.lab.cloud.etcd import Etcd
 
 pytestmark = pytest.mark.hurt
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest, adminsocket
+from lab.cloud.command import DIES_WITH_US
+from lab.cloud.disk import volume
+from lab.node import Node
 from tests import depth
-from tests.lab.cloud import Cloud, Guest, adminsocket
-from tests.lab.cloud.command import DIES_WITH_US
-from tests.lab.cloud.disk import volume
-from tests.lab.node import Node
 
 pytestmark = pytest.mark.hurt
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest, ports
+from lab.looking import actual
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume, VolumeType
 from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest, ports
-from tests.lab.node import Node
-from tests.looking import actual
 
 pytestmark = pytest.mark.shared
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.looking import actual
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
-from tests.looking import actual
 
 pytestmark = pytest.mark.hurt
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import volume
+from lab.looking import actual
+from lab.node import Node
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.reconcile.health_gate import BlockingCheck, Gate
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import volume
-from tests.lab.node import Node
-from tests.looking import actual
 
 pytestmark = pytest.mark.hurt
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from lab.cloud import Cloud, Guest
+from lab.looking import put
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.node import Node
-from tests.looking import put
 
 pytestmark = pytest.mark.quiet
 

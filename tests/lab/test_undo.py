@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from lab import behind
+from lab.cloud import Cloud, Guest
+from lab.cloud.disk import ephemeral, volume
+from lab.looking import actual, put
+from lab.node import Node, only
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from tests import depth
-from tests.lab import behind
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.disk import ephemeral, volume
-from tests.lab.node import Node, only
-from tests.looking import actual, put
 
 OLD, NEW, OTHERS = Limits(total_iops_sec=300), Limits(total_iops_sec=120), Limits(total_iops_sec=77)
 KILLS = depth.count(quick=3, landing=6, soak=40)

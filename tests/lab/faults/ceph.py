@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lab.cloud import Guest
 from tests import depth
-from tests.lab.cloud import Guest
 from tests.lab.faults.files import assert_not_raised
 from tests.lab.faults.scene import Row, Scene
 from tests.lab.test_storm import OSDS, one_osd_killed

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from lab.cloud import Guest
 from plimsoll_agent.model.limits import Limits
-from tests.lab.cloud import Guest
 from tests.lab.faults.scene import TIGHT, Row, Scene, rules
 from tests.lab.passes import LIMIT
 from tests.lab.test_state_faults import fill

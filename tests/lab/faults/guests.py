@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.lab.cloud import Guest
-from tests.lab.cloud.disk import volume
-from tests.lab.cloud.libvirtd import Libvirt, bindings
-from tests.lab.cloud.namespace import kill_and_wait
+from lab.cloud import Guest
+from lab.cloud.disk import volume
+from lab.cloud.domain import without_limits
+from lab.cloud.libvirtd import Libvirt, bindings
+from lab.cloud.namespace import kill_and_wait
 from tests.lab.faults.scene import Row, Scene
 
 COPY_LIMIT = 64 * 2**10  # bytes per second: the copy is under way until it is aborted
@@ -153,10 +153,6 @@ def migrate(domain: Any, uri: str, definition: str | None = None) -> None:
     if definition is not None:
         given[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = definition
     domain.migrateToURI3(uri, given, flags)
-
-
-def without_limits(text: str) -> str:
-    return re.sub(r"<iotune>.*?</iotune>", "", text, flags=re.DOTALL)
 
 
 ROWS = (

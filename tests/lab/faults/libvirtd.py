@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lab.cloud import Guest
 from tests import depth
-from tests.lab.cloud import Guest
 from tests.lab.faults.scene import Row, Scene
 
 STOPPED = depth.count(quick=4, landing=8, soak=60)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.cloud import Guest
 from tests import depth
-from tests.lab.cloud import Guest
 from tests.lab.faults.scene import Row, Scene
 
 KILLS = depth.count(quick=2, landing=3, soak=20)

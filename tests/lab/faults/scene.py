@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.cloud import Cloud, Guest
+from lab.cloud.command import LabError
+from lab.cloud.disk import volume
+from lab.cloud.libvirtd import bindings
+from lab.node import Node
+from lab.waiting import until
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
-from tests.lab.cloud import Cloud, Guest
-from tests.lab.cloud.command import LabError
-from tests.lab.cloud.disk import volume
-from tests.lab.cloud.libvirtd import bindings
 from tests.lab.faults.watch import Watch, read
-from tests.lab.node import Node
 from tests.lab.passes import LIMIT
-from tests.waiting import until
 
 LOOSE, TIGHT = {"total_iops_sec": 9000}, {"total_iops_sec": 100}
 """What something else than plimsoll sets."""

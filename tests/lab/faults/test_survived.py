@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from lab.cloud import Cloud, Guest
 from tests import depth
-from tests.lab.cloud import Cloud, Guest
 from tests.lab.faults.scene import Row, Scene
 from tests.lab.faults.table import ROWS
 

@@ -7,8 +7,8 @@ import time
 import xml.etree.ElementTree as ET
 from typing import Any
 
+from lab.cloud.libvirtd import bindings
 from plimsoll_agent.model.limits import PARAMETERS, Limits
-from tests.lab.cloud.libvirtd import bindings
 
 BETWEEN = 0.2
 _LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE

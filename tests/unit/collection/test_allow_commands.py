@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.collection import plugin
+from lab.collection import plugin
 
 ROOT = Path(__file__).parents[3]
 allow_commands = plugin("filter.allow_commands").FilterModule().filters()["allow_commands"]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from tests.collection import ROOT, plugin
+from lab.collection import ROOT, plugin
 
 batches = plugin("filter.batches")
 results = plugin("filter.batch_result")

@@ -8,7 +8,7 @@ from pathlib import Path
 import machine
 import pytest
 
-from tests.collection import plugin
+from lab.collection import plugin
 
 facts = plugin("modules.node_facts")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.collection import plugin
+from lab.collection import plugin
 
 writers = plugin("module_utils.limit_writers")
 

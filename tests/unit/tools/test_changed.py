@@ -12,7 +12,7 @@ IMPORTS = {
     "plimsoll_agent.reconcile.brake": "plimsoll_agent.model.limits",
     "plimsoll_agent.cli.passes": "plimsoll_agent.reconcile.brake",
     "tests.lab.conftest": "plimsoll_agent.adapters.libvirt.client",
-    "tests.functional.conftest": "tests.looking",
+    "tests.functional.conftest": "lab.looking",
     "tests.unit.probes.cli.test_bars": "plimsoll_agent.bars",
 }
 TEXTS = {
@@ -43,7 +43,7 @@ def graph() -> grimp.ImportGraph:
         ),
         ("agent/plimsoll_agent/bars.py", {"tests.unit.probes.cli.test_bars"}),
         ("tests/unit/probes/cli/test_bars.py", {"tests.unit.probes.cli.test_bars"}),
-        ("tests/looking.py", {"tests.functional.test_cli", "tests.functional.test_units"}),
+        ("lab/looking.py", {"tests.functional.test_cli", "tests.functional.test_units"}),
         ("ansible/plugins/filter/batches.py", {"tests.unit.collection.test_batches"}),
         ("systemd/plimsoll-enforce.timer", {"tests.functional.test_units"}),
         ("agent/plimsoll_agent/adapters/libvirt/client.py", set()),

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from tests.lab.cloud import LabError, keep
+from lab.cloud import LabError, keep
 
 
 def kept(cache: Path, name: str, make: Callable[[Path], Path], old: tuple[Path, ...] = (), space: int = 0) -> Path:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.lab.cloud import progress
-from tests.lab.cloud.layout import Layout
+from lab.cloud import progress
+from lab.cloud.layout import Layout
 
 
 def test_a_part_is_half_made_when_its_maker_is_gone_and_not_while_it_is_at_work(tmp_path: Path) -> None:

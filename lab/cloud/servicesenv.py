@@ -18,7 +18,7 @@ Of = Literal["openstack", "nova"]
 
 # The one that Debian's bindings of Ceph are made for.
 DEBIANS_PYTHON = "/usr/bin/python3"
-SCRIPTS = Path(__file__).parents[3] / "script"
+SCRIPTS = Path(__file__).parents[2] / "script"
 REQUIREMENTS: Mapping[Of, Path] = {
     "openstack": SCRIPTS / "openstack-requirements.txt",
     "nova": SCRIPTS / "openstack-nova-requirements.txt",

@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tests.lab.cloud import Guest
-from tests.lab.cloud.libvirtd import bindings
+from lab.cloud import Guest
+from lab.cloud.libvirtd import bindings
 
 
 @dataclass

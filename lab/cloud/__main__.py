@@ -1,4 +1,4 @@
-"""`python -m tests.lab.cloud up|status|down`"""
+"""`python -m lab.cloud up|status|down`"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.lab.cloud", description="A small real cloud to test on.")
+    parser = argparse.ArgumentParser(prog="python -m lab.cloud", description="A small real cloud to test on.")
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start what is not up")
     usual = ["ceph", "libvirt", "guest"]

@@ -1,4 +1,4 @@
-"""What the lab keeps, made ahead: ``python -m tests.lab.cloud.kept make NAME...``, and ``missing NAME...`` to ask.
+"""What the lab keeps, made ahead: ``python -m lab.cloud.kept make NAME...``, and ``missing NAME...`` to ask.
 
 For script/setup, which does much of this while the virtual environment is being made. So it needs nothing beyond
 Python's own library.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from tests import ansiblecore, wheelhouses
+from lab import ansiblecore, wheelhouses
 
 from . import containers, databases, fleetrelease, image, preflight, servicesenv
 from .command import LabError
@@ -68,7 +68,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.lab.cloud.kept", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.cloud.kept", description=__doc__)
     parser.add_argument("command", choices=("make", "missing"))
     parser.add_argument("names", nargs="+", choices=KEPT, metavar="NAME", help=", ".join(KEPT))
     arguments = parser.parse_args()

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.cloud import Cloud, Completed, LabError
+from lab.demo.measured import Phase, Sampler
+from lab.looking import put
+from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.store.history import History
-from tests.lab.cloud import Cloud, Completed, LabError
-from tests.lab.demo.measured import Phase, Sampler
-from tests.lab.node import Node
-from tests.looking import put
 
 FILE_SIZE = 2**28
 SECONDS = 12

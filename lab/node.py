@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.cloud import Cloud, Guest
+from lab.command import PLIMSOLL, Forked, Installed
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
-from tests.command import PLIMSOLL, Forked, Installed
-from tests.lab.cloud import Cloud, Guest
 
 
 @dataclass(frozen=True)

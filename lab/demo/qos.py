@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
-from tests.lab.cloud import Cloud, Guest, LabError
-from tests.lab.demo import plot
-from tests.lab.demo.stage import Stage
+from lab.cloud import Cloud, Guest, LabError
+from lab.demo import plot
+from lab.demo.stage import Stage
 
 BEFORE, AFTER = 200, 500
 DIRECTORY = "/mnt/gold"

@@ -1,6 +1,6 @@
 """libvirt's events, on a connection and in a process of its own: by them it is known how long plimsoll took.
 
-``python -m tests.lab.observer URI`` prints a line of JSON for each: when (CLOCK_MONOTONIC), what, the guest's uuid,
+``python -m lab.observer URI`` prints a line of JSON for each: when (CLOCK_MONOTONIC), what, the guest's uuid,
 and of limits that were set the disk's target and the parameters.
 """
 
@@ -74,8 +74,8 @@ class Observer:
 
 @contextmanager
 def observing(uri: str) -> Iterator[Observer]:
-    command = [sys.executable, "-m", "tests.lab.observer", uri]
-    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "lab.observer", uri]
+    root = Path(__file__).parents[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
         try:
             observer = Observer(process)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lab import behind
+from lab.cloud import Cloud
+from lab.demo import plot
+from lab.demo.stage import Stage
 from plimsoll_agent.model.limits import Limits
-from tests.lab import behind
-from tests.lab.cloud import Cloud
-from tests.lab.demo import plot
-from tests.lab.demo.stage import Stage
 
 LIMIT = 250
 RULES = f"""\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,3 +136,8 @@ def _channels(boot: Boot) -> str:
 <serial type='file'><source path='{boot.console}'/></serial>
 <channel type='unix'><source mode='bind'/><target type='virtio' name='org.qemu.guest_agent.0'/></channel>
 <rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>"""
+
+
+def without_limits(text: str) -> str:
+    """A domain XML without any ``iotune``, as one that was written before there were limits."""
+    return re.sub(r"<iotune>.*?</iotune>", "", text, flags=re.DOTALL)

@@ -7,10 +7,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from lab.cloud import Cloud, LabError
+from lab.demo import drift, probe, qos, start
 from plimsoll_probes.model.finding import Trouble
 from plimsoll_probes.output.messages import why_words
-from tests.lab.cloud import Cloud, LabError
-from tests.lab.demo import drift, probe, qos, start
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
         start.play(cloud, arguments.plots / "start.png")
         if arguments.keep:
             print(f"\nThe cloud stays up. libvirt: {cloud.libvirt_uri}")
-            print("Take it down with: .venv/bin/python -m tests.lab.cloud down")
+            print("Take it down with: .venv/bin/python -m lab.cloud down")
     except (LabError, Trouble) as error:
         print(f"demo: {why_words(error.why, error.facts) if isinstance(error, Trouble) else error}", file=sys.stderr)
         return 1

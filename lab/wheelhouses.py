@@ -1,7 +1,7 @@
 """Wheelhouses for tests: of this tree, and of versions that do not exist yet.
 
-``python -m tests.wheelhouses dependencies`` fetches what nodes need, once (``script/setup`` does it);
-``python -m tests.wheelhouses built`` prints where the tarball of this tree is.
+``python -m lab.wheelhouses dependencies`` fetches what nodes need, once (``script/setup`` does it);
+``python -m lab.wheelhouses built`` prints where the tarball of this tree is.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ def _required() -> str:
 
 
 def content() -> str:
-    """Changes where the tree does; its tests are in no wheel."""
-    names = [name for name in packing.tracked(ROOT) if not name.startswith(("tests/", "bench/", "ansible/"))]
+    """Changes where the tree does; its tests and its lab are in no wheel."""
+    names = [name for name in packing.tracked(ROOT) if not name.startswith(("tests/", "lab/", "bench/", "ansible/"))]
     sums = "".join(f"{name} {_short((ROOT / name).read_bytes())}\n" for name in names)
     return _short(sums.encode())
 

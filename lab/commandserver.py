@@ -1,6 +1,6 @@
-"""The process that has imported what commands import, and forks them: see ``tests/command.py``, which starts it.
+"""The process that has imported what commands import, and forks them: see ``lab/command.py``, which starts it.
 
-    python tests/commandserver.py CHANNEL SCRIPT
+    python lab/commandserver.py CHANNEL SCRIPT
 
 It has one thread, and nothing but what was imported: each command is a process of its own, with its own settings,
 environment and descriptors. Each message on CHANNEL has five descriptors: the command's standard input, output and
@@ -176,7 +176,7 @@ def become(request: Request, script: Path, read_early: frozenset[str]) -> None:
         os.close(descriptor)
     differing = {name for name, _ in request.environment.items() ^ os.environ.items()}
     other = any(name in read_early or name.startswith(EARLY) for name in differing)
-    # As tests/interrupted.py has them.
+    # As lab/interrupted.py has them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if other:

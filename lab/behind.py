@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from lab.cloud import Guest
 from plimsoll_agent.model.limits import PARAMETERS, Limits
-from tests.lab.cloud import Guest
 
 
 def query_block(guest: Guest) -> list[dict[str, Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.lab.cloud import Cloud
-from tests.lab.daemon import daemon_on
-from tests.lab.demo import plot
-from tests.lab.demo.measured import Sampler
-from tests.lab.demo.stage import Stage
-from tests.lab.faults.guests import without_limits
-from tests.lab.observer import STARTED, observing
+from lab.cloud import Cloud
+from lab.cloud.domain import without_limits
+from lab.daemon import daemon_on
+from lab.demo import plot
+from lab.demo.measured import Sampler
+from lab.demo.stage import Stage
+from lab.observer import STARTED, observing
 
 LIMIT = 250
 RULES = f"default: {{limits: {{total_iops_sec: {LIMIT}}}}}\n"

@@ -1,6 +1,6 @@
 """Packages for tests: debs and rpms of this tree, and of versions that do not exist yet, in a signed repository.
 
-``python -m tests.packages DIRECTORY VERSION...`` makes one.
+``python -m lab.packages DIRECTORY VERSION...`` makes one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests import wheelhouses
-from tests.wheelhouses import ROOT, VERSION, Changes
+from lab import wheelhouses
+from lab.wheelhouses import ROOT, VERSION, Changes
 
 _KEPT = 8
 _KEY = "repository@plimsoll.invalid"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.lab.cloud import Cloud, LabError
-from tests.lab.cloud.domain import PROJECT
-from tests.lab.demo import plot
-from tests.lab.demo.stage import Stage
+from lab.cloud import Cloud, LabError
+from lab.cloud.domain import PROJECT
+from lab.demo import plot
+from lab.demo.stage import Stage
 
 LIMIT = 250
 SECONDS = 12

@@ -7,9 +7,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
+from lab.demo.measured import Phase, Sampler
+from lab.demo.stage import Stage
 from plimsoll_probes.output.report.palette import VERDICTS
-from tests.lab.demo.measured import Phase, Sampler
-from tests.lab.demo.stage import Stage
 
 _MOST = 4
 """Rates of more than so many times the limit are drawn on a logarithmic axis, or they would flatten all others."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
+from lab.node import Node
+from lab.waiting import PATIENT
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
-from tests.lab.node import Node
-from tests.waiting import PATIENT
 
 
 class Daemon:

@@ -1,6 +1,6 @@
-"""The ``plimsoll`` command in tests: forked from a process that has imported it already, or the installed program.
+"""The ``plimsoll`` command: forked from a process that has imported it already, or the installed program.
 
-A test that sees only what a command does has ``Forked``, which takes a tenth of the time. ``Installed`` is for what
+What sees only what a command does has ``Forked``, which takes a tenth of the time. ``Installed`` is for what
 depends on the program itself: how it starts, what it imports, its words in /proc.
 """
 
@@ -14,12 +14,11 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests import schemas
-from tests.interrupted import heeds_ctrl_c
+from lab.interrupted import heeds_ctrl_c
 
 NO_BRAKE = {"OS_BRAKE__PERCENT": "100", "OS_BRAKE__FACTOR": "1000000"}
 """For a command whose changes the brake would defer, where that is not what is tested; it still defers removals."""
@@ -27,17 +26,22 @@ NO_BRAKE = {"OS_BRAKE__PERCENT": "100", "OS_BRAKE__FACTOR": "1000000"}
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")
 
 
-class _Held(subprocess.Popen[str]):
-    """``plimsoll``, whose JSON and YAML is as the published schemas say."""
+checks: list[Callable[[Sequence[str], str], object]] = []
+"""Each is called with the words and the output of a command that ended: tests hold its JSON to the schemas."""
+
+
+class _Checked(subprocess.Popen[str]):
+    """``plimsoll``, whose output ``checks`` look at."""
 
     def communicate(self, *given: Any, **others: Any) -> tuple[str, str]:
         out, err = super().communicate(*given, **others)
         if self.returncode >= 0:  # not killed in the middle of it
-            schemas.of_words([str(word) for word in list(self.args)[1:]], out)  # type: ignore[call-overload]
+            for check in checks:
+                check([str(word) for word in list(self.args)[1:]], out)  # type: ignore[call-overload]
         return out, err
 
 
-class Installed(_Held):
+class Installed(_Checked):
     """``plimsoll`` with these words, as a shell would start it."""
 
     def __init__(self, *words: str | Path, **others: Any) -> None:
@@ -45,7 +49,7 @@ class Installed(_Held):
         super().__init__([PLIMSOLL, *words], preexec_fn=heeds_ctrl_c, **{"text": True, "env": os.environ} | others)
 
 
-class Forked(_Held):
+class Forked(_Checked):
     """``plimsoll`` with these words, forked from the server; of ``Popen``'s arguments it takes those in ``TAKEN``.
 
     It is no child of this process: ``os.wait`` does not know it. User, umask, limits and the seed of hashes are those

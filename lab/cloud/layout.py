@@ -23,7 +23,7 @@ COVERED = {
     "var/cache": "/var/cache",
 }
 COVERED_FILES = ("/etc/passwd", "/etc/group")
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)

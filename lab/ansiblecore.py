@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.wheelhouses import cache
+from lab.wheelhouses import cache
 
 OLDEST = "2.17.0"
 """As ``requires_ansible`` in ansible/meta/runtime.yml has it.
