@@ -13,6 +13,32 @@ stepped() { printf '      done in %s s\n' "$((SECONDS - STEP_STARTED))"; }
 distribution() { . /etc/os-release && printf '%s' "${PRETTY_NAME:-an unknown system}"; }
 is_debian_12() { . /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ]; }
 
+# check_lab DIRECTORY GIB: what the lab needs of the machine and no setup can bring, said before anything is installed.
+check_lab() {
+    local directory=$1 space=$2 memory
+    [ "$(id -u)" = 0 ] || fail "run it as root: it starts daemons and guests in a namespace of their own"
+    unshare --mount true 2> /dev/null ||
+        fail "this system refuses a mount namespace, as containers do: run it on a machine or in a guest of its own"
+    until [ -d "$directory" ]; do directory=$(dirname "$directory"); done
+    [ "$(df --output=avail --block-size=1G "$directory" | tail -n 1)" -ge "$space" ] ||
+        fail "$directory has less than $space GiB free: free some, or set PLIMSOLL_LAB_DIR to a directory that has more"
+    memory=$(awk '/^MemTotal:/ { print int($2 / 1024) }' /proc/meminfo)
+    [ "$memory" -ge 3600 ] || fail "this machine has $memory MiB of memory, and the lab needs 4 GiB"
+}
+
+# copy_checkout DIRECTORY: this checkout, with what is not committed; what was set up there before stays.
+copy_checkout() {
+    local copy=$1 commit
+    umask 022
+    [ -d "$copy/.git" ] || git clone --quiet --no-hardlinks . "$copy"
+    commit=$(git rev-parse HEAD)
+    git -C "$copy" fetch --quiet "$PWD" HEAD
+    git -C "$copy" checkout --quiet --force --detach "$commit"
+    git -C "$copy" clean --quiet --force -d
+    git diff --binary HEAD | git -C "$copy" apply --allow-empty
+    git ls-files -z --others --exclude-standard | tar --create --null --files-from=- | tar --extract --directory="$copy"
+}
+
 # missing_packages GROUP...: packages of these groups of packages.txt that are not there, or were not installed to the end.
 missing_packages() {
     local package file group= desired=()

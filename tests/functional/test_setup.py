@@ -9,6 +9,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from lab.cloud.kept import KEPT
 from lab.interrupted import heeds_ctrl_c
 
@@ -124,3 +126,69 @@ def test_a_package_that_was_not_installed_to_the_end_is_missing(tmp_path: Path) 
     query.chmod(0o755)
     assert "python3-venv" in in_lib("missing_packages agent", str(tmp_path)).split()
     assert "gcc" not in in_lib("missing_packages agent", str(tmp_path)).split()
+
+
+def test_a_copy_has_what_is_committed_and_what_is_not_and_keeps_what_was_set_up(tmp_path: Path) -> None:
+    """Tests of a clone below /root run in it: an old file there would be tested instead."""
+    origin, copy = tmp_path / "origin", tmp_path / "copy"
+    git = ["git", "-C", str(origin), "-c", "user.name=a", "-c", "user.email=a@plimsoll.invalid"]
+    origin.mkdir()
+    (origin / ".gitignore").write_text("/set-up\n")
+    for name in ("kept", "edited", "deleted", "renamed"):
+        (origin / name).write_text(name)
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message=first"], check=True)
+    in_lib(f"cd {origin}; copy_checkout {copy}")
+    (copy / "set-up").write_text("by the first run")
+    (copy / "left").write_text("by the first run")
+    (origin / "edited").write_text("again")
+    (origin / "deleted").unlink()
+    (origin / "new file").write_bytes(b"\x00")
+    subprocess.run([*git, "mv", "renamed", "name"], check=True)
+    in_lib(f"cd {origin}; copy_checkout {copy}")
+    contents = {path.name: path.read_bytes() for path in copy.iterdir() if path.is_file()}
+    assert contents == {
+        ".gitignore": b"/set-up\n",
+        "kept": b"kept",
+        "edited": b"again",
+        "name": b"renamed",
+        "new file": b"\x00",
+        "set-up": b"by the first run",
+    }
+
+
+@pytest.mark.parametrize(
+    ("program", "answer", "reason"),
+    [
+        ("id", "echo 1000", "run it as root"),
+        ("unshare", "exit 1", "refuses a mount namespace"),
+        ("df", "echo Avail; echo 7", "has less than 8 GiB free"),
+        ("awk", "echo 2048", "2048 MiB of memory"),
+    ],
+)
+def test_what_the_lab_cannot_have_is_one_line_before_anything_is_installed(
+    tmp_path: Path, program: str, answer: str, reason: str
+) -> None:
+    (tmp_path / program).write_text(f"#!/bin/sh\n{answer}\n")
+    (tmp_path / program).chmod(0o755)
+    script = (
+        f"PATH={tmp_path}:$PATH\n. script/lib.sh\nensure_setup() {{ echo installed; }}\ncheck_lab /var/tmp/none 8"
+    )
+    ended = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert reason in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_each_environment_of_tox_is_a_word_of_script_test() -> None:
+    """Else ``tox -e functional`` ends with a usage of another program."""
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    names = {name.strip() for name in tox["tox"]["env_list"].split(",")}
+    names |= {section.partition(":")[2] for section in tox.sections() if ":" in section}
+    assert names == {"lint", "unit", "functional", "docs", "lab", "all"}
+    for name in names:
+        shown = subprocess.run(["script/test", name, "--help"], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert shown.stdout.startswith("usage: script/test")
