@@ -1,4 +1,4 @@
-"""Commands where plimsoll was installed without any extra: the one that is lacking is named, and nothing else is lost."""
+"""Commands where plimsoll was installed without any extra: the one that is lacking is named."""
 
 from __future__ import annotations
 

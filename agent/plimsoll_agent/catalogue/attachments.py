@@ -1,8 +1,9 @@
 """The volumes and guests that a pass found, for the refresher of the catalogue, with a mark for each attachment.
 
 Between two passes a volume can be detached, retyped and attached again. So catalogue data of a volume is valid for
-one mark only. A new attachment, a restart of the guest or an external change of the limit makes a new mark, and the
-type is requested again.
+one attachment only. A new attachment or a restart of the guest makes a new mark, and limits are unknown until the
+type is requested again. After an external change of the limit it is requested again too, as Nova may have made it;
+but the mark names the same attachment, so what was fetched for that stays valid, and the change is reverted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from plimsoll_agent.util.frozen import frozen
 VERSION = 1
 # A thousand attachments are some 250 KiB.
 MOST_BYTES = 8 * 2**20
+_CHANGES = "."
+"""In a mark, before the number of external changes; there is none before the first."""
 
 
 @frozen
@@ -54,6 +57,11 @@ class Attachments:
         for key, attachment in self.volumes.items():
             marks.setdefault(volume_of(key), {})[attachment.mark] = attachment.since
         return marks
+
+
+def same_attachment(mark: str, other: str) -> bool:
+    """Whether marks are of one attachment, before and after external changes."""
+    return mark.partition(_CHANGES)[0] == other.partition(_CHANGES)[0]
 
 
 def volume_of(key: str) -> str:
@@ -90,17 +98,20 @@ def sight(
 def _met(disk: Disk, before: Attachment | None, ours: Limits | None, now: datetime, boot: str) -> Attachment:
     actual = disk.actual if isinstance(disk.actual, Limits) else None
     external_changes = before.external_changes if before else 0
-    if before is None or before.mark != _mark(boot, disk.attachment, external_changes):
-        return Attachment(_mark(boot, disk.attachment, 0), now, came_with=actual)
+    mark = _mark(boot, disk.attachment, 0)
+    # A version before this one hashed the number of changes into the mark.
+    if before is None or not (
+        same_attachment(before.mark, mark) or before.mark == _mark(boot, disk.attachment, external_changes)
+    ):
+        return Attachment(mark, now, came_with=actual)
     if before.came_with is None:
         before = replace(before, came_with=actual)
     if before.since > now:  # the clock was ahead: else the catalogue would seem too old until then
         before = replace(before, since=now)
     if actual is None or actual in (ours or before.came_with, before.found):
         return before
-    return Attachment(
-        _mark(boot, disk.attachment, external_changes + 1), now, external_changes + 1, actual, before.came_with
-    )
+    changes = external_changes + 1
+    return Attachment(f"{mark}{_CHANGES}{changes}", now, changes, actual, before.came_with)
 
 
 def _mark(boot: str, *parts: object) -> str:

@@ -6,11 +6,11 @@ rarely; a guest's flavor once a start of the guest. So a refresh of a node takes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 
-from plimsoll_agent.catalogue.attachments import Attachment, Attachments
+from plimsoll_agent.catalogue.attachments import Attachment, Attachments, same_attachment
 from plimsoll_agent.catalogue.model import SKEW, Catalogue, Server, Volume, VolumeType
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.signed_file import Region
@@ -179,7 +179,7 @@ def _volumes(
     for id, marks in attachments.marks_of_volumes().items():
         if id in told:
             yield id, Volume(told[id].type, frozenset(marks), now, told[id].missing)
-        elif id in before and (kept := before[id].marks & marks.keys()):
+        elif id in before and (kept := _kept(before[id].marks, marks)):
             yield id, replace(before[id], marks=kept)
 
 
@@ -245,8 +245,13 @@ def _volumes_of(
         if covered:
             known = id in region.volumes
             yield id, Volume(region.volumes.get(id), covered, region.begun, missing=not known)
-        elif id in before and (kept := before[id].marks & marks.keys()):
+        elif id in before and (kept := _kept(before[id].marks, marks)):
             yield id, replace(before[id], marks=kept)
+
+
+def _kept(marks: Iterable[str], present: Iterable[str]) -> frozenset[str]:
+    """Those of present attachments, also from before an external change."""
+    return frozenset(mark for mark in marks if any(same_attachment(mark, each) for each in present))
 
 
 def _servers_of(

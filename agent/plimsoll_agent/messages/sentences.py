@@ -60,7 +60,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CATALOGUE_STALE: "the catalogue of Cinder and Nova is stale, but still used",
     Code.ATTACHMENTS_NOT_WRITTEN: "the list of attached volumes for plimsoll catalogue refresh cannot be written",
     Code.VOLUME_NOT_FETCHED: lambda facts: (
-        f"volume not fetched from Cinder since it was attached (seen {_minute(facts['since'])}); to fetch it:"
+        f"{'limits changed externally, and ' if facts.get('changed') else ''}volume not fetched from Cinder since"
+        f" {'then' if facts.get('changed') else 'it was attached'} (seen {_minute(facts['since'])}); to fetch it:"
         " plimsoll enforce --refresh"
     ),
     Code.VOLUME_MISSING: "no such volume in Cinder, or hidden from plimsoll's user",

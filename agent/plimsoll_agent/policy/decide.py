@@ -126,6 +126,8 @@ class Situation:
         """Whether limits are unknown because the disk was attached after the catalogue was read."""
         if why.code is Code.VOLUME_NOT_FETCHED:
             met = self.attachments.volumes.get(disk.key)
+            if met is not None and met.external_changes:  # its limits are known to be others than at the attach
+                return False
         elif why.code is Code.FLAVOR_NOT_FETCHED:
             met = self.attachments.guests.get(disk.guest.uuid)
         else:

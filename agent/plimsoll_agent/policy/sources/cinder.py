@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from plimsoll_agent.catalogue.attachments import same_attachment
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
 from plimsoll_agent.catalogue.qosspec import QosSpec, evaluate
 from plimsoll_agent.model.disk import Disk
@@ -29,9 +30,10 @@ def volume_type(disk: Disk, situation: Situation) -> VolumeType | Unknown | NoOp
     if isinstance(catalogue, Unknown):
         return catalogue
     volume, sighting = catalogue.volumes.get(disk.volume_id), situation.attachments.volumes.get(disk.key)
-    if volume is None or sighting is None or sighting.mark not in volume.marks:
+    if volume is None or sighting is None or not any(same_attachment(sighting.mark, mark) for mark in volume.marks):
         since = situation.now if sighting is None else sighting.since
-        return Unknown(because(Code.VOLUME_NOT_FETCHED, since=since.isoformat()))
+        facts: dict[str, object] = {"changed": True} if sighting and sighting.external_changes else {}
+        return Unknown(because(Code.VOLUME_NOT_FETCHED, since=since.isoformat(), **facts))
     if volume.missing:
         return Unknown(because(Code.VOLUME_MISSING))
     if volume.type is None:

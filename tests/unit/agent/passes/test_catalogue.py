@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
+from plimsoll_agent.catalogue.planner import agenda
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
@@ -18,7 +19,7 @@ from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.grade import Grade, grade
-from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
+from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
@@ -62,6 +63,13 @@ class Cloud:
         )
         self.node.catalogue = known
         return known
+
+    def to_request(self) -> Sequence[str]:
+        """The volumes whose type the refresher would request now."""
+        known = self.node.catalogue
+        assert isinstance(known, Catalogue)
+        met = self.node.state.load_attachments()
+        return agenda(known, met, self.node.now, interval=300, source=known.source).unknown
 
     def edit(self, spec: QosSpec) -> Catalogue:
         self.specs[spec.name] = spec
@@ -167,7 +175,7 @@ def test_a_refresher_that_cannot_be_told_is_noted_and_costs_no_disk(
     set_by_hand(node.disk(2), Limits())
     report = node.run()
     assert notes(report) == [Code.ATTACHMENTS_NOT_WRITTEN]
-    assert kinds(report) == ["in-sync", "unknown", "unknown"]
+    assert kinds(report) == ["in-sync", "unknown", "changed"]
     assert node.memory[report.outcomes[0].disk.key].seen == node.now, "the memory is kept all the same"
 
 
@@ -309,25 +317,60 @@ def test_a_node_that_restarted_asks_for_all_of_its_volumes_again(cloud: Cloud, n
     assert kinds(node.run()) == ["in-sync"] * 2
 
 
-def test_a_limit_that_somebody_changed_is_put_back_once_cinder_was_asked_whether_it_is_still_right(
-    cloud: Cloud, node: Node
+@pytest.mark.parametrize("external", [Limits(), POOR, SLIP, replace(RICH, total_iops_sec=999_999)])
+def test_an_external_change_is_reverted_at_once_to_the_last_desired_limits_and_the_type_is_requested(
+    cloud: Cloud, node: Node, external: Limits
 ) -> None:
+    """Else a volume that another client sets free stays so until Cinder answers: for hours while Keystone is down."""
+    assert cloud.to_request() == ()
+    set_by_hand(node.disk(1), external)
+    assert kinds(node.run()) == ["changed", "in-sync"]
+    assert actual(node) == [RICH] * 2
+    assert cloud.to_request() == (id_of(node.disk(1)),)
+    cloud.refresh()
+    assert kinds(node.run()) == ["in-sync"] * 2
+    set_by_hand(node.disk(1), external)
+    assert kinds(node.run()) == ["changed", "in-sync"]
+    assert cloud.to_request() == (), "the same change again is not worth another call"
+
+
+def test_after_an_external_change_the_type_that_cinder_then_returns_counts(cloud: Cloud, node: Node) -> None:
+    """Nova may have changed the limit for a volume that was retyped while it is attached."""
     set_by_hand(node.disk(1), POOR)
-    for _ in range(2):
-        assert codes(node.run())[0] is Code.VOLUME_NOT_FETCHED
+    cloud.type_of[id_of(node.disk(1))] = "bronze"
+    assert kinds(node.run()) == ["changed", "in-sync"], "of which a node knows nothing yet"
     cloud.refresh()
     assert kinds(node.run()) == ["changed", "in-sync"]
-    set_by_hand(node.disk(1), POOR)
-    assert kinds(node.run()) == ["changed", "in-sync"], "the same hand is not worth another call"
-    set_by_hand(node.disk(1), SLIP)
-    assert codes(node.run())[0] is Code.VOLUME_NOT_FETCHED, "another is"
+    assert actual(node)[0] == POOR
+
+
+def test_external_changes_of_a_volume_are_reverted_however_many_there_were_since_cinder_answered(
+    cloud: Cloud, node: Node
+) -> None:
+    for rate in range(1, 4):
+        set_by_hand(node.disk(1), Limits(total_iops_sec=rate))
+        assert kinds(node.run()) == ["changed", "in-sync"]
 
 
 def test_a_limit_that_came_with_the_attachment_is_watched_like_one_that_plimsoll_set(tmp_path: Path) -> None:
-    """Nova brings the right one mostly, so that plimsoll has applied nothing; a hand on it is a hand all the same."""
+    """Nova's limit is right mostly, so that plimsoll has applied nothing; an external change is one all the same."""
     cloud = settled(a_cloud(tmp_path, guest(1, a_volume(1, RICH))))
     set_by_hand(cloud.node.disk(1), POOR)
-    assert codes(cloud.node.run()) == [Code.VOLUME_NOT_FETCHED]
+    assert kinds(cloud.node.run()) == ["changed"]
+    assert actual(cloud.node) == [RICH]
+
+
+def test_an_unlimited_volume_that_was_never_fetched_counts_as_unknown_once_it_was_changed_externally(
+    cloud: Cloud, node: Node
+) -> None:
+    """A volume that was just attached is no trouble; one that another client changes meanwhile is."""
+    node.hypervisor.attach(node.hypervisor.by_uuid[uuid_of(1)], "vdb", a_volume(7, RICH))
+    assert node.run().unknown == 0
+    set_by_hand(node.disk(1, "vdb"), Limits())
+    report = node.run()
+    assert report.unknown == 1
+    (reason,) = (each.result.reason for each in report.outcomes if each.result.kind is Kind.UNKNOWN)
+    assert reason.facts["changed"] is True
 
 
 # --- told before a pass (enforce --refresh)
