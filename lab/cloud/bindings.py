@@ -1,8 +1,9 @@
-"""Batches for Ceph through Debian's own Python, the only one that has Ceph's bindings.
+"""Ceph through Debian's own Python, the only one that has Ceph's bindings: one process, for as long as its starter.
 
-Run by file: a batch of a hundred images takes one process and a second, not a hundred `rbd` processes.
-Reads {"conf": FILE, "steps": [...]} and writes a JSON list with one answer each. A step is one of
-{"monitor": {"prefix": ...}}, {"create": [POOL, IMAGE, BYTES]}, {"protect": [POOL, IMAGE, SNAPSHOT]},
+Run by file, with Ceph's configuration: an answer takes some milliseconds, where each `ceph` and each `rbd` process
+costs half a second of a core. Each line of standard input is a JSON list of steps, and is answered by a line: a JSON
+list with one answer each, or the words of the step that failed. A step is one of {"monitor": {"prefix": ...}},
+{"create": [POOL, IMAGE, BYTES]}, {"protect": [POOL, IMAGE, SNAPSHOT]},
 {"clone": [POOL, IMAGE, SNAPSHOT, POOL, IMAGE]}, {"remove": [POOL, IMAGE]}.
 """
 
@@ -10,17 +11,30 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
 from typing import Any
+
+PATIENCE = 15
+"""Seconds until a monitor that does not answer is given up."""
 
 rados: Any = importlib.import_module("rados")
 rbd: Any = importlib.import_module("rbd")
 
 
 def main() -> None:
-    request = json.load(sys.stdin)
-    with rados.Rados(conffile=request["conf"]) as cluster:
-        json.dump([_step(cluster, **step) for step in request["steps"]], sys.stdout)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then remove their images
+    cluster = rados.Rados(conffile=sys.argv[1])
+    for option in ("client_mount_timeout", "rados_mon_op_timeout"):
+        cluster.conf_set(option, str(PATIENCE))
+    with cluster:
+        for line in sys.stdin:
+            answer: list[str] | str
+            try:
+                answer = [_step(cluster, **step) for step in json.loads(line)]
+            except (OSError, rados.Error, rbd.Error) as error:
+                answer = str(error)
+            print(json.dumps(answer), flush=True)
 
 
 def _step(
@@ -32,9 +46,9 @@ def _step(
     remove: tuple[str, str] | None = None,
 ) -> str:
     if monitor:
-        status, out, said = cluster.mon_command(json.dumps(monitor), b"", timeout=30)
+        status, out, said = cluster.mon_command(json.dumps(monitor), b"")
         if status:
-            raise SystemExit(f"{monitor['prefix']}: {said or status}")
+            raise OSError(f"{monitor['prefix']}: {said or f'no answer in {PATIENCE} s ({status})'}")
         return str(out.decode())
     if create:
         pool, image, size = create

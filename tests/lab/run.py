@@ -1,9 +1,9 @@
-"""The lab's tests in one cloud: ``python -m tests.lab.run [OPTIONS OF PYTEST] [FILES]``.
+"""The lab's tests, in lanes: ``python -m tests.lab.run [--group GROUP] [OPTIONS OF PYTEST] [FILES]``.
 
-What measures rates comes first and alone, while there is neither OpenStack nor Nova. What may run beside others
-follows in two lanes, side by side; Nova comes up meanwhile. What hurts the cloud is last. It waits more than it
-works: what needs a guest with a system in it runs beside the rest, in a cloud of its own. The cloud is taken down at
-the end, however it ends, unless ``PLIMSOLL_LAB_KEEP`` is set.
+What measures rates comes first, without another lane beside it, while there is neither OpenStack nor Nova. All else
+waits more than it works, and follows side by side: a lane begins when those are over that must not be beside it. Nova
+comes up meanwhile. Clouds are taken down at the end, however it ends; the common one stays where
+``PLIMSOLL_LAB_KEEP`` is set.
 
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
@@ -16,7 +16,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -33,39 +34,45 @@ NONE_FOUND = 5  # pytest's status
 class Lane:
     """What one pytest runs, and in which cloud."""
 
+    name: str
     group: str
-    name: str = ""
-    own_cloud: bool = False
+    after: tuple[str, ...] = ()
+    """The lanes that must be over before it begins."""
+    offset: int = 0
+    """Of the ports of a cloud of its own; 0: the common one."""
 
     def words(self, markers: str) -> list[str]:
         """The lane's own choice of tests, narrowed by the caller's."""
-        lane = [f"--lane={self.name}"] if self.name else []
+        lane = [] if self.name == self.group else [f"--lane={self.name}"]
         return ["-m", f"({self.group}) and ({markers})" if markers else self.group, *lane]
 
     def environment(self) -> dict[str, str]:
         """The common cloud stays up for the lanes that follow; pytest takes one of its own down."""
-        if not self.own_cloud:
+        if not self.offset:
             return {"PLIMSOLL_LAB_KEEP": "1"}
         root = Layout.from_environment().root
         return {
-            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.group}")),
-            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + 500),
+            "PLIMSOLL_LAB_DIR": str(root.with_name(f"{root.name}-{self.name}")),
+            "PLIMSOLL_LAB_PORT_OFFSET": str(OFFSET + self.offset),
         }
 
 
-STEPS = (
-    (Lane("quiet"),),
-    (Lane("shared", "libvirt"), Lane("shared", "openstack")),
-    (Lane("hurt", "rest"), Lane("hurt", "booted", own_cloud=True)),
+LANES = (
+    Lane("quiet", "quiet"),
+    Lane("hosts", "hosts", after=("quiet",), offset=200),
+    Lane("libvirt", "shared", after=("quiet",)),
+    Lane("openstack", "shared", after=("quiet",)),
+    Lane("rest", "hurt", after=("libvirt", "openstack")),
+    Lane("booted", "hurt", after=("quiet",), offset=500),
+    Lane("faults", "faults", after=("booted",), offset=400),
 )
-"""What follows upon each other; in each, what runs side by side."""
 
 
 @dataclass
 class Run:
-    """One pytest. The first of a step has the terminal, what others say is shown after it."""
+    """One pytest. One that is alone has the terminal, what others say is shown when they are over."""
 
-    name: str
+    lane: Lane
     process: subprocess.Popen[bytes]
     log: Path | None
     began: float = field(default_factory=time.monotonic)
@@ -80,10 +87,11 @@ class Run:
                 stdin=subprocess.DEVNULL,
                 stdout=file if log else None,
                 stderr=file if log else None,
-                # A Ctrl-C reaches it by us, once: at the second one pytest would not clean up.
-                process_group=0,
+                # A Ctrl-C reaches it by us, once: at the second one pytest would not clean up. And where the kernel
+                # shares cores by session, as most do, a lane has as much as all tests without the lab.
+                start_new_session=True,
             )
-        return cls(lane.name or lane.group, process, log)
+        return cls(lane, process, log)
 
     def ended(self) -> bool:
         if self.seconds is None and self.process.poll() is not None:
@@ -96,13 +104,14 @@ class Run:
 
     def show(self) -> None:
         if self.log:
-            print(f"--- {self.name}", flush=True)
+            print(f"--- {self.lane.name}", flush=True)
             sys.stdout.buffer.write(self.log.read_bytes())
             sys.stdout.flush()
 
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--group", action="append", choices={lane.group for lane in LANES})
     parser.add_argument("-m", dest="markers", default="")
     parser.add_argument("-x", "--exitfirst", action="store_true")
     chosen, rest = parser.parse_known_args(words)
@@ -112,25 +121,24 @@ def main(words: Sequence[str]) -> int:
         rest.append("--exitfirst")
     for number in (signal.SIGINT, signal.SIGTERM):  # the first is ignored where a script started us behind its back
         signal.signal(number, _as_interrupt)
+    lanes = [lane for lane in LANES if chosen.group is None or lane.group in chosen.group]
     statuses: set[int] = set()
     times: list[str] = []
+    began = time.monotonic()
     try:
-        for lanes in STEPS:
-            began = time.monotonic()
-            ended = _side_by_side([(lane, [*lane.words(chosen.markers), *rest]) for lane in lanes])
-            statuses |= {run.process.returncode for run in ended}
-            each = ", ".join(f"{run.name} {run.seconds:.0f} s" for run in ended)
-            took = f"{lanes[0].group} {time.monotonic() - began:.0f} s"
-            times.append(f"{took} ({each})" if len(ended) > 1 else took)
-            if chosen.exitfirst and statuses - {0, NONE_FOUND}:
-                break
+        with closing(_in_order(lanes, lambda lane: [*lane.words(chosen.markers), *rest])) as runs:
+            for run in runs:
+                statuses.add(run.process.returncode)
+                times.append(f"{run.lane.name} {run.seconds:.0f} s")
+                if chosen.exitfirst and statuses - {0, NONE_FOUND}:
+                    break
     except KeyboardInterrupt:
         statuses = {130}
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         _take_down(statuses)
-    print(f"lab: {', '.join(times)}", flush=True)
+    print(f"lab: {time.monotonic() - began:.0f} s: {', '.join(times)}", flush=True)
     if 130 in statuses:
         return 130
     if statuses - {0, NONE_FOUND}:
@@ -138,24 +146,29 @@ def main(words: Sequence[str]) -> int:
     return 0 if 0 in statuses else NONE_FOUND
 
 
-def _side_by_side(lanes: list[tuple[Lane, list[str]]]) -> list[Run]:
-    runs: list[Run] = []
+def _in_order(lanes: Sequence[Lane], words: Callable[[Lane], list[str]]) -> Generator[Run]:
+    """Each one as soon as it is over; what still runs when nobody asks for more is interrupted."""
+    waiting, running = list(lanes), list[Run]()
     LOGS.mkdir(exist_ok=True)
     try:
-        for lane, words in lanes:
-            runs.append(Run.start(lane, words, LOGS / f"lab-{lane.name}.log" if runs else None))
-        while [run for run in runs if not run.ended()]:
+        while waiting or running:
+            unfinished = {lane.name for lane in [*waiting, *(run.lane for run in running)]}
+            ready = [lane for lane in waiting if not unfinished.intersection(lane.after)]
+            alone = not running and len(ready) == 1
+            for lane in ready:
+                waiting.remove(lane)
+                running.append(Run.start(lane, words(lane), None if alone else LOGS / f"lab-{lane.name}.log"))
+            for run in [run for run in running if run.ended()]:
+                running.remove(run)
+                run.show()
+                yield run
             time.sleep(0.2)
-    except BaseException:
-        for run in runs:
-            run.interrupt()
-        for run in runs:
-            _wait(run)
-        raise
     finally:
-        for run in runs:
+        for run in running:
+            run.interrupt()
+        for run in running:
+            _wait(run)
             run.show()
-    return runs
 
 
 def _wait(run: Run) -> None:

@@ -107,7 +107,7 @@ def test_an_owner_who_races_with_the_steps_gets_nothing_of_roots(booted: Guest, 
     """As tests/functional/test_session.py has it, with another kernel and the guest's own programs."""
     base = f"/mnt/volume/hostile-{kind}"
     told(booted, f"mkdir {base} {base}/run")
-    tries = depth.count(quick=1, landing=4, soak=500)
+    tries = depth.count(quick=1, landing=2, soak=500)
     try:
         for name, text in (("owner.pl", hostile.PROGRAM.read_text()), ("script", SCRIPT)):
             assert booted.exec(["sh", "-c", f"cat >{base}/{name}"], input=text).exit_code == 0

@@ -36,6 +36,7 @@ STOPPED, RUNNING = 1.2, 0.8
 DELAY = {"osd_debug_inject_dispatch_delay_duration": "1.0", "osd_debug_inject_dispatch_delay_probability": "0.02"}
 """Two of a hundred messages to the OSD wait for a second, and those behind them."""
 DELAYED = 18.0
+IOPS = 500
 PATIENCE = 60
 _turn = count()
 
@@ -63,10 +64,14 @@ def socket_of(cloud: Cloud, osd: int) -> Path:
 
 @pytest.fixture(scope="module")
 def loaded(cloud: Cloud) -> Iterator[Guest]:
-    """A guest whose volume is written to, by a client of its own, with many requests at once."""
+    """A guest whose volume is written to, by a client of its own, with many requests at once.
+
+    Not as many in a second as there could be: that would be all that the machine can do, and each OSD's answer late.
+    """
     [guest] = cloud.paused_guests([[volume()]])
     image = guest.disks["vda"]
-    words = ["rbd", "-c", str(cloud.ceph.conf), "--rbd-cache=false", "bench", "--io-type", "write", "--io-size", "4K",
+    words = ["rbd", "-c", str(cloud.ceph.conf), "--rbd-cache=false",
+             f"--rbd-qos-write-iops-limit={IOPS}", "bench", "--io-type", "write", "--io-size", "4K",
              "--io-threads", "48", "--io-total", "1T", "--io-pattern", "rand",
              f"{image.pool}/{image.image}"]  # fmt: skip
     with subprocess.Popen([*DIES_WITH_US, *words], stdout=subprocess.PIPE, text=True) as client:
