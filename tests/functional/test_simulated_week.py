@@ -369,11 +369,16 @@ def rules_broken(there: Nodes, begin: int, end: int) -> None:
     there[1].is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
 
 
+@fault(("PlimsollSourceDown", "warning", {**NODE, "source": "refresh"}))
+def refreshes_fail(there: Nodes, begin: int, end: int) -> None:
+    there[1].is_("plimsoll_source_up", 0, begin, end, source="refresh")
+
+
 @fault(("PlimsollSourceDown", "warning", {**NODE, "source": "libvirt"}))
 def libvirt_down(there: Nodes, begin: int, end: int) -> None:
     node = there[1]
     node.is_("plimsoll_source_up", 0, begin, end, source="libvirt")
-    for source in ("rules", "record", "writes", "disks", "catalogue"):
+    for source in ("rules", "record", "writes", "disks", "catalogue", "refresh"):
         node.is_("plimsoll_source_up", lambda step: None, begin, end, source=source)
     for name in ("last_good", "observed"):
         node.is_(f"plimsoll_pass_{name}_timestamp_seconds", stopped(begin), begin, end)

@@ -65,6 +65,9 @@ unlimited. Run `virsh dumpxml` there, and compare with a guest of another node.
 {{{{- else if eq $labels.source "writes" -}}}} The first limit after an upgrade of libvirt or QEMU did not read back
 as written, so no limit is set. Run `plimsoll status` there.
 {{{{- else if eq $labels.source "libvirt" -}}}} No disk can be read or limited. Run `virsh list` there.
+{{{{- else if eq $labels.source "refresh" -}}}} Refreshes of the catalogue fail, and the one before is used: new
+volumes are unknown, and edits of QoS specs have no effect. Run `plimsoll status` there, and read the journal of
+`plimsoll catalogue refresh`.
 {{{{- else if eq $labels.source "rules" -}}}} They use the last good rules, or none. Run `plimsoll rules check` there.
 {{{{- else -}}}} No limit is raised or removed. Run `plimsoll status` there, and check
 free space and permissions of state_dir.

@@ -89,12 +89,15 @@ class Publisher:
             textfile.remove(settings.textfile_dir, "console")
 
     def _setting(self, between: tuple[Outcome, ...] = ()) -> Setting:
+        refreshes = RefreshDir(self._settings.catalogue.directory).load_notes()
         return Setting(
             version=version("plimsoll-agent"),
             boot=self._state.boot,
             ended=datetime.now(UTC),
             stale_after=self._settings.catalogue.stale_after,
-            calls=RefreshDir(self._settings.catalogue.directory).load_notes().calls,
+            calls=refreshes.calls,
+            refreshes_failed=refreshes.failures,
+            refresh_trouble=refreshes.trouble,
             busy=self._state.busy,
             between=between,
         )

@@ -58,6 +58,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CATALOGUE_UNREADABLE: "the catalogue of Cinder and Nova cannot be read",
     Code.CATALOGUE_EXPIRED: "the catalogue of Cinder and Nova is too old to be used",
     Code.CATALOGUE_STALE: "the catalogue of Cinder and Nova is stale, but still used",
+    Code.REFRESH_FAILED: "the last {refreshes} refreshes of the catalogue failed",
     Code.ATTACHMENTS_NOT_WRITTEN: "the list of attached volumes for plimsoll catalogue refresh cannot be written",
     Code.VOLUME_NOT_FETCHED: lambda facts: (
         f"{'limits changed externally, and ' if facts.get('changed') else ''}volume not fetched from Cinder since"

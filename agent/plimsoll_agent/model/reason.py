@@ -101,6 +101,7 @@ class Code(StrEnum):
     RECORD_SET_ASIDE = "record-set-aside"
     CLOCK_SUSPECT = "clock-suspect"
     CATALOGUE_STALE = "catalogue-stale"
+    REFRESH_FAILED = "refresh-failed"
     ATTACHMENTS_NOT_WRITTEN = "attachments-not-written"
     READ_BACK_DIFFERS = "read-back-differs"
     TRIAL_FAILED = "trial-failed"

@@ -87,7 +87,7 @@ class NodeSetup:
                 return self.virsh("list")
             case "rules":
                 return self.plimsoll("rules", "check")
-            case "catalogue":
+            case "catalogue" | "refresh":
                 return self.no_catalogue()
             case "writes":
                 return self.plimsoll("enforce")

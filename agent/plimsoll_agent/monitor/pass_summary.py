@@ -191,9 +191,17 @@ class Setting:
     stale_after: int = 0
     """Seconds after which a catalogue is stale."""
     calls: Calls = field(default_factory=Calls)
+    refreshes_failed: int = 0
+    """How many refreshes of the catalogue failed in a row."""
+    refresh_trouble: str = ""
+    """Why the last one of these failed."""
     busy: int = 0
     between: tuple[Outcome, ...] = ()
     """What passes over single guests have changed, or failed to, since the pass before."""
+
+
+TOLERATED_FAILURES = 1
+"""One refresh may meet a restart of Cinder or of its load balancer; the next one is minutes later."""
 
 
 def _median(seconds: Iterable[float]) -> float:
@@ -218,6 +226,11 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         corrected,
     )
     sources, paused, braked = _sources(report) | {"disks": not missing}, report.paused, report.braked
+    if "catalogue" in sources:
+        sources["refresh"] = setting.refreshes_failed <= TOLERATED_FAILURES
+        if not sources["refresh"]:
+            failed, detail = setting.refreshes_failed, setting.refresh_trouble
+            notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failed, detail=detail))
     good = setting.ended if graded is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
     return LastPass(

@@ -298,6 +298,7 @@ FACTS: Mapping[str, object] = {
     "of": 30,
     "rounds": 5,
     "percent": 0.1,
+    "refreshes": 2,
     "rule": "gold racks",
     "since": NOON.isoformat(),
     "spec": "gold-iops",

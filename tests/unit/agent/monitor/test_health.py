@@ -147,6 +147,16 @@ def test_all_is_well_after_a_good_pass() -> None:
             "writes: no limit is written: the first write under libvirt 9 did not read back as written (a vda)",
         ),
         (
+            {
+                "sources": {"refresh": False},
+                "notes": (because(Code.REFRESH_FAILED, refreshes=2, detail="Keystone: connection refused"),),
+            },
+            "sources_down",
+            1,
+            Level.WARNING,
+            "refresh: the last 2 refreshes of the catalogue failed (Keystone: connection refused)",
+        ),
+        (
             {"sources": {"disks": False}, "notes": (because(Code.NO_DISK_FOUND, detail="a vda"),)},
             "sources_down",
             1,

@@ -21,6 +21,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.refresh_state import Calls
 from tests.fakes import domain_xml, hangs
+from tests.unit.clouds import a_catalogue
 from tests.unit.lastpasses import a_last_disk
 from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, guest, own_disk, set_by_hand, uuid_of
 
@@ -490,3 +491,17 @@ def test_disks_of_guests_that_are_gone_or_were_not_read_are_not_missing(lonely: 
         case _:
             there.movement = Movement.LEAVING
     assert lonely.passes().missing == ()
+
+
+@pytest.mark.parametrize(("failures", "up"), [(0, True), (1, True), (2, False)])
+def test_a_refresher_that_failed_twice_is_a_source_that_is_down_long_before_its_catalogue_is_stale(
+    watched: Watched, failures: int, up: bool
+) -> None:
+    """Else an operator learns of it after hours, when volumes that were attached since are unknown."""
+    watched.node.catalogue = a_catalogue(issued=watched.node.now)
+    last = watched.passes(refreshes_failed=failures, refresh_trouble="Keystone: connection refused")
+    assert (last.sources["catalogue"], last.sources["refresh"]) == (True, up)
+    reasons = [note for note in last.notes if note.code is Code.REFRESH_FAILED]
+    assert reasons == (
+        [] if up else [because(Code.REFRESH_FAILED, refreshes=2, detail="Keystone: connection refused")]
+    )
