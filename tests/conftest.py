@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab import command
-from tests import schemas
+from tests import schemas, times
 from tests.depth import DEPTH, TAKEN
 
 _COMMANDS = "plimsoll_agent.command.base"
@@ -46,5 +46,6 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    times.leave(terminalreporter)
     counts = "; ".join(f"{module} {', '.join(map(str, taken))}" for module, taken in sorted(TAKEN.items()))
     terminalreporter.write_line(f"depth: {DEPTH}{f', counts of {counts}' if counts else ''}")

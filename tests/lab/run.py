@@ -5,6 +5,8 @@ waits more than it works, and follows side by side: a lane begins when those are
 comes up meanwhile. Clouds are taken down at the end, however it ends; the common one stays where
 ``PLIMSOLL_LAB_KEEP`` is set.
 
+With ``--second-try`` the tests that failed are tried once more at the end, alone.
+
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,9 +28,11 @@ from types import FrameType
 from lab.cloud import Cloud, LabError
 from lab.cloud.layout import CHECKOUT, Layout
 from lab.cloud.ports import OFFSET
+from tests.times import SECOND_TRY
 
 LOGS = CHECKOUT / "build"
-NONE_FOUND = 5  # pytest's status
+TRIED = LOGS / "tried"
+FAILED, NONE_FOUND = 1, 5  # pytest's statuses
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Lane:
     def words(self, markers: str) -> list[str]:
         """The lane's own choice of tests, narrowed by the caller's."""
         lane = [] if self.name == self.group else [f"--lane={self.name}"]
-        return ["-m", f"({self.group}) and ({markers})" if markers else self.group, *lane]
+        cache = ["-o", f"cache_dir={TRIED / self.name}"]  # of its own, with what failed
+        return ["-m", f"({self.group}) and ({markers})" if markers else self.group, *lane, *cache]
 
     def environment(self) -> dict[str, str]:
         """The common cloud stays up for the lanes that follow; pytest takes one of its own down."""
@@ -114,6 +120,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--group", action="append", choices={lane.group for lane in LANES})
     parser.add_argument("-m", dest="markers", default="")
     parser.add_argument("-x", "--exitfirst", action="store_true")
+    parser.add_argument("--second-try", action="store_true")
     chosen, rest = parser.parse_known_args(words)
     if not any(Path(word.partition("::")[0]).exists() for word in rest):
         rest.append(str(Path(__file__).parent))
@@ -124,14 +131,30 @@ def main(words: Sequence[str]) -> int:
     lanes = [lane for lane in LANES if chosen.group is None or lane.group in chosen.group]
     statuses: set[int] = set()
     times: list[str] = []
+    failed: list[Lane] = []
     began = time.monotonic()
+    for lane in lanes:
+        shutil.rmtree(TRIED / lane.name, ignore_errors=True)
     try:
         with closing(_in_order(lanes, lambda lane: [*lane.words(chosen.markers), *rest])) as runs:
             for run in runs:
-                statuses.add(run.process.returncode)
+                if chosen.second_try and run.process.returncode == FAILED:
+                    failed.append(run.lane)
+                else:
+                    statuses.add(run.process.returncode)
                 times.append(f"{run.lane.name} {run.seconds:.0f} s")
                 if chosen.exitfirst and statuses - {0, NONE_FOUND}:
                     break
+        os.environ[SECOND_TRY] = "1"
+        for lane in failed:
+            words = [*lane.words(chosen.markers), "--last-failed", "--last-failed-no-failures=none", *rest]
+            print(f"--- {lane.name}: the tests that failed, once more, alone", flush=True)
+            run = Run.start(lane, words, None)
+            try:
+                statuses.add(run.process.wait())
+            finally:
+                run.interrupt()
+                _wait(run)
     except KeyboardInterrupt:
         statuses = {130}
     finally:
