@@ -13,7 +13,7 @@ import pytest
 VARIABLE = "PLIMSOLL_TEST_TIMES"
 SECOND_TRY = "PLIMSOLL_TEST_SECOND_TRY"
 """Set where only tests run that have failed before: those that pass now have flaked."""
-LAB_GROUPS = ("quiet", "shared", "hurt", "hosts", "faults")
+LAB_GROUPS = ("quiet", "shared", "hurt", "hosts", "faults", "newcomer")
 _began = time.time()
 
 

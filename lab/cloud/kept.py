@@ -37,7 +37,7 @@ def _nova(cache: Path, say: Say) -> object:
 
 def _release(cache: Path, say: Say) -> object:
     preflight.check_these(preflight.FOR_THE_IMAGE)
-    return fleetrelease.ensure(cache, say)
+    return fleetrelease.KEPT.ensure(cache, say)
 
 
 def _ansible(cache: Path, say: Say) -> object:

@@ -4,6 +4,7 @@ guest whose first second is limited."""
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the cloud up afterwards, to look around in")
     parser.add_argument("--plots", type=Path, default=Path("build/demo"), help="where to; default: %(default)s")
     arguments = parser.parse_args()
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # the cloud must not stay up
+        signal.signal(ending, signal.default_int_handler)
     cloud = Cloud(say=lambda line: print(f"  {line}", flush=True))
     try:
         print("A small real cloud: Ceph with three OSDs, libvirt, and a Linux guest with two RBD disks", flush=True)
@@ -32,6 +35,9 @@ def main() -> int:
     except (LabError, Trouble) as error:
         print(f"demo: {why_words(error.why, error.facts) if isinstance(error, Trouble) else error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return 130
     finally:
         if not arguments.keep:
             cloud.down()

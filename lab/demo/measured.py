@@ -20,6 +20,8 @@ class Phase:
     began: float
     iops: float
     seconds: float
+    limit: int | None
+    """IOPS, in QEMU; None where there was none."""
     verdict: str | None = None
 
 

@@ -45,6 +45,7 @@ def draw(stage: Stage, sampler: Sampler, title: str, file: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file)
+    stage.save(file.with_suffix(".json"))
     print(f"\nThe plot: {file.resolve()}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from lab.cloud import Cloud, Completed, LabError
@@ -53,6 +55,7 @@ class Stage:
         self.target = target
         self.phases: list[Phase] = []
         self.marks: list[tuple[float, str]] = []
+        self.more_figures: dict[str, float] = {}
         self.environment = dict(os.environ)
         self._file = f"{directory}/fio-test"
 
@@ -81,11 +84,12 @@ class Stage:
     def measure(self, title: str, name: str) -> None:
         print(f"\n{title}: fio, random 16 KiB reads and writes, {SECONDS} s ", end="", flush=True)
         began = self.sampler.now()
+        limit = self.guest.domain().blockIoTune(self.target)["total_iops_sec"] or None
         job = Job(JobName.MIXED, SECONDS, FILE_SIZE)
         text = fio.job_file(job, self._file, None, "libaio")
         completed = with_dots(lambda: self.guest.exec(list(fio.ARGV), timeout=SECONDS * 10, input=text))
         measured = fio.parse(completed.out or completed.err, job, engine="libaio")
-        self.phases.append(Phase(name, began, measured.iops, SECONDS))
+        self.phases.append(Phase(name, began, measured.iops, SECONDS, limit))
         print(f" {measured.iops:.0f} operations/s", flush=True)
 
     def plimsoll(self, *words: str) -> None:
@@ -119,10 +123,21 @@ class Stage:
             began = (result.started - self.sampler.began).total_seconds()
             iops = result.measured.iops if result.measured else 0.0
             seconds = result.measured.seconds if result.measured else SECONDS
-            self.phases.append(Phase(result.job.name.value, began, iops, seconds, result.finding.verdict.value))
+            limits = result.circumstances.before
+            limit = limits.total_iops_sec if limits else None
+            self.phases.append(
+                Phase(result.job.name.value, began, iops, seconds, limit, result.finding.verdict.value)
+            )
 
     def mark(self, what: str) -> None:
         self.marks.append((self.sampler.now(), what))
+
+    def save(self, file: Path) -> None:
+        """What was measured, for programs."""
+        phases = [asdict(phase) for phase in self.phases]
+        marks = [{"at": at, "what": what} for at, what in self.marks]
+        figures = {"disk": self.target, "phases": phases, "marks": marks, **self.more_figures}
+        file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
     def table(self, limit: int) -> None:
         print(f"\n{'':12}{'operations/s in the guest':>26}   of {limit}")

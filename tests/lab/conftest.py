@@ -21,7 +21,7 @@ from plimsoll_agent.adapters.libvirt.client import Libvirt
 
 # In the order in which they run: what measures rates is over before OpenStack and Nova take their share of the
 # machine.
-GROUPS = ("hosts", "faults", "quiet", "shared", "hurt")
+GROUPS = ("hosts", "faults", "newcomer", "quiet", "shared", "hurt")
 # The dearest last; what has none of them needs paused guests at most.
 COSTS = ("booted", "openstack", "nova")
 LANES = {

@@ -71,6 +71,7 @@ LANES = (
     Lane("rest", "hurt", after=("libvirt", "openstack")),
     Lane("booted", "hurt", after=("quiet",), offset=500),
     Lane("faults", "faults", after=("booted",), offset=400),
+    Lane("newcomer", "newcomer", after=("hosts",), offset=700),
 )
 
 

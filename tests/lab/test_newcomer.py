@@ -1,0 +1,135 @@
+"""The README's first command on a bare Debian 12: nothing of this machine helps it, and nothing is left of it.
+
+What a part of setup lacks is otherwise never seen, as the machine that runs the tests has everything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cloud.layout import Layout
+from lab.newcomer import Ended, Newcomer, alone
+
+pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(2400)]
+
+HOME = Path("/var/tmp/plimsoll-newcomer-test")
+ACTS = ("drift", "qos", "probe", "start")
+OVER = 1.1
+"""What a limit may be exceeded by: each second begins with a bucket of 0.1 s (QEMU's util/throttle.c)."""
+UNDER = 0.5
+"""What of a limit is reached at least, on a machine that runs other tests, too."""
+
+
+@dataclass
+class Demo:
+    """``script/demo`` as it was seen."""
+
+    ended: Ended
+    newcomer: Newcomer
+    seen: list[tuple[float, str]] = field(default_factory=list)
+    """Each line, and when it came, in seconds."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line for _, line in self.seen)
+
+    def figures(self, act: str) -> dict[str, Any]:
+        figures: dict[str, Any] = json.loads((self.newcomer.clone / f"build/demo/{act}.json").read_text())
+        return figures
+
+    def rates(self, act: str) -> list[tuple[str, float, int | None]]:
+        """Of each run of fio its name, its operations a second and the limit."""
+        return [(phase["name"], phase["iops"], phase["limit"]) for phase in self.figures(act)["phases"]]
+
+
+@pytest.fixture(scope="module")
+def demo(pytestconfig: pytest.Config) -> Iterator[Demo]:
+    newcomer, seen = Newcomer(HOME, Layout.from_environment().cache), list[tuple[float, str]]()
+    with alone(HOME):
+        newcomer.remove()
+        try:
+            newcomer.make(print)
+            began = time.monotonic()
+
+            def see(line: str) -> None:
+                seen.append((time.monotonic() - began, line))
+
+            shown = Demo(newcomer.run(["script/demo"], each_line=see), newcomer, seen)
+            first = next((at for at, line in seen if "operations/s" in line), -1)
+            with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+                print(f"\nscript/demo: its first figure after {first:.0f} s, its end after {seen[-1][0]:.0f} s")
+            yield shown
+        finally:
+            newcomer.remove()
+
+
+def test_the_first_command_ends_well(demo: Demo) -> None:
+    """A package or an extra that the demo's part of setup lacks ends it."""
+    assert demo.ended.status == 0, demo.text[-4000:]
+    for ugly in ("Traceback", "Warning", "error:", "None"):
+        assert ugly not in demo.text
+
+
+def test_nothing_is_left_of_it(demo: Demo) -> None:
+    """A daemon, a mount or a lab that stays up takes memory from the newcomer's machine for days."""
+    assert demo.ended.processes == []
+    assert demo.ended.mounts == []
+    root = demo.newcomer.root
+    assert [path for name in ("tmp", "var/tmp") for path in (root / name).iterdir()] == []
+    assert not (root / "usr/sbin/policy-rc.d").exists(), "no package of this machine could start its daemon"
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_each_act_has_its_plot_and_its_figures(demo: Demo, act: str) -> None:
+    plot = demo.newcomer.clone / f"build/demo/{act}.png"
+    assert plot.read_bytes().startswith(b"\x89PNG\r\n")
+    assert f"The plot: /root/plimsoll/build/demo/{act}.png" in demo.text
+
+
+@pytest.mark.parametrize("act", ["drift", "qos", "probe"])
+def test_each_run_of_fio_is_held_to_the_limit_that_it_had(demo: Demo, act: str) -> None:
+    """A demo whose limit does not hold would print its figures all the same."""
+    limited = [(name, iops, limit) for name, iops, limit in demo.rates(act) if limit]
+    assert limited
+    for name, iops, limit in limited:
+        assert iops <= OVER * limit, name
+
+
+def test_limits_are_what_the_acts_tell_of(demo: Demo) -> None:
+    drift = {name: (iops, limit) for name, iops, limit in demo.rates("drift")}
+    assert {name: limit for name, (_, limit) in drift.items()} == {
+        "no limit": None,
+        "enforced": 250,
+        "raised": 500,
+        "put right": 250,
+    }
+    assert drift["no limit"][0] > OVER * 250
+    for name in ("enforced", "put right"):
+        assert drift[name][0] > UNDER * 250
+    assert [(name, limit) for name, _, limit in demo.rates("qos")] == [
+        ("attached", 200),
+        ("spec edited", 200),
+        ("one pass", 500),
+    ]
+
+
+def test_probes_keep_the_limit_and_one_with_a_stalled_osd_does_not(demo: Demo) -> None:
+    verdicts = [phase["verdict"] for phase in demo.figures("probe")["phases"]]
+    assert verdicts[:3] == ["kept"] * 3
+    assert verdicts[3] in ("slow", "short", "inconclusive")
+
+
+def test_the_first_second_of_a_guest_that_starts_is_limited(demo: Demo) -> None:
+    start = demo.figures("start")
+    assert start["seconds_until_in_force"] < 1
+    # A second at the limit, and what came before it was in force.
+    assert start["requests_in_first_second"] <= start["limit"] * 2
+    assert re.search(r"In its first second it wrote \d+ times", demo.text)
