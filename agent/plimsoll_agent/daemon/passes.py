@@ -11,7 +11,7 @@ from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.schedule import PassResult
-from plimsoll_agent.daemon.workers import Progress
+from plimsoll_agent.daemon.workers import FullPassResult, Progress
 from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.observe import MOVING
@@ -79,17 +79,18 @@ def result_of(report: PassReport) -> PassResult:
     return PassResult.INCOMPLETE if report.count(Kind.DEFERRED, Kind.UNKNOWN) else PassResult.IN_SYNC
 
 
-def full_pass(settings: Settings, connections: Connections, between: Between, progress: Progress) -> bool:
-    """A pass over the whole node, published; False if there was none. It raises nothing."""
+def full_pass(settings: Settings, connections: Connections, between: Between, progress: Progress) -> FullPassResult:
+    """A pass over the whole node, published. It raises nothing."""
     try:
         report, _ = pass_over_node(settings, lambda: nullcontext(connections.get(progress)), between=between.take)
         if report.complaint:
             LOG.error("%s", report.complaint)
-        return True
+        return FullPassResult.DONE
     except Busy as error:
         LOG.info("full pass: %s", error)
+        return FullPassResult.BUSY
     except PlimsollError as error:
         LOG.error("full pass: %s", error)
     except Exception as error:
         LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
-    return False
+    return FullPassResult.FAILED
