@@ -30,6 +30,7 @@ from plimsoll_agent.config.settings import ConsoleSettings, DaemonSettings, Metr
 from plimsoll_agent.daemon.catalogue_watch import CatalogueWatch
 from plimsoll_agent.daemon.connections import MOST_CALLS, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
+from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.daemon.service import Service, Signal, World
 from plimsoll_agent.daemon.vitals import Vitals, may_have_another_thread, vitals
@@ -350,6 +351,8 @@ def test_hundreds_of_passes_over_the_node_with_every_option_take_no_more_of_anyt
     )
     RefreshDir(settings.catalogue.directory).prepare()
     shared, watch, between = SharedCalls(MOST_CALLS), CatalogueWatch(settings), Between()
+    rules.write_text("{}")
+    read = RulesWatch(rules)
     connections = Connections(
         lambda: Libvirt(settings.uri, deadline=5, at_once=4, writes=lambda *_: None, shared=shared)
     )
@@ -360,12 +363,15 @@ def test_hundreds_of_passes_over_the_node_with_every_option_take_no_more_of_anyt
             known = Catalogue(generation=number + 1, issued=datetime.now(UTC), source="north")
             catalogue.save(settings.catalogue.directory, known)
             watch.changed(settings)
+            for _ in range(2):
+                read.look(rules)
             guest.setBlockIoTune("vda", {"total_iops_sec": 900, "total_iops_sec_max": 901})
             with log.open("ab") as file:
                 file.write(b"[  242.6] INFO: task jbd2/vda1-8:231 blocked for more than 120 seconds.\n")
             if number % 10 == 0:
                 connections.renew()
-            assert full_pass(settings, connections, between, lambda: None) is FullPassResult.DONE
+            done = full_pass(settings, connections, between, lambda: None, read=read.text)
+            assert done is FullPassResult.DONE
             assert guest_pass(settings, connections, between, guest.UUIDString(), lambda: None) is PassResult.IN_SYNC
             assert may_have_another_thread()
         gc.collect()

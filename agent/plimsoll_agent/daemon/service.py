@@ -23,6 +23,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
 from plimsoll_agent.daemon.connections import MOST_CALLS, Connection, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
+from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
 from plimsoll_agent.daemon.vitals import may_have_another_thread, vitals
 from plimsoll_agent.daemon.workers import Ended, FullPassEnded, FullPassResult, GuestPassEnded, Workers
@@ -113,10 +114,13 @@ class Service:
         """For passes over single guests, and for full passes, which may take all calls at once."""
         of_guests, of_node = self._connections
         between = Between()
+        self._rules = RulesWatch(settings.rules_file)
         self._workers = Workers(
             settings.bounds.at_once,
-            lambda uuid, progress: guest_pass(self._settings, of_guests, between, uuid, progress),
-            lambda progress: full_pass(self._settings, of_node, between, progress),
+            lambda uuid, progress: guest_pass(
+                self._settings, of_guests, between, uuid, progress, read=self._rules.text
+            ),
+            lambda progress: full_pass(self._settings, of_node, between, progress, read=self._rules.text),
             self._inbox.put,
         )
         self._link: Link | None = None
@@ -163,6 +167,7 @@ class Service:
         if now >= self._look_at:
             self._look_at = now + EVERY
             self._look_at_settings(now)
+            self._rules.look(self._settings.rules_file)
             self._look_at_catalogue(now)
         self._begin_due(now)
         if now >= self._beat:
@@ -258,6 +263,7 @@ class Service:
                 self._tell_soon(now)
             case Signal.RELOAD:
                 self._reload(now)
+                self._rules.read(self._settings.rules_file)
             case Signal.STOP:
                 self._stop(now)
         if self._lost > self._counted.dropped:

@@ -20,7 +20,7 @@ _SAYS_NOTHING = (
     Code.MIGRATING,
     Code.INCOMING,
 )
-"""Results that are about one guest, and not about the versions: its disk was detached meanwhile, for example."""
+"""Results that are about one guest, and not about the versions: its disk was detached in between, for example."""
 
 
 def candidates(guests: Iterable[Sequence[Change]]) -> Iterator[Sequence[Change]]:

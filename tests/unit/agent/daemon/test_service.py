@@ -424,6 +424,34 @@ def test_edited_settings_with_a_fault_are_read_once(daemon: Fixture, caplog: pyt
     assert not service._counted.trouble
 
 
+def test_no_pass_believes_a_rules_file_of_which_half_is_written(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other half has the rule by which the guest is left alone."""
+    unmanaged = f"rules: [{{name: own, match: {{guest: [{guest(2).uuid}]}}, manage: false}}]\n"
+    daemon.start()
+    service = daemon.service
+    assert service is not None
+    half = RULES.replace("250", "240")
+    with monkeypatch.context() as between_two_looks:
+        between_two_looks.setattr(module, "EVERY", PATIENT)
+        daemon.until(lambda: service._look_at > time.monotonic() + 2)
+        daemon.rules.write_text(half)
+        daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
+        daemon.happens(1, EventKind.STARTED)
+        daemon.until(lambda: daemon.passes)
+        assert daemon.actual(1) == {LIMIT}
+        daemon.rules.write_text(half + unmanaged)
+    service._look_at = 0.0
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: service._rules.text(daemon.rules) == half + unmanaged)
+    daemon.happens(2, EventKind.STARTED)
+    daemon.happens(1, EventKind.STARTED)
+    daemon.until(lambda: daemon.actual(1) == {Limits(total_iops_sec=240)})
+    daemon.until_idle()
+    assert daemon.actual(2) == {Limits()}
+
+
 def test_a_reload_of_settings_with_a_fault_keeps_those_before_and_says_so(
     daemon: Fixture, caplog: pytest.LogCaptureFixture
 ) -> None:
