@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,21 +18,35 @@ from uuid import uuid4
 import libvirt
 import pytest
 
+from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.libvirt import event_link
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.libvirt.event_link import EventLink
 from plimsoll_agent.adapters.service_manager import ServiceManager
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import DaemonSettings
+from plimsoll_agent.config.settings import ConsoleSettings, DaemonSettings, MetricsSettings
+from plimsoll_agent.daemon.catalogue_watch import CatalogueWatch
+from plimsoll_agent.daemon.connections import MOST_CALLS, Connections
+from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
+from plimsoll_agent.daemon.rules_watch import RulesWatch
+from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.daemon.service import Service, Signal, World
+from plimsoll_agent.daemon.vitals import Vitals, may_have_another_thread, vitals
+from plimsoll_agent.daemon.workers import FullPassResult
 from plimsoll_agent.model.guest_events import Connected, EventKind, GuestEvent, LinkEvent
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
+from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
+from tests import depth
 from tests.functional.conftest import Ran
 from tests.functional.daemons import PATIENT, Daemon, a_daemon
 
 Run = Callable[..., Ran]
+WARM = 20
+PASSES = depth.count(quick=10, landing=50, soak=500)
 SHARED = "test:///default"
 """All connections of a process to it share one world."""
 
@@ -136,7 +152,8 @@ def test_an_edited_mode_is_in_use_without_a_signal(tmp_path: Path, test_node: st
 GUEST = """<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory>8192</memory><os><type>hvm</type></os>
 <devices><disk type='network' device='disk'><driver name='qemu' type='raw'/>
 <source protocol='rbd' name='volumes/volume-6665c608-001a-4ea4-a2eb-d491b58efc11'><host name='127.0.0.1'/></source>
-<target dev='vda' bus='virtio'/></disk></devices></domain>"""
+<target dev='vda' bus='virtio'/></disk>
+<serial type='file'><source path='{log}'/></serial></devices></domain>"""
 
 
 @pytest.fixture
@@ -153,9 +170,9 @@ def world() -> Iterator[Any]:
     connection.close()
 
 
-def define(connection: Any) -> Any:
+def define(connection: Any, log: Path = Path("/nonexistent")) -> Any:
     uuid = str(uuid4())
-    return connection.defineXML(GUEST.format(name=f"instance-{uuid[:8]}", uuid=uuid))
+    return connection.defineXML(GUEST.format(name=f"instance-{uuid[:8]}", uuid=uuid, log=log))
 
 
 def test_events_of_libvirt_are_told_as_values(world: Any) -> None:
@@ -294,3 +311,82 @@ def test_hundreds_of_starts_and_stops_leave_no_threads_and_no_descriptors(servic
     after = service._told()
     assert after.threads <= before.threads + 8, "at most those of calls_at_once, of both sets of connections"
     assert after.descriptors <= before.descriptors + 16
+
+
+ALL_OPTIONS = """
+rules:
+  - name: canaries
+    match: {guest: [UUID]}
+    override: true
+    limits: {total_iops_sec: 250, total_iops_sec_max: 300}
+    probe: {every: 6h, jobs: [read, write, mixed], directory: /var/tmp}
+    objective: {p50: 10ms, p99: 50ms, slowest: 2s}
+"""
+MORE_MEMORY = 12 * 2**20
+"""Bytes by which the process may be larger after so many passes: a tenth of what 500 threads would take."""
+
+
+def test_hundreds_of_passes_over_the_node_with_every_option_take_no_more_of_anything(
+    tmp_path: Path, world: Any
+) -> None:
+    """Each pass finds an external change, a new line on a console, and another catalogue; the rules change too."""
+    log, rules, metrics = (tmp_path / name for name in ("console.log", "rules.yaml", "metrics"))
+    metrics.mkdir()
+    log.write_bytes(b"")
+    guest = define(world, log)
+    guest.create()
+    whole = config.load([], [])
+    settings = replace(
+        whole,
+        mode="enforce",
+        uri=SHARED,
+        state_dir=tmp_path / "state",
+        rules_file=rules,
+        pause_file=tmp_path / "paused",
+        ceph=replace(whole.ceph, conf_files=(), blocking_checks=()),
+        rounds=10**6,
+        metrics=MetricsSettings(metrics, "disk"),
+        consoles=ConsoleSettings(read=True),
+        catalogue=replace(whole.catalogue, source="region-file", directory=tmp_path / "catalogue"),
+    )
+    RefreshDir(settings.catalogue.directory).prepare()
+    shared, watch, between = SharedCalls(MOST_CALLS), CatalogueWatch(settings), Between()
+    rules.write_text("{}")
+    read = RulesWatch(rules)
+    connections = Connections(
+        lambda: Libvirt(settings.uri, deadline=5, at_once=4, writes=lambda *_: None, shared=shared)
+    )
+
+    def passes(numbers: range) -> Vitals:
+        for number in numbers:
+            rules.write_text(ALL_OPTIONS.replace("UUID", guest.UUIDString()) + f"# {number // 10}")
+            known = Catalogue(generation=number + 1, issued=datetime.now(UTC), source="north")
+            catalogue.save(settings.catalogue.directory, known)
+            watch.changed(settings)
+            for _ in range(2):
+                read.look(rules)
+            guest.setBlockIoTune("vda", {"total_iops_sec": 900, "total_iops_sec_max": 901})
+            with log.open("ab") as file:
+                file.write(b"[  242.6] INFO: task jbd2/vda1-8:231 blocked for more than 120 seconds.\n")
+            if number % 10 == 0:
+                connections.renew()
+            done = full_pass(settings, connections, between, lambda: None, read=read.text)
+            assert done is FullPassResult.DONE
+            assert guest_pass(settings, connections, between, guest.UUIDString(), lambda: None) is PassResult.IN_SYNC
+            assert may_have_another_thread()
+        gc.collect()
+        return vitals()
+
+    before = passes(range(WARM))
+    after = passes(range(WARM, WARM + PASSES))
+    print(f"{PASSES} passes: {before}, then {after}")
+    assert guest.blockIoTune("vda")["total_iops_sec"] == 250
+    stored = {path.name for path in metrics.iterdir()}
+    assert stored == {"plimsoll-pass.prom", "plimsoll-console.prom"}
+    assert (
+        f'kind="hung-task",uuid="{guest.UUIDString()}"}} {WARM + PASSES - 1:.1f}'
+        in (metrics / "plimsoll-console.prom").read_text()
+    )
+    assert after.threads <= before.threads + 2, "a connection that was renewed is closed in a thread"
+    assert after.descriptors <= before.descriptors + 4
+    assert after.memory <= before.memory + MORE_MEMORY

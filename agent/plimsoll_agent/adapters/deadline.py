@@ -95,8 +95,10 @@ class Deadlines:
         """How many calls have passed their deadline and not returned."""
         return self._hung
 
-    def call(self, who: str, function: Callable[[], Answer], about: str = "") -> Answer:
+    def call(self, who: str, function: Callable[[], Answer], about: str = "", within: float | None = None) -> Answer:
         """Returns or raises what the call does. Raises ``DeadlineExceeded``, or ``NotSent`` if it was not made.
+
+        ``within``: seconds for this call, if not those for all.
 
         With ``shared``, ``StillHangs`` while an earlier call hangs that is ``about`` the same.
         """
@@ -111,8 +113,9 @@ class Deadlines:
             if self._shared is not None:
                 self._shared.returned(about, hung=False)
             raise NotSent(f"{who} not asked: {error}") from error
-        if not errand.finished.wait(self.seconds) and self._abandon(errand):
-            raise DeadlineExceeded(f"no answer from {who} within {self.seconds:g} s")
+        seconds = self.seconds if within is None else within
+        if not errand.finished.wait(seconds) and self._abandon(errand):
+            raise DeadlineExceeded(f"no answer from {who} within {seconds:g} s")
         self._slots.release()
         try:
             if errand.error is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from plimsoll_agent.adapters import console_log
 from plimsoll_agent.adapters.console_log import NewText
-from plimsoll_agent.adapters.deadline import Deadlines
+from plimsoll_agent.adapters.deadline import Deadlines, SharedCalls, StillHangs
 from plimsoll_agent.consoles import file
 from plimsoll_agent.consoles.model import TIMED_OUT, Consoles, GuestConsole, Reading
 from plimsoll_agent.consoles.patterns import StallKind, count
@@ -25,6 +28,11 @@ SECONDS = 5.0
 """For all logs together: they may be on a file system that hangs."""
 MOST_OF_ALL = 16 * 2**20
 """Bytes of all guests in a pass; the others have their turn first in the next one."""
+
+MOST_HANGING = 4
+"""Logs of so many guests, where reading hangs: then none is read until one of these calls returns."""
+_CALLS = SharedCalls(MOST_HANGING)
+"""Of this process: a daemon would have another thread that hangs after each pass."""
 
 Read = Callable[[str, Position | None, int], NewText]
 
@@ -58,26 +66,24 @@ def read_consoles(
         before = Consoles(now)
     turns = sorted(_turns(before, report), key=lambda turn: (turn.known.tried, turn.uuid))
     found: dict[str, GuestConsole] = {turn.uuid: turn.known for turn in turns}
-    under_way: list[_Turn] = []
-    skipped = [before.skipped]
-
-    def all_of_them() -> None:
-        left = most
+    skipped, left, end = before.skipped, most, time.monotonic() + seconds
+    with closing(Deadlines(seconds, 1, _CALLS)) as deadlines:
         for turn in turns:
-            under_way[:] = [turn]
-            reading, used = _read(turn, now, read, min(MOST_BYTES, left))
-            found[turn.uuid] = turn.known.after(reading, now)
-            skipped.append(reading.skipped)
-            left -= used
-            if left <= 0:
+            rest = end - time.monotonic()
+            if left <= 0 or rest <= 0:
                 break
-
-    try:
-        Deadlines(seconds, 1).call("the console logs", all_of_them)
-    except DeadlineExceeded:
-        # The thread may go on, with values that are not used any more.
-        found = found | {turn.uuid: replace(turn.known, tried=now, trouble=TIMED_OUT) for turn in under_way}
-    consoles = Consoles(now, dict(found), sum(skipped))
+            one = partial(_read, turn, now, read, min(MOST_BYTES, left))
+            try:
+                reading, used = deadlines.call("the console logs", one, turn.uuid, rest)
+            except DeadlineExceeded as error:
+                found[turn.uuid] = replace(turn.known, tried=now, trouble=TIMED_OUT)
+                if isinstance(error, StillHangs):
+                    continue
+                break
+            found[turn.uuid] = turn.known.after(reading, now)
+            skipped += reading.skipped
+            left -= used
+    consoles = Consoles(now, found, skipped)
     file.save(state, consoles)
     return consoles
 

@@ -32,13 +32,14 @@ from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.pause import Pause
 from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
 from plimsoll_agent.rules import loader
-from plimsoll_agent.rules.loader import NoRules
+from plimsoll_agent.rules.loader import NoRules, Read
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.clock import Now
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util import schema
 from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
@@ -102,8 +103,11 @@ def pass_context(
     read_only: bool,
     without_rules: bool = False,
     locks: ByteLocks | None = None,
+    read: Read = schema.read,
 ) -> PassContext:
     """Rules, memory and caution; with ``read_only`` nothing is written. ``locks`` are those of guests held already.
+
+    ``read`` reads the rules file.
 
     ``without_rules``: a missing rules file is a complaint and no error, for commands that only show something.
     Raises ``ConfigError`` if the rules are invalid and there are no last good ones, ``StateError`` if the memory
@@ -113,7 +117,7 @@ def pass_context(
     # A pass over some guests leaves the time to the next one over the node: each write waits for the disk.
     time = _reckoned(state, keep=not read_only and locks is None)
     now = time.at
-    actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules)
+    actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules, read=read)
     if asked.limits is not None:
         actual = actual.with_command_line(asked.limits)
     known, doubt, orders = catalogue_actual(settings.catalogue, now)
@@ -228,14 +232,16 @@ def _unknown(code: Code, detail: str) -> tuple[Unknown, Reason]:
     return Unknown(reason), reason
 
 
-def rules_actual(settings: Settings, state: State, *, keep: bool, without: bool = False) -> tuple[Rules, str]:
+def rules_actual(
+    settings: Settings, state: State, *, keep: bool, without: bool = False, read: Read = schema.read
+) -> tuple[Rules, str]:
     """The rules to use, and what is wrong with the file if they are the last good ones, or none (``without``).
 
     ``keep`` saves valid rules as the last good ones. A file that had rules must not disappear or become empty.
     """
     path, last = settings.rules_file, _last_rules(state)
     try:
-        text = loader.read(path, required=path != RULES_FILE or bool(last and last.text.strip()))
+        text = loader.read(path, required=path != RULES_FILE or bool(last and last.text.strip()), read=read)
         actual = _parsed(text, str(path))
     except ConfigError as error:
         if last is None and without and isinstance(error, NoRules):

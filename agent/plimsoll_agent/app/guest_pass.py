@@ -10,7 +10,9 @@ from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run, 
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
+from plimsoll_agent.rules.loader import Read
 from plimsoll_agent.store.state import Busy, State
+from plimsoll_agent.util import schema
 from plimsoll_agent.util.locks import ByteLocks
 
 
@@ -37,11 +39,13 @@ def pass_over(
     on_event: bool = False,
     patience: float = 0,
     tell: Callable[[Outcome], None] = lambda _: None,
+    read: Read = schema.read,
 ) -> PassReport:
     """A pass over these guests, by their uuids, in the mode of the settings or in another.
 
-    It waits for no pass over the node, and at most ``patience`` seconds for one that changes the same guest. Rules,
-    memory and all else are read again each time. Any number may run side by side, each with its own call.
+    It waits for no pass over the node, and at most ``patience`` seconds for one that changes the same guest. Rules
+    (by ``read``), memory and all else are read again each time. Any number may run side by side, each with its own
+    call.
 
     Raises ``Busy`` while something else changes one of the guests, ``NoSuchGuest`` if one does not run (any more),
     ``Unreachable`` if the guests cannot be listed, ``ConfigError`` and ``StateError`` as ``pass_context`` does.
@@ -49,7 +53,7 @@ def pass_over(
     state = state_of(settings)
     state.prepare()
     with guests_locked(state, uuids, patience=patience) as locks:
-        context = pass_context(settings, asked, read_only=False, locks=locks)
+        context = pass_context(settings, asked, read_only=False, locks=locks, read=read)
         context = replace(context, caution=replace(context.caution, on_event=on_event))
         scope = Scope(frozenset(uuids))
         return run(settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), tell=tell)

@@ -11,7 +11,9 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
+from plimsoll_agent.rules.loader import Read
 from plimsoll_agent.store.state import Busy, StateError
+from plimsoll_agent.util import schema
 
 
 def pass_over_node(
@@ -23,11 +25,12 @@ def pass_over_node(
     first: Callable[[], bool] = lambda: True,
     between: Callable[[], Sequence[Outcome]] = tuple,
     tell: Callable[[Outcome], None] = lambda _: None,
+    read: Read = schema.read,
 ) -> tuple[PassReport, bool]:
     """The pass, in the mode of the settings or in another; and whether ``first`` and its publication succeeded.
 
     ``first`` is called before, while no other pass runs. ``between``: what passes over single guests have changed, or
-    failed to, since the last one. An error is published too.
+    failed to, since the last one. ``read`` reads the rules file. An error is published too.
 
     Raises ``Busy`` while another one runs, which is counted; ``Unreachable`` if the guests cannot be listed,
     ``ConfigError`` and ``StateError`` as ``pass_context`` does.
@@ -40,7 +43,7 @@ def pass_over_node(
             publisher = Publisher(settings, state, mode)
             source = "rules"
             try:
-                context = pass_context(settings, asked, read_only=False)
+                context = pass_context(settings, asked, read_only=False, read=read)
                 source = "libvirt"
                 with connect() as hypervisor:
                     clock = counters_clock(settings)

@@ -26,8 +26,11 @@ class Daemon(NodeCommand):
     over the whole node, and so does an edit of the settings. SIGTERM ends it when the passes that run have ended, at
     most stop_timeout later. The mode is that of the settings: in mode observe nothing is written.
 
-    Exit status: 0 stopped; 1 the settings or the state directory cannot be used; 64 usage; 75 another daemon runs on
-    this node.
+    It ends by itself, to be started again, if it may have no more threads, or if five passes over the whole node fail
+    in a row while libvirt's events arrive.
+
+    Exit status: 0 stopped; 1 the settings or the state directory cannot be used, or it is to be started again; 64
+    usage; 75 another daemon runs on this node.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

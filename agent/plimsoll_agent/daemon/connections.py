@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from plimsoll_agent.model.hypervisor import Hypervisor
@@ -43,8 +44,9 @@ class Connections:
         with self._lock:
             former, self._current = self._current, None
         if former is not None:
-            # In a thread: closing is a call too.
-            threading.Thread(target=former.close, name="close-connections", daemon=True).start()
+            # In a thread: closing is a call too. A process that may have no more threads ends soon.
+            with suppress(RuntimeError):
+                threading.Thread(target=former.close, name="close-connections", daemon=True).start()
 
 
 class _Watched:

@@ -11,12 +11,14 @@ from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.schedule import PassResult
-from plimsoll_agent.daemon.workers import Progress
+from plimsoll_agent.daemon.workers import FullPassResult, Progress
 from plimsoll_agent.errors import NoSuchGuest, PlimsollError, Unreachable
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.observe import MOVING
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport
+from plimsoll_agent.rules.loader import Read
 from plimsoll_agent.store.state import Busy
+from plimsoll_agent.util import schema
 
 LOG = logging.getLogger(__name__)
 
@@ -44,12 +46,18 @@ class Between:
 
 
 def guest_pass(
-    settings: Settings, connections: Connections, between: Between, uuid: str, progress: Progress
+    settings: Settings,
+    connections: Connections,
+    between: Between,
+    uuid: str,
+    progress: Progress,
+    *,
+    read: Read = schema.read,
 ) -> PassResult:
-    """A pass over one guest; it raises nothing."""
+    """A pass over one guest; it raises nothing. ``read`` reads the rules file."""
     try:
         hypervisor = connections.get(progress)
-        return result_of(pass_over(settings, hypervisor, [uuid], on_event=True, tell=between.note))
+        return result_of(pass_over(settings, hypervisor, [uuid], on_event=True, tell=between.note, read=read))
     except NoSuchGuest:
         return PassResult.GONE
     except Busy:
@@ -79,17 +87,22 @@ def result_of(report: PassReport) -> PassResult:
     return PassResult.INCOMPLETE if report.count(Kind.DEFERRED, Kind.UNKNOWN) else PassResult.IN_SYNC
 
 
-def full_pass(settings: Settings, connections: Connections, between: Between, progress: Progress) -> bool:
-    """A pass over the whole node, published; False if there was none. It raises nothing."""
+def full_pass(
+    settings: Settings, connections: Connections, between: Between, progress: Progress, *, read: Read = schema.read
+) -> FullPassResult:
+    """A pass over the whole node, published. It raises nothing. ``read`` reads the rules file."""
     try:
-        report, _ = pass_over_node(settings, lambda: nullcontext(connections.get(progress)), between=between.take)
+        report, _ = pass_over_node(
+            settings, lambda: nullcontext(connections.get(progress)), between=between.take, read=read
+        )
         if report.complaint:
             LOG.error("%s", report.complaint)
-        return True
+        return FullPassResult.DONE
     except Busy as error:
         LOG.info("full pass: %s", error)
+        return FullPassResult.BUSY
     except PlimsollError as error:
         LOG.error("full pass: %s", error)
     except Exception as error:
         LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
-    return False
+    return FullPassResult.FAILED

@@ -23,9 +23,10 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
 from plimsoll_agent.daemon.connections import MOST_CALLS, Connection, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
+from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
-from plimsoll_agent.daemon.vitals import vitals
-from plimsoll_agent.daemon.workers import Ended, FullPassEnded, GuestPassEnded, Workers
+from plimsoll_agent.daemon.vitals import may_have_another_thread, vitals
+from plimsoll_agent.daemon.workers import Ended, FullPassEnded, FullPassResult, GuestPassEnded, Workers
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind, GuestEvent, LinkEvent
@@ -43,6 +44,11 @@ STUCK = 120.0
 """Seconds of a pass without the end of a call, beside deadlines, after which the watchdog is not told any more.
 
 A pass over the node that is stuck holds the lock that the timer's pass needs.
+"""
+MOST_FAILURES = 5
+"""Passes over the node that may fail in a row while libvirt's events arrive; then the daemon ends.
+
+A new process has all that this one may have lost. While libvirt is down, it would do no better.
 """
 _TICK = 5.0
 _SOON = 1.0
@@ -108,16 +114,20 @@ class Service:
         """For passes over single guests, and for full passes, which may take all calls at once."""
         of_guests, of_node = self._connections
         between = Between()
+        self._rules = RulesWatch(settings.rules_file)
         self._workers = Workers(
             settings.bounds.at_once,
-            lambda uuid, progress: guest_pass(self._settings, of_guests, between, uuid, progress),
-            lambda progress: full_pass(self._settings, of_node, between, progress),
+            lambda uuid, progress: guest_pass(
+                self._settings, of_guests, between, uuid, progress, read=self._rules.text
+            ),
+            lambda progress: full_pass(self._settings, of_node, between, progress, read=self._rules.text),
             self._inbox.put,
         )
         self._link: Link | None = None
         self._catalogue = CatalogueWatch(settings)
         self._look_at = 0.0
         self._stop_by: float | None = None
+        self._status = 0
         self._beat = 0.0
         self._told_at = float("-inf")
         self._lost = 0
@@ -130,7 +140,10 @@ class Service:
         self._inbox.put(what)
 
     def run(self) -> int:
-        """Until it is stopped; returns the exit status. Raises ``Busy``, ``StateError``."""
+        """Until it is stopped, or only a new process can help; returns the exit status.
+
+        Raises ``Busy``, ``StateError``.
+        """
         state = state_of(self._settings)
         state.prepare()
         with state.daemon_locked() as self._lock:
@@ -145,7 +158,7 @@ class Service:
                 self._world.manager.stopping()
                 self._remove()
             LOG.info("plimsoll daemon ended%s", "; a pass did not end in time" if self._workers.busy else "")
-            return 0
+            return self._status
 
     # --- a turn of the loop
 
@@ -154,6 +167,7 @@ class Service:
         if now >= self._look_at:
             self._look_at = now + EVERY
             self._look_at_settings(now)
+            self._rules.look(self._settings.rules_file)
             self._look_at_catalogue(now)
         self._begin_due(now)
         if now >= self._beat:
@@ -243,18 +257,31 @@ class Service:
             case FullPassEnded():
                 self._workers.ended(message)
                 self._counted.full_pass(message)
-                self._schedule.full_pass_ended(message.done, now)
+                self._schedule.full_pass_ended(message.result is FullPassResult.DONE, now)
+                if self._counted.failed_in_a_row >= MOST_FAILURES:
+                    self._give_up(now, f"{MOST_FAILURES} passes over the node have failed in a row")
                 self._tell_soon(now)
             case Signal.RELOAD:
                 self._reload(now)
+                self._rules.read(self._settings.rules_file)
             case Signal.STOP:
-                if self._stop_by is None:
-                    self._stop_by = now + self._settings.daemon.stop_timeout
-                    self._world.manager.stopping()
+                self._stop(now)
         if self._lost > self._counted.dropped:
             self._counted.lost += self._lost - self._counted.dropped
             self._counted.dropped = self._lost
             self._schedule.full_pass_due(now)
+
+    def _stop(self, now: float) -> None:
+        if self._stop_by is None:
+            self._stop_by = now + self._settings.daemon.stop_timeout
+            self._world.manager.stopping()
+
+    def _give_up(self, now: float, why: str) -> None:
+        """What manages services starts it again."""
+        if self._stop_by is None:
+            LOG.error("plimsoll daemon ends, to be started again: %s", why)
+            self._status = 1
+            self._stop(now)
 
     def _connected(self, now: float) -> None:
         counted = self._counted
@@ -271,6 +298,7 @@ class Service:
         if self._counted.disconnected != message.why:
             LOG.warning("%s; trying again", message.why)
         self._counted.connected_since, self._counted.disconnected = None, message.why
+        self._counted.failed_in_a_row = 0
         self._schedule.connected = False
 
     def _reload(self, now: float) -> None:
@@ -318,6 +346,8 @@ class Service:
 
     def _tell_how_it_is(self, now: float) -> None:
         self._beat, self._told_at = now + HEARTBEAT, now
+        if not may_have_another_thread():
+            self._give_up(now, "it may have no more threads")
         told = self._told()
         self._world.manager.status(daemon_status.line(told))
         self._try("lock", self._keep_lock)
@@ -408,6 +438,8 @@ class _Counted:
         self.seconds_sum = 0.0
         self.full_passes: Counter[str] = Counter()
         self.last_full_pass: datetime | None = None
+        self.failed_in_a_row = 0
+        """Passes over the node, since the last one or the last connection."""
         self.trouble = ""
 
     def guest_pass(self, ended: GuestPassEnded) -> None:
@@ -416,9 +448,12 @@ class _Counted:
         self.buckets[next((bound for bound in BUCKETS if ended.seconds <= bound), float("inf"))] += 1
 
     def full_pass(self, ended: FullPassEnded) -> None:
-        self.full_passes["done" if ended.done else "failed"] += 1
-        if ended.done:
-            self.last_full_pass = datetime.now(UTC)
+        done = ended.result is FullPassResult.DONE
+        self.full_passes["done" if done else "failed"] += 1
+        if done:
+            self.last_full_pass, self.failed_in_a_row = datetime.now(UTC), 0
+        elif ended.result is FullPassResult.FAILED and self.connected_since is not None:
+            self.failed_in_a_row += 1
 
     @property
     def cumulative(self) -> dict[str, int]:

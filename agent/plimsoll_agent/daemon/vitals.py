@@ -1,4 +1,4 @@
-"""What this process takes: threads, descriptors, memory."""
+"""What this process takes: threads, descriptors, memory; and whether it may have another thread."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ def vitals() -> Vitals:
     except (OSError, ValueError, IndexError):
         return Vitals(threading.active_count(), 0, 0)
     return Vitals(threading.active_count(), descriptors, pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def may_have_another_thread() -> bool:
+    thread = threading.Thread(target=lambda: None, name="may-start", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # as with TasksMax= of the unit, or the container's --pids-limit
+        return False
+    thread.join()
+    return True

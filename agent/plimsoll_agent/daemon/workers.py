@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from enum import StrEnum
 from queue import SimpleQueue
 
 from plimsoll_agent.daemon.schedule import PassResult
@@ -21,11 +22,16 @@ class GuestPassEnded:
     seconds: float
 
 
+class FullPassResult(StrEnum):
+    DONE = "done"
+    BUSY = "busy"
+    """Another one ran."""
+    FAILED = "failed"
+
+
 @frozen
 class FullPassEnded:
-    """``done`` is false if there was none."""
-
-    done: bool
+    result: FullPassResult
 
 
 Ended = GuestPassEnded | FullPassEnded
@@ -48,7 +54,7 @@ class Workers:
         self,
         number: int,
         guest_pass: Callable[[str, Progress], PassResult],
-        full_pass: Callable[[Progress], bool],
+        full_pass: Callable[[Progress], FullPassResult],
         tell: Callable[[Ended], None],
     ) -> None:
         self._number = number

@@ -126,7 +126,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     ),
     Code.NOT_HERE: "no longer on this node",
     Code.REATTACHED: "reattached since then, or its guest restarted",
-    Code.TOO_MANY_HUNG: lambda facts: f"not tried: {plural(facts['hung'], 'guest')} timed out in this pass",
+    Code.GUEST_TIMED_OUT: "not tried: its guest timed out in this pass",
     Code.NO_RECORD: "the record of changes cannot be written; no limit is raised or removed without it",
     Code.NO_RESULTS: "the results are not in the record of changes; the next pass reads them back",
     Code.NOT_REMEMBERED: "applied limits are not saved in memory; later passes will take them for attach-time limits",
@@ -137,7 +137,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CLOCK_SUSPECT: "this node's clock is not trusted: time counts from the last pass; no hold"
     " or rule ends early",
     Code.READ_BACK_DIFFERS: lambda facts: f"QEMU reports {listed(facts['actual']) or 'no limit'} after the write",
-    Code.TRIAL_FAILED: "no limit is written: the first write under {versions} did not read back as written",
+    Code.TRIAL_FAILED: "no limit is written: the first writes under {versions} did not read back as written",
     Code.NO_DISK_FOUND: "no RBD disk found, though guests that run with the same disks had some",
     Code.NEVER_LIMITED: "limits not set yet",
     Code.CHANGED_OVER_QMP: "changed over QMP, not through libvirt",

@@ -91,7 +91,7 @@ class Code(StrEnum):
     ANOTHER_DISK = "another-disk"
     NOT_HERE = "not-here"
     REATTACHED = "reattached"
-    TOO_MANY_HUNG = "too-many-hung"
+    GUEST_TIMED_OUT = "guest-timed-out"
     NO_RECORD = "no-record"
     NO_RESULTS = "no-results"
     NOT_REMEMBERED = "not-remembered"
@@ -142,6 +142,7 @@ _RENAMED = {
     "rule-bounds-nothing": "rule-without-limits",
     "size-not-known": "size-unknown",
     "spec-says-nothing": "spec-without-limits",
+    "too-many-hung": "guest-timed-out",
     "unanswered": "timed-out",
     "vanished": "not-found",
     "volume-not-asked": "volume-not-fetched",

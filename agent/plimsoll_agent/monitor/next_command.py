@@ -15,7 +15,7 @@ ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT = "plimsoll-enforce", "plimsoll-catalog
 _SYSTEM = "qemu:///system"
 """What virsh asks too, as root."""
 _PLAIN = re.compile(r"[\w][\w.-]*", re.ASCII)
-_UNANSWERED = (Code.TIMED_OUT, Code.NOT_SENT, Code.NOT_READ, Code.TOO_MANY_HUNG)
+_UNANSWERED = (Code.TIMED_OUT, Code.NOT_SENT, Code.NOT_READ, Code.GUEST_TIMED_OUT)
 _UNHEALTHY = (Code.CLUSTER_UNHEALTHY, Code.CLUSTER_UNREACHABLE)
 _UNRECORDED = (Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED)
 _NOT_FETCHED = (Code.VOLUME_NOT_FETCHED, Code.FLAVOR_NOT_FETCHED)

@@ -48,7 +48,7 @@ class Applier:
 
         ``retries_trial``: after a failed trial of the versions this pass makes another one.
         """
-        self._writer = Writer(hypervisor, bounds, hung=hung, stopped=stopped)
+        self._writer = Writer(hypervisor, hung=hung, stopped=stopped)
         self._hypervisor = hypervisor
         self._stopped = stopped
         self._retries_trial = retries_trial
@@ -108,7 +108,8 @@ class Applier:
     def _try(self, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]) -> None:
         """Under versions for which that was not done yet, change one disk before all others, and read it back.
 
-        If it has other limits then, nothing else is changed. Only one pass does so at a time.
+        If it has other limits then, one of another guest is tried; if none has its own, nothing else is changed. Only
+        one pass does so at a time.
         """
         versions = self._versions()
         if versions is not None and versions == self._node_store.proven():
@@ -124,24 +125,30 @@ class Applier:
         if not self._retries_trial and versions is not None and versions == self._node_store.failed_trial():
             self._give_up(versions, "in an earlier pass; to try a guest: ", of_change.values(), tell)
             return
+        wrong: dict[str, str] = {}
         for changes in trial.candidates([[each.change for each in of_guest] for of_guest in guests.values()]):
+            uuid = changes[0].disk.guest.uuid
+            if uuid in wrong:
+                continue
             errands = [of_change[id(change)] for change in changes]
             self._one_guest(errands)
             for errand in errands:
                 tell(errand.outcome())
             results = [(errand, errand.result) for errand in errands if errand.result is not None]
-            wrong = next((errand for errand, result in results if trial.failed(result)), None)
-            if wrong is not None:
-                if versions is not None:
-                    self._node_store.trial_failed(versions)
-                disk = wrong.change.disk
-                where = f"{disk.guest.name} {disk.target}; to try another guest: "
-                self._give_up(versions, where, of_change.values(), tell)
-                return
-            if any(result.kind is Kind.CHANGED for _, result in results):
+            differing = [errand.change.disk for errand, result in results if trial.failed(result)]
+            if differing:
+                wrong[uuid] = f"{differing[0].guest.name} {differing[0].target}"
+                if len(wrong) == trial.MOST_GUESTS:
+                    break
+            elif any(result.kind is Kind.CHANGED for _, result in results):
                 if versions is not None:
                     self._node_store.prove(versions)
                 return
+        if wrong:
+            if versions is not None:
+                self._node_store.trial_failed(versions)
+            where = f"{', '.join(wrong.values())}; to try another guest: "
+            self._give_up(versions, where, of_change.values(), tell)
 
     def _give_up(
         self, versions: Versions | None, where: str, errands: Iterable[_Errand], tell: Callable[[Outcome], None]
@@ -190,7 +197,8 @@ class Applier:
 
     def mark(self, marks: Mapping[str, Marks]) -> dict[str, Marks]:
         """Write marks into the guests; returns those that were written."""
-        return write_marks(self._hypervisor, marks, self._bounds, stopped=self._stopped)
+        answering = {uuid: its for uuid, its in marks.items() if uuid not in self._writer.hung}
+        return write_marks(self._hypervisor, answering, self._bounds, stopped=self._stopped)
 
     def conclude(self) -> None:
         """Record how the changes ended. Call it after they are remembered: a change that is open is settled later."""

@@ -14,7 +14,6 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import adopted, without_guests
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.limit_writer import Bounds
-from plimsoll_agent.reconcile.observe import is_hung
 from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
@@ -61,17 +60,14 @@ def write_marks(
 
     ``stopped`` is called before each write.
     """
-    hung: set[str] = set()
 
     def write(uuid: str) -> bool:
-        if len(hung) >= bounds.hung_guests or stopped() is not None:
+        if stopped() is not None:
             return False
         try:
             hypervisor.set_marks(uuid, marks[uuid])
         except PlimsollError as error:
             LOG.info("guest %s keeps its old mark: %s", uuid, error)
-            if is_hung(error):
-                hung.add(uuid)
             return False
         return True
 

@@ -22,6 +22,7 @@ LOG = logging.getLogger(__name__)
 
 _WRITTEN = (Kind.CHANGED, Kind.UNKNOWN)
 """The results after which the new limits may be in force."""
+_NOT_TRIED = Result(Kind.FAILED, because(Code.GUEST_TIMED_OUT))
 
 
 @frozen
@@ -29,8 +30,7 @@ class Bounds:
     """Limits the load on libvirtd, which serves Nova too."""
 
     at_once: int = 4
-    hung_guests: int = 2
-    """After this many guests that do not answer, the pass writes nothing more."""
+    """Calls, hung ones included. While none is free, the hypervisor sends no more."""
 
 
 class Writer:
@@ -39,15 +39,14 @@ class Writer:
     def __init__(
         self,
         hypervisor: Hypervisor,
-        bounds: Bounds,
         *,
         hung: Collection[str],
         stopped: Callable[[], Reason | None],
     ) -> None:
         """``hung`` are guests that did not answer when observed; ``stopped`` is called before each write."""
         self._hypervisor = hypervisor
-        self._bounds = bounds
-        self._hung = set(hung)
+        self.hung = set(hung)
+        """Guests that have missed a deadline: nothing more is asked of them."""
         self._stopped = stopped
         self.strays: dict[str, tuple[Disk, Limits]] = {}
         """Disks, by key, that got limits meant for another."""
@@ -55,8 +54,8 @@ class Writer:
     def write(self, changes: Sequence[Change]) -> list[Result]:
         """The results of the changes, all of one guest, in their order."""
         uuid = changes[0].disk.guest.uuid
-        if self._gives_up(uuid):
-            return [self._not_tried() for _ in changes]
+        if uuid in self.hung:
+            return [_NOT_TRIED for _ in changes]
         try:
             there = self._there(uuid)
         except Exception as error:
@@ -81,8 +80,8 @@ class Writer:
         reason = self._stopped()
         if reason is not None:
             return Result(Kind.DEFERRED, reason)
-        if self._gives_up(uuid):
-            return self._not_tried()
+        if uuid in self.hung:
+            return _NOT_TRIED
         obstacle = _obstacle(change.disk, there)
         if obstacle is not None:
             return Result(Kind.LEFT_ALONE, obstacle)
@@ -117,7 +116,7 @@ class Writer:
         if not any(other.after.group_name == group and each.kind in _WRITTEN for other, each in done):
             return result
         uuid = change.disk.guest.uuid
-        if uuid in self._hung:
+        if uuid in self.hung:
             return Result(Kind.UNKNOWN, because(Code.TIMED_OUT, detail="not asked: its guest has timed out"))
         try:
             actual = self._hypervisor.actual(change.disk)
@@ -155,12 +154,6 @@ class Writer:
             return because(MOVING[look.movement])
         return {disk.target: disk for disk in look.disks}
 
-    def _gives_up(self, uuid: str) -> bool:
-        return uuid in self._hung or len(self._hung) >= self._bounds.hung_guests
-
-    def _not_tried(self) -> Result:
-        return Result(Kind.FAILED, because(Code.TOO_MANY_HUNG, hung=len(self._hung)))
-
     def _trouble(self, uuid: str, error: Exception, unanswered: Kind) -> Result:
         """The result of a failed call; ``unanswered`` is its kind where the effect of the call is unknown."""
         self._note_hung(uuid, error)
@@ -171,7 +164,7 @@ class Writer:
 
     def _note_hung(self, uuid: str, error: Exception) -> None:
         if is_hung(error):
-            self._hung.add(uuid)
+            self.hung.add(uuid)
 
     def _define(self, change: Change) -> None:
         """Set the limits in the persistent definition too; best effort, since Nova rewrites it anyway."""

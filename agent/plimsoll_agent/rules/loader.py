@@ -7,7 +7,7 @@ effects on disks that match, and ``objectives`` by volume type. Sets of limits a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -42,12 +42,16 @@ class Checked:
         return sum(remark.severity is Severity.WARNING for remark in self.remarks)
 
 
-def read(path: Path, *, required: bool) -> str:
+Read = Callable[[Path], str | None]
+"""Returns the text of a file, None if it is missing. Raises ``ConfigError``."""
+
+
+def read(path: Path, *, required: bool, read: Read = schema.read) -> str:
     """The text of the rules file; empty if there is none and it is not ``required``.
 
     Raises ``ConfigError``, ``NoRules`` if it is missing or empty.
     """
-    text = schema.read(path)
+    text = read(path)
     if text is None and required:
         raise NoRules(f"{path}: no such file; for no rules, write {{}} into it")
     return some(text or "", str(path)) if required else text or ""

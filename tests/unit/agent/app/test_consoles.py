@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -201,24 +203,77 @@ def test_what_is_too_much_for_one_pass_has_its_turn_in_the_next(
     assert counted == [1, 2, 3]
 
 
-def test_a_log_on_a_file_system_that_hangs_delays_by_the_deadline_and_no_other_guest_for_ever(
-    node: Node, report: PassReport, tmp_path: Path
-) -> None:
-    never = threading.Event()
-    stuck = uuid_of(1)
+class Mount:
+    """The file system of some guests' logs: reading them hangs until it is released."""
 
-    def hangs(path: str, known: Position | None, most: int) -> NewText:
-        if path.endswith(stuck):
-            never.wait(20)
+    def __init__(self, *numbers: int) -> None:
+        self.stuck = {uuid_of(number) for number in numbers}
+        self.released = threading.Event()
+        self.asked: list[str] = []
+
+    def read(self, path: str, known: Position | None, most: int) -> NewText:
+        self.asked.append(Path(path).name)
+        if Path(path).name in self.stuck:
+            self.released.wait(20)
         return console_log.read(path, known, most)
 
+
+@pytest.fixture
+def mounts() -> Iterator[list[Mount]]:
+    """They are released at the end: calls that hang count for the whole process."""
+    made: list[Mount] = []
+    yield made
+    for mount in made:
+        mount.released.set()
+    until(lambda: app._CALLS.hung == 0)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_log_on_a_file_system_that_hangs_delays_by_the_deadline_and_no_other_guest_for_ever(
+    node: Node, report: PassReport, tmp_path: Path, mounts: list[Mount]
+) -> None:
+    mounts.append(mount := Mount(1))
     append(tmp_path / uuid_of(3), HUNG)
-    first = read_consoles(node.state, report, AT + timedelta(minutes=1), read=hangs, seconds=0.1)
-    assert first.guests[stuck].trouble == "timed out"
-    second = read_consoles(node.state, report, AT + timedelta(minutes=2), read=hangs, seconds=0.1)
+    first = read_consoles(node.state, report, AT + timedelta(minutes=1), read=mount.read, seconds=0.1)
+    assert first.guests[uuid_of(1)].trouble == "timed out"
+    second = read_consoles(node.state, report, AT + timedelta(minutes=2), read=mount.read, seconds=5)
     assert second.guests[uuid_of(3)].stalls[StallKind.HUNG_TASK].lines == 1
-    assert second.guests[stuck].state is ConsoleState.UNREADABLE
-    never.set()
+    assert second.guests[uuid_of(1)].state is ConsoleState.UNREADABLE
+    assert mount.asked.count(uuid_of(1)) == 1, "it would hang again"
+
+
+def test_of_logs_that_hang_a_few_are_asked_and_none_again(tmp_path: Path, mounts: list[Mount]) -> None:
+    numbers = range(1, app.MOST_HANGING + 3)
+    mounts.append(mount := Mount(*numbers))
+    guests = [guest(number, a_volume(number)) for number in numbers]
+    for each in guests:
+        log = tmp_path / each.uuid
+        log.write_bytes(b"")
+        each.consoles = (str(log),)
+    node = Node(tmp_path / "state", *guests)
+    node.state.prepare()
+    report = node.run()
+    for minutes in range(2 * len(guests)):
+        read_consoles(node.state, report, AT + timedelta(minutes=minutes), read=mount.read, seconds=0.01)
+    assert sorted(mount.asked) == sorted({*mount.asked}), "each hangs in a thread of its own"
+    assert len(mount.asked) == app.MOST_HANGING
+    mount.released.set()
+    until(lambda: app._CALLS.hung == 0)
+    found = read_consoles(node.state, report, AT + timedelta(days=1), read=mount.read)
+    assert {each.state for each in found.guests.values()} == {ConsoleState.READ}
+
+
+def test_readings_leave_no_thread(node: Node, report: PassReport) -> None:
+    before = threading.active_count()
+    for minutes in range(20):
+        read_consoles(node.state, report, AT + timedelta(minutes=minutes))
+    until(lambda: threading.active_count() <= before)
 
 
 def test_the_time_of_a_line_is_the_logs_unless_its_clock_is_wrong(

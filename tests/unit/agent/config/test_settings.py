@@ -53,7 +53,6 @@ def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
     assert not settings.mode_chosen
     assert settings.uri == "qemu:///system"
     assert settings.bounds.at_once <= 4
-    assert settings.bounds.hung_guests == 2
     assert 0 < settings.deadline <= 60
     assert (settings.brake.disks, settings.brake.percent, settings.brake.factor) == (5, 20, 10)
     assert settings.ceph.blocking_checks, "the gate is shut while one of these is raised, not open for all"
@@ -313,9 +312,8 @@ def test_each_option_explains_itself_and_changes_its_own_place_in_the_settings(f
         assert places == {place_of(group, option.name)} | also
         changed |= places
         assert option.help, option.name
-    # What plimsoll approve says, after how many hung guests a pass stops, and whether an operator chose the mode: no
-    # settings.
-    assert shipped.keys() - changed == {".bounds.hung_guests", ".brake.approvals", ".mode_chosen"}
+    # What plimsoll approve says, and whether an operator chose the mode: no settings.
+    assert shipped.keys() - changed == {".brake.approvals", ".mode_chosen"}
 
 
 def test_a_threshold_that_is_no_range_is_refused_with_its_line(tmp_path: Path) -> None:

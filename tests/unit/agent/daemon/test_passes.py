@@ -11,6 +11,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.schedule import PassResult
+from plimsoll_agent.daemon.workers import FullPassResult
 from plimsoll_agent.errors import DeadlineExceeded, NotSent, PlimsollError, Rejected
 from plimsoll_agent.model.hypervisor import Movement, Sighting
 from plimsoll_agent.model.limits import Limits
@@ -51,7 +52,7 @@ class Passes:
     def over(self, uuid: str = uuid_of(1)) -> PassResult:
         return guest_pass(self.settings, self.connections, Between(), uuid, self.progress)
 
-    def over_the_node(self) -> bool:
+    def over_the_node(self) -> FullPassResult:
         return full_pass(self.settings, self.connections, Between(), self.progress)
 
     def progress(self) -> None:
@@ -104,14 +105,14 @@ def test_guests_that_hang_do_not_stop_the_pass_over_another_one(passes: Passes) 
 
 
 def test_a_large_change_by_rules_that_no_pass_over_the_node_has_judged_waits_for_one(passes: Passes) -> None:
-    assert passes.over_the_node()
+    assert passes.over_the_node() is FullPassResult.DONE
     passes.rules.write_text("default: {limits: {total_iops_sec: 100}}")
     assert passes.over() is PassResult.INCOMPLETE
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)
     passes.hypervisor.attach(passes.guest, "vdz", a_volume(9))
     assert passes.over() is PassResult.CHANGED
     assert passes.guest.disks["vdz"].actual == Limits(total_iops_sec=100), "first limits are no large change"
-    assert passes.over_the_node()
+    assert passes.over_the_node() is FullPassResult.DONE
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=100), "the brake allows a few disks"
     assert passes.over() is PassResult.IN_SYNC
 
@@ -135,5 +136,5 @@ def test_each_guest_that_a_pass_looks_at_or_changes_is_progress(passes: Passes) 
     passes.hypervisor.looked.clear()
     passes.hypervisor.writes.clear()
     passes.told = 0
-    assert passes.over_the_node()
+    assert passes.over_the_node() is FullPassResult.DONE
     assert passes.told >= calls() == 5

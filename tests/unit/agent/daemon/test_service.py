@@ -23,9 +23,11 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
+from plimsoll_agent.daemon import schedule
 from plimsoll_agent.daemon import service as module
 from plimsoll_agent.daemon.catalogue_watch import CatalogueWatch
 from plimsoll_agent.daemon.service import Service, Signal, Tell, World, Writes
+from plimsoll_agent.daemon.workers import FullPassEnded, FullPassResult, _Running
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind, GuestEvent
@@ -178,8 +180,12 @@ class Fixture:
 
     def stop(self) -> int:
         assert self.service is not None
-        assert self.thread is not None
         self.service.signal(Signal.STOP)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Its exit status, once it has ended."""
+        assert self.thread is not None
         self.thread.join(PATIENT)
         assert self.status is not None
         return self.status
@@ -418,6 +424,34 @@ def test_edited_settings_with_a_fault_are_read_once(daemon: Fixture, caplog: pyt
     assert not service._counted.trouble
 
 
+def test_no_pass_believes_a_rules_file_of_which_half_is_written(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other half has the rule by which the guest is left alone."""
+    unmanaged = f"rules: [{{name: own, match: {{guest: [{guest(2).uuid}]}}, manage: false}}]\n"
+    daemon.start()
+    service = daemon.service
+    assert service is not None
+    half = RULES.replace("250", "240")
+    with monkeypatch.context() as between_two_looks:
+        between_two_looks.setattr(module, "EVERY", PATIENT)
+        daemon.until(lambda: service._look_at > time.monotonic() + 2)
+        daemon.rules.write_text(half)
+        daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
+        daemon.happens(1, EventKind.STARTED)
+        daemon.until(lambda: daemon.passes)
+        assert daemon.actual(1) == {LIMIT}
+        daemon.rules.write_text(half + unmanaged)
+    service._look_at = 0.0
+    daemon.happens(1, EventKind.RESUMED)
+    daemon.until(lambda: service._rules.text(daemon.rules) == half + unmanaged)
+    daemon.happens(2, EventKind.STARTED)
+    daemon.happens(1, EventKind.STARTED)
+    daemon.until(lambda: daemon.actual(1) == {Limits(total_iops_sec=240)})
+    daemon.until_idle()
+    assert daemon.actual(2) == {Limits()}
+
+
 def test_a_reload_of_settings_with_a_fault_keeps_those_before_and_says_so(
     daemon: Fixture, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -553,6 +587,79 @@ def test_the_watchdog_is_not_told_while_a_pass_is_stuck(daemon: Fixture, monkeyp
     daemon.until(lambda: daemon.service and not daemon.service._healthy())
     daemon.qemus.gate.set()
     daemon.until(lambda: daemon.service and daemon.service._healthy())
+
+
+def test_a_daemon_whose_passes_over_the_node_fail_in_a_row_ends_to_be_started_again(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    often(monkeypatch)
+    daemon.start()
+    assert daemon.service is not None
+    daemon.qemus.down = True
+    for connections in daemon.service._connections:
+        connections.renew()
+    daemon.service.signal(Signal.RELOAD)
+    assert daemon.ended() == 1
+    assert daemon.service._counted.full_passes["failed"] == module.MOST_FAILURES
+    assert "ends, to be started again: 5 passes over the node have failed in a row" in caplog.text
+    assert (daemon.known, daemon.manager.sent.count("STOPPING=1") > 0) == (None, True)
+
+
+def test_failed_passes_over_the_node_do_not_end_it_while_libvirt_is_away(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often(monkeypatch)
+    daemon.qemus.down = True
+    daemon.start(connected=False)
+    daemon.until(lambda: daemon.service and daemon.service._counted.full_passes["failed"] > module.MOST_FAILURES)
+    daemon.qemus.down = False
+    daemon.tell(Connected())
+    daemon.until(lambda: daemon.actual(1) == {LIMIT})
+
+
+def test_a_lost_connection_and_a_pass_that_is_done_end_the_row(daemon: Fixture) -> None:
+    service = Service(daemon.world)
+
+    def ended(result: FullPassResult, times: int = 1) -> None:
+        for _ in range(times):
+            service._schedule.begin_full_pass(time.monotonic())
+            service._workers._running[""] = service._workers._running.get("") or _Running()
+            service._take(FullPassEnded(result), time.monotonic())
+
+    service._take(Connected(), 0.0)
+    ended(FullPassResult.FAILED, module.MOST_FAILURES - 1)
+    ended(FullPassResult.DONE)
+    ended(FullPassResult.FAILED, module.MOST_FAILURES - 1)
+    service._take(Disconnected("libvirt is down"), 0.0)
+    service._take(Connected(), 0.0)
+    ended(FullPassResult.FAILED, module.MOST_FAILURES - 1)
+    ended(FullPassResult.BUSY, module.MOST_FAILURES)
+    assert service._stop_by is None
+    ended(FullPassResult.FAILED)
+    assert service._stop_by is not None
+    assert service._status == 1
+
+
+def test_a_daemon_that_may_have_no_more_threads_ends_to_be_started_again(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon.start()
+
+    def refused(_: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", refused)
+        assert daemon.service is not None
+        daemon.service.signal(Signal.RELOAD)  # which also closes connections in a thread
+        assert daemon.ended() == 1
+    assert "to be started again: it may have no more threads" in caplog.text
+
+
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Full passes that fail are tried again soon."""
+    monkeypatch.setattr(schedule, "FULL_AGAIN", 0.01)
+    monkeypatch.setattr(schedule, "FULL_APART", 0.0)
 
 
 def test_in_mode_observe_nothing_is_written(daemon: Fixture) -> None:

@@ -375,7 +375,7 @@ def test_a_write_to_a_member_that_was_not_answered_may_have_changed_the_others(p
     pair.rules = everywhere(shared(90))
     pair.hypervisor.before["set_limits"] = takes_and_hangs
     report = pair.run()
-    assert became(report) == [("unknown", Code.TIMED_OUT)] * 2 + [("failed", Code.TOO_MANY_HUNG)]
+    assert became(report) == [("unknown", Code.TIMED_OUT)] * 2 + [("failed", Code.GUEST_TIMED_OUT)]
     assert [row.result for row in rows(pair)[2:]] == [Ending.TIMED_OUT] * 2 + [Ending.NOT_SENT]
     assert kinds(pair.run()) == ["in-sync", "in-sync", "changed"]
     assert [row.result for row in rows(pair)[2:]] == [Ending.TOOK] * 2 + [

@@ -18,7 +18,7 @@ from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import limit_writer
 from plimsoll_agent.reconcile.groups import may_be_in
-from plimsoll_agent.reconcile.limit_writer import Bounds, Writer
+from plimsoll_agent.reconcile.limit_writer import Writer
 from plimsoll_agent.reconcile.observe import observe
 from plimsoll_agent.reconcile.outcome import Kind, Result, Scope
 from tests.fakes import FakeDisk, FakeHypervisor, hangs
@@ -35,7 +35,7 @@ class Bench:
         self.hypervisor = FakeHypervisor(*several)
         self.see()
         self.stopped: Reason | None = None
-        self.writer = Writer(self.hypervisor, Bounds(), hung=hung, stopped=lambda: self.stopped)
+        self.writer = Writer(self.hypervisor, hung=hung, stopped=lambda: self.stopped)
 
     def see(self) -> None:
         self._seen = observe(self.hypervisor, Scope(), clusters=Clusters()).disks
@@ -145,7 +145,7 @@ def test_two_letters_that_are_swapped_meanwhile_are_both_told(bench: Bench) -> N
 def test_after_a_disk_that_hangs_the_others_of_its_guest_are_not_tried(bench: Bench) -> None:
     bench.hypervisor.before["set_limits"] = lambda: setattr(bench.hypervisor.by_uuid[UUIDS[1]], "trouble", hangs())
     results = bench.write()
-    assert came_to(results) == [("unknown", Code.TIMED_OUT)] + [("failed", Code.TOO_MANY_HUNG)] * 2
+    assert came_to(results) == [("unknown", Code.TIMED_OUT)] + [("failed", Code.GUEST_TIMED_OUT)] * 2
     assert bench.hypervisor.calls == ["look", "set_limits"], "nor is it asked anything more"
 
 
@@ -170,19 +170,18 @@ def test_a_guest_that_hung_in_any_call_is_not_asked_again(bench: Bench, call: st
     bench.write()
     bench.hypervisor.calls.clear()
     results = bench.write()
-    assert came_to(results) == [("failed", Code.TOO_MANY_HUNG)] * 3
-    assert [result.reason.facts for result in results] == [{"hung": 1}] * 3
+    assert came_to(results) == [("failed", Code.GUEST_TIMED_OUT)] * 3
     assert bench.hypervisor.calls == []
 
 
-def test_after_two_hung_guests_no_other_is_touched() -> None:
+def test_guests_that_hang_are_left_out_and_all_others_are_written_to() -> None:
     bench = Bench(3, hung=[UUIDS[2]])
-    assert came_to(bench.write(2)) == [("failed", Code.TOO_MANY_HUNG)] * 3, "it hung when it was looked at"
-    assert came_to(bench.write(3)) == [CHANGED] * 3
+    assert came_to(bench.write(2)) == [("failed", Code.GUEST_TIMED_OUT)] * 3, "it hung when it was looked at"
     bench.hypervisor.before["look"] = raising(hangs())
-    bench.write(1)
+    assert came_to(bench.write(1)) == [("failed", Code.TIMED_OUT)] * 3
+    assert came_to(bench.write(3)) == [CHANGED] * 3
     bench.hypervisor.calls.clear()
-    assert came_to(bench.write(3)) == [("failed", Code.TOO_MANY_HUNG)] * 3
+    assert came_to(bench.write(1) + bench.write(2)) == [("failed", Code.GUEST_TIMED_OUT)] * 6
     assert bench.hypervisor.calls == []
 
 
@@ -378,7 +377,7 @@ def test_a_member_that_hangs_when_it_is_read_for_its_group_is_the_last_one_asked
     assert came_to(results) == [CHANGED, ("unknown", Code.TIMED_OUT), ("unknown", Code.TIMED_OUT)]
     assert results[2].reason.facts == {"detail": "not asked: its guest has timed out"}
     assert group.hypervisor.calls == ["look", "set_limits", "actual", "actual", "look"]
-    assert came_to(group.write(limits=LESS)) == [("failed", Code.TOO_MANY_HUNG)] * 3
+    assert came_to(group.write(limits=LESS)) == [("failed", Code.GUEST_TIMED_OUT)] * 3
 
 
 def test_a_member_with_limits_of_neither_before_nor_after_is_told_with_them(group: Bench) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.errors import NoSuchGuest, NotFound, NotSent, Rejected, Unreachable
 from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.disk import Disk
@@ -217,13 +219,55 @@ def test_guests_that_hang_elsewhere_do_not_stop_a_pass_over_one_guest(tmp_path: 
     assert kinds(node.run(scope=Scope(frozenset({UUIDS[1]})))) == ["changed"] * 2
 
 
-def test_after_two_hung_guests_nothing_more_is_written(tmp_path: Path) -> None:
-    node = Node(tmp_path, guest(1), guest(2), guest(3))
+def test_guests_that_hang_keep_no_limit_from_the_others(tmp_path: Path) -> None:
+    """Two hang, while a rule is edited, a limit is raised externally, and a guest starts."""
+    node = Node(tmp_path, *map(guest, range(1, 5)))
+    node.run()
     for number in (1, 2):
         node.hypervisor.by_uuid[UUIDS[number]].trouble = hangs()
-    report = node.run()
-    assert codes(report)[4:] == [Code.TOO_MANY_HUNG] * 2
-    assert node.hypervisor.writes == []
+    raised = node.hypervisor.by_uuid[UUIDS[3]].disks["vda"]
+    raised.actual = raised.defined = Limits(total_iops_sec=9000)
+    node.hypervisor.by_uuid[UUIDS[5]] = guest(5)
+    assert kinds(node.run())[4:] == ["changed", "in-sync", "in-sync", "in-sync", "changed", "changed"]
+    node.rules = Rules(default=replace(DEFAULT, total_iops_sec=240))
+    assert kinds(node.run())[4:] == ["changed"] * 6
+    assert {uuid for uuid, _, _ in node.hypervisor.writes[8:]} == {UUIDS[number] for number in (3, 4, 5)}
+
+
+class Guarded:
+    """A hypervisor whose calls have a deadline, of which at most four are under way. Some guests really hang."""
+
+    def __init__(self, hypervisor: FakeHypervisor, *hung: int) -> None:
+        self._hypervisor = hypervisor
+        self._deadlines = Deadlines(0.5, 4)
+        self._hung = {UUIDS[number] for number in hung}
+        self.lid = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*words: Any, **more: Any) -> Any:
+            return self._deadlines.call("QEMU", lambda: self._answer(name, words, more))
+
+        return call
+
+    def _answer(self, name: str, words: tuple[Any, ...], more: dict[str, Any]) -> Any:
+        if self._hung & {word if isinstance(word, str) else word.guest.uuid for word in words[:1]}:
+            self.lid.wait()
+        return getattr(self._hypervisor, name)(*words, **more)
+
+
+@pytest.mark.parametrize(("hung", "written"), [((), 6), ((1,), 5), ((1, 2, 3), 3), ((1, 2, 3, 4), 0)])
+def test_all_guests_that_answer_are_written_to_while_one_of_four_calls_is_free(
+    tmp_path: Path, hung: tuple[int, ...], written: int
+) -> None:
+    node = Node(tmp_path, *map(guest, range(1, 7)))
+    real = node.hypervisor
+    guarded = Guarded(real, *hung)
+    node.hypervisor = guarded  # type: ignore[assignment]  # the same calls
+    report = node.run(at_once=4)
+    guarded.lid.set()
+    assert {uuid for uuid, _, _ in real.writes} == {UUIDS[n] for n in range(7 - written, 7)}
+    not_sent = [each.guest.uuid for each in report.unreachable if each.reason.code is Code.NOT_SENT]
+    assert len(not_sent) == 6 - written - len(hung)
 
 
 def test_a_write_that_is_not_answered_is_unknown_and_settled_by_the_next_pass(node: Node) -> None:
