@@ -174,3 +174,17 @@ def test_what_cannot_be_done_is_one_line(
     assert (ran.status, ran.out, len(ran.err.splitlines())) == (status, "", 1)
     assert complaint in ran.err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_recording_without_an_answer_of_ceph_is_no_fault_of_the_program(
+    plimsoll: Run, test_node: str, tmp_path: Path
+) -> None:
+    """Ceph did not answer all the while, or the recording was killed before it did."""
+    file = str(tmp_path / "host-3.drill")
+    (tmp_path / "ceph.conf").write_text("[global]\nmon_host = 127.0.0.1:1\n")
+    words = ("--for", "1s", "--interval", "500ms", "--uri", test_node, "--ceph-conf", str(tmp_path / "ceph.conf"))
+    plimsoll("drill", "record", file, *words)
+    assert plimsoll("drill", "mark", file, "OSDs of host-3 stopped").status == 0
+    reported = plimsoll("drill", "report", file)
+    assert "zip" not in reported.err
+    assert reported.out or reported.err

@@ -173,7 +173,7 @@ def _answers(recording: Recording, begin: float, end: float) -> Iterator[tuple[f
     """
     late = max(_LATE, _LATE * recording.interval)
     times = [time - recording.began for time, _ in recording.statuses]
-    following = [*(state for _, state in recording.statuses[1:]), None]
+    following = [*(state for _, state in recording.statuses[1:]), None][: len(times)]
     for number, (time, (_, state), after) in enumerate(zip(times, recording.statuses, following, strict=True)):
         until = min(times[number + 1] if after else end, time + late)
         # The first one is of the time before it, too.
