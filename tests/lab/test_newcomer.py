@@ -109,10 +109,10 @@ def test_limits_are_what_the_acts_tell_of(demo: Demo) -> None:
         "no limit": None,
         "enforced": 250,
         "raised": 500,
-        "put right": 250,
+        "corrected": 250,
     }
     assert drift["no limit"][0] > OVER * 250
-    for name in ("enforced", "put right"):
+    for name in ("enforced", "corrected"):
         assert drift[name][0] > UNDER * 250
     assert [(name, limit) for name, _, limit in demo.rates("qos")] == [
         ("attached", 200),
