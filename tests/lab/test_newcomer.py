@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(2400)]
 ACTS = ("drift", "qos", "probe", "start")
 OVER = 1.1
 """What a limit may be exceeded by: each second begins with a bucket of 0.1 s (QEMU's util/throttle.c)."""
-UNDER = 0.5
-"""What of a limit is reached at least, on a machine that runs other tests, too."""
+UNDER = 0.25
+"""What of a limit is reached at least: half of it was, with a load of 23 on two cores."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ def test_limits_are_what_the_acts_tell_of(demo: Demo) -> None:
         "raised": 500,
         "corrected": 250,
     }
-    assert drift["no limit"][0] > OVER * 250
+    assert drift["no limit"][0] > 250
     for name in ("enforced", "corrected"):
         assert drift[name][0] > UNDER * 250
     assert [(name, limit) for name, _, limit in demo.rates("qos")] == [
