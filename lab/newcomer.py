@@ -100,7 +100,7 @@ class Newcomer:
         process = subprocess.Popen(
             argv,
             cwd="/",
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if each_line else None,
             stdout=output,
             stderr=subprocess.STDOUT if output else None,
             text=True,

@@ -15,8 +15,8 @@ run_steps() {
     local logs=$1 name status finished
     mkdir -p "$logs"
     trap 'end_steps' EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
+    trap 'say_again "interrupted"; exit 130' INT
+    trap 'say_again "terminated"; exit 143' TERM HUP
     while true; do
         for name in "${STEPS[@]}"; do
             if [ "${STEP_STATE[$name]}" = open ] && may_begin "$name"; then begin_step "$name" "$logs/$name.log"; fi
@@ -29,7 +29,7 @@ run_steps() {
         if [ $status != 0 ]; then
             printf '[%s/%s] failed: %s; the end of %s:\n' "${STEP_NUMBER[$name]}" ${#STEPS[@]} "${STEP_WORDS[$name]}" "$logs/$name.log" >&2
             tail -n 20 "$logs/$name.log" >&2
-            printf '%s: it is not complete; what is done is kept, so run it again\n' "${0##*/}" >&2
+            say_again "it is not complete"
             exit 1
         fi
         STEP_STATE[$name]=done
@@ -37,6 +37,8 @@ run_steps() {
     done
     trap - EXIT INT TERM HUP
 }
+
+say_again() { printf '%s: %s; what is done is kept, so run it again\n' "${0##*/}" "$1" >&2; }
 
 may_begin() {
     local before

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .cloud import Cloud
 
 VOLUME_SIZE = 4 * 1024**3
-BOOT_DEADLINE = 180
+# Twenty seconds under emulation, on a machine that does nothing else.
+BOOT_DEADLINE = 600
 # Where the volume is mounted inside the guest.
 MOUNT_POINT = "/mnt/volume"
 
@@ -95,8 +96,17 @@ class BootedGuest:
         try:
             guest.wait_for_agent(BOOT_DEADLINE)
         except LabError as error:
-            raise LabError(f"{error}; its console is in {boot.console}") from None
+            raise LabError(f"{error}; its console ends with: {_last_line(boot.console)}") from None
         return guest
+
+
+def _last_line(console: Path) -> str:
+    """The file goes with the cloud."""
+    try:
+        lines = console.read_text(errors="replace").splitlines()
+    except OSError:
+        return "nothing"
+    return next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
 
 
 def _prepare_volume(guest: Guest) -> None:

@@ -75,9 +75,9 @@ def _make(build: Path, requirements: Path, first: Path | None) -> Path:
     log = build / "log"
     if first:
         # pip replaces nothing in it, as the constraints are the same.
-        run(["cp", "--archive", "--link", first, home], log=log)
+        run(["cp", "--archive", "--link", first, home], timeout=1200, log=log)
     else:
-        run([DEBIANS_PYTHON, "-m", "venv", home], log=log)
+        run([DEBIANS_PYTHON, "-m", "venv", home], timeout=1200, boxed=True, log=log)
     words = ["--quiet", "--disable-pip-version-check", f"--requirement={requirements}", f"--constraint={CONSTRAINTS}"]
     # A third of it is tests of the services, which never run here: pip would compile them too.
     run([python, "-m", "pip", "install", "--no-compile", *words], timeout=1200, boxed=True, log=log)

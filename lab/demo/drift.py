@@ -1,4 +1,4 @@
-"""The first act: a disk without a limit, at its limit, raised behind libvirt's back, and put right."""
+"""The first act: a disk without a limit, at its limit, raised over QMP, and corrected by the next pass."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def play(cloud: Cloud, picture: Path) -> None:
         stage.plimsoll("enforce")
         stage.mark("enforce")
         stage.measure("   The same fio, at the limit", "enforced")
-        print("\n3. Somebody raises it in QEMU, behind libvirt's back")
+        print("\n3. Another program raises it over QMP, not through libvirt")
         behind.set_limits(stage.guest, stage.target, Limits(total_iops_sec=LIMIT * 2))
         stage.mark("raised")
         stage.plimsoll("disk", "list")
@@ -39,10 +39,10 @@ def play(cloud: Cloud, picture: Path) -> None:
         print("\n4. The next pass")
         stage.plimsoll("enforce")
         stage.mark("next pass")
-        stage.measure("   The same fio", "put right")
+        stage.measure("   The same fio", "corrected")
         stage.plimsoll("disk", "explain", stage.guest.name, stage.target)
 
     sampler = stage.play(scenes)
     stage.table(LIMIT)
-    title = "A guest's RBD disk, seen by libvirt: unlimited, enforced, raised, put right"
+    title = "A guest's RBD disk, seen by libvirt: unlimited, enforced, raised, corrected"
     plot.draw(stage, sampler, title, picture)

@@ -30,7 +30,7 @@ rules:
 
 
 def play(cloud: Cloud, picture: Path) -> None:
-    print("\n8. The operator's own guests are probed: the rules say which, how often, and how fast it is to be")
+    print("\n8. Probes: the rules name the guests, how often each is probed, and the latency that it should have")
     print("\n" + "".join(f"     {line}\n" for line in RULES.splitlines()))
     stage = Stage(cloud, "probe", RULES, f"[probe]\nseconds = {SECONDS}\nfile_size = {2**28}\n")
 
@@ -48,7 +48,7 @@ def play(cloud: Cloud, picture: Path) -> None:
         stalled.cont()
         stage.plimsoll("probe", "history")
         stage.plimsoll("probe", "show", "--guest", stage.guest.name, "--job", "read")
-        print("\n10. What those are told who look at the node, or are called in the night")
+        print("\n10. The state of the node, and what the check for Nagios reports")
         stage.plimsoll("status")
         stage.check("probe")
         cloud.ceph.wait_healthy(120)

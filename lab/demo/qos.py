@@ -17,7 +17,7 @@ def play(cloud: Cloud, picture: Path) -> None:
     cloud.up(["openstack"])
     openstack, guest, tag = cloud.openstack, cloud.booted_guest(), uuid4().hex[:4]
     name = f"gold-{tag}"
-    print(f"\n5. A volume of type {name}, whose QoS spec says total_iops_sec {BEFORE}, is attached to the guest")
+    print(f"\n5. A volume of type {name}, whose QoS spec has total_iops_sec={BEFORE}, is attached to the guest")
     qos = openstack.create_qos(name, {"total_iops_sec": BEFORE})
     volume = openstack.create_volume(openstack.create_volume_type(name, qos), size_gib=1)
     attachment = cloud.attach_volume(guest, volume.id)
@@ -25,12 +25,12 @@ def play(cloud: Cloud, picture: Path) -> None:
     stage = _stage(cloud, attachment.target)
 
     def scenes() -> None:
-        stage.measure("   Nova has handed out the limit, and it holds", "attached")
+        stage.measure("   The same fio, with the limit from the attach", "attached")
         print("\n6. The storage team edits the spec")
         print(f"$ openstack volume qos set --property total_iops_sec={AFTER} {name}")
         openstack.update_qos(qos, {"total_iops_sec": AFTER})
         stage.mark("spec edited")
-        stage.measure("   Cinder stores it, and tells nobody", "spec edited")
+        stage.measure("   Cinder has stored it; the attached volume keeps its limit", "spec edited")
         print("\n7. One pass")
         stage.plimsoll("enforce", "--refresh")
         stage.mark("enforce --refresh")

@@ -47,7 +47,7 @@ def play(cloud: Cloud, picture: Path) -> None:
     guest.wait_for_agent(60)
     guest.exec(["sh", "-c", "kill $(cat /run/w.pid)"])
     first = sampler.requests(1.0)
-    print(f"\n    Limits were in force {seconds * 1000:.0f} ms after libvirt told that the guest had started.")
+    print(f"\n    Limits were in force {seconds * 1000:.0f} ms after libvirt had reported the start.")
     print(f"    In its first second it wrote {first} times; the limit is {LIMIT} a second.")
     print("    By a pass each five minutes it would have had no limit for 150 s on average.")
     stage.more_figures = {"limit": LIMIT, "seconds_until_in_force": seconds, "requests_in_first_second": first}

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
-from lab.cloud.layout import Layout
+from lab.cloud.layout import CHECKOUT, Layout
 from lab.newcomer import Ended, Newcomer, alone
+from tests.depth import DEPTH, Depth
 
 pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(2400)]
 
-HOME = Path("/var/tmp/plimsoll-newcomer-test")
 ACTS = ("drift", "qos", "probe", "start")
 OVER = 1.1
 """What a limit may be exceeded by: each second begins with a bucket of 0.1 s (QEMU's util/throttle.c)."""
-UNDER = 0.5
-"""What of a limit is reached at least, on a machine that runs other tests, too."""
+UNDER = 0.25
+"""What of a limit is reached at least: half of it was, with a load of 23 on two cores."""
 
 
 @dataclass
@@ -50,25 +53,33 @@ class Demo:
         return [(phase["name"], phase["iops"], phase["limit"]) for phase in self.figures(act)["phases"]]
 
 
-@pytest.fixture(scope="module")
-def demo(pytestconfig: pytest.Config) -> Iterator[Demo]:
-    newcomer, seen = Newcomer(HOME, Layout.from_environment().cache), list[tuple[float, str]]()
-    with alone(HOME):
+@contextmanager
+def machine(name: str) -> Iterator[Newcomer]:
+    home = Path(f"/var/tmp/plimsoll-newcomer-{name}")
+    newcomer = Newcomer(home, Layout.from_environment().cache)
+    with alone(home):
         newcomer.remove()
         try:
             newcomer.make(print)
-            began = time.monotonic()
-
-            def see(line: str) -> None:
-                seen.append((time.monotonic() - began, line))
-
-            shown = Demo(newcomer.run(["script/demo"], each_line=see), newcomer, seen)
-            first = next((at for at, line in seen if "operations/s" in line), -1)
-            with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-                print(f"\nscript/demo: its first figure after {first:.0f} s, its end after {seen[-1][0]:.0f} s")
-            yield shown
+            yield newcomer
         finally:
             newcomer.remove()
+
+
+@pytest.fixture(scope="module")
+def demo(pytestconfig: pytest.Config) -> Iterator[Demo]:
+    seen: list[tuple[float, str]] = []
+    with machine("demo") as newcomer:
+        began = time.monotonic()
+
+        def see(line: str) -> None:
+            seen.append((time.monotonic() - began, line))
+
+        shown = Demo(newcomer.run(["script/demo"], each_line=see), newcomer, seen)
+        first = next((at for at, line in seen if "operations/s" in line), -1)
+        with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            print(f"\nscript/demo: its first figure after {first:.0f} s, its end after {seen[-1][0]:.0f} s")
+        yield shown
 
 
 def test_the_first_command_ends_well(demo: Demo) -> None:
@@ -109,10 +120,10 @@ def test_limits_are_what_the_acts_tell_of(demo: Demo) -> None:
         "no limit": None,
         "enforced": 250,
         "raised": 500,
-        "put right": 250,
+        "corrected": 250,
     }
-    assert drift["no limit"][0] > OVER * 250
-    for name in ("enforced", "put right"):
+    assert drift["no limit"][0] > 250
+    for name in ("enforced", "corrected"):
         assert drift[name][0] > UNDER * 250
     assert [(name, limit) for name, _, limit in demo.rates("qos")] == [
         ("attached", 200),
@@ -133,3 +144,47 @@ def test_the_first_second_of_a_guest_that_starts_is_limited(demo: Demo) -> None:
     # A second at the limit, and what came before it was in force.
     assert start["requests_in_first_second"] <= start["limit"] * 2
     assert re.search(r"In its first second it wrote \d+ times", demo.text)
+
+
+def commands(page: str, heading: str) -> list[str]:
+    """What the page has a reader type in that section, as root."""
+    section = page.split(f"## {heading}\n")[1].split("\n## ")[0]
+    return [line.removeprefix("# ") for line in section.splitlines() if line.startswith("# ")]
+
+
+def ended_well(newcomer: Newcomer, *lines: str) -> str:
+    """What they print, each only where those before it ended well; apt asks nothing."""
+    (newcomer.root / "etc/apt/apt.conf.d/yes").write_text('APT::Get::Assume-Yes "true";\n')
+    shown: list[str] = []
+    ended = newcomer.run(["bash", "-euc", "\n".join(lines)], each_line=shown.append)
+    assert ended.status == 0, "\n".join(shown[-20:])
+    return "\n".join(shown)
+
+
+@pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes five minutes")
+def test_what_the_readme_has_one_type_builds_a_repository_and_installs_a_node_from_it() -> None:
+    """A program that building needs and the page leaves out, or a package that a bare node cannot install."""
+    install, clone, *build, on_node, look = commands((CHECKOUT / "README.md").read_text(), "Install it on a node")
+    assert clone.startswith("git clone")
+    assert (on_node, look) == ("apt-get install plimsoll", "plimsoll disk list")
+    guide = (CHECKOUT / "docs/guide/packages.rst").read_text()
+    source = guide.split("# cat > /etc/apt/sources.list.d/plimsoll.sources\n")[1].split("   #")[0]
+    key = "repo@plimsoll.invalid"
+    with machine("builder") as builder, machine("node") as node:
+        ended_well(
+            builder,
+            "apt-get update",
+            "apt-get install gnupg",
+            f"gpg --batch --passphrase '' --quick-generate-key {key}",
+            install,
+            *(line.replace("KEY", key) for line in build),
+            "gpgconf --kill all",
+        )
+        shutil.copytree(builder.root / "srv/plimsoll", node.root / "srv/plimsoll")
+        shutil.copyfile(builder.root / "srv/plimsoll/plimsoll.asc", node.root / "etc/apt/keyrings/plimsoll.asc")
+        sources = node.root / "etc/apt/sources.list.d/plimsoll.sources"
+        sources.write_text(dedent(source).replace("https://repo.example/", "file:/srv/plimsoll/"))
+        ended_well(node, "apt-get update", on_node)
+        shown = ended_well(node, f"{look} || echo status $?").splitlines()
+    assert shown[1:] == ["status 1"], shown
+    assert "libvirt" in shown[0]
