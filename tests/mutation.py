@@ -91,7 +91,7 @@ SETTINGS = """\
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = [{path}]
-also_copy = ["packaging", "script"]
+also_copy = ["lab", "packaging", "script"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"]
 pytest_add_cli_args_test_selection = [{tests}]
 timeout_constant = 2.0
