@@ -1,7 +1,8 @@
 # What the scripts of the packages do, those of deb and of rpm. script/package puts this text at the head of each.
 base=/opt/plimsoll
 state=/var/lib/plimsoll
-left=$state/limits-left.txt
+# Not in $state: what root names there, its owner could have made a link to another file.
+left=/var/backups/plimsoll-limits-left.txt
 timers="plimsoll-catalogue.path plimsoll-catalogue.timer plimsoll-enforce.timer plimsoll-probe.timer"
 services="plimsoll-catalogue.service plimsoll-daemon.service plimsoll-enforce.service plimsoll-probe.service"
 
@@ -78,10 +79,10 @@ leave() {
     fi
     list_limits
     directory=$($base/current/bin/plimsoll settings textfile_dir -f value -c value 2> /dev/null) || directory=
-    # node_exporter would serve them for ever.
-    if [ -d "$directory" ]; then
-        for kind in pass console probe; do rm -f -- "$directory/plimsoll-$kind.prom"; done
-    fi
+    # node_exporter would serve them for ever. find follows no link, not even one in the place of the directory.
+    for kind in ${directory:+pass console probe daemon}; do
+        find "$directory" -maxdepth 1 -name "plimsoll-$kind.prom" -delete 2> /dev/null || true
+    done
     for command in plimsoll check_plimsoll; do
         if [ "$(readlink /usr/local/bin/$command)" = $base/current/bin/$command ]; then rm -f /usr/local/bin/$command; fi
     done
@@ -89,13 +90,13 @@ leave() {
 
 list_limits() {
     [ -d $state ] || return 0
-    new=$(mktemp $state/.limits-left.XXXXXX)
-    if timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > "$new"; then
-        mv -T "$new" $left
+    mkdir -p "${left%/*}"
+    if (umask 077 && timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > $left.new); then
+        mv -T $left.new $left
         say "these limits stay until each guest is restarted, and $left lists them:"
         cat $left >&2
     else
-        rm -f "$new"
+        rm -f $left.new
         say "the limits that stay could not be listed, see above; virsh blkdeviotune shows those of a disk"
     fi
 }

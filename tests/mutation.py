@@ -72,6 +72,8 @@ MODULES: dict[str, tuple[str, ...]] = {
         "agent/reconcile/test_limit_writer",
         "agent/reconcile/test_groups",
     ),
+    "agent/plimsoll_agent/reconcile/trial.py": ("agent/reconcile/test_apply",),
+    "agent/plimsoll_agent/daemon/rules_watch.py": ("agent/daemon/test_rules_watch",),
     "ansible/plugins/filter/batches.py": ("collection/test_batches",),
     "ansible/plugins/filter/batch_result.py": ("collection/test_batches",),
     "probes/plimsoll_probes/evaluate/verdict.py": ("probes/evaluate/test_verdict",),
@@ -82,13 +84,14 @@ MODULES: dict[str, tuple[str, ...]] = {
 PLACES = {
     "agent/": "src/",
     "probes/": "src/",
+    "insight/": "src/",
     "ansible/": "src/ansible_collections/plimsoll/cloud/",
 }
 SETTINGS = """\
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = [{path}]
-also_copy = ["packaging", "script"]
+also_copy = ["lab", "packaging", "script"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"]
 pytest_add_cli_args_test_selection = [{tests}]
 timeout_constant = 2.0
@@ -183,7 +186,7 @@ def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[
     left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
     for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "insight/plimsoll_insight", "ansible/"):
         shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
-    for name in ("packaging", "script", "tests"):
+    for name in ("lab", "packaging", "script", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=left_out)
     shutil.copy(ROOT / "setup.cfg", directory)
     # The tests look for the collection beside them.

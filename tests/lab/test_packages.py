@@ -126,7 +126,7 @@ def test_a_removed_package_stops_its_timers_and_keeps_settings_and_state(removed
     assert replaced.run("ls -d /opt/plimsoll /usr/bin/plimsoll /usr/local/bin/plimsoll 2> /dev/null; true") == ""
     assert replaced.run("systemctl list-units --state=active --no-legend 'plimsoll*'") == ""
     assert replaced.run(
-        "ls /etc/plimsoll/plimsoll.conf /var/lib/plimsoll/pass.json /var/lib/plimsoll/limits-left.txt"
+        "ls /etc/plimsoll/plimsoll.conf /var/lib/plimsoll/pass.json /var/backups/plimsoll-limits-left.txt"
     )
 
 

@@ -126,4 +126,4 @@ def test_a_removal_stops_timers_lists_limits_and_keeps_settings_and_state(upgrad
     assert upgraded.run("ls -d /opt/plimsoll /usr/bin/plimsoll 2> /dev/null", check=False) == ""
     assert upgraded.run("systemctl list-units --state=active --no-legend 'plimsoll*'") == ""
     assert upgraded.run("cat /etc/plimsoll/plimsoll.conf*") == f"{SETTINGS}\n"
-    upgraded.run("ls /var/lib/plimsoll/memory.json /var/lib/plimsoll/limits-left.txt")
+    upgraded.run("ls /var/lib/plimsoll/memory.json /var/backups/plimsoll-limits-left.txt")

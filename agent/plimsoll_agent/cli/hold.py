@@ -97,8 +97,11 @@ class HoldAdd(OneDisk):
                 if disk.key in memory.holds:
                     events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
                 save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            self.app.stdout.write(f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}\n")
-            return self._apply(settings, disk, hold, locks)
+            said = [f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}"]
+            status = self._apply(settings, disk, hold, locks, said)
+        # Without the lock, which a pager or a stopped terminal would hold.
+        self.app.stdout.writelines(f"{line}\n" for line in said)
+        return status
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
         outcome = self.find(parsed_args)
@@ -115,25 +118,26 @@ class HoldAdd(OneDisk):
         self.app.stdout.write("Dry run: nothing is written.\n")
         return 0
 
-    def _apply(self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks) -> int:
+    def _apply(self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks, said: list[str]) -> int:
+        """Returns the exit status; ``said`` gets lines for standard output."""
         if Mode(settings.mode) is Mode.OBSERVE:
-            self.app.stdout.write("Mode is observe: the hold is saved, no limit is written.\n")
+            said.append("Mode is observe: the hold is saved, no limit is written.")
             return 0
         try:
-            passed = self._pass(settings, disk, locks)
+            passed = self._pass(settings, disk, locks, said)
         except PlimsollError as error:
             self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
             return 3
         outcome = next((outcome for outcome in passed.outcomes if outcome.disk.key == disk.key), None)
         if outcome is None:
             if not passed.unreachable:
-                self.app.stdout.write(f"{sentences.disk_name(disk)}  is no longer attached\n")
+                said.append(f"{sentences.disk_name(disk)}  is no longer attached")
             return 3
         done = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
         return 0 if done or hold.limits is None else 3
 
-    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks) -> PassReport:
-        """Run a pass over the guest, and print its lines."""
+    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks, said: list[str]) -> PassReport:
+        """A pass over the guest; ``said`` gets its lines."""
         context = pass_context(settings, read_only=False, locks=locks)
         if context.complaint and self._sound:  # else it was printed when the disk was looked up
             self.app.stderr.write(f"{context.complaint}\n")
@@ -142,8 +146,7 @@ class HoldAdd(OneDisk):
         manner = Manner()
         told = [line for o in filter(told_at_once, passed.outcomes) if (line := outcome_line(o, manner)) is not None]
         *below, _sum = closing_lines(passed, manner)
-        for text in laid_out([*told, *below], self.terminal, every=True):
-            self.app.stdout.write(f"{text}\n")
+        said += laid_out([*told, *below], self.terminal, every=True)
         return passed
 
 

@@ -150,12 +150,12 @@ class Undo(TellsDisks):
         state = state_of(settings)
         if not read_only:
             state.prepare()
-        with nullcontext() if read_only else self._held(state, wish) as locks:
+        with self.telling(), nullcontext() if read_only else self._held(state, wish) as locks:
             context = pass_context(settings, read_only=read_only, locks=locks)
             if context.complaint:
                 self.app.stderr.write(f"{context.complaint}\n")
             gate, heedless = context.caution.gate, parsed_args.ignore_health
-            with self.libvirt(settings) as hypervisor, self.telling():
+            with self.libvirt(settings) as hypervisor:
                 return run_undo(
                     wish,
                     context.situation,

@@ -113,10 +113,7 @@ class NodeCommand(LocalCommand):
         return replace(settings, uri=parsed_args.uri) if parsed_args.uri else settings
 
     def say(self, line: str) -> None:
-        """Print a line at once, so that results are shown even if the pass hangs at a later guest.
-
-        A closed standard output, or a full disk behind it, must not end a pass in the middle.
-        """
+        """Print a line at once. A closed standard output, or a full disk behind it, must not end a command."""
         if self.stdout_gone:
             return
         try:

@@ -25,6 +25,7 @@ class TellsDisks(NodeCommand):
     def __init__(self, app: Plimsoll, app_args: argparse.Namespace | None, cmd_name: str | None = None) -> None:
         super().__init__(app, app_args, cmd_name)
         self._alike: Counter[DiskLine] = Counter()
+        self._ended: list[DiskLine] = []
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -40,25 +41,30 @@ class TellsDisks(NodeCommand):
             self.say(line)
 
     def tell_one(self, line: DiskLine, *, every: bool) -> None:
-        """At once the line of a disk that is done; of many alike a terminal gets a few.
+        """The line of a disk that is done, to be told by ``telling``; of many alike a terminal gets a few.
 
-        ``telling`` counts the others at its end. A disk whose change failed, or timed out, is always named.
+        A disk whose change failed, or timed out, is always named.
         """
         why, done, _ = line.why.partition(DONE_IN)
         if every or self.terminal.width is None or (line.severity in _NAMED and not done):
-            self.tell([line])
+            self._ended.append(line)
             return
         alike = replace(line, names=("", "", ""), why=f"{why} ({_DONE if done else _NOT_DONE})")
         self._alike[alike] += 1
         if self._alike[alike] <= FEW:
-            self.tell([line])
+            self._ended.append(line)
 
     @contextmanager
     def telling(self) -> Iterator[None]:
-        """Around ``tell_one``: also after an error, what was done before is told."""
+        """Around ``tell_one``, and around the locks: a pager, or a stopped terminal, must not hold them.
+
+        Also after an error, what was done before is told.
+        """
         try:
             yield
         finally:
+            for line in self._ended:
+                self.tell([line])
             for line, number in self._alike.items():
                 if number > FEW:
                     self.tell([replace(line, names=(f"{plural(number - FEW, 'more disk')}", "", ""))])

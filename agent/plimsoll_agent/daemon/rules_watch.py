@@ -24,8 +24,6 @@ class RulesWatch:
     """A text counts once two looks at its file agree; ``look`` is called a second or more after the one before."""
 
     def __init__(self, path: Path) -> None:
-        self._seen: Stamp | None = None
-        self._read: Stamp | None = None
         self.read(path)
 
     def read(self, path: Path) -> None:
@@ -35,7 +33,7 @@ class RulesWatch:
 
     def look(self, path: Path) -> None:
         before, self._seen = self._seen, _stamp(path)
-        if self._seen == before and (self._seen != self._read or self._known.trouble or self._known.path != path):
+        if self._seen == before and (self._seen != self._read or self._known.trouble):
             self._take(path)
 
     def text(self, path: Path) -> str | None:

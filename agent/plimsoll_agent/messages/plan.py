@@ -266,7 +266,7 @@ def closing_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
 
 
 def told_at_once(outcome: Outcome) -> bool:
-    """Whether ``enforce`` tells it when it ends, in case the pass hangs later."""
+    """Whether ``enforce`` tells it in the order in which changes end."""
     return outcome.change is not None and outcome.result.kind not in (Kind.DEFERRED, Kind.PLANNED)
 
 

@@ -50,10 +50,10 @@ def fitting(memory: Memory, before: Lines) -> Lines:
     for key, remembered in sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True):
         known = before.get(key)
         line = known[1] if known and known[0] is remembered else json.dumps(_remembered_data(remembered))
-        left -= len(key) + len(line)
-        if left < 0:
-            break
-        kept[key] = remembered, line
+        size = len(key) + len(line)
+        if size <= left:  # else a shorter one may have room: a mark may have brought the names of many rules
+            left -= size
+            kept[key] = remembered, line
     return kept
 
 

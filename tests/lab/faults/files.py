@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from lab.cloud import Guest
 from plimsoll_agent.model.limits import Limits
-from tests.lab.faults.scene import TIGHT, Row, Scene, rules
+from tests import depth
+from tests.lab.faults.scene import OTHERS, TIGHT, USUAL, Row, Scene, rules
 from tests.lab.passes import LIMIT
 from tests.lab.test_state_faults import fill
 
-OTHERS = Limits(total_iops_sec=240)
 NOBODY = 65534
+HALF = 0.7
+"""Seconds between the two halves of a file: less than between two looks of the daemon."""
+HALVES = depth.count(quick=3, landing=3, soak=50)
+"""Times that the rules are written in two halves."""
 
 
 @contextmanager
@@ -95,6 +100,22 @@ def rules_replaced(scene: Scene, victim: Guest) -> Iterator[None]:
     yield
 
 
+@contextmanager
+def rules_in_two_halves(scene: Scene, victim: Guest) -> Iterator[None]:
+    """The first is good rules too, with limits that no disk may get; an event comes between the two."""
+    path = scene.node.home / "rules.yaml"
+    for _ in range(HALVES):
+        with path.open("w") as file:
+            file.write(rules(Limits(total_iops_sec=200)))
+            file.flush()
+            scene.loosen(victim, "vdb")
+            time.sleep(HALF)
+            file.write("rules: [{name: all, match: {pool: [volumes]}, limits: {total_iops_sec: 250}}]\n")
+        scene.until_right([victim], USUAL)
+    yield
+    scene.node.write_rules(rules(LIMIT))
+
+
 def assert_not_raised(scene: Scene, victim: Guest) -> None:
     """A change that could not be recorded."""
     assert set((scene.limits(victim) or {}).values()) == {Limits(**TIGHT)}
@@ -122,6 +143,12 @@ ROWS = (
         "rules file replaced in the middle of passes",
         rules_replaced,
         "each pass uses the rules that it read",
+        "0.1 s",
+    ),
+    Row(
+        "rules file written in two halves, an event between them",
+        rules_in_two_halves,
+        "the rules before stay in use until nothing has written the file for a second",
         "0.1 s",
     ),
 )

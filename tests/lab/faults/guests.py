@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +14,12 @@ from lab.cloud.disk import volume
 from lab.cloud.domain import without_limits
 from lab.cloud.libvirtd import Libvirt, bindings
 from lab.cloud.namespace import kill_and_wait
-from tests.lab.faults.scene import Row, Scene
+from tests import depth
+from tests.lab.faults.scene import OTHERS, USUAL, Row, Scene, rules
+from tests.lab.passes import LIMIT
 
+STOPPED = depth.count(quick=0, landing=0, soak=600)
+"""Seconds for which two QEMUs are stopped, at least."""
 COPY_LIMIT = 64 * 2**10  # bytes per second: the copy is under way until it is aborted
 
 
@@ -27,6 +32,34 @@ def qemu_stopped(scene: Scene, victim: Guest) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def two_stopped(scene: Scene, victim: Guest) -> Iterator[None]:
+    """A pass over the node waits for both, and gives a third guest its limits by an edit, and new disks theirs."""
+    second, third = new = scene.guests(2)
+    scene.until_right(new, USUAL)
+    pids = [guest.qemu_pid for guest in (victim, second)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        scene.watch.right.add(OTHERS)
+        end = time.monotonic() + STOPPED
+        edited = f"rules: [{{name: edited, match: {{guest: [{third.uuid}]}}, limits: {{total_iops_sec: 240}}}}]\n"
+        for limits, more in ((OTHERS, edited), (LIMIT, "")):
+            scene.node.write_rules(rules(LIMIT) + more)
+            third.attach(volume(2**30))
+            scene.until_right([third], 2 * USUAL, limits)
+        while time.monotonic() < end:
+            scene.loosen(third)
+            scene.until_right([third], USUAL)
+            time.sleep(1)
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    scene.until_right(new, USUAL)
+    scene.end(new)
 
 
 @contextmanager
@@ -160,6 +193,12 @@ ROWS = (
         "QEMU stopped and continued",
         qemu_stopped,
         "the guest is set aside until it answers; a change that was sent is settled by reading",
+        "0.2 s",
+    ),
+    Row(
+        "two QEMUs stopped, while rules are edited and disks plugged",
+        two_stopped,
+        "all other guests get the new limits by the next pass over the node",
         "0.2 s",
     ),
     Row("QEMU killed", qemu_killed, "limited as soon as it is started again", "0.2 s"),

@@ -26,6 +26,8 @@ from tests.lab.passes import LIMIT
 
 LOOSE, TIGHT = {"total_iops_sec": 9000}, {"total_iops_sec": 100}
 """What something else than plimsoll sets."""
+OTHERS = Limits(total_iops_sec=240)
+"""What a row sets by an edit of the rules; ``Watch.right`` must have it."""
 USUAL = 20.0
 """Seconds after which limits are right again where no row says other: a few tries, or a full pass."""
 FULL_PASSES = 10

@@ -50,6 +50,23 @@ ELSEWHERE = (
         "test_a_burst_of_events_leads_to_one_pass_and_one_more_for_those_that_came_during_it",
     ),
     Elsewhere(
+        "consoles, metrics and the region's catalogue on, for hundreds of passes",
+        "threads, descriptors and memory stay as they are",
+        "tests/functional/test_daemon.py::"
+        "test_hundreds_of_passes_over_the_node_with_every_option_take_no_more_of_anything",
+    ),
+    Elsewhere(
+        "no thread left, or five passes over the node failed in a row",
+        "the daemon ends, to be started again",
+        "tests/unit/agent/daemon/test_service.py::"
+        "test_a_daemon_that_may_have_no_more_threads_ends_to_be_started_again",
+    ),
+    Elsewhere(
+        "after an upgrade, a guest that takes other limits than it is given",
+        "up to three guests are tried; if one has what was written, all get their limits",
+        "tests/unit/agent/reconcile/test_apply.py::test_one_guest_that_is_odd_keeps_no_limit_from_the_others",
+    ),
+    Elsewhere(
         "each file of the state directory corrupt",
         "the file is set aside, and rebuilt where it can be",
         "tests/unit/agent/passes/test_state_faults.py::"

@@ -71,6 +71,8 @@ def test_what_could_not_be_read_is_read_again_although_the_file_is_the_same(
     with monkeypatch.context() as without:
         without.setattr("plimsoll_agent.util.schema.read", exhausted)
         watch = RulesWatch(rules)
+    with pytest.raises(ConfigError, match="Too many open files"):
+        watch.text(rules)
     watch.look(rules)
     assert watch.text(rules) == "old"
 

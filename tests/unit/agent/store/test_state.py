@@ -648,6 +648,20 @@ def test_what_was_seen_longest_ago_is_forgotten_where_all_of_it_is_too_long(
     assert state.load_memory() == Memory({key: disks[key] for key in ("30/v", "20/v")}, MEMORY.holds)
 
 
+def test_a_long_entry_without_room_costs_no_shorter_one(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marks of another node may bring the names of thousands of rules."""
+    rules = tuple(f"rule {number}" for number in range(1000))
+    disks = {
+        f"{minutes}/v": replace(OLD, seen=NOON + timedelta(minutes=minutes), by_rules=rules * (minutes == 20))
+        for minutes in (30, 20, 10)
+    }
+    state.save_memory(Memory(disks))
+    line = next(len(line) for line in state.memory.read_text().splitlines() if '"10/v"' in line)
+    monkeypatch.setattr("plimsoll_agent.store.memory_file.MOST_REMEMBERED", 2 * line)
+    state.save_memory(Memory(disks))
+    assert state.load_memory().disks == {key: disks[key] for key in ("30/v", "10/v")}
+
+
 # --- one pass at a time
 
 

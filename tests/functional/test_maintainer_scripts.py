@@ -1,0 +1,110 @@
+"""What the scripts of the packages do as root, where another user owns the directory: with real shells, in a tree of
+their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+LIST = "instance-00000001 vda 250 IOPS"
+SECRET = "a file of root"  # no password
+
+
+class Node:
+    """A node with the package, in a directory instead of in ``/``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.state, self.metrics = root / "var/lib/plimsoll", root / "var/lib/prometheus/node-exporter"
+        self.left = root / "var/backups/plimsoll-limits-left.txt"
+        self.secret = root / "secret"
+        self.secret.write_text(SECRET)
+        self.programs = root / "programs"
+        for directory in (self.state, self.metrics, self.programs):
+            directory.mkdir(parents=True)
+        self._program(
+            root / "opt/plimsoll/current/bin/plimsoll",
+            f'case "$*" in settings*) echo {self.metrics} ;; disk*) echo {LIST} ;; *) exit 1 ;; esac',
+        )
+
+    def _program(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def owner_is_faster(self) -> None:
+        """What root makes in the state directory by a name is a link before root writes to it."""
+        real = shutil.which("mktemp")
+        self._program(
+            self.programs / "mktemp", f'made=$({real} "$@") && ln -sf {self.secret} "$made" && printf "%s" "$made"'
+        )
+
+    def runs(self, script: str, *words: str) -> str:
+        """What it says."""
+        text = (PACKAGING / "functions.sh").read_text() + "systemd_runs() { false; }\n"
+        text += (PACKAGING / script).read_text()
+        for place in ("/opt/plimsoll", "/var/lib/plimsoll", "/var/backups", "/etc/plimsoll", "/etc/systemd"):
+            text = text.replace(place, f"{self.root}{place}")
+        (self.root / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
+        path = f"{self.programs}:{os.environ['PATH']}"
+        ran = subprocess.run(
+            ["sh", "-e", "-c", text, script, *words],
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stderr
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_removal_lists_limits_in_a_file_that_only_root_may_read_and_a_purge_keeps_it(node: Node) -> None:
+    assert LIST in node.runs("prerm", "remove")
+    assert (node.left.read_text(), node.left.stat().st_mode & 0o777) == (f"{LIST}\n", 0o600)
+    assert LIST in node.runs("postrm", "purge")
+    assert node.left.read_text() == f"{LIST}\n"
+    assert not node.state.exists()
+
+
+def test_a_list_of_limits_that_fails_leaves_no_file_and_does_not_stop_the_removal(node: Node) -> None:
+    (node.root / "opt/plimsoll/current/bin/plimsoll").write_text("#!/bin/sh\nexit 1\n")
+    assert "could not be listed" in node.runs("prerm", "remove")
+    assert [*node.left.parent.iterdir()] == []
+
+
+def test_the_owner_of_the_state_directory_leads_root_to_no_other_file(node: Node) -> None:
+    node.owner_is_faster()
+    (node.state / "limits-left.txt").symlink_to(node.secret)
+    said = node.runs("prerm", "remove") + node.runs("postrm", "purge")
+    assert node.secret.read_text() == SECRET
+    assert SECRET not in said
+    assert node.left.read_text() == f"{LIST}\n"
+
+
+def test_a_removal_leaves_no_metrics_not_even_of_a_daemon_that_was_killed(node: Node) -> None:
+    for kind in ("pass", "console", "probe", "daemon"):
+        (node.metrics / f"plimsoll-{kind}.prom").touch()
+    (node.metrics / "apt.prom").touch()
+    node.runs("prerm", "remove")
+    assert [path.name for path in node.metrics.iterdir()] == ["apt.prom"]
+
+
+def test_a_link_in_the_place_of_the_metrics_directory_is_not_followed(node: Node) -> None:
+    elsewhere = node.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "plimsoll-pass.prom").touch()
+    node.metrics.rmdir()
+    node.metrics.symlink_to(elsewhere)
+    node.runs("prerm", "remove")
+    assert (elsewhere / "plimsoll-pass.prom").exists()
