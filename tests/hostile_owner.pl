@@ -245,7 +245,7 @@ sub step {
         open STDOUT, ">", $said or die $!;
         open STDERR, ">", "/dev/null" or die $!;
         setpgrp;
-        exec("timeout", "-k", "5", "20", @shell, "-c", slurp($script), "plimsoll-probe", $verb, $place, $name, @more)
+        exec("timeout", "-k", "5", "60", @shell, "-c", slurp($script), "plimsoll-probe", $verb, $place, $name, @more)
             or _exit(99);
     }
     waitpid $pid, 0;
