@@ -177,7 +177,7 @@ def test_what_cannot_be_done_is_one_line(
 
 
 def test_a_recording_without_an_answer_of_ceph_is_no_fault_of_the_program(
-    plimsoll: Run, test_node: str, tmp_path: Path
+    plimsoll: Callable[..., Ran], test_node: str, tmp_path: Path
 ) -> None:
     """Ceph did not answer all the while, or the recording was killed before it did."""
     file = str(tmp_path / "host-3.drill")
