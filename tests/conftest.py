@@ -36,6 +36,10 @@ def pytest_runtest_setup() -> None:
     commands.OneLineErrors.run = held
 
 
+def pytest_sessionstart() -> None:
+    times.begin()
+
+
 def pytest_sessionfinish() -> None:
     """What was measured is written here: pytest-xdist kills a worker that takes its time after this."""
     coverage = sys.modules.get("coverage")  # imported where COVERAGE_PROCESS_START is set

@@ -19,6 +19,7 @@ def test_a_test_that_passes_at_its_second_try_is_left_as_flaked(tmp_path: Path) 
     folder.mkdir(parents=True)
     (folder / "conftest.py").write_text(
         "from tests import times\n\n"
+        "def pytest_sessionstart():\n    times.begin()\n\n"
         "def pytest_terminal_summary(terminalreporter):\n    times.leave(terminalreporter)\n"
     )
     (folder / "test_it.py").write_text(

@@ -113,9 +113,10 @@ def test_beside_a_daemon_that_enforces_it_refuses_and_says_how_to_stop_it(
     assert shell.undo("--dry-run") == 0, "a plan writes nothing"
 
 
-@pytest.mark.parametrize("values", [{"mode": "observe"}, {"written": datetime.now(UTC) - timedelta(minutes=2)}])
-def test_a_daemon_that_reverts_nothing_is_no_reason_to_refuse(shell: Shell, values: dict[str, Any]) -> None:
-    daemon_status.save(state_of(shell.settings), replace(FULL, **{"written": datetime.now(UTC)} | values))
+@pytest.mark.parametrize(("values", "age"), [({"mode": "observe"}, 0), ({}, 2)])
+def test_a_daemon_that_reverts_nothing_is_no_reason_to_refuse(shell: Shell, values: dict[str, Any], age: int) -> None:
+    written = datetime.now(UTC) - timedelta(minutes=age)
+    daemon_status.save(state_of(shell.settings), replace(FULL, written=written, **values))
     assert shell.undo("--yes") == 0
     assert shell.actual == [OLD] * 4
 

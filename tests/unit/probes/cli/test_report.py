@@ -25,8 +25,6 @@ from tests.unit.person import Person, Terminal
 from tests.unit.probes.output.report.test_gathered import FAILED, SHORT, run
 from tests.unit.results import a_subject
 
-NOW = datetime.now(UTC)
-
 
 @pytest.fixture(autouse=True)
 def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +58,7 @@ def output(tmp_path: Path) -> Path:
 
 def add(shell: Shell, hours_ago: float, *arguments: object, **other: object) -> None:
     """A run so long before now."""
-    began = NOW - timedelta(hours=hours_ago)
+    began = datetime.now(UTC) - timedelta(hours=hours_ago)
     shell.history.add(run(1, *arguments, started=began, **other))  # type: ignore[arg-type]
 
 
@@ -88,7 +86,9 @@ def test_a_guest_and_a_job_can_be_chosen_for_every_part_of_the_page(shell: Shell
     add(shell, 4, SHORT, "b")
     add(shell, 3, SHORT, "a", job=JobName.WRITE)
     for uuid in ("a", "b"):
-        shell.history.postpone(Postponed(NOW, "node1", uuid, f"instance-{uuid}", "/var/tmp", Why.PAUSED, {}))
+        shell.history.postpone(
+            Postponed(datetime.now(UTC), "node1", uuid, f"instance-{uuid}", "/var/tmp", Why.PAUSED, {})
+        )
     assert shell.run(ProbeReport, "--guest", "instance-b", "-o", str(output)) == 0
     assert ": 1 run of 1 guest," in shell.err
     assert "instance-a" not in output.read_text()

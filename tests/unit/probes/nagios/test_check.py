@@ -36,10 +36,9 @@ from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.results import HOSTILE, a_probe, a_subject
-from tests.unit.values import GUEST, examples_of
+from tests.unit.values import GUEST, NOON, examples_of
 
 STATUS = {Level.OK: 0, Level.WARNING: 1, Level.CRITICAL: 2, Level.UNKNOWN: 3}  # Nagios' plugin API
-NOW = datetime.now(UTC)
 EVIL = "a|b=1;2;3\nOK - all well\r\x1b[2J`reboot`$(reboot)$HOSTNAME$ 'x' \"y\" \\n<b>&;\u202e"
 SHORT = Finding(Verdict.SHORT, Why.CLUSTER_SHORT, {"parameter": "total_iops_sec", "allowed": 7500.0, "done": 2850.0})
 
@@ -141,7 +140,7 @@ def test_warning_ends_with_1(state: State, run: Run) -> None:
 
 
 def test_critical_is_worse_than_what_nobody_knows(state: State, run: Run) -> None:
-    pass_summary_file.save(state, recent(a_failed_disk(1), looked=NOW + timedelta(hours=1)))
+    pass_summary_file.save(state, recent(a_failed_disk(1), looked=datetime.now(UTC) + timedelta(hours=1)))
     ran = run("limits", "--failed-critical", "0")
     assert (ran.status, ran.text[:26]) == (2, "PLIMSOLL LIMITS CRITICAL -")
     assert "observed_age unknown" in ran.text
@@ -149,7 +148,7 @@ def test_critical_is_worse_than_what_nobody_knows(state: State, run: Run) -> Non
 
 
 def test_an_agent_that_died_is_critical_by_its_age_and_the_disks_are_told_to_be_old(state: State, run: Run) -> None:
-    long_ago = NOW - timedelta(hours=5)
+    long_ago = datetime.now(UTC) - timedelta(hours=5)
     pass_summary_file.save(state, recent(a_last_disk(), ended=long_ago, looked=long_ago))
     ran = run("agent")
     assert ran.status == 2
@@ -179,7 +178,7 @@ def test_a_range_on_the_command_line_replaces_that_of_the_settings_and_no_other(
 def test_every_figure_has_its_ranges_and_they_reach_the_judge(
     state: State, run: Run, measure: Any, level: str
 ) -> None:
-    now = datetime.now(UTC)  # another than NOW: of a run of all tests, this may be minutes after the import
+    now = datetime.now(UTC)
     catalogue = LastCatalogue(now, "openstack", 7200)
     pass_summary_file.save(state, recent(a_last_disk(), interval=300.0, catalogue=catalogue, phases={"observe": 0.5}))
     daemon_status.save(state, replace(FULL, written=now, reloaded=True))
@@ -192,7 +191,7 @@ def test_every_figure_has_its_ranges_and_they_reach_the_judge(
 
 def test_a_daemon_that_was_killed_is_a_warning_of_the_agent_alone(state: State, run: Run) -> None:
     pass_summary_file.save(state, recent(a_last_disk()))
-    daemon_status.save(state, replace(FULL, written=NOW - timedelta(minutes=2)))
+    daemon_status.save(state, replace(FULL, written=datetime.now(UTC) - timedelta(minutes=2)))
     ran = run("agent")
     assert ran.status == 1
     assert "the daemon (pid 4711) has written nothing since" in ran.text
@@ -217,7 +216,7 @@ def test_without_a_pass_it_is_what_was_configured(
 
 
 def test_without_a_pass_it_says_as_shipped_what_the_judge_says() -> None:
-    level = judge(figures_of_pass(None, NOW), SHIPPED).level
+    level = judge(figures_of_pass(None, NOON), SHIPPED).level
     assert check.parser().parse_args(["agent"]).no_data is level
 
 
@@ -478,7 +477,9 @@ def disks(draw: st.DrawFn) -> LastDisk:
     )
 
 
-ages = st.one_of(st.none(), st.sampled_from([-9e4, 0, 60, 1200, 2400, 9e4]).map(lambda s: NOW - timedelta(seconds=s)))
+ages = st.one_of(
+    st.none(), st.sampled_from([-9e4, 0, 60, 1200, 2400, 9e4]).map(lambda s: NOON - timedelta(seconds=s))
+)
 
 
 @st.composite
@@ -509,14 +510,14 @@ def test_whatever_a_pass_came_to_the_check_says_what_the_judge_says_and_can_be_t
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check.config, "load", lambda *_: _Settings)
         patch.setattr(pass_summary_file, "load", lambda _: last)
-        reports = {subject: check.check(options[subject], NOW) for subject in options}
+        reports = {subject: check.check(options[subject], NOON) for subject in options}
     judged = {subject: _judged(last, subject) for subject in options}
     for subject, report in reports.items():
         ran = Ran(report.status, report.text)
         assert ran.status == STATUS[judged[subject]]
         assert ran.text.startswith(f"PLIMSOLL {subject.upper()} {judged[subject].name} - ")
         assert_it_can_be_taken(ran)
-    whole = judge(figures_of_pass(last, NOW), SHIPPED)
+    whole = judge(figures_of_pass(last, NOON), SHIPPED)
     assert max(judged.values()) is whole.level, "the checks together say what status says"
 
 
@@ -529,5 +530,5 @@ class _Settings:
 
 
 def _judged(last: LastPass, subject: str) -> Level:
-    figures = [each for each in figures_of_pass(last, NOW) if MEASURE[each.name].subject == subject]
+    figures = [each for each in figures_of_pass(last, NOON) if MEASURE[each.name].subject == subject]
     return judge(figures, SHIPPED).level
