@@ -31,7 +31,7 @@ def play(cloud: Cloud, picture: Path) -> None:
         openstack.update_qos(qos, {"total_iops_sec": AFTER})
         stage.mark("spec edited")
         stage.measure("   Cinder has stored it; the attached volume keeps its limit", "spec edited")
-        print("\n7. One pass")
+        print("\n7. One pass. This Cinder has no volume vdb: its limit is unknown, and stays as it is")
         stage.plimsoll("enforce", "--refresh")
         stage.mark("enforce --refresh")
         stage.measure("   The same fio, in the guest that never restarted", "one pass")
