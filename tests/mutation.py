@@ -91,7 +91,7 @@ SETTINGS = """\
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = [{path}]
-also_copy = ["lab", "packaging", "script"]
+also_copy = ["docs", "lab", "packaging", "script"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"]
 pytest_add_cli_args_test_selection = [{tests}]
 timeout_constant = 2.0
@@ -186,7 +186,7 @@ def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[
     left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
     for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "insight/plimsoll_insight", "ansible/"):
         shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
-    for name in ("lab", "packaging", "script", "tests"):
+    for name in ("docs/html/schemas", "lab", "packaging", "script", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=left_out)
     shutil.copy(ROOT / "setup.cfg", directory)
     # The tests look for the collection beside them.

@@ -22,7 +22,6 @@ LOG = logging.getLogger(__name__)
 
 _WRITTEN = (Kind.CHANGED, Kind.UNKNOWN)
 """The results after which the new limits may be in force."""
-_NOT_TRIED = Result(Kind.FAILED, because(Code.GUEST_TIMED_OUT))
 
 
 @frozen
@@ -55,7 +54,7 @@ class Writer:
         """The results of the changes, all of one guest, in their order."""
         uuid = changes[0].disk.guest.uuid
         if uuid in self.hung:
-            return [_NOT_TRIED for _ in changes]
+            return [_not_tried() for _ in changes]
         try:
             there = self._there(uuid)
         except Exception as error:
@@ -81,7 +80,7 @@ class Writer:
         if reason is not None:
             return Result(Kind.DEFERRED, reason)
         if uuid in self.hung:
-            return _NOT_TRIED
+            return _not_tried()
         obstacle = _obstacle(change.disk, there)
         if obstacle is not None:
             return Result(Kind.LEFT_ALONE, obstacle)
@@ -173,6 +172,10 @@ class Writer:
         except PlimsollError as error:
             self._note_hung(change.disk.guest.uuid, error)
             LOG.info("%r %s: not in the persistent definition: %s", change.disk.guest.name, change.disk.target, error)
+
+
+def _not_tried() -> Result:
+    return Result(Kind.FAILED, because(Code.GUEST_TIMED_OUT))
 
 
 def _kept_by(change: Change, result: Result) -> dict[str, Reason]:

@@ -27,6 +27,7 @@ from plimsoll_agent.reconcile.groups import judged
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import observe
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result, Scope
+from plimsoll_agent.reconcile.trial import candidates
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.node_store import NodeStore
@@ -417,6 +418,14 @@ def test_disks_that_share_limits_are_tried_last_and_together() -> None:
     considered = judged([planned(disk, limits) for disk in bench.disks])
     kinds = [each.result.kind for each in bench.applier.apply(considered, bench.told.append)]
     assert kinds == [Kind.LEFT_ALONE] * 2 + [Kind.CHANGED] * 2
+
+
+def test_a_guest_of_which_no_start_is_known_is_tried_last() -> None:
+    bench = Upgraded()
+    disks = [replace(disk, guest=replace(disk.guest, run=None)) for disk in bench.disks if disk.guest.run == "11"]
+    changes = [planned(disk, DEFAULT).change for disk in [*disks, *bench.disks[:2]]]
+    tried = [change.disk.guest.name for (change,) in candidates([[each for each in changes if each is not None]])]
+    assert tried == ["instance-00000001"] * 2 + ["instance-00000002"] * 2
 
 
 def test_a_cut_is_tried_before_a_raise() -> None:
