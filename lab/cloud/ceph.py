@@ -148,7 +148,7 @@ class Ceph:
                 healthy_since = healthy_since or time.monotonic()
                 if time.monotonic() - healthy_since >= steady:
                     return
-            time.sleep(0.5)
+            time.sleep(0.1)
         raise LabError(f"Ceph is not healthy after {timeout:g} s: {missing}")
 
     # --- making it

@@ -46,15 +46,16 @@ class CephClient:
             assert process.stdout is not None
             try:
                 print(json.dumps(list(steps)), file=process.stdin, flush=True)
-                in_time, _, _ = select.select([process.stdout], [], [], timeout)
-                line = process.stdout.readline() if in_time else None
+                if not select.select([process.stdout], [], [], timeout)[0]:
+                    raise LabError(f"Ceph: no answer in {timeout:g} s")
+                line = process.stdout.readline()
             except BrokenPipeError:
                 line = ""
             except BaseException:  # Ctrl-C, say: its answer would be taken for that to the next question
                 self._end()
                 raise
             if not line:
-                raise LabError(self._complaint() if line == "" else f"Ceph: no answer in {timeout:g} s")
+                raise LabError(self._complaint())
         answer: list[str] | str = json.loads(line)
         if isinstance(answer, str):
             raise LabError(answer)

@@ -188,6 +188,22 @@ def booted(cloud: Cloud) -> Guest:
     return cloud.booted_guest()
 
 
+@pytest.fixture(scope="session")
+def _others(cloud: Cloud) -> Iterator[list[Guest]]:
+    made: list[Guest] = []
+    yield made
+    for guest in made:
+        guest.destroy()
+
+
+@pytest.fixture(scope="module")
+def other(cloud: Cloud, booted: Guest, _others: list[Guest]) -> Guest:
+    """A second one with a system in it, until a module has ended it: booting takes half a minute of a core."""
+    if not _others or not _others[-1].domain().isActive():
+        _others.append(cloud.another_booted_guest())
+    return _others[-1]
+
+
 @pytest.fixture
 def guests(cloud: Cloud) -> Iterator[Callable[..., list[Guest]]]:
     """Makes paused guests, two disks each unless told otherwise; they go with the test."""

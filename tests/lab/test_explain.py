@@ -56,7 +56,7 @@ class Plant:
     cloud: Cloud
     prometheus: Prometheus
     guest: Guest
-    another: Guest
+    other: Guest
 
 
 def said(guest: Guest, words: str) -> None:
@@ -105,22 +105,15 @@ def explained(prometheus: Prometheus, guest: Guest, seconds: int) -> tuple[Expla
 
 
 @pytest.fixture(scope="module")
-def another(cloud: Cloud, booted: Guest) -> Iterator[Guest]:
-    guest = cloud.another_booted_guest()
-    yield guest
-    guest.destroy()
-
-
-@pytest.fixture(scope="module")
 def plant(
-    tmp_path_factory: pytest.TempPathFactory, cloud: Cloud, prometheus: Prometheus, booted: Guest, another: Guest
+    tmp_path_factory: pytest.TempPathFactory, cloud: Cloud, prometheus: Prometheus, booted: Guest, other: Guest
 ) -> Iterator[Plant]:
     """With passes, and a light load on the volume of the guest that is explained."""
     node = Node(tmp_path_factory.mktemp("explain"), cloud)
     prometheus.forget(SOON)
     prometheus.use_rules()
     node.use_metrics(prometheus.textfiles("node-1"))
-    said(another, f"{HEAVY} --create_only=1")
+    said(other, f"{HEAVY} --create_only=1")
     with (
         cloud.ceph.metrics() as address,
         prometheus.scraping(address),
@@ -130,7 +123,7 @@ def plant(
         prometheus.wait_for("ceph_health_status", len, SOON)
         usual = "volume_type:plimsoll_disk_average_latency_seconds:median"
         prometheus.wait_for(f"count_over_time({usual}[1m]) >= {CALM}", len, 60 + SOON)
-        yield Plant(node, cloud, prometheus, booted, another)
+        yield Plant(node, cloud, prometheus, booted, other)
         assert set(statuses) <= {0, 3}, statuses
     hypervisor = Libvirt(cloud.libvirt_uri, deadline=5, at_once=4)
     for disk in ("vda", "vdb"):
@@ -164,8 +157,8 @@ def its_limit(plant: Plant) -> Iterator[None]:
 
 @contextmanager
 def a_neighbour(plant: Plant) -> Iterator[None]:
-    with loaded(plant.another, HEAVY):
-        rates = f'plimsoll_disk_average_operations_per_second{{uuid="{plant.another.uuid}",target_device="vdb"}}'
+    with loaded(plant.other, HEAVY):
+        rates = f'plimsoll_disk_average_operations_per_second{{uuid="{plant.other.uuid}",target_device="vdb"}}'
         plant.prometheus.wait_for(f"sum({rates}) > {RATE}", len, SOON)
         yield
 
@@ -202,7 +195,7 @@ def test_the_cause_is_found(
     assert finding.cause is expected
     if expected is Cause.NEIGHBOUR:
         assert finding.neighbour
-        assert finding.neighbour.uuid == plant.another.uuid
+        assert finding.neighbour.uuid == plant.other.uuid
 
 
 def test_a_flush_is_time_that_a_guest_waited(booted: Guest, hypervisor: Libvirt) -> None:

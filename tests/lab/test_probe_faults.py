@@ -33,14 +33,6 @@ SECONDS, GRACE = 6, 10
 SLACK = 25
 
 
-@pytest.fixture(scope="module")
-def other(cloud: Cloud, booted: Guest) -> Iterator[Guest]:
-    """A second guest with a system, which is destroyed in the end."""
-    guest = cloud.another_booted_guest()
-    yield guest
-    guest.destroy()
-
-
 @pytest.fixture(autouse=True)
 def _whole_again(cloud: Cloud, booted: Guest) -> Iterator[None]:
     yield

@@ -24,8 +24,12 @@ BESIDE = [
 ]
 
 
-def test_some_lanes_run_beside_each_other() -> None:
-    assert BESIDE
+def test_three_lanes_run_beside_each_other_and_no_more() -> None:
+    def at_once(number: int) -> bool:
+        return any(set(combinations(lanes, 2)) <= set(BESIDE) for lanes in combinations(LANES, number))
+
+    assert at_once(3)
+    assert not at_once(4)
 
 
 @pytest.mark.parametrize("lanes", BESIDE, ids=lambda lanes: " ".join(lane.name for lane in lanes))
