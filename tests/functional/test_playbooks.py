@@ -23,6 +23,7 @@ PLAYBOOKS = CHECKOUT / "ansible/playbooks"
 SAMPLE = CHECKOUT / "ansible/inventory.sample"
 NAMES = ("rollout", "rollback", "status", "retire")
 OTHER_ROLES = ("canary", "nagios", "probe_guest", "prometheus", "qos")
+pytestmark = pytest.mark.usefixtures("programs_unmeasured")
 
 # Nobody is asked here: each host is a name whose connection is the local one, and no task below starts a program.
 REGIONS = """
@@ -64,6 +65,7 @@ class Ansible:
         )
 
 
+# Each start of Ansible takes a second or two, so tests below share what can be asked of it at once.
 @pytest.fixture
 def ansible(collections: Path, tmp_path: Path) -> Ansible:
     return Ansible(collections, tmp_path)
@@ -82,14 +84,17 @@ def each_ansible(collections: Path, tmp_path: Path, request: pytest.FixtureReque
     return Ansible(collections, tmp_path, ansiblecore.environment() if request.param == "oldest" else {})
 
 
-@pytest.mark.parametrize("name", [*NAMES, "rehearsal"])
-def test_a_playbook_is_well_formed_with_the_sample_inventory(each_ansible: Ansible, name: str) -> None:
-    ended = each_ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), str(PLAYBOOKS / f"{name}.yml"))
+def test_each_playbook_is_well_formed_with_the_sample_inventory(each_ansible: Ansible) -> None:
+    playbooks = [str(PLAYBOOKS / f"{name}.yml") for name in (*NAMES, "rehearsal")]
+    ended = each_ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), *playbooks)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert [line.split()[-1] for line in ended.stdout.splitlines() if line.startswith("playbook: ")] == playbooks
 
 
-def sample(ansible: Ansible) -> dict[str, Any]:
-    ended = ansible("ansible-inventory", "-i", str(SAMPLE), "--list")
+@pytest.fixture(scope="module")
+def sample(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The groups of the sample inventory, as Ansible reads them."""
+    ended = Ansible(collections, tmp_path_factory.mktemp("sample"))("ansible-inventory", "-i", str(SAMPLE), "--list")
     assert ended.returncode == 0, ended.stderr
     assert "WARNING" not in ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -97,13 +102,12 @@ def sample(ansible: Ansible) -> dict[str, Any]:
 
 
 def test_the_sample_inventory_has_two_regions_with_cells_and_canaries_that_are_among_their_hosts(
-    ansible: Ansible,
+    sample: dict[str, Any],
 ) -> None:
-    groups = sample(ansible)
-    assert groups["plimsoll"]["children"] == ["ham", "fra"]
+    assert sample["plimsoll"]["children"] == ["ham", "fra"]
 
     def hosts(group: str) -> set[str]:
-        below = groups.get(group, {})
+        below = sample.get(group, {})
         return set(below.get("hosts", ())).union(*map(hosts, below.get("children", ())))
 
     assert hosts("fra_canary")
@@ -112,16 +116,16 @@ def test_the_sample_inventory_has_two_regions_with_cells_and_canaries_that_are_a
     assert not hosts("ham") & hosts("fra")
 
 
-def test_the_sample_observes_unless_a_region_says_otherwise(ansible: Ansible) -> None:
-    known = sample(ansible)["_meta"]["hostvars"]
+def test_the_sample_observes_unless_a_region_says_otherwise(sample: dict[str, Any]) -> None:
+    known = sample["_meta"]["hostvars"]
     assert known["cmp-fra-001.example.net"]["plimsoll_mode"] == "observe"
     assert known["cmp-ham-001.example.net"]["plimsoll_mode"] == "enforce"
 
 
-def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(ansible: Ansible) -> None:
+def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(sample: dict[str, Any]) -> None:
     specs = yaml.safe_load((CHECKOUT / "ansible/roles/agent/meta/argument_specs.yml").read_text(encoding="utf-8"))
     playbooks = "".join((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8") for name in NAMES)
-    for variables in sample(ansible)["_meta"]["hostvars"].values():
+    for variables in sample["_meta"]["hostvars"].values():
         for name in variables:
             if not name.startswith("vault_plimsoll_"):
                 assert name in specs["argument_specs"]["main"]["options"] or name in playbooks, name
@@ -161,8 +165,11 @@ def batches(ansible: Ansible, inventory: str, *words: str) -> subprocess.Complet
     )
 
 
-def test_regions_come_in_their_order_each_with_its_canaries_first(each_ansible: Ansible, inventory: str) -> None:
-    ended = batches(each_ansible, inventory)
+def test_regions_come_in_their_order_each_with_its_canaries_first_and_a_host_in_none_is_named(
+    each_ansible: Ansible, inventory: str, tmp_path: Path
+) -> None:
+    (tmp_path / "more.yml").write_text("plimsoll: {hosts: {lost: {}}}\n", encoding="utf-8")
+    ended = batches(each_ansible, inventory, "-i", str(tmp_path / "more.yml"))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert shown(ended) == [
         "south, canary: s1",
@@ -172,8 +179,9 @@ def test_regions_come_in_their_order_each_with_its_canaries_first(each_ansible: 
         "north, the first part: n1",
         "north, the rest: n3",
     ]
+    assert "Left out, since in none of plimsoll_rollout_regions: lost" in ended.stdout
     # And that is what the plays are made of, by Ansible's own word.
-    reached = [re.split("[][ ]+", line)[1] for line in ended.stdout.splitlines() if line.startswith("ok: [")]
+    reached = re.findall(r"^ok: \[(\w+)", ended.stdout.split("PLAY [Roll out]", 1)[1], re.MULTILINE)
     firsts = [host for number, host in enumerate(reached) if host not in reached[:number]]
     assert firsts == ["s1", "s2", "s3", "n2", "n1", "n3"]
 
@@ -186,11 +194,9 @@ def test_regions_and_the_share_are_as_told(ansible: Ansible, inventory: str) -> 
 def test_a_limit_leaves_out_hosts_and_each_region_begins_with_a_canary_all_the_same(
     ansible: Ansible, inventory: str
 ) -> None:
-    assert shown(batches(ansible, inventory, "--limit", "s2,s3,n1")) == [
-        "south, canary: s2",
-        "south, the first part: s3",
-        "north, canary: n1",
-    ]
+    ended = batches(ansible, inventory, "--limit", "s2,s3,n1")
+    assert shown(ended) == ["south, canary: s2", "south, the first part: s3", "north, canary: n1"]
+    assert "Left out, since" not in ended.stdout
 
 
 def test_without_batches_nobody_is_touched(ansible: Ansible, inventory: str) -> None:
@@ -206,30 +212,23 @@ def test_a_host_in_two_regions_is_refused_by_name(ansible: Ansible, inventory: s
     assert "n1 is in two regions, south and north" in " ".join((ended.stdout + ended.stderr).split())
 
 
-def test_a_host_in_no_region_is_left_out_and_named(ansible: Ansible, inventory: str, tmp_path: Path) -> None:
-    (tmp_path / "more.yml").write_text("plimsoll: {hosts: {lost: {}}}\n", encoding="utf-8")
-    ended = batches(ansible, inventory, "-i", str(tmp_path / "more.yml"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "Left out, since in none of plimsoll_rollout_regions: lost" in ended.stdout
-    assert "ok: [lost]" not in ended.stdout.split("PLAY [Roll out]")[1]
-
-
 def test_without_regions_a_rollout_says_what_to_set(ansible: Ansible, inventory: str) -> None:
     ended = batches(ansible, inventory, "-e", json.dumps({"plimsoll_rollout_regions": []}))
     assert ended.returncode != 0
     assert "plimsoll_rollout_regions is not set: name the groups" in " ".join(ended.stdout.split())
 
 
-@pytest.mark.parametrize("name", NAMES)
 def test_the_group_of_the_nodes_is_a_variable_of_a_run_or_of_a_playbook_around_it(
-    ansible: Ansible, inventory: str, name: str
+    ansible: Ansible, inventory: str
 ) -> None:
-    around = {"ansible.builtin.import_playbook": f"plimsoll.cloud.{name}", "vars": {"plimsoll_group": "south"}}
-    (ansible.home / "around.yml").write_text(yaml.safe_dump([around]), encoding="utf-8")
-    given = [str(PLAYBOOKS / f"{name}.yml"), "-e", "plimsoll_group=north_cell2"]
-    for words, hosts in ((given, {"n2", "n3"}), (["around.yml"], {"s1", "s2", "s3"})):
-        listed = ansible("ansible-playbook", "-i", inventory, "--list-hosts", *words).stdout.split("play #2")[0]
-        assert set(re.findall(r"^ +(\w+)$", listed, re.MULTILINE)) == hosts
+    for name in NAMES:
+        around = {"ansible.builtin.import_playbook": f"plimsoll.cloud.{name}", "vars": {"plimsoll_group": "south"}}
+        (ansible.home / f"{name}.yml").write_text(yaml.safe_dump([around]), encoding="utf-8")
+    chosen = [*(str(PLAYBOOKS / f"{name}.yml") for name in NAMES), "-e", "plimsoll_group=north_cell2"]
+    for words, hosts in ((chosen, {"n2", "n3"}), ([f"{name}.yml" for name in NAMES], {"s1", "s2", "s3"})):
+        listed = ansible("ansible-playbook", "-i", inventory, "--list-hosts", *words).stdout.split("playbook: ")[1:]
+        firsts = [set(re.findall(r"^ +(\w+)$", each.split("play #2")[0], re.MULTILINE)) for each in listed]
+        assert firsts == [hosts] * len(NAMES)
 
 
 # --- names of an earlier version
@@ -297,51 +296,6 @@ ENABLED = "plimsoll-enforce.timer"
 DAEMON = "plimsoll-daemon.service"
 
 
-def units(ansible: Ansible, there: list[str], **variables: Any) -> dict[str, Any]:
-    """What the role decides on a node on which these units are enabled."""
-    node = {"plimsoll": {"current": "1.0.0", "timers": there}}
-    given = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8")) | variables
-    task = {"ansible.builtin.debug": {"msg": "{{ {'units': __agent_changed_timers | dict2items,"
-                                             " 'restarts': __agent_daemon_restarts} | to_json }}"}}  # fmt: skip
-    play = {
-        "hosts": "localhost",
-        "gather_facts": False,
-        "vars": {**given, "__agent_node": node},
-        "vars_files": [str(ROLE / "vars/main.yml")],
-        "tasks": [task],
-    }
-    (ansible.home / "units.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-    ran = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", "units.yml")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    found = re.search(r"msg:(.*?)\n\nPLAY RECAP", ran.stdout, re.DOTALL)
-    assert found is not None, ran.stdout
-    said = yaml.safe_load(f"msg:{found[1]}")["msg"]
-    told = json.loads(said) if isinstance(said, str) else said
-    return {"units": {each["key"]: each["value"] for each in told["units"]}, "restarts": told["restarts"]}
-
-
-def test_the_timer_of_passes_is_enabled_before_the_daemon_starts_and_stays_when_it_ends(ansible: Ansible) -> None:
-    on = units(ansible, [ENABLED], plimsoll_daemon=True)["units"]
-    assert list(on.items()) == [(ENABLED, True), (DAEMON, True)]
-    off = units(ansible, [ENABLED, DAEMON])["units"]
-    assert list(off.items()) == [(ENABLED, True), (DAEMON, False)]
-
-
-def test_stopped_timers_are_a_stopped_daemon_and_kept_ones_a_kept_one(ansible: Ansible) -> None:
-    stopped = units(ansible, [ENABLED, DAEMON], plimsoll_daemon=True, plimsoll_timers="stopped")["units"]
-    assert stopped == {ENABLED: False, DAEMON: False}
-    assert units(ansible, [ENABLED, DAEMON], plimsoll_daemon=True, plimsoll_timers="kept")["units"] == {}
-
-
-@pytest.mark.parametrize(("source", "watched"), [("openstack", True), ("region-file", False)])
-def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
-    ansible: Ansible, source: str, watched: bool
-) -> None:
-    before = ["plimsoll-catalogue.path"]
-    decided = units(ansible, before, plimsoll_catalogue_source=source)["units"]
-    assert (decided["plimsoll-catalogue.timer"], decided["plimsoll-catalogue.path"]) == (True, watched)
-
-
 DROP_IN = "/etc/systemd/system/plimsoll-{}.d/50-ansible.conf"
 
 
@@ -350,24 +304,93 @@ def written(unit: str, changed: bool = True) -> dict[str, Any]:
     return {"results": [{"changed": changed, "item": {"path": DROP_IN.format(unit)}}]}
 
 
+REMOVED = {"results": [{"changed": True, "item": DROP_IN.format("daemon.service")}]}
+# By the name of a node: the units that are enabled on it, and what is set.
+WITH_DAEMON = [ENABLED, DAEMON], {"plimsoll_daemon": True}
+NODES: Mapping[str, tuple[list[str], dict[str, Any]]] = {
+    "to_daemon": ([ENABLED], {"plimsoll_daemon": True}),
+    "from_daemon": ([ENABLED, DAEMON], {}),
+    "stopped": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
+    "kept": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "kept"}),
+    "openstack": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "openstack"}),
+    "region_file": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "region-file"}),
+    "as_it_was": WITH_DAEMON,
+    "rules": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_rules_written": {"changed": True}}),
+    "rights_of_passes": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_drop_ins_written": written("enforce.timer")}),
+    "rights": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_drop_ins_written": written("daemon.service")}),
+    "same_rights": (
+        WITH_DAEMON[0],
+        {**WITH_DAEMON[1], "__agent_drop_ins_written": written("daemon.service", changed=False)},
+    ),
+    "no_rights": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_unneeded_removed": REMOVED}),
+}
+
+
+@pytest.fixture(scope="module")
+def decided(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the role decides on each of these nodes."""
+    ansible = Ansible(collections, tmp_path_factory.mktemp("units"))
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
+    hosts = {
+        name: defaults | variables | {"__agent_node": {"plimsoll": {"current": "1.0.0", "timers": enabled}}}
+        for name, (enabled, variables) in NODES.items()
+    }
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (ansible.home / "hosts.yml").write_text(
+        yaml.safe_dump({"all": {"vars": connection, "hosts": hosts}}), encoding="utf-8"
+    )
+    task = {
+        "ansible.builtin.copy": {
+            "content": "{{ {'units': __agent_changed_timers | dict2items, 'restarts': __agent_daemon_restarts}"
+            " | to_json }}",
+            "dest": f"{ansible.home}/{{{{ inventory_hostname }}}}.json",
+            "mode": "0600",
+        }
+    }
+    play = {"hosts": "all", "gather_facts": False, "vars_files": [str(ROLE / "vars/main.yml")], "tasks": [task]}
+    (ansible.home / "units.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    ran = ansible("ansible-playbook", "-i", "hosts.yml", "units.yml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return {name: json.loads((ansible.home / f"{name}.json").read_text(encoding="utf-8")) for name in NODES}
+
+
+def units(decided: dict[str, Any], node: str) -> dict[str, bool]:
+    return {each["key"]: each["value"] for each in decided[node]["units"]}
+
+
+def test_the_timer_of_passes_is_enabled_before_the_daemon_starts_and_stays_when_it_ends(
+    decided: dict[str, Any],
+) -> None:
+    assert list(units(decided, "to_daemon").items()) == [(ENABLED, True), (DAEMON, True)]
+    assert list(units(decided, "from_daemon").items()) == [(ENABLED, True), (DAEMON, False)]
+
+
+def test_stopped_timers_are_a_stopped_daemon_and_kept_ones_a_kept_one(decided: dict[str, Any]) -> None:
+    assert units(decided, "stopped") == {ENABLED: False, DAEMON: False}
+    assert units(decided, "kept") == {}
+
+
+@pytest.mark.parametrize(("source", "watched"), [("openstack", True), ("region_file", False)])
+def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
+    decided: dict[str, Any], source: str, watched: bool
+) -> None:
+    there = units(decided, source)
+    assert (there["plimsoll-catalogue.timer"], there["plimsoll-catalogue.path"]) == (True, watched)
+
+
 @pytest.mark.parametrize(
-    ("changed", "restarts"),
+    ("node", "restarts"),
     [
-        ({}, False),
-        ({"__agent_rules_written": {"changed": True}}, False),
-        ({"__agent_drop_ins_written": written("enforce.timer")}, False),
-        ({"__agent_drop_ins_written": written("daemon.service")}, True),
-        ({"__agent_drop_ins_written": written("daemon.service", changed=False)}, False),
-        (
-            {"__agent_unneeded_removed": {"results": [{"changed": True, "item": DROP_IN.format("daemon.service")}]}},
-            True,
-        ),
+        ("as_it_was", False),
+        ("rules", False),
+        ("rights_of_passes", False),
+        ("rights", True),
+        ("same_rights", False),
+        ("no_rights", True),
     ],
 )
-def test_a_daemon_is_restarted_for_other_rights_only(
-    ansible: Ansible, changed: dict[str, Any], restarts: bool
-) -> None:
-    assert units(ansible, [ENABLED, DAEMON], plimsoll_daemon=True, **changed)["restarts"] is restarts
+def test_a_daemon_is_restarted_for_other_rights_only(decided: dict[str, Any], node: str, restarts: bool) -> None:
+    assert decided[node]["restarts"] is restarts
 
 
 # --- the rehearsal
