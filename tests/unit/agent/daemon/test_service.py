@@ -204,7 +204,11 @@ class Fixture:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Fixture]:
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fixture]:
+    """What it does each second, and what are to be a second apart (``test_schedule``), it does ten times as often."""
+    monkeypatch.setattr(module, "EVERY", 0.1)
+    monkeypatch.setattr(module, "_SOON", 0.1)
+    monkeypatch.setattr(schedule, "FULL_APART", 0.1)
     daemon = Fixture(tmp_path)
     yield daemon
     daemon.qemus.gate.set()
@@ -531,7 +535,10 @@ def test_a_second_daemon_does_not_start(daemon: Fixture) -> None:
         Service(daemon.world).run()
 
 
-def test_in_a_state_directory_that_was_deleted_it_takes_its_lock_again(daemon: Fixture) -> None:
+def test_in_a_state_directory_that_was_deleted_it_takes_its_lock_again(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SOON", 1.0)  # nothing is written while it is deleted
     daemon.start()
     state = State(daemon.settings.state_dir)
     shutil.rmtree(state.directory)
@@ -555,7 +562,10 @@ def test_a_time_without_descriptors_does_not_end_it(daemon: Fixture, monkeypatch
         daemon.service._tell_how_it_is(time.monotonic())
 
 
-def test_it_ends_where_another_daemon_has_locked_a_directory_that_was_deleted(daemon: Fixture) -> None:
+def test_it_ends_where_another_daemon_has_locked_a_directory_that_was_deleted(
+    daemon: Fixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SOON", 1.0)  # nothing is written while it is deleted
     daemon.start()
     assert daemon.service is not None
     state = State(daemon.settings.state_dir)
