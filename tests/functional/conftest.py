@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,13 +13,20 @@ from typing import IO
 import pytest
 
 from lab.command import Forked, Installed
-from tests.measuring import measure_beginnings
+from tests.measuring import measure_beginnings, unmeasured
 
 DATA = Path(__file__).parents[1] / "unit" / "data"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     measure_beginnings(config)
+
+
+@pytest.fixture(scope="module")
+def programs_unmeasured() -> Iterator[None]:
+    """For a file whose tests start large programs of others, or see what the command itself takes."""
+    with unmeasured():
+        yield
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from lab import ansiblecore
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 ROLE = ROOT / "ansible/roles/agent"
+pytestmark = pytest.mark.usefixtures("programs_unmeasured")
 FIT: Mapping[str, Any] = {
     "os": "debian12",
     "manager": "apt",

@@ -22,7 +22,10 @@ _COLOURS = """JSON.stringify(["p", "a.reference.internal", ".highlight pre"].map
     const found = document.querySelector("article " + name), ground = found.closest(".highlight") || document.body
     return getComputedStyle(found).color + " on " + getComputedStyle(ground).backgroundColor}))"""
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine"),
+    pytest.mark.usefixtures("programs_unmeasured"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.store import state as state_module
 from plimsoll_agent.util import schema
 
+pytestmark = pytest.mark.usefixtures("programs_unmeasured")  # what coverage takes counts as the program's
+
 UNITS = Path(__file__).parents[2] / "systemd"
 _CGROUPS = Path("/sys/fs/cgroup")
 _PATIENT = 120.0

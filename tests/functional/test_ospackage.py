@@ -25,7 +25,11 @@ ROOT = Path(__file__).parents[2]
 DEB = f"plimsoll_{wheelhouses.VERSION}-1+debian12_amd64.deb"
 RPM = f"plimsoll-{wheelhouses.VERSION}-1+debian12.x86_64.rpm"
 HOME = f"./opt/plimsoll/{wheelhouses.VERSION}-1+debian12"
-pytestmark = [pytest.mark.packaging, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.packaging,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("programs_unmeasured"),
+]
 
 
 @pytest.fixture(scope="module")

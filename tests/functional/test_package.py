@@ -46,6 +46,7 @@ COPIES = {
     ],
 }
 """What roles bring of ``etc``."""
+pytestmark = pytest.mark.usefixtures("programs_unmeasured")
 
 
 @pytest.fixture(scope="module")

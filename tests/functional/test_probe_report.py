@@ -15,6 +15,7 @@ import pytest
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.store.history import History
 from tests.functional.browser import CHROMIUM, Tab, browser, greys
+from tests.measuring import unmeasured
 from tests.unit.probes.output.report.test_gathered import FAILED, INCONCLUSIVE, KEPT, OVER, SHORT, SLOW, run
 from tests.unit.results import MS, a_flow, a_measurement, a_subject
 
@@ -164,7 +165,9 @@ def test_a_time_of_the_scale_is_shown_whole_or_not_at_all(tab: Tab, page: str, s
     """Whatever the time of day: it decides how near to the right edge the last label begins."""
     node = Path(page.removeprefix("file://")).parent
     for hours in (0, 4, 17):
-        tab.open(report(node, since, AT + timedelta(hours=hours)), 320)
+        with unmeasured():
+            made = report(node, since, AT + timedelta(hours=hours))
+        tab.open(made, 320)
         assert tab.value("document.documentElement.scrollWidth") <= 320
         scale = "document.querySelector('.scale').getBoundingClientRect()"
         labels = "[...document.querySelectorAll('.scale time')].map(each => each.getBoundingClientRect())"
@@ -222,5 +225,6 @@ def test_a_node_on_which_nothing_was_probed_has_a_page_that_says_so(tab: Tab, tm
 def test_the_first_report_on_a_machine_is_as_quiet_as_any(page: str, tmp_path: Path) -> None:
     """matplotlib looks for fonts then, and would tell of it; and of a home that it may not write to."""
     node = Path(page.removeprefix("file://")).parent
-    report(node, MPLCONFIGDIR=str(tmp_path / "new"))
-    report(node, MPLCONFIGDIR="/dev/null/nowhere")
+    with unmeasured():
+        report(node, MPLCONFIGDIR=str(tmp_path / "new"))
+        report(node, MPLCONFIGDIR="/dev/null/nowhere")

@@ -25,6 +25,7 @@ from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.store.record import SCHEMA_VERSION, Record
 from tests import depth
 from tests.functional.conftest import Ran
+from tests.measuring import unmeasured
 from tests.unit.agent.store.test_record import a_change
 from tests.unit.values import NOON, OF_0_1_0
 
@@ -53,7 +54,8 @@ while True:
 
 def killed_writer(path: Path, after: float) -> list[int]:
     """The ids that a writer knew of when it was killed, in the middle of whatever it did."""
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, stdout=subprocess.PIPE) as writer:
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with unmeasured(), subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"ready\n"
         time.sleep(after)
