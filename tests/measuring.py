@@ -26,7 +26,7 @@ SOURCES = tuple(
     str(Path(__file__).resolve().parents[1] / folder) for folder in ("agent", "probes", "insight", "ansible")
 )
 QUIET = 0.05
-"""A test or fixture is measured until nothing was new for so many seconds of processor time: load makes no difference."""
+"""A test or fixture is measured until nothing was new for so many seconds of processor time, whatever the load."""
 IDLE = 3
 """One that executed nothing new so many times in a row is not measured again, whatever its parameters."""
 

@@ -540,7 +540,8 @@ def test_rows_are_broken_between_words_to_fit_the_terminal(
     assert len(wide.splitlines()) <= 24, "a screen"
 
 
-def test_a_width_that_is_asked_for_is_that_of_facts_too(here: Here) -> None:
+def test_a_width_that_is_asked_for_is_that_of_facts_too(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plimsoll_probes.cli.status.now", lambda: here.now)  # both runs tell the same ages
     here.passed(a_node_of(500))
     here.run()
     pipe = here.out
