@@ -36,7 +36,7 @@ def main() -> int:
         print(f"demo: {why_words(error.why, error.facts) if isinstance(error, Trouble) else error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("demo: interrupted", file=sys.stderr)
+        print("\ndemo: interrupted", file=sys.stderr)
         return 130
     finally:
         if not arguments.keep:
