@@ -100,8 +100,9 @@ def test_an_interrupted_setup_leaves_nothing_at_work(tmp_path: Path) -> None:
     )  # fmt: skip
     wait_for(tmp_path / "pid")
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    _, err = running.communicate(timeout=60)
     assert running.returncode == 130
+    assert err.endswith("interrupted; what is done is kept, so run it again\n")
     assert not lives((tmp_path / "pid").read_text().strip())
 
 
