@@ -8,7 +8,6 @@ import pytest
 
 from tests.circumstances import of_today
 
-
 AFTERNOON, LATE = datetime(2026, 11, 28, 14, tzinfo=UTC), datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)
 
 
