@@ -144,7 +144,7 @@ def test_all_is_well_after_a_good_pass() -> None:
             "sources_down",
             1,
             Level.WARNING,
-            "writes: no limit is written: the first write under libvirt 9 did not read back as written (a vda)",
+            "writes: no limit is written: the first writes under libvirt 9 did not read back as written (a vda)",
         ),
         (
             {
