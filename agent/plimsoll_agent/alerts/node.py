@@ -62,7 +62,7 @@ The timetable of probes on {node} was last run {{{{ $value | humanizeDuration }}
 Passes on {node} have a source that is down: {{{{ $labels.source }}}}.
 {{{{ if eq $labels.source "disks" -}}}} They find no RBD disk, though guests that run there had some. New guests are
 unlimited. Run `virsh dumpxml` there, and compare with a guest of another node.
-{{{{- else if eq $labels.source "writes" -}}}} The first limit after an upgrade of libvirt or QEMU did not read back
+{{{{- else if eq $labels.source "writes" -}}}} The first limits after an upgrade of libvirt or QEMU did not read back
 as written, so no limit is set. Run `plimsoll status` there.
 {{{{- else if eq $labels.source "libvirt" -}}}} No disk can be read or limited. Run `virsh list` there.
 {{{{- else if eq $labels.source "refresh" -}}}} Refreshes of the catalogue fail, and the one before is used: new
