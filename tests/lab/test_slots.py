@@ -191,7 +191,8 @@ def test_twelve_nodes_never_probe_more_than_three_at_once_whatever_is_killed_or_
             for one in region.entries(word)
             if not any(one.node == frozen.node and one.during(frozen.thawed) for frozen in thawed)
         ]
-        assert max(one.ended - one.began for one in asked) < DEADLINE + SLACK, word
+        # Twelve nodes share two cores with other tests; without the deadline it would be the outage's length.
+        assert max(one.ended - one.began for one in asked) < DEADLINE + 2 * SLACK, word
     print(f"{len(probes)} probes, {min(turns.values())} to {max(turns.values())} a node")
 
 
