@@ -31,6 +31,8 @@ AGENT = "qemu-guest-agent"
 SECONDS, GRACE = 6, 10
 # Beside a run's time: to begin and to end in an emulated guest on a shared machine.
 SLACK = 25
+# Two emulated guests boot for half a minute alone on the machine, for a minute and more beside other tests.
+BOOTED = 120
 
 
 @pytest.fixture(autouse=True)
@@ -236,12 +238,12 @@ def test_a_guest_that_is_frozen_in_mid_probe_is_discarded_and_another_is_undistu
 def test_guests_that_are_reset_and_rebooted_in_mid_probe_are_told_so_and_swept_by_the_next(
     probes: Probes, booted: Guest, other: Guest
 ) -> None:
-    probes.of(booted, other, grace=40)  # as long as two emulated guests take to be there again
+    probes.of(booted, other, grace=BOOTED)
     process = probes.begin_reading(booted, other)
     other.domain().reset(0)
     with suppress(LabError):  # whether it is done at once or not yet, the agent may not live to tell
         booted.exec(["systemctl", "--no-block", "reboot"])
-    ran = ended(process, SECONDS + 40 + SLACK)
+    ran = ended(process, SECONDS + BOOTED + SLACK)
     for result in results_of(ran, booted, other):
         assert verdict(result) == ("failed", "rebooted"), result
         assert result["measured"] is None
@@ -264,10 +266,11 @@ def mount(guest: Guest) -> None:
 def test_a_guest_that_is_destroyed_in_mid_probe_has_vanished_and_another_is_undisturbed(
     probes: Probes, booted: Guest, other: Guest
 ) -> None:
-    probes.of(booted, other)
+    long = 20  # beside other tests one of them begins seconds after the other
+    probes.of(booted, other, seconds=long)
     process = probes.begin_reading(booted, other)
     other.domain().destroy()
-    ran = ended(process)
+    ran = ended(process, long + GRACE + SLACK)
     ours, destroyed = results_of(ran, booted, other)
     assert verdict(destroyed) == ("failed", "not-found")
     assert verdict(ours) == KEPT, ours
