@@ -97,16 +97,15 @@ class Fleet:
     def run(self, host: Host | str, command: str, timeout: float = 60, check: bool = True) -> str:
         """Output of a shell's command on the host, both kinds; raises LabError when it fails, unless told not to."""
         done = subprocess.run(
-            [*self.ssh(host), command],
+            [*self.ssh(host), f"exec 2>&1; {command}"],  # ssh has complaints of its own: a master that is slow, say
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            capture_output=True,
             text=True,
             errors="replace",
             timeout=timeout,
         )
         if check and done.returncode:
-            raise LabError(f"{_known(host).name}: {command}: {done.stdout.strip()[-500:]}")
+            raise LabError(f"{_known(host).name}: {command}: {(done.stdout or done.stderr).strip()[-500:]}")
         return done.stdout
 
     def start(self, hosts: Iterable[Host | str]) -> None:

@@ -25,11 +25,9 @@ pytestmark = pytest.mark.hosts
 
 @pytest.mark.parametrize("host", GOOD, ids=lambda host: host.name)
 def test_each_host_runs_a_systemd_that_is_content(fleet: Fleet, host):
-    assert fleet.run(host, "cat /proc/1/comm; systemctl is-system-running --wait; hostname").split() == [
-        "systemd",
-        "running",
-        host.name,
-    ]
+    state = fleet.run(host, "cat /proc/1/comm; systemctl is-system-running --wait; hostname", check=False).split()
+    failed = fleet.run(host, "systemctl list-units --failed --plain --no-legend", check=False)
+    assert state == ["systemd", "running", host.name], failed
 
 
 def test_a_host_has_nothing_of_this_machines_and_no_plimsoll(fleet: Fleet):
