@@ -118,6 +118,8 @@ class Newcomer:
         finally:
             process.kill()
             process.wait()
+            if process.stdout:
+                process.stdout.close()
         try:
             left = json.loads(report.read_text())
         except (OSError, ValueError):
