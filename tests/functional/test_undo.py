@@ -92,9 +92,9 @@ def test_only_what_was_read_back_is_called_put_back(
     results = [entry["result"] for entry in undone(plimsoll)]
     assert len(results) == len(planned)
     took, missed, kept = (results.count(result) for result in ("done", "timed-out", "not-sent"))
-    # Where the first disk does not read back, no other is written: so it is under a libvirt that is not proven yet.
-    # The driver may read anything, so that only one disk is to be undone.
-    assert (took > 0) is not (kept > 0) or (missed, len(planned)) == (1, 1)
+    # Under a libvirt that is not proven yet up to three guests are tried. Where none reads back, no other is written.
+    # The driver may read anything, so that there may be no others.
+    assert (took > 0) is not (kept > 0) or missed == len(planned) <= 3
     counted = ((kept, "failed"), (missed, "unknown"))
     parts = [f"{took} set" if took else "nothing changed", *(f"{n} {word}" for n, word in counted if n)]
     assert f"Undone: {', '.join(parts)}, in " in done.out
