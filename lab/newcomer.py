@@ -134,7 +134,7 @@ class Newcomer:
 
 @contextmanager
 def alone(home: Path) -> Iterator[None]:
-    """While nobody else is at work in that directory; it is removed at the end where nothing is in it."""
+    """While no other process is at work in that directory."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
         try:

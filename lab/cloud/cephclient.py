@@ -31,7 +31,7 @@ class _Running:
 
 
 class CephClient:
-    """Starts it when it is first asked, and anew where it has ended or the cluster is another one."""
+    """Starts it when it is first asked, and again where it has ended or the cluster is another one."""
 
     def __init__(self, conf: Path) -> None:
         self._conf = conf

@@ -148,7 +148,7 @@ def test_there_are_commands_of_every_kind() -> None:
 
 
 def test_each_command_is_run_here_or_says_where() -> None:
-    """A command that is added to a page is nobody's, and drifts away from the product."""
+    """A command that is added to a page and run by no test drifts away from the product."""
     assert [f"{typed.place}: {typed.text}" for typed in TYPED if not runs_here(typed) and not elsewhere(typed)] == []
 
 

@@ -172,7 +172,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _in_order(lanes: Sequence[Lane], words: Callable[[Lane], list[str]]) -> Generator[Run]:
-    """Each one as soon as it is over; what still runs when nobody asks for more is interrupted."""
+    """Each one as soon as it is over; what still runs when the caller stops early is interrupted."""
     waiting, running = list(lanes), list[Run]()
     LOGS.mkdir(exist_ok=True)
     try:

@@ -1,6 +1,6 @@
 """What each part of setup starts can be imported with what that part installs, and each command with no extra at all.
 
-Whoever runs the tests has every extra, so nothing else would miss one.
+A machine that runs the tests has every extra, so no other test would miss one.
 """
 
 from __future__ import annotations
