@@ -23,7 +23,7 @@ def begin() -> None:
 
 def leave(reporter: pytest.TerminalReporter) -> None:
     directory = os.environ.get(VARIABLE)
-    if directory is None:
+    if directory is None or hasattr(reporter.config, "workerinput"):  # a worker's tests are told by its controller
         return
     seconds: Counter[str] = Counter()
     names: Counter[str] = Counter()

@@ -51,7 +51,7 @@ class Node:
             "source": "openstack",
             "directory": self.directory,
             "credentials_file": credentials(home, f"{cloud.url}/identity/v3"),
-            "deadline": 5,
+            "deadline": 20,
             "nova": False,
             "host": "node1",
         }

@@ -252,7 +252,7 @@ def test_a_survey_that_is_cut_short_keeps_what_was_told_and_never_changes(
     test_node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, lid = hanging(monkeypatch, "vda")
-    hypervisor = Libvirt(test_node, deadline=0.3, at_once=1)  # the call that hangs has the only slot
+    hypervisor = Libvirt(test_node, deadline=1, at_once=1)  # the call that hangs has the only slot
     survey = hypervisor.survey(hypervisor.guests()[GROUPED].uuid)
     kinds = [(disk.target, type(survey.actual[disk.target])) for disk in survey.disks]
     assert kinds == [("vda", Limits), ("vdb", DeadlineExceeded), ("vdc", DeadlineExceeded)]
@@ -269,7 +269,7 @@ def test_of_a_guest_that_hangs_only_libvirt_is_asked_until_its_call_returns(
 ) -> None:
     asked, lid = hanging(monkeypatch)
     shared = SharedCalls(2)
-    first, second = (Libvirt(test_node, deadline=0.3, at_once=1, shared=shared) for _ in range(2))
+    first, second = (Libvirt(test_node, deadline=1, at_once=1, shared=shared) for _ in range(2))
     uuid = first.guests()[GROUPED].uuid
     before = first.survey(uuid)
     again = second.survey(uuid)
@@ -288,7 +288,7 @@ def test_of_a_guest_that_hangs_only_libvirt_is_asked_until_its_call_returns(
 
 def test_a_guest_whose_xml_does_not_come_is_unanswered(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lid = threading.Event()
-    hypervisor = Libvirt(test_node, deadline=0.1, at_once=1)
+    hypervisor = Libvirt(test_node, deadline=1, at_once=1)
     uuid = hypervisor.guests()[0].uuid
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", lambda *_: lid.wait(10))
     with pytest.raises(DeadlineExceeded):

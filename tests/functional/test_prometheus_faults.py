@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import ssl
 import threading
@@ -210,32 +211,30 @@ def test_the_deadline_is_for_all_queries_together_even_if_bytes_keep_coming(told
                 handler.wfile.flush()
                 time.sleep(0.05)
 
-    prometheus = asking(told, deadline=0.6)
+    prometheus = asking(told, deadline=1.5)
     prometheus.now()
     told.say = drip
     began = time.monotonic()
     for _ in range(2):
-        with pytest.raises(DeadlineExceeded, match=r"no answer within 0.6 s; .*\[prometheus\] deadline"):
+        with pytest.raises(DeadlineExceeded, match=r"no answer within 1.5 s; .*\[prometheus\] deadline"):
             prometheus.query("up")
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 3.5
 
 
 def test_queries_that_each_are_in_time_do_not_add_up_beyond_the_deadline(told: Told) -> None:
-    prometheus = asking(told, deadline=1)
+    prometheus = asking(told, deadline=2)
     prometheus.now()
 
     def slowly(handler: Handler) -> None:
-        time.sleep(0.3)
+        time.sleep(0.5)
         with suppress(BrokenPipeError):  # nobody waits for the last one
             handler.good({"resultType": "vector", "result": []})
 
     told.say = slowly
     began = time.monotonic()
-    for _ in range(3):
-        prometheus.query("up")
     with pytest.raises(DeadlineExceeded):
-        prometheus.query("up")
-    assert time.monotonic() - began < 1.4
+        collections.deque((prometheus.query("up") for _ in range(6)), maxlen=0)
+    assert time.monotonic() - began < 3
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ LANES = (
     Lane("rest", "hurt", after=("libvirt", "openstack")),
     Lane("booted", "hurt", after=("libvirt",), offset=500),
     Lane("faults", "faults", after=("booted",), offset=400),
-    Lane("newcomer", "newcomer", after=("hosts",), offset=700),
+    Lane("newcomer", "newcomer", after=("rest",), offset=700),
 )
 """Three at a time: with more of them emulated guests answer too late on two cores."""
 
