@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -313,6 +314,8 @@ def _limits_left(got: Limits | None, had: Limits | None) -> bool:
 @example("1e3")
 @example("250.0")
 @example("2 500")
+@example("1.5k/s")
+@example("1G")
 @examples
 def test_a_number_is_the_decimal_number_that_stands_there_or_a_fault(written: str) -> None:
     try:
@@ -320,5 +323,7 @@ def test_a_number_is_the_decimal_number_that_stands_there_or_a_fault(written: st
     except ConfigError:
         return
     assume("#" not in written and "\n" not in written)
-    assert re.fullmatch(r"\+?[0-9_]+", written.strip())
-    assert rules.default == Limits(total_iops_sec=int(written.strip().replace("_", "")))
+    there = re.fullmatch(r"\+?([0-9_]+(?:\.[0-9]+)?) ?([kMG]?)(?:/s| ?IOPS| ?iops)?", written.strip())
+    assert there
+    factor = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[there[2]]
+    assert rules.default == Limits(total_iops_sec=int(Fraction(there[1].replace("_", "")) * factor))
