@@ -52,7 +52,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates
-from plimsoll_agent.monitor import console_metrics, pass_metrics
+from plimsoll_agent.monitor import console_metrics, pass_metrics, prometheus_text
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, Totals
 from plimsoll_agent.monitor.prometheus_text import Family
 from plimsoll_agent.reconcile.grade import Grade
@@ -257,6 +257,11 @@ def _consoles(node: int, step: int) -> Iterator[Family]:
 # --- series
 
 
+def series_lines(families: Iterable[Family]) -> list[str]:
+    """Prometheus' text of all that are no comments."""
+    return [line for line in prometheus_text.text(families).splitlines() if not line.startswith("#")]
+
+
 def series() -> dict[str, list[Value]]:
     """By name and labels, the values at all steps."""
     found: dict[str, list[Value]] = {}
@@ -277,7 +282,7 @@ def series() -> dict[str, list[Value]]:
             put(step, labels, [f"up {int(up)}"])
             put(step, labels, [f"node_{name} 0" for name in ("textfile_scrape_error", "boot_time_seconds") if up])
             for family in (*_passed(node, step), *_consoles(node, step), *(probes.families(step) if probes else ())):
-                put(step, labels, family.lines)
+                put(step, labels, series_lines([family]))
     for step in range(LAST + 1):
         ceph = ["ceph_health_status 1"]
         ceph += [f'ceph_pg_{what}{{pool_id="{pool}"}} {number}' for what, pool, number in (

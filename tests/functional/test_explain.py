@@ -36,7 +36,7 @@ from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_insight.explain import questions
 from tests import schemas
 from tests.functional.conftest import Ran
-from tests.simulated_region import Served, prometheus_of
+from tests.simulated_region import Served, prometheus_of, series_lines
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 
@@ -105,11 +105,10 @@ def told(node: int, kinds: tuple[tuple[int, str, str], ...]) -> list[str]:
     disks = [disk(node, *each) for each in kinds]
     own = f'job="node",region="r1",instance="node{node}:9100"'
     lines = []
-    for family in pass_metrics.families(a_last_pass(*disks, interval=300.0), detail="disk"):
-        for line in family.lines:
-            name, _, rest = line.rstrip("\n").partition("{")
-            if name.startswith(("plimsoll_disk_", "plimsoll_guest_info", "plimsoll_pool_average", "plimsoll_health")):
-                lines.append(f"{name}{{{own},{rest}")
+    for line in series_lines(pass_metrics.families(a_last_pass(*disks, interval=300.0), detail="disk")):
+        name, _, rest = line.partition("{")
+        if name.startswith(("plimsoll_disk_", "plimsoll_guest_info", "plimsoll_pool_average", "plimsoll_health")):
+            lines.append(f"{name}{{{own},{rest}")
     return lines
 
 

@@ -30,7 +30,7 @@ from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates
-from plimsoll_agent.monitor import pass_metrics
+from plimsoll_agent.monitor import pass_metrics, prometheus_text
 from plimsoll_agent.monitor.health import figures_of_pass, judge
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Totals
 from plimsoll_agent.monitor.thresholds import SHIPPED
@@ -150,7 +150,7 @@ def probes(*results: ProbeResult, late: int | None = None, put_off: int | None =
 
 
 def exposition(families: Any) -> bytes:
-    return "".join(family.text for family in families).encode()
+    return prometheus_text.text(families).encode()
 
 
 @cache

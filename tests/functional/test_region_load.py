@@ -37,7 +37,7 @@ from plimsoll_agent.monitor import pass_metrics
 from plimsoll_insight.load.region import By, of_region
 from tests import schemas
 from tests.functional.conftest import Ran
-from tests.simulated_region import Served, prometheus_of
+from tests.simulated_region import Served, prometheus_of, series_lines
 from tests.unit.lastpasses import PROJECT, a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.widths import WIDTHS, misfits
@@ -90,14 +90,13 @@ def told(node: int, region: str, guests: tuple[int, ...], ended: datetime) -> li
     told = a_last_pass(*disks, interval=60.0, ended=ended, looked=ended)
     own = f'job="node",region="{region}",instance="node{node}:9100"'
     lines = []
-    for family in pass_metrics.families(told, detail="aggregate" if node == 10 else "disk"):
-        for line in family.lines:
-            name, _, rest = line.rstrip("\n").partition("{")
-            if rest:
-                lines.append(f"{name}{{{own},{rest}")
-            else:
-                metric, value = name.split(" ")
-                lines.append(f"{metric}{{{own}}} {value}")
+    for line in series_lines(pass_metrics.families(told, detail="aggregate" if node == 10 else "disk")):
+        name, _, rest = line.partition("{")
+        if rest:
+            lines.append(f"{name}{{{own},{rest}")
+        else:
+            metric, value = name.split(" ")
+            lines.append(f"{metric}{{{own}}} {value}")
     return [*lines, *(line.replace('job="node"', 'job="again"') for line in lines if node == 1)]
 
 

@@ -14,14 +14,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.messages.sentences import note_words
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.monitor import (
-    console_metrics,
-    pass_metrics,
-    pass_summary,
-    pass_summary_file,
-    textfile,
-    usage_history,
-)
+from plimsoll_agent.monitor import pass_summary, pass_summary_file, textfile, usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport
 from plimsoll_agent.store.refresh_state import RefreshDir
@@ -79,6 +72,10 @@ class Publisher:
         if self._settings.consoles.read:
             consoles = read_consoles(self._state, report, datetime.now(UTC))
             if settings.textfile_dir is not None:
+                from plimsoll_agent.monitor import (
+                    console_metrics,  # with prometheus_client, only for who writes metrics
+                )
+
                 told = console_metrics.families(consoles, detail=settings.detail)
                 textfile.write(settings.textfile_dir, "console", told)
             return
@@ -121,6 +118,8 @@ class Publisher:
     def _write_metrics(self, last: LastPass) -> None:
         settings = self._settings.metrics
         if settings.textfile_dir is not None:
+            from plimsoll_agent.monitor import pass_metrics
+
             textfile.write(settings.textfile_dir, "pass", pass_metrics.families(last, detail=settings.detail))
 
 

@@ -26,7 +26,7 @@ from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, 
 from plimsoll_agent.layout.columns import Column
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.messages.catalogue import keys_words, spec_name, type_name
-from plimsoll_agent.monitor import pass_metrics, textfile
+from plimsoll_agent.monitor import textfile
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
 from plimsoll_agent.util.text import ago, minute, plural, printable
 
@@ -198,6 +198,8 @@ def _told(settings: Settings, written: Written) -> bool:
     """Write metrics about the region file, if configured; False on failure."""
     if settings.metrics.textfile_dir is None:
         return True
+    from plimsoll_agent.monitor import pass_metrics
+
     stop = written.stopped
     volumes = stop.number if stop is not None and written.compared else None
     families = pass_metrics.of_region(written.read, deferred=stop is not None, volumes=volumes)

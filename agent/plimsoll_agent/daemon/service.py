@@ -30,7 +30,7 @@ from plimsoll_agent.daemon.workers import Ended, FullPassEnded, FullPassResult, 
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind, GuestEvent, LinkEvent
-from plimsoll_agent.monitor import daemon_metrics, daemon_status, textfile
+from plimsoll_agent.monitor import daemon_status, textfile
 from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
 from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util.frozen import frozen
@@ -362,6 +362,8 @@ class Service:
         state, directory = state_of(self._settings), self._settings.metrics.textfile_dir
         self._try("status", lambda: daemon_status.save(state, told))
         if directory is not None:
+            from plimsoll_agent.monitor import daemon_metrics
+
             families = daemon_metrics.families(told)
             self._try("metrics", lambda: textfile.write(directory, "daemon", families))
 

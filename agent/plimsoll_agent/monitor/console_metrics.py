@@ -35,7 +35,7 @@ def families(consoles: Consoles, *, detail: str) -> Iterator[Family]:
         (),
         [((), consoles.skipped)],
     )
-    yield from (family for family in _of_stalls(consoles, detail) if family.lines)
+    yield from (family for family in _of_stalls(consoles, detail) if family.samples)
 
 
 def _of_stalls(consoles: Consoles, detail: str) -> Iterator[Family]:

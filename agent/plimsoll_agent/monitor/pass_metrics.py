@@ -44,7 +44,7 @@ def families(last: LastPass, *, detail: str) -> Iterator[Family]:
     every += of_pools(last.disks)
     if detail == "disk":
         every += _of_disks(last.disks)
-    yield from (family for family in every if family.lines)
+    yield from (family for family in every if family.samples)
 
 
 def of_region(read: datetime, *, deferred: bool, volumes: int | None) -> Iterator[Family]:

@@ -1,17 +1,21 @@
-"""Families of series in Prometheus' text format, with safe labels and no series twice."""
+"""Families of series as prometheus_client has them, with safe labels and no series twice, and their text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
 
-from plimsoll_agent.util.frozen import frozen
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from plimsoll_agent.util.text import printable
 
 LABEL_MAX = 256
 """Characters of a label's value: for a longer one Prometheus rejects the whole scrape."""
 
+Family = Metric
 Row = tuple[Sequence[str | None], float]
 """The values of a series' labels (None: unknown), and its value."""
 
@@ -30,37 +34,24 @@ def number(value: float) -> float:
         return inf
 
 
-@frozen
-class Family:
-    """A metric and its series, in the text format of Prometheus.
-
-    Not prometheus_client's, whose import takes as long as a pass over twenty guests.
-    """
-
-    name: str
-    kind: str
-    documentation: str
-    lines: Sequence[str]
-
-    @property
-    def text(self) -> str:
-        head = f"# HELP {self.name} {self.documentation}\n# TYPE {self.name} {self.kind}\n"
-        return head + "".join(self.lines)
-
-
 def gauge(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Family:
     """Of equal series the last one counts."""
-    series = {tuple(map(label, values)): number(value) for values, value in rows}
-    return Family(name, "gauge", documentation, _lines(name, labels, series))
+    family = GaugeMetricFamily(name, documentation, labels=labels)
+    for values, value in {tuple(map(label, values)): number(value) for values, value in rows}.items():
+        family.add_metric(values, value)
+    return family
 
 
 def counter(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Family:
-    """Equal series are summed."""
+    """Equal series are summed. The name ends with ``_total``."""
     series: dict[tuple[str, ...], float] = {}
     for values, value in rows:
         key = tuple(map(label, values))
         series[key] = series.get(key, 0.0) + number(value)
-    return Family(name, "counter", documentation, _lines(name, labels, series))
+    family = CounterMetricFamily(name, documentation, labels=labels)
+    for key, value in series.items():
+        family.add_metric(key, value)
+    return family
 
 
 def histogram(
@@ -70,26 +61,24 @@ def histogram(
     rows: Iterable[tuple[tuple[str, ...], Mapping[str, float], float]],
 ) -> Family:
     """A row is the values of its labels, the cumulative counts by ``le`` with ``+Inf`` last, and the sum."""
-
-    def lines() -> Iterator[str]:
-        for values, buckets, total in rows:
-            counts = {(*values, le): count for le, count in buckets.items()}
-            yield from _lines(f"{name}_bucket", (*labels, "le"), counts)
-            yield from _lines(f"{name}_count", labels, {values: buckets["+Inf"]})
-            yield from _lines(f"{name}_sum", labels, {values: total})
-
-    return Family(name, "histogram", documentation, [*lines()])
+    family = HistogramMetricFamily(name, documentation, labels=labels)
+    for values, buckets, total in rows:
+        family.add_metric(values, [*buckets.items()], total)
+    return family
 
 
-def _lines(name: str, labels: Sequence[str], series: Mapping[tuple[str, ...], float]) -> list[str]:
-    return [f"{name}{_labels(labels, values)} {value!r}\n" for values, value in series.items()]
+class _Given(Collector):
+    """The families of one file."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Family]:
+        return self._families
 
 
-def _labels(names: Sequence[str], values: Sequence[str]) -> str:
-    pairs = sorted(zip(names, values, strict=True))
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}" if pairs else ""
-
-
-@lru_cache(4096)
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+def text(families: Iterable[Family]) -> str:
+    """In Prometheus' text format, without timestamps."""
+    registry = CollectorRegistry()
+    registry.register(_Given(families))
+    return generate_latest(registry).decode()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor.prometheus_text import Family
 from plimsoll_agent.util import files
+
+if TYPE_CHECKING:
+    from plimsoll_agent.monitor.prometheus_text import Family
 
 # node_exporter runs as another user.
 _MODE = 0o644
@@ -28,11 +31,13 @@ def write(directory: Path, producer: str, families: Iterable[Family]) -> None:
     node_exporter rejects a whole file that has a timestamp, or a series twice: families have neither. Raises
     ``TextfileError``, and keeps the old file then.
     """
+    from plimsoll_agent.monitor.prometheus_text import text  # not for who removes a file only
+
     file = path(directory, producer)
-    text = "".join(family.text for family in families)
+    content = text(families)
     try:
         files.sweep(directory, (file.name,))
-        files.write_whole(file, text, _MODE, durable=False)  # the next pass or probe writes it again
+        files.write_whole(file, content, _MODE, durable=False)  # the next pass or probe writes it again
     except OSError as error:
         raise TextfileError(
             f"{file}: the metrics cannot be written: {error.strerror}; see textfile_dir in [metrics]"

@@ -7,7 +7,6 @@ from datetime import datetime
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor import textfile
 from plimsoll_probes.app.history import history_of
-from plimsoll_probes.output import metrics
 
 PRODUCER = "probe"
 
@@ -17,6 +16,8 @@ def write_metrics(settings: Settings, now: datetime, *, by_timetable: bool) -> N
     directory = settings.metrics.textfile_dir
     if directory is None:
         return
+    from plimsoll_probes.output import metrics  # with prometheus_client, only for who writes metrics
+
     with history_of(settings) as history:
         families = metrics.families(
             history.latest(),

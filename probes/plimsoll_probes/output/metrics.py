@@ -101,7 +101,7 @@ def families(
             [((), now.timestamp())],
         )
     )
-    yield from (family for family in every if family.lines)
+    yield from (family for family in every if family.samples)
 
 
 def _of_verdicts(shown: _Shown, now: datetime, since: Callable[[ProbeResult], datetime | None]) -> Iterator[Family]:

@@ -9,7 +9,7 @@ from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.orders_file import RegionState
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor import pass_metrics, pass_summary_file
+from plimsoll_agent.monitor import pass_metrics, pass_summary_file, prometheus_text
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
@@ -23,7 +23,7 @@ def _summary(state: State) -> None:
     last = pass_summary_file.load(state)
     if last is not None:
         for detail in ("guest", "type"):
-            "".join(family.text for family in pass_metrics.families(last, detail=detail)).encode()
+            prometheus_text.text(pass_metrics.families(last, detail=detail)).encode()
 
 
 def target(data: bytes) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.monitor import console_metrics
+from plimsoll_agent.monitor import console_metrics, prometheus_text
 from tests.unit.consolevalues import some_consoles
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[2] / "data" / "console_metrics.prom"
 
 
 def text(consoles: Consoles, detail: str = "disk") -> str:
-    return "".join(family.text for family in console_metrics.families(consoles, detail=detail))
+    return prometheus_text.text(console_metrics.families(consoles, detail=detail))
 
 
 def series(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.monitor import daemon_metrics, daemon_status
+from plimsoll_agent.monitor import daemon_metrics, daemon_status, prometheus_text
 from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus
 from plimsoll_agent.store.state import CorruptState, State, StateError
 from tests.unit.daemonstatus import FULL
@@ -81,5 +81,5 @@ def test_its_line_says_what_is_wrong() -> None:
 
 
 def test_the_metrics_are_the_golden_text() -> None:
-    text = "".join(family.text for family in daemon_metrics.families(FULL))
+    text = prometheus_text.text(daemon_metrics.families(FULL))
     assert text == GOLDEN.read_text(), "look at each line that differs, then copy it there"

@@ -16,7 +16,7 @@ from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading
-from plimsoll_agent.monitor import pass_metrics
+from plimsoll_agent.monitor import pass_metrics, prometheus_text
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Setting, failed
 from plimsoll_agent.monitor.pool_metrics import PER_POOL
 from plimsoll_agent.reconcile.grade import Grade
@@ -32,7 +32,7 @@ HOSTILE = ['a"} 1\nb 2', "\\", 'x\\"', "\r\x00\x1b[2J", "\ud800", "\u2028", "Ã±â
 
 
 def text(last: LastPass, detail: str = "disk") -> str:
-    return "".join(family.text for family in pass_metrics.families(last, detail=detail))
+    return prometheus_text.text(pass_metrics.families(last, detail=detail))
 
 
 def samples(last: LastPass, detail: str = "disk") -> list[Sample]:
@@ -69,7 +69,7 @@ def test_the_text_is_the_golden_one() -> None:
 
 
 def test_the_text_of_the_regions_machine_is_the_golden_one() -> None:
-    told = "".join(family.text for family in pass_metrics.of_region(NOON, deferred=True, volumes=3412))
+    told = prometheus_text.text(pass_metrics.of_region(NOON, deferred=True, volumes=3412))
     assert told.splitlines() == (GOLDEN.parent / "region_metrics.prom").read_text(encoding="utf-8").splitlines()
 
 

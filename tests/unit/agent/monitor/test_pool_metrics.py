@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.model.limits import Limits, Unit
 from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor import prometheus_text
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.monitor.pool_metrics import PER_POOL, of_pools, promise
 from tests.unit.lastpasses import a_last_disk, a_name
@@ -34,7 +35,7 @@ def test_a_promise_is_the_limit_on_reads_and_writes_together(
 
 def told(*disks: LastDisk) -> dict[tuple[str, ...], float]:
     """The values by the name, without its beginning, and those of the labels pool, unit and volume_type."""
-    text = "".join(family.text for family in of_pools(disks) if family.lines)
+    text = prometheus_text.text(family for family in of_pools(disks) if family.samples)
     return {
         (
             sample.name.removeprefix("plimsoll_pool_"),
@@ -95,6 +96,6 @@ def test_each_pair_of_pool_and_type_has_the_series_of_the_budget() -> None:
         a_disk(2, UNLIMITED, "vms", rates=rates, volume_type=None),
         a_disk(3, UNLIMITED, "vms", rates=rates, cluster=None),
     ]
-    lines = [line for family in of_pools(disks) for line in family.lines]
-    assert len(lines) == 3 * PER_POOL
-    assert sum(FSID in line for line in lines) == 2 * PER_POOL
+    samples = [sample for family in of_pools(disks) for sample in family.samples]
+    assert len(samples) == 3 * PER_POOL
+    assert sum(FSID in sample.labels.values() for sample in samples) == 2 * PER_POOL

@@ -357,9 +357,8 @@ def _judged(figures: object) -> dict[str, tuple[float | None, Level]]:
 def _series(families: object) -> dict[str, list[tuple[dict[str, str], float]]]:
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in families:  # type: ignore[attr-defined]
-        for line in family.lines:
-            name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)\n", line).groups()  # type: ignore[union-attr]
-            found.setdefault(name, []).append((dict(re.findall(r'(\w+)="([^"]*)"', labels or "")), float(value)))
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
     return found
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client.core import Sample
 from prometheus_client.parser import text_string_to_metric_families
 
-from plimsoll_agent.monitor.prometheus_text import Family
+from plimsoll_agent.monitor.prometheus_text import Family, text
 from plimsoll_agent.rules.model import Objective
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import BUCKETS, LAST, Histogram, bucket_of, edges
@@ -76,10 +76,6 @@ def of(
     counted = [*map(Tally.of, results)] if tallies is None else tallies
     said = {"detail": detail, "now": now, "by_timetable": by_timetable} | other
     return [*metrics.families(results, postponed, chosen, counted, last_good or {}, **said)]
-
-
-def text(families: Iterable[Family]) -> str:
-    return "".join(family.text for family in families)
 
 
 def samples(families: Iterable[Family]) -> list[Sample]:
@@ -143,7 +139,7 @@ def test_large_sites_keep_aggregates_by_volume_type_only() -> None:
 
 
 def test_a_node_on_which_nothing_was_probed_says_when_it_said_so() -> None:
-    assert text(of()).splitlines()[2:] == ["plimsoll_probe_written_timestamp_seconds 1795179600.0"]
+    assert text(of()).splitlines()[2:] == ["plimsoll_probe_written_timestamp_seconds 1.7951796e+09"]
 
 
 # --- whom they tell of
