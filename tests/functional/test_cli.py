@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import json
 import os
-import pty
 import re
 import sqlite3
-import struct
-import termios
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
@@ -20,6 +16,7 @@ import pytest
 import yaml
 
 from lab.command import NO_BRAKE, Forked
+from lab.terminal import on_a_terminal
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -376,27 +373,6 @@ def test_the_plan_as_yaml_is_the_plan_as_json(plimsoll: Plimsoll, test_node: str
     assert told == same
 
 
-def on_a_terminal(*words: str, columns: int) -> list[str]:
-    """What it prints, both on standard output and standard error, as lines."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    with Forked(*words, stdout=slave, stderr=slave, env=environment) as process:
-        os.close(slave)
-        said = b""
-        while True:
-            try:
-                read = os.read(master, 65536)
-            except OSError:  # Linux's end of a terminal whose other side is closed
-                break
-            if not read:
-                break
-            said += read
-        process.wait(20)
-    os.close(master)
-    return said.decode().replace("\r", "").splitlines()
-
-
 @pytest.mark.parametrize("columns", [40, 80])
 @pytest.mark.parametrize(
     ("words", "command"),
@@ -411,7 +387,7 @@ def test_a_terminal_breaks_no_word_and_no_command_of_a_message(
     plimsoll: Plimsoll, tmp_path: Path, words: tuple[str, ...], command: str | None, columns: int
 ) -> None:
     whole = plimsoll(*words)
-    lines = on_a_terminal("--config-file", str(tmp_path / "plimsoll.conf"), *words, columns=columns)
+    lines = on_a_terminal("--config-file", str(tmp_path / "plimsoll.conf"), *words, columns=columns)[1]
     assert sorted(" ".join(lines).split()) == sorted((whole.out + whole.err).split())
     assert all(len(line) <= columns or " " not in line.strip() for line in lines)
     assert command is None or any(command in line for line in lines)
