@@ -9,6 +9,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from subprocess import PIPE
 
@@ -248,7 +249,7 @@ def test_a_reader_that_goes_away_does_not_end_the_pass(plimsoll: Plimsoll, test_
         ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "400", stdout=full, **NO_BRAKE)
     assert ran.status == 1
     assert "the pass continues without it" in ran.err
-    with sqlite3.connect(tmp_path / "state" / "record.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "state" / "record.sqlite")) as database:
         results = {row[0] for row in database.execute("SELECT result FROM change")}
     assert results == {"refused"}, "every write was tried, and what became of it is recorded"
 

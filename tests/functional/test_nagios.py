@@ -129,7 +129,7 @@ def test_nagios_reads_the_state_by_its_group_alone(home: Path, state: State) -> 
         assert (ran.status, ran.err) == (3, "")
         assert ran.out.count("\n") == 1
         assert f"{state.directory}" in ran.out
-        assert "add the user of this check to its group" in ran.out
+        assert "add this user to its group" in ran.out
 
 
 @as_root

@@ -549,7 +549,7 @@ def test_a_file_system_that_a_user_mounted_is_not_written_on(tmp_path: Path, ver
         subprocess.run(["umount", "-l", place], check=True)
         lying.close()
     assert out == b"trouble=not-writable\n"
-    assert b"fuse.lying" in words
+    assert b"fuse" in words
 
 
 @as_root

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,7 @@ def test_disk_explain_tells_who_set_it_and_since_when(node: Node, guests: Guests
 def test_every_change_is_in_the_record(node: Node, guests: Guests) -> None:
     (guest,) = guests()
     node.run("enforce", *only(guest))
-    with sqlite3.connect(node.state.record) as database:
+    with closing(sqlite3.connect(node.state.record)) as database:
         rows = database.execute("SELECT guest_uuid, target, direction, result FROM change ORDER BY target").fetchall()
     assert rows == [(guest.uuid, "vda", "lower", "done"), (guest.uuid, "vdb", "lower", "done")]
 

@@ -55,7 +55,7 @@ def _from_clouds_yaml(name: str) -> Login:
     path = _clouds_yaml()
     _check_cloud(path, name)
     secure = path.with_name("secure.yaml")
-    if secure.exists():
+    if files.exists(secure):
         _mapping(secure)
     # openstacksdk by itself would look in the current directory first, which another user may own.
     try:
@@ -92,7 +92,10 @@ def _clouds_yaml() -> Path:
     if named:
         return Path(named)
     places = (os.path.expanduser("~/.config/openstack/clouds.yaml"), "/etc/openstack/clouds.yaml")  # noqa: PTH111  # there may be no home
-    found = next((place for place in places if os.path.lexists(place)), None)
+    try:
+        found = next((place for place in places if files.exists(Path(place))), None)
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be read: {files.reason(error)}") from error
     if found is None:
         raise ConfigError(
             f"no clouds.yaml: neither {places[0]} nor {places[1]} exists; OS_CLIENT_CONFIG_FILE can name another"

@@ -18,7 +18,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store import clock, refresh_state, state
-from plimsoll_agent.store.database import BROKEN, version_of
+from plimsoll_agent.store.database import BROKEN, uri_of, version_of
 from plimsoll_agent.store.state import State, StateFile
 from plimsoll_agent.util import decoding, files, schema
 from plimsoll_agent.util.frozen import frozen
@@ -240,8 +240,7 @@ def _of_database(look: str, file: StateFile) -> Callable[[Path], int]:
 
 
 def _version(path: Path, mode: str, look: str, file: StateFile) -> int:
-    uri = f"{path.absolute().as_uri()}?mode={mode}"
-    with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as database:
+    with closing(sqlite3.connect(uri_of(path, mode), uri=True, timeout=_PATIENCE, isolation_level=None)) as database:
         version = version_of(database)
         if version < 1:
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()

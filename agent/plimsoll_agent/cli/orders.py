@@ -27,7 +27,7 @@ from plimsoll_agent.messages import serialize
 from plimsoll_agent.messages.catalogue import SHOWN
 from plimsoll_agent.messages.limits import exact_limits, short_limits
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.util import durations
+from plimsoll_agent.util import durations, files
 from plimsoll_agent.util.text import minute, printable
 
 _DECIDED = (
@@ -75,7 +75,7 @@ class _RegionOrder(LocalCommand):
                 "[region] file: not set: this machine writes no region file. Run this where plimsoll catalogue"
                 " refresh --region-file runs, and set [region] file there or give --region-file"
             )
-        if not file.parent.is_dir():
+        if not files.is_directory(file.parent):
             raise ConfigError(f"{file.parent}: is not a directory (of the region file)")
         return RegionState(file.absolute())
 

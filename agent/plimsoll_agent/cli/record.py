@@ -97,7 +97,7 @@ class RecordList(LocalCommand, Listing):
             raise UsageError("NAME needs --at; to filter the list use --guest, --disk")
         self._is_list = not (parsed_args.at or parsed_args.verify or parsed_args.follow)
         if self._is_list:
-            self.empty = "no such entries" if record.exists() else "nothing is recorded yet"
+            self.empty = "no such entries" if record.is_there() else "nothing is recorded yet"
             return COLUMNS, self._entries(record, selection, parsed_args.limit)
         if parsed_args.formatter in ("csv", "value"):
             raise UsageError(f"-f {parsed_args.formatter} is for lists; with --at, --follow and --verify use -f json")
@@ -141,7 +141,7 @@ class RecordList(LocalCommand, Listing):
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.app.stdout.fileno())
 
     def _verify(self, record: Record, parsed_args: argparse.Namespace) -> int:
-        if not record.exists():
+        if not record.is_there():
             self._say("nothing is recorded yet" if parsed_args.format == "text" else "null")
             return 0
         verified = record_query.verify(record)

@@ -9,6 +9,7 @@ from typing import Any
 
 from plimsoll_agent.config.options import OPTIONS, Measured, Timeout
 from plimsoll_agent.config.oslo import iniparser, types
+from plimsoll_agent.util.files import reason
 from plimsoll_agent.util.schema import short
 from plimsoll_agent.util.text import meant
 
@@ -29,7 +30,10 @@ def of_file(file: Path) -> Iterator[str]:
     except FileNotFoundError:
         yield f"{file}: no such file"
         return
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        yield f"{file}: cannot be read: {reason(error)}"
+        return
+    except UnicodeDecodeError as error:
         yield f"{file}: cannot be read: {error}"
         return
     parser = _Entries()

@@ -20,7 +20,7 @@ from plimsoll_agent.reconcile.health_gate import BlockingCheck
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.rules.model import directory_of
 from plimsoll_agent.store.retention import Retention
-from plimsoll_agent.util.files import stamp_of
+from plimsoll_agent.util.files import exists, is_directory, reason, stamp_of
 from plimsoll_agent.util.frozen import frozen
 
 if TYPE_CHECKING:
@@ -157,8 +157,11 @@ def listed(files: Sequence[Path] | None = None, directories: Sequence[Path] | No
 def _read(
     files: Sequence[Path] | None, directories: Sequence[Path] | None
 ) -> tuple[Settings, cfg.ConfigOpts, Sequence[Path]]:
-    every, folders = _files(files, directories)
-    found = [f"{folder}: is not a directory" for folder in folders if not folder.is_dir()]
+    try:
+        every, folders = _files(files, directories)
+    except OSError as error:
+        raise ConfigError(f"{error.filename}: cannot be read: {reason(error)}") from error
+    found = [f"{folder}: is not a directory" for folder in folders if not is_directory(folder)]
     found += [fault for file in every for fault in faults.of_file(file)]
     found += faults.of_environment()
     if found:
@@ -178,10 +181,12 @@ def _read(
 
 
 def _files(files: Sequence[Path] | None, directories: Sequence[Path] | None) -> tuple[list[Path], list[Path]]:
-    """The files to read, and the directories that some of them are in."""
-    chosen = [CONFIG_FILE] if files is None and CONFIG_FILE.exists() else list(files or ())
-    folders = [CONFIG_DIR] if directories is None and CONFIG_DIR.is_dir() else list(directories or ())
-    return chosen + [file for folder in folders for file in sorted(folder.glob("*.conf"))], folders
+    """The files to read, and the directories that some of them are in. Raises ``OSError``."""
+    chosen = [CONFIG_FILE] if files is None and exists(CONFIG_FILE) else list(files or ())
+    folders = [CONFIG_DIR] if directories is None and is_directory(CONFIG_DIR) else list(directories or ())
+    # Not Path.glob, which finds nothing where rights are missing.
+    found = (file for folder in folders if is_directory(folder) for file in sorted(folder.iterdir()))
+    return chosen + [file for file in found if file.suffix == ".conf"], folders
 
 
 def _settings(conf: Any) -> Settings:

@@ -41,6 +41,11 @@ class _Folding(io.TextIOBase):
         self._stream.write(begun)
         self._stream.flush()
 
+    def close(self) -> None:
+        """Also when it is collected, which may be after the stream was closed: then nothing can be written."""
+        if not self._stream.closed:
+            super().close()
+
     def _folded(self, line: str) -> list[str]:
         if len(line) * 2 <= self._width or (len(line) <= self._width and line.isascii()):
             return [line]

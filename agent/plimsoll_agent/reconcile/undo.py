@@ -145,7 +145,7 @@ def run_undo(
     if read_only:
         for one in undone:
             tell(one)
-    unrecorded = _unrecorded(record, passed) if since_then or not record.exists() else 0
+    unrecorded = _unrecorded(record, passed) if since_then or not record.is_there() else 0
     return UndoReport(wish.since, passed.seconds, undone, passed.notes, caution.paused(), unrecorded)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import stat
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 from plimsoll_agent.store.state import CorruptState, StateError
 from plimsoll_agent.util import decoding, files
@@ -74,7 +74,7 @@ class Database:
     def begin(self, fill: Fill | None = None) -> None:
         """Create the file if it is missing, complete from the start: so an empty file is a corrupt one."""
         with self.plainly():
-            if self.path.exists():
+            if files.exists(self.path):
                 return
             with self._fresh(fill, None) as fresh, suppress(FileExistsError):
                 os.link(fresh, self.path)  # fails if another process was faster
@@ -118,7 +118,9 @@ class Database:
         descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
             beside = self._beside
-            files.give_to_owner(descriptor, beside if beside is not None and beside.exists() else self.path.parent)
+            files.give_to_owner(
+                descriptor, beside if beside is not None and files.exists(beside) else self.path.parent
+            )
             os.close(descriptor)
             with closing(sqlite3.connect(name, isolation_level=None)) as database:
                 if self._shrinks:
@@ -180,9 +182,9 @@ class Database:
 
     # --- reading
 
-    def exists(self) -> bool:
+    def is_there(self) -> bool:
         with self.plainly():
-            return self.path.exists()
+            return files.exists(self.path)
 
     def identity(self) -> Identity | None:
         """Differs from that of a file that replaces this one; None if there is no file."""
@@ -195,11 +197,11 @@ class Database:
     def look(self) -> Iterator[sqlite3.Connection | None]:
         """The file, opened for reading; None if there is none."""
         with self.plainly():
-            if not self.path.exists():
+            if not files.exists(self.path):
                 yield None
                 return
             if not os.access(self.path, os.R_OK, effective_ids=True):
-                raise PermissionError(errno.EACCES, "only its owner and root may read it")
+                raise StateError(f"{self.path}: only its owner and root may read it")
             with closing(self._connect("ro")) as database:
                 try:
                     yield database
@@ -207,8 +209,7 @@ class Database:
                     raise self._corrupt(f"{self.path}: {decoding.complaint(error)}") from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
-        database = sqlite3.connect(uri, uri=True, timeout=self._patience, isolation_level=None)
+        database = sqlite3.connect(uri_of(self.path, mode), uri=True, timeout=self._patience, isolation_level=None)
         try:
             database.row_factory = sqlite3.Row
             database.text_factory = decoded
@@ -253,9 +254,15 @@ class Database:
                 ) from error
             raise StateError(f"{self.path}: {error}") from error
         except OSError as error:
-            raise StateError(f"{self.path}: {error.strerror or error}") from error
+            raise StateError(f"{self.path}: {files.reason(error)}") from error
         except ValueError as error:  # text that cannot be stored
             raise StateError(f"{self.path}: {error}") from error
+
+
+def uri_of(path: Path, mode: str) -> str:
+    """For SQLite; ``mode`` is ro or rw."""
+    # Not Path.as_uri, which from Python 3.14 on imports an HTTP client and TLS.
+    return f"file://{quote(os.fsencode(path.absolute()))}?mode={mode}"
 
 
 def version_of(database: sqlite3.Connection) -> int:

@@ -146,7 +146,8 @@ class Record:
         self._database = Database(path, _STEPS, what="record", writer="pass", corrupt=CorruptRecord, shrinks=True)
         self._write = self._database.write
         # For those who follow the record, or read all of it.
-        self.look, self.exists, self.identity = self._database.look, self._database.exists, self._database.identity
+        database = self._database
+        self.look, self.is_there, self.identity = database.look, database.is_there, database.identity
 
     # --- writing
 

@@ -145,7 +145,7 @@ class RefreshDir:
             "begun": None if notes.begun is None else notes.begun.isoformat(),
         }
         path = self.directory / NAME
-        if path.is_dir():
+        if files.is_directory(path):
             self.set_aside(NAME)
         files.save(path, json.dumps(data, indent=1) + "\n", CatalogueError)
 
@@ -153,7 +153,7 @@ class RefreshDir:
     def obstructed(self) -> bool:
         """Whether there is something in the place of the catalogue that is not a regular file."""
         path = self.directory / catalogue.NAME
-        return path.is_symlink() or (path.exists() and not path.is_file())
+        return path.is_symlink() or (files.exists(path) and not files.is_regular(path))
 
     def set_aside(self, name: str = catalogue.NAME) -> Path:
         """Raises ``CatalogueError``."""

@@ -46,7 +46,7 @@ def load(
         except FileNotFoundError:
             return None
         except OSError as trouble:
-            raise error(f"{path}: cannot be read: {trouble.strerror}") from trouble
+            raise error(f"{path}: cannot be read: {files.reason(trouble)}") from trouble
         if len(content) > most:
             raise (too_large or corrupt)(f"{path}: is larger than {most} bytes: move the file away")
         try:

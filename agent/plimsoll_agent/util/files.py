@@ -48,6 +48,39 @@ def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
         os.close(known)
 
 
+def exists(path: Path) -> bool:
+    """Whether there is something at the path, links followed. Raises ``OSError`` where that cannot be found out.
+
+    For ``Path.exists`` and its like nothing is there, from Python 3.14 on, where rights are missing or a disk fails.
+    """
+    return _mode_of(path) is not None
+
+
+def is_directory(path: Path) -> bool:
+    """As ``exists``, for a directory. Raises ``OSError``."""
+    mode = _mode_of(path)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def is_regular(path: Path) -> bool:
+    """As ``exists``, for a regular file. Raises ``OSError``."""
+    mode = _mode_of(path)
+    return mode is not None and stat.S_ISREG(mode)
+
+
+def _mode_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def reason(error: OSError) -> str:
+    """What the system answered, and what to do where this user may not look: the group of plimsoll's files may."""
+    said = error.strerror or str(error)
+    return f"{said}; add this user to its group, or run this as root" if error.errno == errno.EACCES else said
+
+
 class Stamp(NamedTuple):
     """What tells two contents of a path apart."""
 
@@ -110,7 +143,7 @@ def save(path: Path, content: str | bytes, error: type[PlimsollError], mode: int
 def prepare(directory: Path, mode: int, error: type[PlimsollError]) -> None:
     """Create a directory with that mode if it is missing. Raises ``error``."""
     try:
-        if not directory.is_dir():
+        if not is_directory(directory):
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(mode)  # whatever the umask is
     except OSError as trouble:

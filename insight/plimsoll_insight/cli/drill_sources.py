@@ -10,6 +10,7 @@ from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.messages.record import entry_words
 from plimsoll_agent.store.entries import RecordedChange
+from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.adapters.cluster import LiveCluster
 from plimsoll_insight.drill.recording import status_line
@@ -79,7 +80,7 @@ def store_size(directories: Sequence[Path], now: Callable[[], float]) -> Source:
         try:
             sizes = [each.stat().st_size for store in directories for each in store.iterdir()]
         except FileNotFoundError:  # one is replaced while it is looked at
-            if not all(store.is_dir() for store in directories):
+            if not all(map(files.is_directory, directories)):
                 raise Unreachable("the monitor's store is not there") from None
             return
         except OSError as error:

@@ -25,7 +25,7 @@ from plimsoll_agent.monitor.cells import iops, mib, percent
 from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
-from plimsoll_agent.util import locks
+from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged
 from plimsoll_insight.load.tally import (
@@ -180,15 +180,17 @@ class Load(NodeCommand, Listing):
 
     def _try_leftovers(self, state: State, histograms: Histograms) -> None:
         """Unless another load is measuring them."""
-        if not state.histograms.exists():
-            return
         try:
+            if not files.exists(state.histograms):
+                return
             with self._locked(state):
                 self._remove_leftovers(histograms)
         except Busy:
             return
         except StateError as error:
             self.app.stderr.write(f"{error}\n")
+        except OSError as error:
+            self.app.stderr.write(f"{state.histograms}: {files.reason(error)}\n")
 
 
 def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:

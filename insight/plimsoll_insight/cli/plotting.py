@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.util import files
 
 KINDS = (".png", ".svg", ".html")
 
@@ -22,7 +23,7 @@ def plotting(path: Path) -> Iterator[None]:
     if path.suffix not in KINDS:
         raise UsageError(f"--plot {path}: the name must end with {', '.join(KINDS)}")
     try:
-        is_directory = path.is_dir()
+        is_directory = files.is_directory(path)
     except OSError as error:
         raise PlimsollError(f"--plot {path}: {error.strerror}") from error
     if is_directory:

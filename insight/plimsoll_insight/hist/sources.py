@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
@@ -47,8 +48,8 @@ def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
     found = []
     for path in given:
         if stat.S_ISDIR(_status(path).st_mode):
-            files = _files(path)
-            inside = _one_kind(_matching(_LOG, files)) or _matching(_JSON, files)
+            below = _files(path)
+            inside = _one_kind(_matching(_LOG, below)) or _matching(_JSON, below)
             if not inside:
                 raise UsageError(
                     f"{_shown(path)}: no histogram logs in it; they are named NAME_clat_hist.N.log, or NAME.json"
@@ -74,7 +75,11 @@ def _files(top: Path) -> list[Path]:
         raise UsageError(f"{_shown(Path(error.filename))}: {error.strerror}; what is in it would not be counted")
 
     inside = [Path(directory, name) for directory, _, names in os.walk(top, onerror=fail) for name in names]
-    return sorted(each for each in inside if each.is_file())
+    try:
+        return sorted(each for each in inside if files.is_regular(each))
+    except OSError as error:
+        fail(error)
+        raise
 
 
 def _one_kind(logs: list[Path]) -> list[Path]:
@@ -106,8 +111,8 @@ def _shown(path: Path) -> str:
     return printable(str(path))
 
 
-def _matching(form: re.Pattern[str], files: Iterable[Path]) -> list[Path]:
-    return [each for each in files if form.fullmatch(each.name)]
+def _matching(form: re.Pattern[str], paths: Iterable[Path]) -> list[Path]:
+    return [each for each in paths if form.fullmatch(each.name)]
 
 
 def _guest(path: Path, top: Path) -> str:

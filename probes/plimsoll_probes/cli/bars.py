@@ -50,6 +50,11 @@ class Outlet(io.TextIOBase):
     def flush(self) -> None:
         self._try(self._stream.flush)
 
+    def close(self) -> None:
+        """Also when it is collected, which may be after the stream was closed: then nothing can be written."""
+        if not self._stream.closed:
+            super().close()
+
     def _try(self, work: Callable[[], object]) -> None:
         if self.gone:
             return

@@ -23,7 +23,7 @@ class HistoryCommand(LocalCommand):
     def history(self, parsed_args: argparse.Namespace) -> Iterator[History]:
         """The history; a hint on stderr while it is empty. Raises ``StateError``."""
         with history_of(self.settings(parsed_args)) as history:
-            if not history.path.exists():
+            if not history.is_there():
                 self.app.stderr.write("no probe has run on this node yet; see: plimsoll probe run\n")
             yield history
 

@@ -144,10 +144,13 @@ def _waiting(history: History, guest: str | None, at: datetime) -> tuple[Sequenc
 def _file(name: str) -> Path:
     """Raises ``UsageError`` where a directory or a device is, which a file must not replace."""
     path = Path(name)
-    if path.is_dir():
-        raise UsageError(f"-o {name} is a directory; name the file in it")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"-o {name} is not a regular file; -o - writes to stdout")
+    try:
+        if files.is_directory(path):
+            raise UsageError(f"-o {name} is a directory; name the file in it")
+        if files.exists(path) and not files.is_regular(path):
+            raise UsageError(f"-o {name} is not a regular file; -o - writes to stdout")
+    except OSError as error:
+        raise PlimsollError(f"-o {name}: {files.reason(error)}") from error
     return path
 
 

@@ -33,7 +33,15 @@ from plimsoll_probes.schedule.admission import Admission
 from plimsoll_probes.schedule.targets import Target
 
 # After these the next job cannot run, or has no file to run on.
-_FATAL = (Why.NOT_FOUND, Why.REBOOTED, Why.UNREACHABLE, Why.AGENT_TIMED_OUT, Why.UNFINISHED, Why.FROZEN)
+_FATAL = (
+    Why.NOT_FOUND,
+    Why.REBOOTED,
+    Why.UNREACHABLE,
+    Why.AGENT_TIMED_OUT,
+    Why.EXEC_FORBIDDEN,
+    Why.UNFINISHED,
+    Why.FROZEN,
+)
 _NOT_BEGUN = (Why.NO_SLOT, Why.UNHEALTHY)
 # QEMU must have counted this share of fio's requests: it may miss a few at both ends, and a volume manager in the
 # guest may merge some.

@@ -103,8 +103,6 @@ def capabilities() -> Conversation[None]:
                 raise Trouble(Why.EXEC_FORBIDDEN, detail=f"{command} is disabled")
         if enabled.get("guest-get-osinfo"):
             yield from _not_windows()
-    except AgentRefused as error:
-        raise Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error)) from error
     except PlimsollError as error:
         raise _trouble(error) from error
 
@@ -126,7 +124,7 @@ def execute(
     limit = math.ceil(seconds)
     end, soon = now + limit + KILL_AFTER + SLACK, now + lasts
     frozen = False
-    forbidden = 0
+    refused = 0
     last: PlimsollError | None = None
     lost = False  # an answer, perhaps with the result: the agent returns a result only once
     pause = _FIRST_PAUSE
@@ -139,16 +137,13 @@ def execute(
         try:
             ran = _ended(_returned(answer), pid)
         except AgentRefused as error:
-            if "Invalid parameter 'pid'" in str(error):
-                if lost:
-                    detail = "the answer with the result was lost, and the agent returns a result only once"
-                    raise Trouble(Why.AGENT_TIMED_OUT, detail=detail) from error
-                raise Trouble(Why.REBOOTED) from error
             last = error
             frozen = True  # only a freeze disables guest-exec-status for a time
-            forbidden = 0 if (yield from _still_frozen()) else forbidden + 1
-            if forbidden > 1:
-                raise Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error)) from error
+            refused = 0 if (yield from _still_frozen()) else refused + 1
+            if refused > 1:  # the first time, the freeze may have ended since
+                why = yield from _refused(error, lost=lost)
+                if why is not None:
+                    raise why from error
         except (NoAgent, AgentGarbled, NotFound, Trouble) as error:
             raise _trouble(error) from error
         except AgentAway as error:
@@ -160,7 +155,7 @@ def execute(
         else:
             if ran is not None:
                 return replace(ran, frozen=frozen)
-            last, forbidden = None, 0
+            last, refused = None, 0
 
 
 def _started(arguments: Mapping[str, object]) -> Conversation[int]:
@@ -169,21 +164,40 @@ def _started(arguments: Mapping[str, object]) -> Conversation[int]:
     if len(request) > LONGEST_REQUEST:
         raise ValueError(f"a request of {len(request)} bytes; an agent takes at most {LONGEST_REQUEST}")
     try:
-        started = _object(_returned((yield Ask(request, _ANSWER_SECONDS))), "guest-exec")
-        return _number(started, "pid", 1, _LARGEST_PID)
-    except AgentRefused as error:
-        raise _not_started(error) from error
+        try:
+            return _pid((yield Ask(request, _ANSWER_SECONDS)))
+        except AgentRefused:  # nothing was started
+            yield from _not_frozen()
+        return _pid((yield Ask(request, _ANSWER_SECONDS)))  # the freeze may have ended since
     except PlimsollError as error:
+        if isinstance(error, AgentRefused) and "No such file or directory" in str(error):  # GLib's words
+            raise Trouble(Why.NOT_SUPPORTED, detail="the guest has no timeout(1)") from error
         raise _trouble(error) from error
 
 
-def _not_started(error: AgentRefused) -> Trouble:
-    text = str(error)
-    if "frozen" in text:
-        return Trouble(Why.FROZEN)
-    if "No such file or directory" in text:
-        return Trouble(Why.NOT_SUPPORTED, detail="the guest has no timeout(1)")
-    return Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error))
+def _pid(answer: Answer) -> int:
+    return _number(_object(_returned(answer), "guest-exec"), "pid", 1, _LARGEST_PID)
+
+
+def _refused(error: AgentRefused, *, lost: bool) -> Conversation[Trouble | None]:
+    """Why the agent refuses the status of a program that it started, while the guest is not frozen; None where no
+    answer came in time.
+
+    Told by what is enabled, not by the agent's words: they differ between its versions, and those of QEMU 10 and 11
+    say the same in a freeze as of a forbidden command.
+    """
+    try:
+        enabled = _commands(_object((yield from _told("guest-info")), "guest-info"))
+    except DeadlineExceeded:
+        return None
+    except PlimsollError as other:
+        return _trouble(error if isinstance(other, AgentRefused) else other)
+    if not enabled.get("guest-exec-status"):
+        return _trouble(error)
+    if lost:
+        detail = "the answer with the result was lost, and the agent returns a result only once"
+        return Trouble(Why.AGENT_TIMED_OUT, detail=detail)
+    return Trouble(Why.REBOOTED)  # it does not know the program
 
 
 def _overdue(last: PlimsollError | None, limit: int) -> Trouble:
@@ -337,6 +351,8 @@ def _data(told: Mapping[str, object], key: str) -> bytes:
 def _trouble(error: PlimsollError) -> Trouble:
     if isinstance(error, Trouble):
         return error
+    if isinstance(error, AgentRefused):
+        return Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error))
     if isinstance(error, NoAgent):
         return Trouble(Why.AGENT_ABSENT)
     if isinstance(error, AgentAway | AgentTimedOut | NotSent):

@@ -17,6 +17,7 @@ from plimsoll_agent.monitor.next_command import NodeSetup
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, plural
 from plimsoll_probes.health.figures import figures_of_probes
@@ -63,7 +64,7 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
     """The figures of ``limits``, ``agent`` or ``probe``. Raises ``NoData``."""
     setup = setup or NodeSetup()
     try:
-        if not directory.is_dir():
+        if not files.is_directory(directory):
             raise NoData(f"{directory}: no such directory; check state_dir in plimsoll.conf")
         if subject == "probe":
             return _of_probes(readable(State(directory)), only, now, setup)
@@ -71,13 +72,9 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
         daemon = daemon_status.load_or_none(state) if subject == "agent" else None
         return _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
     except OSError as error:
-        raise NoData(f"{directory}: {error.strerror}; {_PERMIT}") from error
+        raise NoData(f"{directory}: {files.reason(error)}") from error
     except StateError as error:
-        barred = isinstance(error.__cause__, PermissionError)
-        raise NoData(f"{error}; {_PERMIT}" if barred else str(error)) from error
-
-
-_PERMIT = "add the user of this check to its group"
+        raise NoData(str(error)) from error
 
 
 def _of_pass(

@@ -168,9 +168,9 @@ class CorruptHistory(CorruptState):
 
 def readable(state: State) -> History:
     """The history, or the copy for checks where this user may not read it."""
-    own, shown = state.probes, state.probes_shown
-    closed = own.exists() and not os.access(own, os.R_OK, effective_ids=True)
-    return History(shown if closed and shown.exists() else own)
+    own, shown = History(state.probes), History(state.probes_shown)
+    closed = own.is_there() and not os.access(own.path, os.R_OK, effective_ids=True)
+    return shown if closed and shown.is_there() else own
 
 
 class History:
@@ -200,6 +200,10 @@ class History:
             beside=path.with_name(LOCK),
             shown=True,
         )
+
+    def is_there(self) -> bool:
+        """Whether anything has been probed yet. Raises ``StateError``."""
+        return self._database.is_there()
 
     # --- writing
 
@@ -249,7 +253,7 @@ class History:
         Guests (uuids) in ``unsure``, for which the choice is unknown, stay unchanged.
         """
         targets = tuple(targets)
-        if not targets and not self._database.exists():
+        if not targets and not self._database.is_there():
             return
 
         def work(database: sqlite3.Connection) -> None:
@@ -269,7 +273,7 @@ class History:
         Returns how many; the file becomes smaller. Tallies of guests without a run for so long are added to those
         without a name. It works in short transactions, between which other processes can write.
         """
-        if not self._database.exists():
+        if not self._database.is_there():
             return 0
         oldest = {"before": stamp(now - timedelta(days=keep_days))}
         removed = 0
@@ -299,7 +303,7 @@ class History:
 
     def show(self, now: datetime) -> None:
         """Copy what checks need into a file of their own, which is replaced as a whole."""
-        if not self._database.exists():
+        if not self._database.is_there():
             return
         tables = {
             "run": self._rows(_SHOWN, {"now": stamp(now)}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import SHIPPED, Thresholds
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
+from tests.unit.nobody import as_nobody
 
 Write = Callable[[str], Path]
 
@@ -59,6 +61,25 @@ def test_what_is_shipped_writes_nothing_and_spares_libvirtd() -> None:
     shipped = ", ".join(map(str, settings.ceph.blocking_checks))
     assert shipped == "PG_AVAILABILITY, SLOW_OPS, OSD_FULL, POOL_FULL, PG_*_FULL, OSD_DOWN > 1%"
     assert settings.pause_file == Path("/etc/plimsoll/paused")
+
+
+@pytest.mark.parametrize("closed", ["plimsoll", "plimsoll/plimsoll.conf.d", "plimsoll/plimsoll.conf"])
+def test_settings_that_may_not_be_read_are_not_taken_for_none(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as name:  # tmp_path is closed to others
+        home = Path(name) / "plimsoll"
+        (home / "plimsoll.conf.d").mkdir(parents=True)
+        (home / "plimsoll.conf").write_text("[DEFAULT]\nmode = enforce\n")
+        (home / "plimsoll.conf.d/own.conf").write_text("[DEFAULT]\nrounds = 3\n")
+        monkeypatch.setattr(config, "CONFIG_FILE", home / "plimsoll.conf")
+        monkeypatch.setattr(config, "CONFIG_DIR", home / "plimsoll.conf.d")
+        home.parent.chmod(0o755)
+        with as_nobody():
+            assert (config.load().mode, config.load().rounds) == ("enforce", 3)
+        (home.parent / closed).chmod(0)
+        told = f"^{home}/plimsoll.conf.*: cannot be read: Permission denied; add this user to its group"
+        with as_nobody(), pytest.raises(ConfigError, match=told):
+            config.load()
+        (home.parent / closed).chmod(0o700)
 
 
 def test_settings_are_read_from_a_file(file: Write) -> None:

@@ -219,7 +219,7 @@ def test_where_nothing_is_old_nothing_is_written(record: Record) -> None:
 
 def test_no_record_is_made_to_remove_something_from(record: Record) -> None:
     record.retain(MONTH, NOON)
-    assert not record.exists()
+    assert not record.is_there()
     assert record.since() is None
 
 

@@ -74,6 +74,31 @@ def test_a_file_that_may_not_be_read_is_named_as_it_was_asked_for() -> None:
     assert refused.value.filename == str(path)
 
 
+@pytest.mark.parametrize("ask", [files.exists, files.is_directory, files.is_regular])
+def test_what_may_not_be_looked_at_is_not_said_to_be_missing(ask: Callable[[Path], bool]) -> None:
+    """``Path.exists`` says so from Python 3.14 on."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "f"
+        path.touch()
+        assert not ask(path / "below")
+        assert not ask(path.with_name("other"))
+        path.parent.chmod(0)
+        with as_nobody(), pytest.raises(PermissionError) as refused:
+            ask(path)
+        path.parent.chmod(0o700)
+    assert files.reason(refused.value) == "Permission denied; add this user to its group, or run this as root"
+
+
+def test_a_directory_is_no_regular_file_and_a_pipe_is_neither(tmp_path: Path) -> None:
+    (tmp_path / "f").touch()
+    os.mkfifo(tmp_path / "pipe")
+    told = {
+        name: (files.exists(path), files.is_directory(path), files.is_regular(path))
+        for name, path in (("f", tmp_path / "f"), ("itself", tmp_path), ("pipe", tmp_path / "pipe"))
+    }
+    assert told == {"f": (True, False, True), "itself": (True, True, False), "pipe": (True, False, False)}
+
+
 @pytest.mark.parametrize("lead", [False, True], ids=["itself", "a link to it"])
 @pytest.mark.parametrize(
     ("make", "words"),

@@ -127,6 +127,12 @@ def test_a_reader_that_went_away_is_said_once_and_not_written_to_again(
     ]
 
 
+def test_after_its_stream_nothing_is_written_when_it_is_collected(terminal: Terminal) -> None:
+    outlet = Outlet(terminal)
+    terminal.close()
+    outlet.close()  # as it is collected; Python 3.14 prints an error in it
+
+
 def test_a_terminal_that_goes_away_ends_no_probe(terminal: Terminal, caplog: pytest.LogCaptureFixture) -> None:
     """rich ends the process where its pipe is broken: in the thread of a probe, or in its own."""
     with Bars(Outlet(terminal)) as bars:

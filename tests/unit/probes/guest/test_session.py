@@ -169,6 +169,12 @@ def test_a_directory_that_is_on_no_disk_is_told_with_what_it_is_on() -> None:
     assert (caught.why, caught.facts) == (Why.NO_DISK, {"directory": "/var/tmp", "device": "tmpfs"})
 
 
+def test_an_agent_that_loses_output_is_told_so() -> None:
+    """With exit code 0, as those of QEMU 10 and 11 do from some moment on."""
+    detail = trouble(lambda: session(FakeShell({"look": said(b"")})).look(1)).facts["detail"]
+    assert detail == "the agent loses the output of programs; restart it"
+
+
 def test_the_file_leaves_free_what_must_stay_free() -> None:
     enough = (2**30 + 2**29) // 1024
     assert look(free=str(enough)).free == 2**30 + 2**29
