@@ -146,6 +146,10 @@ class FakeHypervisor:
         return survey
 
     def actual(self, disk: Disk) -> Limits:
+        if disk.filters:
+            if isinstance(disk.defined, Limits):
+                return disk.defined
+            raise Rejected("the limits of its throttle filters are no single set")
         self._happens("actual")
         return self._disk(disk).actual
 
@@ -161,6 +165,8 @@ class FakeHypervisor:
     def set_limits(self, asked: Disk, limits: Limits, *, alone: bool = False) -> None:
         self._happens("set_limits")
         disk = self._disk(asked)
+        if asked.filters:
+            raise Rejected(f"block 'iotune' can't be used together with 'throttlefilters' for disk '{asked.target}'")
         self.writes.append((asked.guest.uuid, asked.target, limits))
         group = None if alone or limits.unlimited else limits.group_name or disk.actual.group_name
         limits = replace(limits, group_name=group)  # a word about no group is no word to leave one

@@ -207,6 +207,8 @@ class DiskShow(OneDisk, Showing):
         why = sentences.state_reason(outcome, past) or NOTHING
         shown["reason"] = Shown(serialize.state_reason_data(outcome, past), why)
         if parsed_args.verify:
+            if disk.filters:
+                raise Rejected(f"QEMU does not tell the limits of a disk with throttle filters: {why}")
             limits = self._qemu_says(self.settings(parsed_args), disk)
             agrees = limits == _without_group(disk.actual)
             words = "asked QEMU; libvirt agrees" if agrees else "asked QEMU; libvirt DISAGREES"

@@ -84,6 +84,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         else "the disk names no monitors, and [ceph] conf_files has several clusters or none"
     ),
     Code.NO_DEFAULT: "not set",
+    Code.THROTTLE_FILTERS: lambda facts: f"limited by libvirt's throttle filters: {_filter_groups(facts['groups'])}",
     Code.RULE_UNMANAGES: 'rule "{rule}" has manage: false',
     Code.NO_LIMIT: "no source gives a limit",
     Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
@@ -109,6 +110,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     ),
     Code.GROUP_DISAGREES: "deferred: {target} in group {group} has other desired limits; a group shares one set",
     Code.GROUP_OF_OTHERS: "deferred: group {group} includes a disk that is not on RBD; use another group",
+    Code.GROUP_OF_FILTERS: "deferred: group {group} is the guest's for throttle filters; use another group",
     Code.CLUSTER_UNHEALTHY: "deferred until Ceph cluster {cluster} is healthy: {checks}",
     Code.CLUSTER_UNREACHABLE: "deferred: health of Ceph cluster {cluster} unknown: {detail}",
     Code.CHANGED_SINCE: "limits changed during the pass; the next pass reads them again",
@@ -212,6 +214,12 @@ def _whose_pause(facts: Mapping[str, Any]) -> str:
         return str(facts["file"])
     until = f" until {_minute(facts['until'])}" if facts.get("until") else ""
     return f"{facts['by']} in the whole region{until}"
+
+
+def _filter_groups(groups: Mapping[str, Mapping[str, Any] | None]) -> str:
+    """``guest-total (3000 IOPS), disk (unknown)``."""
+    limits = {name: "unknown" if of is None else short_limits(Limits.from_mapping(of)) for name, of in groups.items()}
+    return ", ".join(f"{printable(name)} ({of})" for name, of in limits.items())
 
 
 def _times(number: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import field, fields
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
-from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.util.frozen import frozen
 
 # libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
@@ -33,6 +33,8 @@ class Guest:
     boots_from_volume: bool = False
     other_groups: frozenset[str] = frozenset()
     """Throttle groups of its disks that are not on RBD."""
+    filter_groups: frozenset[str] = frozenset()
+    """Throttle groups that its definition has for throttle filters, whatever disks use them."""
     marks: Marks | Unknown | None = field(default=None, compare=False)
     """What plimsoll wrote into its metadata, on this node or on the one before; None without any."""
 
@@ -51,6 +53,12 @@ class Guest:
 def guest_of(key: str) -> str:
     """The uuid of the guest whose disk has this ``Disk.key``."""
     return key.partition("/")[0]
+
+
+def filtered(filters: tuple[tuple[str, Limits | Unknown], ...]) -> Reason:
+    """The groups of throttle filters, each with its limits; None where they are unknown."""
+    groups = {name: limits.in_effect() if isinstance(limits, Limits) else None for name, limits in filters}
+    return because(Code.THROTTLE_FILTERS, groups=groups)
 
 
 @frozen
@@ -100,6 +108,9 @@ class Disk:
     """Cinder's id, from the serial; None for a disk that is not a volume."""
     defined: Limits | Unknown
     """The limits in libvirt's live definition. Where ``actual`` differs, they were changed over QMP."""
+    filters: tuple[tuple[str, Limits | Unknown], ...] = ()
+    """Its throttle filters: each one's group and the limits of that. libvirt refuses to read or set other limits of
+    such a disk; ``defined`` and ``actual`` are what the filters leave together."""
     namespace: str | None = None
     monitors: tuple[str, ...] = ()
     bus: str | None = None
@@ -150,6 +161,11 @@ class Disk:
         return DiskName(
             self.key, guest.uuid, guest.name, guest.project, self.target, self.pool, self.image, self.volume_id
         )
+
+    @property
+    def behind_filters(self) -> Reason | None:
+        """Why its limits are not set: its throttle filters; None without any."""
+        return filtered(self.filters) if self.filters else None
 
     @property
     def drifted(self) -> bool:

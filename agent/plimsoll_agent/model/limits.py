@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Literal
 
@@ -179,6 +179,47 @@ _ALONE = "plimsoll-alone:"
 def group_alone(guest_uuid: str, target: str) -> str:
     """A group for one disk."""
     return f"{_ALONE}{guest_uuid}:{target}"
+
+
+def filter_group(name: str) -> str:
+    """What QEMU calls a throttle group that libvirt calls so in <throttlegroups>.
+
+    A disk that is given ``group_name`` of that name replaces the group's limits (libvirt 11.3 and 12.8).
+    """
+    return f"throttle-{name}"
+
+
+def together(sets: Sequence[Limits]) -> Limits | None:
+    """What several sets in a row leave of requests, as one set; None where no set says exactly that."""
+    found: dict[str, object] = {}
+    for limits in sets:
+        given = limits.in_effect()
+        for base in BASES:
+            names = (base, f"{base}_max", f"{base}_max_length")
+            theirs, ours = ({name: of[name] for name in names if name in of} for of in (found, given))
+            if ours and theirs and not _within(ours, theirs, base):
+                if not _within(theirs, ours, base):
+                    return None
+                ours = theirs
+            if ours:
+                found = {name: value for name, value in found.items() if name not in names} | ours
+    sizes = {limits.size_iops_sec for limits in sets if limits_requests(limits)}
+    if len(sizes) > 1:
+        return None
+    try:
+        return Limits.from_mapping(found | {"size_iops_sec": size for size in sizes})
+    except LimitsError:  # such as a total beside a part of it
+        return None
+
+
+def _within(one: Mapping[str, Any], other: Mapping[str, Any], base: str) -> bool:
+    """Whether one limit never allows more than the other."""
+    if one[base] > other[base]:
+        return False
+    burst, length = f"{base}_max", f"{base}_max_length"
+    if burst not in one:
+        return True
+    return bool(one[burst] <= other.get(burst, 0) and one.get(length, 1) <= other.get(length, 1))
 
 
 def shared_group(name: str | None, alias: str | None = None) -> str | None:

@@ -56,6 +56,7 @@ class Code(StrEnum):
     QOS_SPEC_UNREADABLE = "qos-spec-unreadable"
     # why a disk's limits are not changed
     RULE_UNMANAGES = "rule-unmanages"
+    THROTTLE_FILTERS = "throttle-filters"
     NO_LIMIT = "no-limit"
     FOREIGN_LIMIT = "foreign-limit"
     ORPHANED = "orphaned"
@@ -80,6 +81,7 @@ class Code(StrEnum):
     GROUP_WITHHELD = "group-withheld"
     GROUP_DISAGREES = "group-disagrees"
     GROUP_OF_OTHERS = "group-of-others"
+    GROUP_OF_FILTERS = "group-of-filters"
     CLUSTER_UNHEALTHY = "cluster-unhealthy"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
     REVERTED_TOO_OFTEN = "reverted-too-often"

@@ -237,8 +237,13 @@ class Decision:
 def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
     """Ask the sources, apply floor and ceiling, then a hold.
 
-    If no source has an opinion, find out whether the limits are orphaned.
+    If no source has an opinion, find out whether the limits are orphaned. A disk with throttle filters is left alone,
+    whatever the sources say.
     """
+    filters = disk.behind_filters
+    if filters is not None:
+        left = Unmanaged(filters)
+        return Decision(left, (Step("throttle filters", left),), ours=situation.ours(disk))
     said = replace(_shape(disk, situation, _base(disk, situation, sources)), ours=situation.ours(disk))
     decided = _hold(disk, situation, _orphaned(disk, situation, said))
     ahead = _ahead(disk, situation, sources, said.desired)

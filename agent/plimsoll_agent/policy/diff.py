@@ -40,9 +40,9 @@ class Change:
 
 
 def change_for(disk: Disk, decision: Decision) -> Change | None:
-    """The change that writes the decision; None if the disk is in sync, unmanaged or unknown."""
+    """The change that writes the decision; None if the disk is in sync, unmanaged or unknown, or has filters."""
     written, before = decision.written, disk.actual
-    if not isinstance(written, Desired) or not isinstance(before, Limits) or before == written.limits:
+    if disk.filters or not isinstance(written, Desired) or not isinstance(before, Limits) or before == written.limits:
         return None
     return Change(
         disk,

@@ -64,6 +64,8 @@ def in_order(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
 
 def may_be_in(group: str, disk: Disk) -> bool:
     """Whether a disk is, or may be, a member, by QEMU's limits or by libvirt's."""
+    if disk.filters:  # it is in their groups only, which no other disk may join
+        return False
     return any(not isinstance(limits, Limits) or limits.group_name == group for limits in (disk.actual, disk.defined))
 
 
@@ -114,6 +116,8 @@ def _obstacles(desired: Change, guest: Sequence[Outcome], stuck: Sequence[Change
     after, group = desired.after, str(desired.after.group_name)
     if group in desired.disk.guest.other_groups:
         yield because(Code.GROUP_OF_OTHERS, group=group)
+    if group in desired.disk.guest.filter_groups:
+        yield because(Code.GROUP_OF_FILTERS, group=group)
     for member in guest:
         change, target = member.change, member.disk.target
         if change is not None and _is_planned(member):
@@ -144,11 +148,12 @@ def moved(change: Change, there: Iterable[Disk]) -> bool:
     if group is None:
         return False
     known, disks = dict(change.members), list(there)
-    if any(group in disk.guest.other_groups for disk in disks):
+    if any(group in disk.guest.other_groups | disk.guest.filter_groups for disk in disks):
         return True
     defined = {
         disk.key: disk.defined
         for disk in disks
-        if disk.key in known or not isinstance(disk.defined, Limits) or disk.defined.group_name == group
+        if disk.key in known
+        or (not disk.filters and (not isinstance(disk.defined, Limits) or disk.defined.group_name == group))
     }
     return defined != known

@@ -190,7 +190,9 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
     # Another call to a hung guest would queue behind its job lock and occupy another of libvirtd's workers.
     ask = not hung and any(map(sized, survey.disks))
     disks = _sized(hypervisor, survey.disks) if ask else survey.disks
-    known = tuple(replace(disk, actual=_known(survey.actual[disk.target])) for disk in disks)
+    known = tuple(
+        replace(disk, actual=disk.defined if disk.filters else _known(survey.actual[disk.target])) for disk in disks
+    )
     return _Look(known, hung=hung, other_disks=survey.other_disks)
 
 

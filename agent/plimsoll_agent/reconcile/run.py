@@ -302,7 +302,10 @@ def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> O
 def outcome_of(disk: Disk, decision: Decision) -> Outcome:
     """The outcome of a decision before anything is deferred or written."""
     change, written = change_for(disk, decision), decision.written
-    if change is not None:
+    filters = disk.behind_filters
+    if filters is not None:  # also for decisions that are not of the sources, such as an undo's
+        result = Result(Kind.LEFT_ALONE, filters)
+    elif change is not None:
         result = Result(Kind.PLANNED, change.reason)
     elif isinstance(written, Unmanaged):
         result = Result(Kind.LEFT_ALONE, written.reason)

@@ -159,7 +159,7 @@ class Libvirt:
                     told[disk.target] = _asked(domain, partial(_actual, disk=disk))
                 except (Rejected, NotFound, NotSent, LimitsError) as error:
                     told[disk.target] = error.with_traceback(None)  # else it would keep the domain, and so the link
-            if told:
+            if any(disk.target in told and not disk.filters for disk in survey.disks):
                 self._just_answered(uuid)
             return survey
 
@@ -176,6 +176,11 @@ class Libvirt:
             return replace(survey, actual={disk.target: told.get(disk.target, error) for disk in survey.disks})
 
     def actual(self, disk: Disk) -> Limits:
+        if disk.filters:
+            there = next((each for each in self.look(disk.guest.uuid).disks if each.key == disk.key), None)
+            if there is None:
+                raise NotFound("the disk is gone")
+            disk = there
         return self._ask("QEMU", disk.guest.uuid, partial(_actual, disk=disk))
 
     def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
@@ -373,6 +378,10 @@ def _sighting(domain: Any) -> Sighting:
 
 
 def _actual(domain: Any, disk: Disk) -> Limits:
+    if disk.filters:  # libvirt refuses to tell; QEMU's query-block has no limits of such a disk
+        if isinstance(disk.defined, Limits):
+            return disk.defined
+        raise Rejected("the limits of its throttle filters are no single set")
     told: dict[str, object] = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     group = told.pop("group_name", None)
     return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})

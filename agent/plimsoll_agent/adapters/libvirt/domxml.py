@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from plimsoll_agent.errors import UnreadableXML
 from plimsoll_agent.model import marks
-from plimsoll_agent.model.disk import MONITOR_PORT, Disk, Guest
-from plimsoll_agent.model.limits import Limits, LimitsError, shared_group
+from plimsoll_agent.model.disk import MONITOR_PORT, Disk, Guest, filtered
+from plimsoll_agent.model.limits import Limits, LimitsError, filter_group, shared_group, together
 from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.model.reason import Code, Unknown, because
 
@@ -47,10 +49,16 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     except (ET.ParseError, ValueError) as error:
         raise UnreadableXML(str(error)) from error
     guest = _guest(domain)
-    guest = replace(guest, other_groups=_other_groups(domain, guest), consoles=_consoles(domain))
+    groups = _throttle_groups(domain)
+    guest = replace(
+        guest,
+        other_groups=_other_groups(domain, guest),
+        filter_groups=frozenset(map(filter_group, groups)),
+        consoles=_consoles(domain),
+    )
     # The device is "disk" by default (libvirt's formatdomain).
     elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
-    found = [_disk(guest, element, root=number == 0) for number, element in enumerate(elements)]
+    found = [_disk(guest, element, root=number == 0, groups=groups) for number, element in enumerate(elements)]
     others = (element.find("target") for element, disk in zip(elements, found, strict=True) if disk is None)
     named = tuple(target.get("dev", "") for target in others if target is not None)
     return replace(guest, other_disks=named), tuple(disk for disk in found if disk is not None)
@@ -65,6 +73,33 @@ def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
         if name and (element.get("device", "disk") != "disk" or _disk(guest, element, root=False) is None)
     )
     return frozenset(filter(None, names))
+
+
+def _throttle_groups(domain: ET.Element) -> dict[str, Limits | Unknown]:
+    """Those of <throttlegroups> (libvirt 11.2), by name. Raises ``UnreadableXML``."""
+    groups: dict[str, Limits | Unknown] = {}
+    for element in domain.iterfind("./throttlegroups/throttlegroup"):
+        name = _text(_only(element, "group_name")) or ""
+        if not name or name in groups:
+            raise UnreadableXML(f"a throttle group {'is there twice' if name else 'without a name'}")
+        limits = _limits(element)
+        groups[name] = replace(limits, group_name=None) if isinstance(limits, Limits) else limits
+    return groups
+
+
+def _filters(disk: ET.Element, groups: Mapping[str, Limits | Unknown]) -> tuple[tuple[str, Limits | Unknown], ...]:
+    names = [element.get("group", "") for element in disk.iterfind("./throttlefilters/throttlefilter")]
+    absent = Unknown(because(Code.UNREADABLE_XML, detail="throttlefilters: no such throttle group"))
+    return tuple((name, groups.get(name, absent)) for name in names)
+
+
+def _behind(filters: tuple[tuple[str, Limits | Unknown], ...]) -> Limits | Unknown:
+    """What the filters leave together. One has QEMU's name of its group: other disks may share it."""
+    sets = [limits for _, limits in filters if isinstance(limits, Limits)]
+    left = together(sets) if len(sets) == len(filters) else None
+    if left is None:
+        return Unknown(filtered(filters))
+    return left if len(filters) > 1 or left.unlimited else replace(left, group_name=filter_group(filters[0][0]))
 
 
 def _consoles(domain: ET.Element) -> tuple[str, ...]:
@@ -127,7 +162,9 @@ def _extra_specs(element: ET.Element | None, ns: str) -> dict[str, str] | None:
     return specs
 
 
-def _disk(guest: Guest, element: ET.Element, *, root: bool) -> Disk | None:
+def _disk(
+    guest: Guest, element: ET.Element, *, root: bool, groups: Mapping[str, Limits | Unknown] = MappingProxyType({})
+) -> Disk | None:
     if element.get("type") != "network":
         return None
     source, target = _only(element, "source"), _only(element, "target")
@@ -137,6 +174,7 @@ def _disk(guest: Guest, element: ET.Element, *, root: bool) -> Disk | None:
     if len(path) not in (2, 3) or not all(path) or not target.get("dev"):
         return None
     serial = _text(_only(element, "serial")) or ""
+    filters = _filters(element, groups)
     return Disk(
         guest=guest,
         target=target.get("dev", ""),
@@ -152,7 +190,8 @@ def _disk(guest: Guest, element: ET.Element, *, root: bool) -> Disk | None:
         alias=_attribute(_only(element, "alias"), "name"),
         root=root,
         shareable=element.find("shareable") is not None,
-        defined=_defined(element),
+        defined=_behind(filters) if filters else _defined(element),
+        filters=filters,
     )
 
 
@@ -165,10 +204,15 @@ def _defined(disk: ET.Element) -> Limits | Unknown:
     """The definition's limits; ``Unknown`` for what libvirt would not have written, never a guess."""
     try:
         iotune = _only(disk, "iotune")
-        if iotune is None:
-            return Limits()
-        said = {child.tag: _text(child) or "" for child in iotune}
-        if len(said) < len(iotune):
+    except UnreadableXML as error:
+        return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"[:_MOST]))
+    return Limits() if iotune is None else _limits(iotune)
+
+
+def _limits(element: ET.Element) -> Limits | Unknown:
+    try:
+        said = {child.tag: _text(child) or "" for child in element}
+        if len(said) < len(element):
             raise UnreadableXML("a limit is there twice")
         group = shared_group(said.pop("group_name", None))
         numbers = {name: _number(name, text) for name, text in said.items()}
@@ -176,7 +220,7 @@ def _defined(disk: ET.Element) -> Limits | Unknown:
     except LimitsError as error:
         return Unknown(because(Code.IMPOSSIBLE, detail=str(error)[:_MOST]))
     except UnreadableXML as error:
-        return Unknown(because(Code.UNREADABLE_XML, detail=f"iotune: {error}"[:_MOST]))
+        return Unknown(because(Code.UNREADABLE_XML, detail=f"{element.tag}: {error}"[:_MOST]))
 
 
 def _number(name: str, text: str) -> int:

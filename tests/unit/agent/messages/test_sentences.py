@@ -290,6 +290,7 @@ FACTS: Mapping[str, object] = {
     "flavor": "m1.large",
     "gib": 100,
     "group": "tenant",
+    "groups": {"guest": {"total_iops_sec": 300}, "gone": None},
     "id": "t-7",
     "actual": {"total_iops_sec": 1},
     "limits": {"total_iops_sec": 3000},

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits, LimitsError, group_alone, shared_group
+from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits, LimitsError, group_alone, shared_group, together
 from tests.unit.values import MOST, NINETEEN, SIX, any_numbers, examples, possible_limits, possible_numbers
 
 QMP = {
@@ -281,3 +281,31 @@ def test_a_disk_taken_out_of_a_group_shares_with_nobody() -> None:
     assert alone != group_alone("6ae0acc4-f470-46e7-a341-a0b935479429", "vda")
     with pytest.raises(LimitsError, match="choose another"):
         Limits(total_iops_sec=250, group_name=alone)
+
+
+# --- several in a row
+
+
+@pytest.mark.parametrize(
+    ("sets", "left"),
+    [
+        ([Limits(total_iops_sec=300)], Limits(total_iops_sec=300)),
+        ([Limits(total_iops_sec=300), Limits(total_bytes_sec=9)], Limits(total_iops_sec=300, total_bytes_sec=9)),
+        ([Limits(total_iops_sec=300), Limits(total_iops_sec=200)], Limits(total_iops_sec=200)),
+        ([Limits(total_iops_sec=200), Limits(total_iops_sec=300, group_name="all")], Limits(total_iops_sec=200)),
+        ([Limits(), Limits(read_iops_sec=5)], Limits(read_iops_sec=5)),
+        (
+            [Limits(total_iops_sec=9, total_iops_sec_max=20), Limits(total_iops_sec=9, total_iops_sec_max=10)],
+            Limits(total_iops_sec=9, total_iops_sec_max=10),
+        ),
+        ([Limits(read_iops_sec=5, size_iops_sec=4096)] * 2, Limits(read_iops_sec=5, size_iops_sec=4096)),
+        ([Limits(read_iops_sec=5, size_iops_sec=4096), Limits(write_iops_sec=5)], None),
+        ([Limits(total_iops_sec=9, total_iops_sec_max=20), Limits(total_iops_sec=10)], None),
+        ([Limits(total_iops_sec=300), Limits(read_iops_sec=200)], None),
+        ([Limits(read_bytes_sec=9), Limits(total_bytes_sec=9)], None),
+    ],
+)
+def test_what_several_sets_leave_is_told_only_where_one_set_says_exactly_that(
+    sets: list[Limits], left: Limits | None
+) -> None:
+    assert together(sets) == together(sets[::-1]) == left

@@ -12,7 +12,7 @@ from plimsoll_agent.adapters.libvirt.domxml import parse
 from plimsoll_agent.errors import UnreadableXML
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Unknown
+from plimsoll_agent.model.reason import Code, Unknown, because
 from tests.unit.values import GUEST, VOLUME, examples
 
 DATA = Path(__file__).parents[3] / "data"
@@ -404,6 +404,60 @@ def test_the_groups_of_disks_that_are_not_on_rbd_are_known_by_their_names() -> N
     assert guest.other_groups == {"file", "block", "nbd", "cdrom", "drive"}
     assert disk.guest == guest
     assert parse(domain(rbd()))[0].other_groups == frozenset()
+
+
+# --- throttle filters
+
+
+def filters(*groups: str) -> str:
+    return f"<throttlefilters>{''.join(f'<throttlefilter group={group!r}/>' for group in groups)}</throttlefilters>"
+
+
+def with_groups(*disks: str, **groups: str) -> str:
+    """A guest with these throttle groups, as libvirt 11.3 writes them."""
+    each = (
+        f"<throttlegroup><total_iops_sec>{iops}</total_iops_sec><group_name>{name}</group_name></throttlegroup>"
+        for name, iops in groups.items()
+    )
+    return domain(*disks).replace("<devices>", f"<throttlegroups>{''.join(each)}</throttlegroups><devices>")
+
+
+def test_a_disk_behind_a_throttle_filter_has_the_limits_of_its_group() -> None:
+    guest, (filtered, other) = parse(with_groups(rbd(filters("limit0")), rbd(), limit0="400", unused="9"))
+    assert filtered.filters == (("limit0", Limits(total_iops_sec=400)),)
+    assert filtered.defined == Limits(total_iops_sec=400, group_name="throttle-limit0"), "QEMU's name of the group"
+    assert (other.filters, other.defined) == ((), Limits())
+    assert guest.filter_groups == {"throttle-limit0", "throttle-unused"}
+    assert guest.other_groups == frozenset()
+
+
+def test_of_several_filters_the_tightest_counts_and_no_guess_is_made() -> None:
+    _, (both,) = parse(with_groups(rbd(filters("disk", "guest")), disk="400", guest="300"))
+    assert both.defined == Limits(total_iops_sec=300)
+    _, (mixed,) = parse(
+        with_groups(rbd(filters("disk", "reads")), disk="400", reads="7").replace(
+            "<total_iops_sec>7</total_iops_sec>", "<read_iops_sec>7</read_iops_sec>"
+        )
+    )
+    assert isinstance(mixed.defined, Unknown)
+    groups = {"disk": {"total_iops_sec": 400}, "reads": {"read_iops_sec": 7}}
+    assert mixed.defined.reason == because(Code.THROTTLE_FILTERS, groups=groups)
+
+
+@pytest.mark.parametrize("iops", ["many", "-5", "5</total_iops_sec><total_iops_sec>6"])
+def test_a_filter_whose_group_cannot_be_read_is_not_unlimited(iops: str) -> None:
+    _, (disk,) = parse(with_groups(rbd(filters("limit0")), limit0=iops))
+    assert isinstance(disk.defined, Unknown)
+    assert disk.defined.reason.facts == {"groups": {"limit0": None}}
+    _, (disk,) = parse(with_groups(rbd(filters("gone"))))
+    assert isinstance(disk.defined, Unknown)
+
+
+def test_a_throttle_group_must_have_a_name_of_its_own() -> None:
+    text = with_groups(rbd(filters("a")), a="5", b="6")
+    for name in ("a", ""):
+        with pytest.raises(UnreadableXML, match="a throttle group"):
+            parse(text.replace("<group_name>b<", f"<group_name>{name}<"))
 
 
 # --- what is no domain
