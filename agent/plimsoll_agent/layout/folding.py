@@ -41,10 +41,10 @@ class _Folding(io.TextIOBase):
         self._stream.write(begun)
         self._stream.flush()
 
-    def close(self) -> None:
-        """Also when it is collected, which may be after the stream was closed: then nothing can be written."""
-        if not self._stream.closed:
-            super().close()
+    @property
+    def closed(self) -> bool:
+        """Python asks when it is collected: after the stream was closed nothing can be flushed."""
+        return self._stream.closed
 
     def _folded(self, line: str) -> list[str]:
         if len(line) * 2 <= self._width or (len(line) <= self._width and line.isascii()):

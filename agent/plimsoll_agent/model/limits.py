@@ -203,11 +203,11 @@ def together(sets: Sequence[Limits]) -> Limits | None:
                 ours = theirs
             if ours:
                 found = {name: value for name, value in found.items() if name not in names} | ours
-    sizes = {limits.size_iops_sec for limits in sets if limits_requests(limits)}
+    sizes = {limits.size_iops_sec for limits in sets if limits_requests(limits)} or {0}
     if len(sizes) > 1:
         return None
     try:
-        return Limits.from_mapping(found | {"size_iops_sec": size for size in sizes})
+        return Limits.from_mapping(found | {"size_iops_sec": sizes.pop()})
     except LimitsError:  # such as a total beside a part of it
         return None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits
+from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits, filter_group
 from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.rules.schema import rules_of
 from plimsoll_agent.util import quantities, schema
@@ -131,6 +131,10 @@ def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[Rema
             words = f"until has passed ({minute(rule.until)}): the rule has no effect; remove it"
             yield RemarkCode.RULE_ENDED, ("rules", index, "until"), words
     sets = dict(_written(document))
+    for place, written in sets.items():
+        if str(written.get("group_name", "")).startswith(filter_group("")):
+            words = "libvirt names the groups of throttle filters so: a guest that has this one is not given it"
+            yield RemarkCode.GROUP_OF_FILTERS, (*place, "group_name"), f"{words}; choose another name"
     active = [(index, rule) for index, rule in enumerate(rules.rules) if not rule.ended(now)]
     for index, rule in active:
         path: Steps = ("rules", index, "limits")

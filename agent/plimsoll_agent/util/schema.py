@@ -41,6 +41,7 @@ class RemarkCode(StrEnum):
     # warnings
     RULE_ENDED = "rule-ended"
     LIMITS_LEFT_OUT = "limits-left-out"
+    GROUP_OF_FILTERS = "group-of-filters"
     NO_EFFECT = "no-effect"
     # notes
     EXACT_NUMBER = "exact-number"

@@ -50,10 +50,10 @@ class Outlet(io.TextIOBase):
     def flush(self) -> None:
         self._try(self._stream.flush)
 
-    def close(self) -> None:
-        """Also when it is collected, which may be after the stream was closed: then nothing can be written."""
-        if not self._stream.closed:
-            super().close()
+    @property
+    def closed(self) -> bool:
+        """Python asks when it is collected: after the stream was closed nothing can be flushed."""
+        return self._stream.closed
 
     def _try(self, work: Callable[[], object]) -> None:
         if self.gone:

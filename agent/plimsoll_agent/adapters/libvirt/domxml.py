@@ -78,11 +78,14 @@ def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
 def _throttle_groups(domain: ET.Element) -> dict[str, Limits | Unknown]:
     """Those of <throttlegroups> (libvirt 11.2), by name. Raises ``UnreadableXML``."""
     groups: dict[str, Limits | Unknown] = {}
+    named = {element.text for element in domain.iterfind("./devices/disk/iotune/group_name")}
     for element in domain.iterfind("./throttlegroups/throttlegroup"):
         name = _text(_only(element, "group_name")) or ""
         if not name or name in groups:
             raise UnreadableXML(f"a throttle group {'is there twice' if name else 'without a name'}")
         limits = _limits(element)
+        if filter_group(name) in named:  # a disk has replaced them in QEMU, and libvirt shows the old ones
+            limits = Unknown(because(Code.UNREADABLE_XML, detail="throttlegroup: a disk has it as group_name"))
         groups[name] = replace(limits, group_name=None) if isinstance(limits, Limits) else limits
     return groups
 

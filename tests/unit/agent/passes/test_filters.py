@@ -1,4 +1,4 @@
-"""Disks behind libvirt's throttle filters: told with the limits that hold, and left alone by everything that writes."""
+"""Disks behind libvirt's throttle filters: told with the limits that hold, and never written to."""
 
 from __future__ import annotations
 

@@ -696,6 +696,8 @@ def test_each_number_with_a_unit_is_noted_with_what_it_is_read_as() -> None:
             ["no-effect"],
         ),
         ("default: {limits: {total_bytes_sec: 1MiB}}\n", ["exact-number"]),
+        ("default: {limits: {total_iops_sec: 5, group_name: throttle-all}}\n", ["group-of-filters"]),
+        ("default: {limits: {total_iops_sec: 5, group_name: all}}\n", []),
         ("\n".join(f"x{n}: 1" for n in range(201)), [*["unknown-key"] * 200, "more-faults"]),
     ],
 )

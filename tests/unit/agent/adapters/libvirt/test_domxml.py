@@ -453,6 +453,13 @@ def test_a_filter_whose_group_cannot_be_read_is_not_unlimited(iops: str) -> None
     assert isinstance(disk.defined, Unknown)
 
 
+def test_a_group_whose_limits_another_disk_replaces_is_unknown() -> None:
+    """Run on libvirt 11.3: QEMU then holds the group to these, and <throttlegroups> keeps the old ones."""
+    taken = "<iotune><total_iops_sec>66</total_iops_sec><group_name>throttle-limit0</group_name></iotune>"
+    _, (filtered, _) = parse(with_groups(rbd(filters("limit0")), rbd(taken), limit0="300"))
+    assert isinstance(filtered.defined, Unknown)
+
+
 def test_a_throttle_group_must_have_a_name_of_its_own() -> None:
     text = with_groups(rbd(filters("a")), a="5", b="6")
     for name in ("a", ""):
