@@ -61,12 +61,12 @@ class Node:
         if not clouds.exists():
             cloud.openstack.clouds_yaml(clouds)
         self.environment["OS_CLIENT_CONFIG_FILE"] = str(clouds)
-        self._catalogue({"source": "openstack", "cloud": "lab", "nova": False} | settings)
+        self.use_catalogue(**{"source": "openstack", "cloud": "lab", "nova": False} | settings)
 
     def use_region_file(self, file: Path | str, key: Path, **settings: object) -> None:
-        self._catalogue({"source": "region-file", "region_file": file, "region_key": key} | settings)
+        self.use_catalogue(**{"source": "region-file", "region_file": file, "region_key": key} | settings)
 
-    def _catalogue(self, settings: dict[str, object]) -> None:
+    def use_catalogue(self, **settings: object) -> None:
         self.catalogue.mkdir(exist_ok=True)
         self._set_section("catalogue", {"directory": self.catalogue, "interval": 60} | settings)
 

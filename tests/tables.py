@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from plimsoll_agent.model.limits import PARAMETERS, Parameter
 from plimsoll_agent.store import state
-from tests import words
+from tests import trust, words
 from tests.lab.faults import table as faults
 
 REFERENCE = Path(__file__).parents[1] / "docs/reference"
@@ -78,6 +78,11 @@ def _faults_elsewhere() -> Iterator[Sequence[str]]:
         yield row.fault, row.happens, f"``{row.test.partition('::')[0]}``"
 
 
+def _trust() -> Iterator[Sequence[str]]:
+    for row in trust.ROWS:
+        yield row.who, row.can or "nothing", row.cannot, f"``{row.test.partition('::')[0]}``"
+
+
 TABLES = (
     Table(
         "faults.rst",
@@ -98,6 +103,7 @@ TABLES = (
         (15, 15, 8, 18, 25, 19),
         _state_files,
     ),
+    Table("trust.rst", ("Who", "Can", "Cannot", "Test"), (20, 30, 30, 20), _trust),
     Table("glossary.rst", ("Avoid", "Say instead"), (50, 50), _words),
 )
 

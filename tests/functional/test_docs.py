@@ -39,6 +39,8 @@ from tests.functional.test_qos import serving
 from tests.functional.webserver import key_pair
 from tests.lab.faults.table import ELSEWHERE, Elsewhere
 from tests.tables import TABLES, Table, standing
+from tests.trust import ROWS as TRUST
+from tests.trust import Trust
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -484,9 +486,9 @@ def test_a_table_that_is_made_from_the_code_is_up_to_date(table: Table) -> None:
     assert standing(table) == table.text, "run: python -m tests.tables"
 
 
-@pytest.mark.parametrize("fault", ELSEWHERE, ids=lambda fault: fault.fault)
-def test_a_fault_that_another_test_is_said_to_try_has_that_test(fault: Elsewhere) -> None:
-    file, _, name = fault.test.partition("::")
+@pytest.mark.parametrize("row", [*ELSEWHERE, *TRUST], ids=lambda row: row.test)
+def test_what_a_test_is_said_to_show_has_that_test(row: Elsewhere | Trust) -> None:
+    file, _, name = row.test.partition("::")
     assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE)
 
 

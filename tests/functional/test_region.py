@@ -16,12 +16,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.adapters.ed25519 import read_private, read_public, unsealed
+from plimsoll_agent.app.fetched import RegionOrders, region_orders
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionPause
 from plimsoll_agent.catalogue.orders_file import RegionState
 from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store.refresh_state import RefreshDir
+from plimsoll_agent.store.state import State
 from tests.functional import cloudserver
 from tests.functional.cloudserver import Cloud, cloud_server
 from tests.functional.conftest import Ran
@@ -83,6 +86,12 @@ class RegionalNode(Node):
     def sign(self, content: bytes, key: Path | None = None) -> None:
         self.file.write_bytes(content)
         self.file.with_name("region.json.sig").write_bytes(read_private(key or self.key).sign(content))
+
+    @property
+    def believed(self) -> RegionOrders:
+        """As a pass on the node believes them."""
+        chosen = replace(config.load([], []).catalogue, source="region-file", directory=self.directory)
+        return region_orders(replace(chosen, region_key=self.public), State(self.home / "state"), keep=False)
 
     def region(self) -> Region:
         return signed_file.decode(self.file.read_bytes(), "it")
@@ -267,9 +276,7 @@ def test_an_approval_lets_just_that_state_through_and_goes_out_with_its_end(node
     assert approval.until - approval.since == timedelta(hours=2)
     node.sees(1)
     node.refresh()
-    assert node.catalogue.orders == node.region().orders
-    assert node.catalogue.approved(datetime.now(UTC))
-    assert not node.catalogue.approved(datetime.now(UTC) + timedelta(hours=2))
+    assert node.believed == RegionOrders(node.region().orders, begun=node.region().begun)
 
 
 def test_a_removal_is_approved_of_by_the_volume_type_only(node: RegionalNode) -> None:
@@ -423,7 +430,7 @@ def test_a_pause_goes_out_with_each_file_until_it_is_resumed(node: RegionalNode)
         assert (pause.why, pause.until) == ("Ceph moves", None)
     node.sees(1)
     node.refresh()
-    assert node.catalogue.orders.pause == pause
+    assert node.believed.orders.pause == pause
     assert node.orders("resume").status == 0
     node.make()
     assert node.region().orders.pause is None
@@ -646,7 +653,7 @@ def test_a_crash_between_the_file_and_the_signature_beside_it_loses_nothing(node
     node.sees(1)
     ran = node.refresh()
     assert (ran.status, ran.err) == (0, "")
-    assert node.catalogue.orders == decided
+    assert node.believed.orders == decided
     for beside in (RegionState(node.file).orders_file, RegionState(node.file).last_file):
         beside.unlink()  # then the file alone has it
     crashed = node.region().generation
@@ -679,6 +686,76 @@ def test_a_reader_between_the_writing_of_file_and_signature_reads_again(node: Re
     mend.join()
     assert (ran.status, ran.err) == (0, "")
     assert node.catalogue.generation == node.region().generation
+
+
+# --- what passes have of it
+
+
+def pause(node: RegionalNode) -> None:
+    """In the whole region; the node has fetched it, and a pass has met it."""
+    node.sees(1)
+    node.orders("pause", "--reason", "Ceph moves")
+    node.make()
+    assert node.refresh().status == 0
+    rules = node.home / "rules.yaml"
+    rules.write_text("{}")
+    environment = {"OS_LIBVIRT__URI": "test:///default", "OS_DEFAULT__RULES_FILE": str(rules)}
+    enforced = node.command("enforce", "--mode", "observe", **environment)
+    assert "paused by" in enforced.out
+    assert node.believed.orders.pause is not None
+
+
+def is_paused(node: RegionalNode) -> bool:
+    told = json.loads(node.command("status", "-f", "json").out)
+    return told["paused"] is not None
+
+
+@pytest.mark.parametrize("damaged", [["catalogue.json"], ["catalogue.json", "region-file.json"]])
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_a_pause_outlasts_files_that_are_lost_and_refreshes_that_fail(
+    node: RegionalNode, damaged: list[str], how: str
+) -> None:
+    pause(node)
+    files = [node.directory / name for name in damaged]
+    for file in files:
+        file.write_text("{") if how == "damaged" else file.unlink()
+    assert is_paused(node)
+    node.file.rename(node.file.with_name("away"))
+    assert node.refresh("--now").status == 1
+    assert [file.exists() for file in files] == [how == "damaged"] * len(files), "set aside for another one only"
+    assert is_paused(node)
+    node.file.with_name("away").rename(node.file)
+    ran = node.refresh("--now")
+    assert ran.status == 0
+    assert ("moved to catalogue.json.corrupt" in ran.err) == (how == "damaged" and "catalogue.json" in damaged)
+    assert node.believed.unknown is None
+    node.orders("resume")
+    node.make()
+    node.refresh("--now")
+    assert not is_paused(node)
+
+
+def test_a_file_that_a_server_has_not_changed_is_fetched_whole_where_passes_have_lost_it(
+    remote: RegionalNode, web: Web
+) -> None:
+    ca = {"REQUESTS_CA_BUNDLE": str(web.ca)}
+    for lost, answer in ((False, 200), (False, 304), (True, 200), (False, 304)):
+        if lost:
+            (remote.directory / "region-file.json").write_text("{}")
+        web.answered.clear()
+        assert remote.refresh("--now", **ca).status == 0
+        assert web.answered == [("/region.json", answer)]
+        assert remote.believed.unknown is None
+
+
+def test_a_signature_in_a_file_of_its_own_is_kept_with_what_it_is_of(node: RegionalNode) -> None:
+    node.sees(1)
+    decided = Orders(pause=RegionPause(LONG_AGO, None, "ann", "Ceph moves"))
+    node.write(region(5, orders=decided))
+    for _ in range(2):
+        assert node.refresh("--now").status == 0
+        assert node.believed.orders == decided
+    assert "unchanged" in node.refresh().out
 
 
 # --- over TLS -------------------------------------------------------------------------------------------

@@ -15,18 +15,22 @@ import pytest
 from lab.cloud import Cloud, Guest, ports
 from lab.looking import actual
 from lab.node import Node
+from plimsoll_agent.adapters.ed25519 import read_private
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume, VolumeType
 from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
+from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store.refresh_state import RefreshDir
+from tests.functional.webserver import key_pair
 
 pytestmark = pytest.mark.shared
 
 Guests = Callable[..., list[Guest]]
 
-# What a program needs that speaks HTTP, has keys, or checks a signature.
+# What a program needs that speaks HTTP, has keys, or checks a signature: a pass does only that, of a new region file.
 NOT_IN_A_PASS = ("requests", "urllib3", "http.client", "ssl", "keystoneauth1", "openstack", "cryptography")
 # The C library asks there for the name of a user; nobody but this machine listens.
 NAME_SERVICE = "/var/run/nscd/socket"
@@ -103,6 +107,22 @@ def test_a_pass_with_a_catalogue_has_no_http_client_and_no_keys(node: Node, gues
     modules = enforce_traced(node, guest).modules
     assert {name for name in modules if name.startswith(tuple(f"{one}." for one in NOT_IN_A_PASS))} == set()
     assert modules & {*NOT_IN_A_PASS} == set()
+
+
+def test_orders_for_the_region_are_checked_once_and_without_a_client_or_a_secret_key(
+    node: Node, guest: Guest, tmp_path: Path
+) -> None:
+    cinder_said(node, 500)
+    key, public = key_pair(tmp_path)
+    node.use_region_file(tmp_path / "none", public)
+    now = datetime.now(UTC)
+    file = read_private(key).seal(signed_file.encode(Region(1, now, now, "lab")))
+    RefreshDir(node.catalogue).save_region_file(file)
+    key.unlink()
+    for checks in (True, False):
+        trace = enforce_traced(node, guest)
+        assert trace.families == {"AF_UNIX"}
+        assert trace.modules & {*NOT_IN_A_PASS} == ({"cryptography"} if checks else set())
 
 
 def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(node: Node, guest: Guest, hypervisor: Libvirt) -> None:

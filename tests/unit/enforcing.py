@@ -8,7 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from plimsoll_agent.app.context import catalogue_actual, rules_actual
+from plimsoll_agent.app.context import rules_actual
+from plimsoll_agent.app.fetched import catalogue_actual
 from plimsoll_agent.catalogue.model import Catalogue, save
 from plimsoll_agent.cli.passes import Enforce
 from plimsoll_agent.config import settings as config
@@ -89,5 +90,5 @@ class Shell(Person):
 
     def revision(self) -> str:
         rules, _ = rules_actual(self.settings, self.state, keep=False)
-        known, _, _ = catalogue_actual(self.settings.catalogue, datetime.now(UTC))
+        known, _ = catalogue_actual(self.settings.catalogue, datetime.now(UTC))
         return revision_of(Situation(datetime.now(UTC), rules, catalogue=known))

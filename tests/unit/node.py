@@ -93,6 +93,7 @@ class Node:
         self.paused: Callable[[], Reason | None] = lambda: None
         self.orders = Orders()
         """What was decided for the region, as the region's file had it last."""
+        self.orders_unknown: Reason | None = None
         self.rounds = 3
         self.now = NOON
         self.told: list[Outcome] = []
@@ -129,6 +130,7 @@ class Node:
                 memory.brake,
                 orders=self.orders,
                 acknowledged=memory.acknowledged,
+                orders_unknown=self.orders_unknown,
             ),
             mode,
             hypervisor=self.hypervisor,

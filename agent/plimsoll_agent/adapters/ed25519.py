@@ -62,11 +62,16 @@ class PrivateKey:
 
         ``content`` begins with the brace of an object that is not empty.
         """
-        return b'{"signature": "' + self.sign(content).strip() + b'",\n' + content[1:]
+        return sealed(content, self.sign(content))
 
     @property
     def public(self) -> PublicKey:
         return PublicKey(self.key.public_key(), self.path)
+
+
+def sealed(content: bytes, signature: bytes) -> bytes:
+    """As ``PrivateKey.seal``, with a signature that was made before."""
+    return b'{"signature": "' + signature.strip() + b'",\n' + content[1:]
 
 
 def unsealed(content: bytes) -> tuple[bytes, bytes | None]:

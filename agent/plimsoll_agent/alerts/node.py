@@ -68,6 +68,8 @@ as written, so no limit is set. Run `plimsoll status` there.
 {{{{- else if eq $labels.source "refresh" -}}}} Refreshes of the catalogue fail, and the one before is used: new
 volumes are unknown, and edits of QoS specs have no effect. Run `plimsoll status` there, and read the journal of
 `plimsoll catalogue refresh`.
+{{{{- else if eq $labels.source "orders" -}}}} Its region file is missing, or the signature is not valid: no limit is
+raised or removed, and no approval of the region counts. Run `plimsoll status` there.
 {{{{- else if eq $labels.source "rules" -}}}} They use the last good rules, or none. Run `plimsoll rules check` there.
 {{{{- else -}}}} No limit is raised or removed. Run `plimsoll status` there, and check
 free space and permissions of state_dir.

@@ -13,18 +13,17 @@ from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.app.audit import to_journal
-from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.app.fetched import catalogue_actual, region_orders
 from plimsoll_agent.catalogue.attachments import Attachments
-from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
 from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.config.options import RULES_FILE
-from plimsoll_agent.config.settings import CatalogueSettings, Settings
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.health_gate import Gate
@@ -40,7 +39,6 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import schema
-from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
@@ -55,7 +53,6 @@ _NO_LOGIN = 2**32 - 1
 
 
 # For a process that lives on.
-_CATALOGUES: Cached[Catalogue | None] = Cached()
 _parsed = lru_cache(maxsize=1)(loader.parse)
 
 
@@ -120,16 +117,17 @@ def pass_context(
     actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules, read=read)
     if asked.limits is not None:
         actual = actual.with_command_line(asked.limits)
-    known, doubt, orders = catalogue_actual(settings.catalogue, now)
+    known, doubt = catalogue_actual(settings.catalogue, now)
+    region = region_orders(settings.catalogue, state, keep=not read_only)
     notes = Notes()
     if time.doubt is not None:
         notes.add(Code.CLOCK_SUSPECT, f"{time.doubt}; if it is right: rm {state.clock}")
-    if doubt is not None:
-        notes.append(doubt)
+    for note in (doubt or region.stale(settings.catalogue, now), region.unknown):
+        if note is not None:
+            notes.append(note)
     node_store = NodeStore(state, who(), settings.record, to_journal, notes, locks)
     memory = node_store.recall(now, read_only=read_only)
-    region = Orders() if isinstance(orders, Unknown) else orders
-    disks, percent = region.bounds(now)
+    disks, percent = region.orders.bounds(now)
     brake = replace(
         settings.brake,
         disks=max(settings.brake.disks, disks),
@@ -148,30 +146,32 @@ def pass_context(
             Attachments() if known is None else state.load_attachments(),
             memory.brake,
             settings.catalogue.nova,
-            region,
+            region.orders,
             memory.acknowledged,
+            region.unknown,
         ),
         node_store,
         notes,
-        Caution(brake, gate, paused(settings, orders, now), None if asked.sure else settings.rounds, sure=asked.sure),
+        Caution(
+            brake,
+            gate,
+            paused(settings, region.orders, now),
+            None if asked.sure else settings.rounds,
+            sure=asked.sure,
+        ),
         complaint,
     )
 
 
-def paused(settings: Settings, orders: Orders | Unknown, now: datetime) -> Callable[[], Reason | None]:
+def paused(settings: Settings, orders: Orders, now: datetime) -> Callable[[], Reason | None]:
     """Returns a function: why nothing may be written now, by the pause file or the region."""
-    here = partial(Pause(settings.pause_file).reason, now)
-    if isinstance(orders, Unknown):  # as with an unreadable pause file: the region may be paused
-        file = settings.catalogue.directory / catalogue.NAME
-        of_region: Reason | None = because(Code.PAUSED, file=str(file), why="unreadable, so the region may be paused")
-    else:
-        of_region = orders.paused(now)
+    here, of_region = partial(Pause(settings.pause_file).reason, now), orders.paused(now)
     return lambda: here() or of_region
 
 
 def pause_actual(settings: Settings, now: datetime) -> Reason | None:
     """Why this node is paused now; None if it is not."""
-    return paused(settings, catalogue_actual(settings.catalogue, now)[2], now)()
+    return paused(settings, region_orders(settings.catalogue, state_of(settings), keep=False).orders, now)()
 
 
 def now_of(state: State) -> datetime:
@@ -192,44 +192,6 @@ def _reckoned(state: State, *, keep: bool) -> Now:
         except OSError as error:
             LOG.warning("%s: cannot be written: %s", state.clock, error.strerror)
     return now
-
-
-def catalogue_actual(
-    settings: CatalogueSettings, now: datetime
-) -> tuple[Catalogue | Unknown | None, Reason | None, Orders | Unknown]:
-    """The catalogue, a note about it, and the orders for the region: unknown if they cannot be read.
-
-    A stale catalogue is used for ``keep_for``. Orders have ends of their own, and count at any age of the catalogue.
-    """
-    if settings.source == "none":
-        return None, None, Orders()
-    try:
-        known = load_catalogue(settings)
-    except CatalogueError as error:
-        unreadable, doubt = _unknown(Code.CATALOGUE_UNREADABLE, str(error))
-        return unreadable, doubt, unreadable if settings.source == "region-file" else Orders()
-    if known is None:
-        return *_unknown(
-            Code.NO_CATALOGUE, f"{settings.directory} is empty; run plimsoll catalogue refresh"
-        ), Orders()
-    age = known.age(now)
-    since = f"since {minute(known.issued)}"
-    orders = known.orders if settings.source == "region-file" else Orders()
-    if 0 < settings.keep_for < age.total_seconds():
-        return *_unknown(Code.CATALOGUE_EXPIRED, f"not refreshed from {known.source} {since}"), orders
-    if age.total_seconds() > settings.stale_after:
-        return known, because(Code.CATALOGUE_STALE, detail=f"not refreshed from {known.source} {since}"), orders
-    return known, None, orders
-
-
-def load_catalogue(settings: CatalogueSettings) -> Catalogue | None:
-    """The catalogue of this node, None if there is none yet. Raises ``CatalogueError``."""
-    return _CATALOGUES.get(settings.directory / catalogue.NAME, lambda: catalogue.load(settings.directory))
-
-
-def _unknown(code: Code, detail: str) -> tuple[Unknown, Reason]:
-    reason = because(code, detail=detail)
-    return Unknown(reason), reason
 
 
 def rules_actual(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from plimsoll_agent.app.consoles import read_consoles
+from plimsoll_agent.app.fetched import REGION_FILE
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.messages.sentences import note_words
@@ -97,6 +98,7 @@ class Publisher:
             refresh_trouble=refreshes.trouble,
             busy=self._state.busy,
             between=between,
+            takes_orders=self._settings.catalogue.source == REGION_FILE,
         )
 
     def _publish(self, after: Callable[[LastPass | None], LastPass]) -> bool:

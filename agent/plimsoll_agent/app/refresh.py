@@ -47,6 +47,8 @@ class Fetched:
     trouble: PlimsollError | None = None
     """The error that ended the refresh early."""
     region: LastRegion | None = None
+    region_file: bytes | None = None
+    """The region file with its signature in it, to be kept for passes; None if they have it already."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Calls to each service."""
 
@@ -124,8 +126,10 @@ class _Signed:
     """A region's file with a valid signature of its ``content``."""
 
     content: bytes
+    sealed: bytes
+    """With the signature in it."""
     digest: str
-    """SHA-256 of the whole file."""
+    """SHA-256 of the whole file, as it was fetched."""
     etag: str | None
     modified: str | None
 
@@ -148,15 +152,16 @@ def _from_region(
     if last is not None and last.where != shown:
         last = None
     same = before is not None and last is not None and before.source == shown
-    enough = same and before is not None and (met is None or complete(before, met))
+    kept = last is not None and _is_kept(settings.directory, last)
+    enough = same and kept and before is not None and (met is None or complete(before, met))
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         return Fetched(before, catalogue_messages.taken_line(None, before), region=last)
     signed = _signed(settings, where, last if enough else None)
     if signed is None:
         if before is None or last is None:  # only a request with the data of an earlier file may get 304
             raise CatalogueError(f"{shown}: the server replied 304 (not modified), but there is no earlier file")
-        kept = LastRegion(shown, last.generation, last.digest, last.etag, last.modified, now)
-        return Fetched(before, catalogue_messages.taken_line(None, before), region=kept)
+        again = LastRegion(shown, last.generation, last.digest, last.etag, last.modified, now)
+        return Fetched(before, catalogue_messages.taken_line(None, before), region=again)
     region = signed_file.decode(signed.content, shown)
     known = (last.generation, last.digest) if last else (0, None)
     if before is not None and before.source == shown and before.generation > known[0]:
@@ -165,7 +170,25 @@ def _from_region(
     found = sliced(before, region, met, source=shown)
     taken = LastRegion(shown, region.generation, signed.digest, signed.etag, signed.modified, now)
     remark = catalogue_messages.hidden_words(found)
-    return Fetched(found, catalogue_messages.taken_line(region, found), (remark,) if remark else (), region=taken)
+    return Fetched(
+        found,
+        catalogue_messages.taken_line(region, found),
+        (remark,) if remark else (),
+        region=taken,
+        region_file=signed.sealed,
+    )
+
+
+def _is_kept(directory: Path, last: LastRegion) -> bool:
+    """Whether passes have that file."""
+    from plimsoll_agent.adapters.ed25519 import unsealed
+
+    try:
+        content = files.read_whole(directory / signed_file.NAME, signed_file.MOST_BYTES + 1)
+    except OSError:
+        return False
+    # Where its signature was in a file of its own, it was fetched without.
+    return last.digest in (hashlib.sha256(each).hexdigest() for each in (content, unsealed(content)[0]))
 
 
 def _every(settings: CatalogueSettings, last: LastRegion) -> float:
@@ -177,7 +200,7 @@ def _every(settings: CatalogueSettings, last: LastRegion) -> float:
 def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) -> _Signed | None:
     """The file, if its signature is valid; None if it is unchanged. Raises ``PlimsollError``."""
     # Imported here: nodes without a region's file do not need it.
-    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public, unsealed
+    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public, sealed, unsealed
 
     key = read_public(settings.region_key)
     read = _Remote(where, settings.deadline) if _is_address(where) else _Local(Path(where))
@@ -190,7 +213,8 @@ def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) ->
             if page is None:
                 return None
             content, signature = unsealed(page.content)
-            key.verify(content, read.signature() if signature is None else signature, _shown(where))
+            signature = read.signature() if signature is None else signature
+            key.verify(content, signature, _shown(where))
         except BadSignature as error:
             bad = error
         except DeadlineExceeded:
@@ -198,7 +222,8 @@ def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) ->
                 raise
             break
         else:
-            return _Signed(content, hashlib.sha256(page.content).hexdigest(), page.etag, page.modified)
+            digest = hashlib.sha256(page.content).hexdigest()
+            return _Signed(content, sealed(content, signature), digest, page.etag, page.modified)
     raise bad or AssertionError
 
 

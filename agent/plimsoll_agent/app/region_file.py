@@ -249,5 +249,4 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
             uuid: Server(region.servers.get(uuid) or {}, server.marks, region.begun, region.servers.get(uuid) is None)
             for uuid, server in before.servers.items()
         },
-        region.orders,
     )

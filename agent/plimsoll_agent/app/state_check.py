@@ -11,7 +11,7 @@ from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 
-from plimsoll_agent.catalogue import attachments
+from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
@@ -118,6 +118,7 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.RECORD, _of_database("SELECT * FROM change LIMIT 1", state.RECORD))
     met = _of_json(attachments.MOST_BYTES)
     yield kind(state.ATTACHMENTS, met, lambda: attachments.load(kept.attachments))
+    yield kind(state.ORDERS, _of_json(state.MOST_BYTES), kept.load_orders)
     yield kind(state.PROBES, _of_database(of_runs, state.PROBES))
     yield kind(state.PROBES_SHOWN, _of_database(of_runs, state.PROBES_SHOWN))
     yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(kept))
@@ -141,6 +142,8 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     fetched = catalogue_dir / catalogue.NAME
     of_catalogue = _of_json(catalogue.MOST_BYTES)
     yield _Kind(fetched, catalogue.VERSION, of_catalogue, lambda: catalogue.load(catalogue_dir))
+    region, of_region = signed_file.VERSION, _of_json(signed_file.MOST_BYTES)
+    yield _Kind(catalogue_dir / signed_file.NAME, region, of_region, oldest=region, lasting=False)
     notes = refresh_state.VERSION
     of_notes = _of_json(refresh_state.MOST_BYTES)
     yield _Kind(catalogue_dir / refresh_state.NAME, notes, of_notes, oldest=notes, lasting=False, others=True)

@@ -21,12 +21,7 @@ def changed_guests(
     """
     if before is None or after is None:
         return frozenset() if before is after else None
-    if (before.specs, before.types, before.orders, before.source) != (
-        after.specs,
-        after.types,
-        after.orders,
-        after.source,
-    ):
+    if (before.specs, before.types, before.source) != (after.specs, after.types, after.source):
         return None
     volumes = _changed(before.volumes, after.volumes, lambda each: (each.type, each.missing, each.marks))
     guests = _changed(before.servers, after.servers, lambda each: (each.extra_specs, each.missing, each.marks))

@@ -23,7 +23,7 @@ from plimsoll_agent.util.decoding import count, flag, mapping, maybe, several, t
 from plimsoll_agent.util.frozen import frozen
 
 KIND = "plimsoll-catalogue"
-VERSION = 2
+VERSION = 3
 NAME = "catalogue.json"
 # A node's catalogue is some 100 KiB. Python takes up to 34 times as much memory as the JSON is long, and a pass has
 # 512 MiB (MemoryMax of its unit).
@@ -98,8 +98,8 @@ class Catalogue:
     """By volume id."""
     servers: Mapping[str, Server] = field(default_factory=dict)
     """By the guest's uuid."""
-    orders: Orders = field(default_factory=Orders)
-    """Decisions for the whole region, from the last region file; empty without one."""
+    pause: RegionPause | None = None
+    """That of the region in a file of version 2, without a signature; never saved."""
 
     @cached_property
     def revision(self) -> str:
@@ -110,12 +110,9 @@ class Catalogue:
         """The whole digest of these specs and types, which a region's approval names."""
         return digest_of(self.specs, self.types)
 
-    def approved(self, now: datetime, removing: str | None = None) -> bool:
-        """Whether the region approved these specs and types; ``removing`` names a type whose volumes they would leave
-        without limits.
-        """
-        type = None if removing is None else next((id for id, one in self.types.items() if one.name == removing), "")
-        return self.orders.approve(Of.SPECS, self.digest, now, removing=type)
+    def id_of_type(self, name: str | None) -> str:
+        """Its id by its name; "" for one that is not listed."""
+        return next((id for id, type in self.types.items() if type.name == name), "")
 
     def covers(self, since: datetime) -> bool:
         """Whether an attachment of that time was there when it was read, also where clocks differ a little."""
@@ -185,7 +182,7 @@ def _lines(catalogue: Catalogue) -> Iterator[str]:
         "generation": catalogue.generation,
         "issued": catalogue.issued.isoformat(),
         "source": catalogue.source,
-    } | orders_data(catalogue.orders)
+    }
     yield "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items())
     sections: Mapping[str, Mapping[str, object]] = {
         "specs": {key: spec_data(spec) for key, spec in catalogue.specs.items()},
@@ -304,8 +301,6 @@ def _until(one: Mapping[str, Any]) -> tuple[datetime, datetime, str, str]:
 
 
 def _catalogue(envelope: dict[str, Any]) -> Catalogue:
-    if envelope["version"] == 1:  # its approvals are shortened digests, which do not count
-        envelope = envelope | orders_data(Orders())
     return Catalogue(
         generation=count(envelope["generation"]),
         issued=time(envelope["issued"]),
@@ -314,7 +309,8 @@ def _catalogue(envelope: dict[str, Any]) -> Catalogue:
         types=read_types(envelope["types"]),
         volumes=mapping(_volume, envelope["volumes"]),
         servers=mapping(_server, envelope["servers"]),
-        orders=read_orders(envelope),
+        # Later versions have no orders: these stay in the region's file, with its signature.
+        pause=maybe(_pause, envelope["pause"]) if envelope["version"] == 2 else None,
     )
 
 

@@ -220,7 +220,6 @@ def sliced(before: Catalogue | None, region: Region, attachments: Attachments | 
         region.types,
         volumes,
         servers,
-        region.orders,
     )
 
 
@@ -286,5 +285,4 @@ def content(catalogue: Catalogue) -> tuple[object, ...]:
             for uuid, server in catalogue.servers.items()
         },
         catalogue.source,
-        catalogue.orders,
     )

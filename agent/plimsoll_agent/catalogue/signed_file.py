@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -33,6 +33,8 @@ from plimsoll_agent.util.text import minute
 
 Value = TypeVar("Value")
 
+NAME = "region-file.json"
+"""The last one that a node accepted, as it was signed, in the catalogue's directory: a pass reads its orders."""
 KIND = "plimsoll-region"
 VERSION = 1
 AHEAD = timedelta(minutes=5)
@@ -59,6 +61,20 @@ class Region:
     """By uuid the ``quota:`` extra specs of its flavor, None where Nova does not show any."""
     orders: Orders = field(default_factory=Orders)
     valid_until: datetime | None = None
+
+
+@frozen
+class SignedOrders:
+    """The orders in a region file whose signature a pass has checked, and which file that was."""
+
+    orders: Orders
+    generation: int
+    begun: datetime
+    """As ``Region.begun``."""
+    file: str
+    """SHA-256 of the region file."""
+    key: str
+    """SHA-256 of the file with the public key."""
 
 
 class UnreadableRegion(CatalogueError):
@@ -111,12 +127,15 @@ def _sorted(groups: Mapping[str | None, list[str]]) -> list[tuple[str | None, li
     return sorted(groups.items(), key=lambda item: item[0] or "")
 
 
-def decode(content: bytes, where: str) -> Region:
-    """The region in a file's bytes, whose signature has been checked. Raises ``UnreadableRegion``."""
+def decode(content: bytes, where: str, *, whole: bool = True) -> Region:
+    """The region in a file's bytes, whose signature has been checked. Raises ``UnreadableRegion``.
+
+    Not ``whole``, it has no specs, types, volumes and guests: reading these takes most of the time.
+    """
     try:
         envelope = json.loads(content.decode("utf-8"))
         check_envelope(envelope, KIND, VERSION, where)
-        return _region(envelope)
+        return _whole(_head(envelope), envelope) if whole else _head(envelope)
     except NewerCatalogue as error:
         raise UnreadableRegion(str(error)) from error
     except decoding.UNREADABLE as error:
@@ -128,18 +147,23 @@ def check_fit(region: Region, digest: str, known: tuple[int, str | None], now: d
 
     A server could send yesterday's file, which is signed too.
     """
-    generation, last_digest = known
-    if region.generation < generation:
-        raise UnfitRegion(f"{where}: is older (generation {region.generation}) than the last one ({generation})")
-    if region.generation == generation and last_digest not in (None, digest):
-        raise UnfitRegion(f"{where}: has the same generation ({generation}) as the last one, but other content")
+    check_follows(region, digest, known, where)
     if region.valid_until is not None and now > region.valid_until:
         raise UnfitRegion(f"{where}: was valid until {minute(region.valid_until)}")
     if region.begun - now > AHEAD:
         raise UnfitRegion(f"{where}: is from the future ({minute(region.begun)}); check the clocks")
 
 
-def _region(envelope: Mapping[str, Any]) -> Region:
+def check_follows(region: Region, digest: str, known: tuple[int, str | None], where: str) -> None:
+    """As ``check_fit``, at whatever time."""
+    generation, last_digest = known
+    if region.generation < generation:
+        raise UnfitRegion(f"{where}: is older (generation {region.generation}) than the last one ({generation})")
+    if region.generation == generation and last_digest not in (None, digest):
+        raise UnfitRegion(f"{where}: has the same generation ({generation}) as the last one, but other content")
+
+
+def _head(envelope: Mapping[str, Any]) -> Region:
     return Region(
         generation=count(envelope["generation"]),
         issued=time(envelope["issued"]),
@@ -148,6 +172,12 @@ def _region(envelope: Mapping[str, Any]) -> Region:
         source=text(envelope["source"]),
         # The file of an older plimsoll has no orders. Its ``approved`` is ignored.
         orders=read_orders({**orders_data(Orders()), **envelope}),
+    )
+
+
+def _whole(head: Region, envelope: Mapping[str, Any]) -> Region:
+    return replace(
+        head,
         specs=read_specs(_by_id(envelope["specs"])),
         types=read_types(_by_id(envelope["types"])),
         volumes=_once_each(several(_volumes, envelope["volumes"])),

@@ -160,7 +160,7 @@ class CatalogueRefresh(_CatalogueCommand):
                     notes.trouble,
                 )
                 return 1
-            before = self._before(directory)
+            before, damaged = self._before(directory)
             met, complaint = load_attachments(settings)
             # Before the first request: if nothing can be saved, each run of a timer would fetch everything again.
             directory.save_notes(_failed(notes, now, "the last refresh was interrupted"))
@@ -170,6 +170,10 @@ class CatalogueRefresh(_CatalogueCommand):
                 directory.save_notes(_failed(notes, now, str(error)) if _is_outage(error, settings) else notes)
                 raise
             try:
+                if fetched.region_file is not None:  # first: the brake must not meet edits before their approvals
+                    directory.save_region_file(fetched.region_file)
+                if damaged is not None:
+                    LOG.warning("%s; moved to %s", damaged, directory.set_aside().name)
                 catalogue.save(directory.directory, fetched.catalogue)
             except CatalogueError as error:
                 with suppress(CatalogueError):  # probably the same error; the notes already have a failure
@@ -184,14 +188,14 @@ class CatalogueRefresh(_CatalogueCommand):
             LOG.error("%s", remark)
         return 3 if remarks else 0
 
-    def _before(self, directory: RefreshDir) -> Catalogue | None:
+    def _before(self, directory: RefreshDir) -> tuple[Catalogue | None, CatalogueError | None]:
+        """The catalogue, and what is wrong with it if it is to be set aside: once there is another one."""
         try:
-            return catalogue.load(directory.directory)
+            return catalogue.load(directory.directory), None
         except CatalogueError as error:
             if not isinstance(error, CorruptCatalogue) and not directory.obstructed:
                 raise
-            LOG.warning("%s; moved to %s, fetching it again", error, directory.set_aside().name)
-            return None
+            return None, error
 
 
 def _told(settings: Settings, written: Written) -> bool:

@@ -1,12 +1,15 @@
-"""Looks whether there is another catalogue, and which guests it concerns."""
+"""Looks whether there is another catalogue, or other orders for the region, and which guests they concern."""
 
 from __future__ import annotations
 
-from plimsoll_agent.app.context import load_catalogue, state_of
+from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.fetched import RegionOrders, load_catalogue, region_orders
 from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.changes import changed_guests
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.util.files import Stamp, stamp_of
 
 EVERY = 1.0
 """Seconds between two looks at a file, each of which is one call of stat(2)."""
@@ -15,29 +18,26 @@ EVERY = 1.0
 class CatalogueWatch:
     def __init__(self, settings: Settings) -> None:
         """What is there now is known to the first pass over the node."""
-        self._stamp: tuple[int, ...] | None = None
+        self._stamps: tuple[Stamp | None, ...] = ()
         self._known: Catalogue | None = None
+        self._orders = RegionOrders()
         self.changed(settings)
 
     def changed(self, settings: Settings) -> frozenset[str] | None:
-        """The uuids of the guests that it concerns; None: it may concern every guest."""
+        """The uuids of the guests that they concern; None: they may concern every guest."""
         if settings.catalogue.source == "none":
             return frozenset()
-        stamp = _stamp(settings)
-        if stamp == self._stamp:
+        directory = settings.catalogue.directory
+        stamps = stamp_of(directory / catalogue.NAME), stamp_of(directory / signed_file.NAME)
+        if stamps == self._stamps:
             return frozenset()
         try:
             found = load_catalogue(settings.catalogue)
         except CatalogueError:  # a pass reports it
             found = None
-        guests = changed_guests(self._known, found, state_of(settings).load_attachments())
-        self._stamp, self._known = stamp, found
-        return guests
-
-
-def _stamp(settings: Settings) -> tuple[int, ...] | None:
-    try:
-        file = (settings.catalogue.directory / catalogue.NAME).stat()
-    except OSError:
-        return None
-    return file.st_ino, file.st_size, file.st_mtime_ns
+        state = state_of(settings)
+        orders = region_orders(settings.catalogue, state, keep=False)
+        guests = changed_guests(self._known, found, state.load_attachments())
+        same = (orders.orders, orders.unknown is None) == (self._orders.orders, self._orders.unknown is None)
+        self._stamps, self._known, self._orders = stamps, found, orders
+        return guests if same else None

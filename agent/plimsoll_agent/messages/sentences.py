@@ -101,6 +101,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.HOLD_NOT_ADOPTED: "hold not taken over from the other node: it would raise the limits that the disk has now",
     Code.NOT_READ: "could not be read: {detail}",
     Code.PAUSED: lambda facts: f"paused by {_whose_pause(facts)}{': ' + str(facts['why']) if facts['why'] else ''}",
+    Code.ORDERS_UNKNOWN: "the region's orders are unknown, so no limit is raised or removed: {detail}",
     Code.BRAKED: "deferred by the brake ({disks} of {of} disks) until plimsoll approve {revision:.16}",
     Code.LARGE_CHANGE: lambda facts: (
         f"a {_large(facts)} needs plimsoll approve{' --remove' * (facts['percent'] is None)} {facts['digest'][:16]}"
@@ -251,7 +252,8 @@ def unreachable_words(unreachable: UnreachableGuest) -> str:
 
 def note_words(note: Reason) -> str:
     """A note of a pass, with its detail."""
-    return f"{words(note)} ({printable(str(note.facts['detail']))})"
+    said, detail = words(note), printable(str(note.facts["detail"]))
+    return said if detail in said else f"{said} ({detail})"
 
 
 def disk_name(disk: Disk) -> str:

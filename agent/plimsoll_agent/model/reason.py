@@ -76,6 +76,7 @@ class Code(StrEnum):
     NOT_READ = "not-read"
     # why a change is deferred
     PAUSED = "paused"
+    ORDERS_UNKNOWN = "orders-unknown"
     BRAKED = "braked"
     LARGE_CHANGE = "large-change"
     GROUP_WITHHELD = "group-withheld"

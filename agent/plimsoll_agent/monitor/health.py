@@ -174,7 +174,12 @@ def _source_down(last: LastPass, setup: NodeSetup, name: str) -> str:
     return setup.source_down(name)
 
 
-_NOTED = {"writes": Code.TRIAL_FAILED, "disks": Code.NO_DISK_FOUND, "refresh": Code.REFRESH_FAILED}
+_NOTED = {
+    "writes": Code.TRIAL_FAILED,
+    "disks": Code.NO_DISK_FOUND,
+    "refresh": Code.REFRESH_FAILED,
+    "orders": Code.ORDERS_UNKNOWN,
+}
 """The notes of a pass that tell why a source is down."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 
-from plimsoll_agent.catalogue.model import NAME as CATALOGUE_FILE
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.util.frozen import frozen
@@ -19,7 +18,13 @@ _UNANSWERED = (Code.TIMED_OUT, Code.NOT_SENT, Code.NOT_READ, Code.GUEST_TIMED_OU
 _UNHEALTHY = (Code.CLUSTER_UNHEALTHY, Code.CLUSTER_UNREACHABLE)
 _UNRECORDED = (Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED)
 _NOT_FETCHED = (Code.VOLUME_NOT_FETCHED, Code.FLAVOR_NOT_FETCHED)
-_NO_CATALOGUE = (Code.NO_CATALOGUE, Code.CATALOGUE_UNREADABLE, Code.CATALOGUE_EXPIRED, Code.CATALOGUE_STALE)
+_NO_CATALOGUE = (
+    Code.NO_CATALOGUE,
+    Code.CATALOGUE_UNREADABLE,
+    Code.CATALOGUE_EXPIRED,
+    Code.CATALOGUE_STALE,
+    Code.ORDERS_UNKNOWN,
+)
 
 
 @frozen
@@ -87,7 +92,7 @@ class NodeSetup:
                 return self.virsh("list")
             case "rules":
                 return self.plimsoll("rules", "check")
-            case "catalogue" | "refresh":
+            case "catalogue" | "refresh" | "orders":
                 return self.no_catalogue()
             case "writes":
                 return self.plimsoll("enforce")
@@ -97,8 +102,6 @@ class NodeSetup:
     def pause(self, paused: Reason) -> str:
         if paused.facts.get("region"):
             return "plimsoll region resume   (on the machine that makes the region file)"
-        if str(paused.facts.get("file")).endswith(f"/{CATALOGUE_FILE}"):
-            return self.no_catalogue()  # it cannot be read, so the region may be paused
         return self.plimsoll("resume", "--reason", "TEXT")
 
     def phase(self, longest: str) -> str:

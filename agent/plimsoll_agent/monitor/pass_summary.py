@@ -158,7 +158,8 @@ class LastPass:
     braked_disks: int = 0
     holds: int = 0
     sources: Mapping[str, bool] = field(default_factory=dict)
-    """Which are up: libvirt, rules, record, writes, disks, and the catalogue where one is configured."""
+    """Which are up: libvirt, rules, record, writes, disks, where they are configured the catalogue, its refresh
+    and the region's orders."""
     catalogue: LastCatalogue | None = None
     calls: Calls = field(default_factory=Calls)
     busy: int = 0
@@ -198,6 +199,8 @@ class Setting:
     busy: int = 0
     between: tuple[Outcome, ...] = ()
     """What passes over single guests have changed, or failed to, since the pass before."""
+    takes_orders: bool = False
+    """There may be orders for the region: the node uses its region file."""
 
 
 TOLERATED_FAILURES = 1
@@ -226,6 +229,8 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         corrected,
     )
     sources, paused, braked = _sources(report) | {"disks": not missing}, report.paused, report.braked
+    if setting.takes_orders:
+        sources["orders"] = report.situation.orders_unknown is None
     if "catalogue" in sources:
         sources["refresh"] = setting.refreshes_failed <= TOLERATED_FAILURES
         if not sources["refresh"]:

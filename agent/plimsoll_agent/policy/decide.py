@@ -12,7 +12,7 @@ from datetime import datetime
 
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
-from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.catalogue.orders import Of, Orders
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.direction import Direction, direction
@@ -105,6 +105,8 @@ class Situation:
     """Orders for the whole region."""
     acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
     """By ``Disk.key``."""
+    orders_unknown: Reason | None = None
+    """Why the region's present orders are unknown: then nothing is raised or removed."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.
@@ -133,6 +135,16 @@ class Situation:
         else:
             return False
         return met is None or (isinstance(self.catalogue, Catalogue) and not self.catalogue.covers(met.since))
+
+    def approved_specs(self, removing: str | None = None) -> bool:
+        """Whether the region approved the catalogue's specs and types; ``removing`` names a type whose volumes they
+        would leave without limits.
+        """
+        known = self.catalogue
+        if not isinstance(known, Catalogue):
+            return False
+        type = None if removing is None else known.id_of_type(removing)
+        return self.orders.approve(Of.SPECS, known.digest, self.now, removing=type)
 
     def hold(self, disk: Disk) -> Hold | None:
         """The active hold of the disk: this node's own, else one of the region."""
@@ -361,8 +373,8 @@ def _are_orphaned(disk: Disk, remembered: Remembered, decision: Decision) -> boo
 
 def _region_releases(remembered: Remembered, situation: Situation) -> bool:
     """Whether the region approved these specs and types, and that volumes of this type lose their limits."""
-    known, type = situation.catalogue, remembered.by_type
-    return type is not None and isinstance(known, Catalogue) and known.approved(situation.now, removing=type)
+    type = remembered.by_type
+    return type is not None and situation.approved_specs(removing=type)
 
 
 def _origin(disk: Disk, remembered: Remembered) -> Reason:

@@ -272,10 +272,10 @@ def _approved_for_the_region(desired: Desired, before: Later, situation: Situati
 
     Such an approval covers no limits from rules and no retyped volumes, and removals only for the types it names.
     """
-    catalogue, type = situation.catalogue, desired.reason.of_type
-    if type is None or type != before.by_type or not isinstance(catalogue, Catalogue):
+    type = desired.reason.of_type
+    if type is None or type != before.by_type:
         return False
-    return catalogue.approved(situation.now, removing=type if desired.limits.unlimited else None)
+    return situation.approved_specs(removing=type if desired.limits.unlimited else None)
 
 
 def _rules_approved_for_the_region(
@@ -290,8 +290,8 @@ def _rules_approved_for_the_region(
         digests.add(situation.rules.revision)
     removing: str | None = None
     if desired.limits.unlimited:
-        types = situation.catalogue.types if isinstance(situation.catalogue, Catalogue) else {}
-        removing = next((id for id, type in types.items() if type.name == disk.volume_type), "")
+        known = situation.catalogue
+        removing = known.id_of_type(disk.volume_type) if isinstance(known, Catalogue) else ""
     orders, now = situation.orders, situation.now
     return any(orders.approve(Of.RULES, digest, now, removing=removing) for digest in digests)
 

@@ -358,11 +358,22 @@ def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> t
 def _some_deferred(
     considered: Sequence[Outcome], situation: Situation, caution: Caution, paused: Reason | None, stop: Braked | None
 ) -> list[Outcome]:
-    """The outcomes, with planned changes deferred by the brake, a pause, an external change, or in the same group."""
+    """The outcomes, with planned changes deferred by the brake, a pause, unknown orders, an external change, or in
+    the same group.
+    """
     if stop is not None:
         considered = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in considered]
-    deferred = [_deferred(o, _reason_to_defer(o, situation, caution, paused)) for o in considered]
-    return withheld(judged(deferred))
+    deferred = judged([_deferred(o, _reason_to_defer(o, situation, caution, paused)) for o in considered])
+    if situation.orders_unknown is not None:
+        deferred = [_not_raised(o, situation.orders_unknown) for o in deferred]
+    return withheld(deferred)
+
+
+def _not_raised(outcome: Outcome, reason: Reason) -> Outcome:
+    change, planned = outcome.change, outcome.result.kind is Kind.PLANNED
+    if change is None or not planned or change.direction is Direction.LOWER:
+        return outcome
+    return _deferred(outcome, reason)
 
 
 def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:

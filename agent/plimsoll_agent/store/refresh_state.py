@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util import decoding, files, locks
@@ -108,7 +109,7 @@ class RefreshDir:
     def locked(self) -> Iterator[None]:
         """Raises ``Busy`` during another refresh, ``CatalogueError``."""
         with locked(self.directory / LOCK):
-            files.sweep(self.directory, (catalogue.NAME, NAME))
+            files.sweep(self.directory, (catalogue.NAME, signed_file.NAME, NAME))
             yield
 
     def ask_again(self) -> None:
@@ -148,6 +149,13 @@ class RefreshDir:
         if files.is_directory(path):
             self.set_aside(NAME)
         files.save(path, json.dumps(data, indent=1) + "\n", CatalogueError)
+
+    def save_region_file(self, content: bytes) -> None:
+        """Readable by every user: its signature counts, and not who wrote it. Raises ``CatalogueError``."""
+        path = self.directory / signed_file.NAME
+        if path.is_dir():
+            self.set_aside(signed_file.NAME)
+        files.save(path, content, CatalogueError, mode=0o644)
 
     @property
     def obstructed(self) -> bool:

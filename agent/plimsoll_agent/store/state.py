@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.attachments import Attachments
-from plimsoll_agent.catalogue.model import CatalogueError
+from plimsoll_agent.catalogue.model import CatalogueError, orders_data, read_orders
+from plimsoll_agent.catalogue.signed_file import SignedOrders
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Versions
@@ -34,6 +35,7 @@ Value = TypeVar("Value")
 _MEMORIES: Cached[Memory | None] = Cached()
 _LINES: dict[Path, memory_file.Lines] = {}
 _ATTACHMENTS: Cached[Attachments | None] = Cached()
+_ORDERS: Cached[SignedOrders | None] = Cached()
 
 # Python takes up to 34 times as much memory as JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
 MOST_BYTES = 8 * 2**20
@@ -114,6 +116,16 @@ ATTACHMENTS = StateFile(
     what="the volumes, and the guests without a flavor in their definition, that the last pass found:"
     " ``catalogue refresh`` reads it",
     corrupt="the next pass writes a new one; volumes with external changes are fetched again",
+    missing="the same",
+)
+ORDERS = StateFile(
+    "orders.json",
+    owner="passes, with a region file",
+    version=1,
+    oldest=1,
+    what="the orders for the region (approvals, a pause, holds) in the last region file whose signature a pass has"
+    " checked: an older file is refused, and while the file is missing or damaged its pause and holds stay",
+    corrupt="the next pass checks the region file again, and writes a new one",
     missing="the same",
 )
 PROBES = StateFile(
@@ -269,6 +281,7 @@ FILES = (
     LAST_RULES,
     RECORD,
     ATTACHMENTS,
+    ORDERS,
     PROBES,
     PROBES_SHOWN,
     LAST_PASS,
@@ -325,6 +338,10 @@ class State:
     @property
     def attachments(self) -> Path:
         return self.directory / ATTACHMENTS.name
+
+    @property
+    def orders(self) -> Path:
+        return self.directory / ORDERS.name
 
     @property
     def last_pass(self) -> Path:
@@ -450,6 +467,22 @@ class State:
         except OSError as error:
             raise StateError(f"{self.attachments}: cannot be written: {error.strerror}") from error
 
+    def load_orders(self) -> SignedOrders | None:
+        """None if there is no file. Raises ``CorruptState``, ``StateError``."""
+        return _ORDERS.get(self.orders, lambda: _load(self.orders, ORDERS, {}, _signed_orders))
+
+    def save_orders(self, signed: SignedOrders) -> None:
+        """Raises ``StateError``."""
+        data = {
+            "version": ORDERS.version,
+            "generation": signed.generation,
+            "begun": signed.begun.isoformat(),
+            "file": signed.file,
+            "key": signed.key,
+        } | orders_data(signed.orders)
+        stamp = files.save(self.orders, json.dumps(data, indent=1) + "\n", StateError)
+        _ORDERS.put(self.orders, stamp, signed)
+
     def load_versions(self) -> Versions | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""
         return _load(self.versions, VERSIONS, {}, lambda told: _versions(told) if "libvirt" in told else None)
@@ -544,6 +577,12 @@ def _load(
         return read(envelope)
 
     return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState, too_large=StateError)
+
+
+def _signed_orders(value: Any) -> SignedOrders:
+    return SignedOrders(
+        read_orders(value), count(value["generation"]), time(value["begun"]), text(value["file"]), text(value["key"])
+    )
 
 
 def _versions(value: Any) -> Versions:

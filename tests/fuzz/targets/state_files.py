@@ -32,6 +32,7 @@ def target(data: bytes) -> None:
     readers: tuple[tuple[Path, Callable[[], object]], ...] = (
         (state.last_pass, lambda: _summary(state)),
         (state.attachments, lambda: attachments.load(state.attachments)),
+        (state.orders, state.load_orders),
         (state.consoles, lambda: consoles_file.load(state)),
         (state.histograms, lambda: latency.load(state)),
         (state.clock, lambda: clock.load(state.clock)),

@@ -113,13 +113,14 @@ class Scene:
 
     def loosen(self, guest: Guest, *targets: str) -> None:
         """An external change, which plimsoll lowers again."""
-        self._set(guest, targets or ("vda", "vdb"), LOOSE)
+        self.set(guest, targets or ("vda", "vdb"), LOOSE)
 
     def tighten(self, guest: Guest) -> None:
         """An external change, which plimsoll raises again."""
-        self._set(guest, ("vda", "vdb"), TIGHT)
+        self.set(guest, ("vda", "vdb"), TIGHT)
 
-    def _set(self, guest: Guest, targets: Sequence[str], limits: dict[str, int]) -> None:
+    def set(self, guest: Guest, targets: Sequence[str], limits: dict[str, int]) -> None:
+        """An external change."""
         for target in targets:
             self.watch.excuse(guest.uuid, target)
             guest.domain().setBlockIoTune(target, limits, _LIVE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.lab.faults import ceph, files, guests, libvirtd, processes
+from tests.lab.faults import ceph, cinder, files, guests, libvirtd, processes
 
-ROWS = (*guests.ROWS, *libvirtd.ROWS, *files.ROWS, *processes.ROWS, *ceph.ROWS)
+ROWS = (*guests.ROWS, *cinder.ROWS, *libvirtd.ROWS, *files.ROWS, *processes.ROWS, *ceph.ROWS)
 
 
 class Elsewhere(NamedTuple):

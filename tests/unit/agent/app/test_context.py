@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.app import context
-from plimsoll_agent.app.context import catalogue_actual, rules_actual
+from plimsoll_agent.app.context import rules_actual
+from plimsoll_agent.app.fetched import catalogue_actual
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import NAME, Catalogue, save
-from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.cli.approve import Approve, PauseNode, ResumeNode
 from plimsoll_agent.cli.disk import DiskExplain, DiskList
 from plimsoll_agent.cli.passes import Enforce, Plan
@@ -50,18 +50,18 @@ def counts(known: Catalogue | Unknown | None) -> Code | bool:
 
 def test_while_nobody_is_to_be_asked_no_file_counts(tmp_path: Path) -> None:
     save(tmp_path, KNOWN)
-    assert catalogue_actual(settings(tmp_path, source="none"), NOON) == (None, None, Orders())
+    assert catalogue_actual(settings(tmp_path, source="none"), NOON) == (None, None)
 
 
 @pytest.mark.parametrize("source", ["openstack", "region-file"])
 def test_what_was_fetched_counts_whoever_it_is_from(tmp_path: Path, source: str) -> None:
     save(tmp_path, KNOWN)
-    assert catalogue_actual(settings(tmp_path, source=source), NOON + HOUR)[:2] == (KNOWN, None)
+    assert catalogue_actual(settings(tmp_path, source=source), NOON + HOUR) == (KNOWN, None)
 
 
 def test_before_the_first_refresh_nobody_knows(tmp_path: Path) -> None:
     """And not "nobody is asked": every default would be put on volumes of which Cinder says something else."""
-    known, doubt, _ = catalogue_actual(settings(tmp_path), NOON)
+    known, doubt = catalogue_actual(settings(tmp_path), NOON)
     assert counts(known) is Code.NO_CATALOGUE
     assert doubt is not None
     assert (doubt.code, "plimsoll catalogue refresh" in note_words(doubt)) == (Code.NO_CATALOGUE, True)
@@ -70,7 +70,7 @@ def test_before_the_first_refresh_nobody_knows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", '{"kind": "plimsoll-catalogue", "version": 99}'])
 def test_a_file_that_cannot_be_read_is_said_with_its_name_and_nobody_knows(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
-    known, doubt, _ = catalogue_actual(settings(tmp_path), NOON)
+    known, doubt = catalogue_actual(settings(tmp_path), NOON)
     assert counts(known) is Code.CATALOGUE_UNREADABLE
     assert doubt is not None
     assert str(tmp_path / NAME) in note_words(doubt)
@@ -94,7 +94,7 @@ def test_what_cinder_said_last_counts_as_long_as_it_is_to(
     tmp_path: Path, age: timedelta, keep_for: int, expected: Code | bool, doubt: Code | None
 ) -> None:
     save(tmp_path, KNOWN)
-    known, said, _ = catalogue_actual(settings(tmp_path, keep_for=keep_for, stale_after=7200), NOON + age)
+    known, said = catalogue_actual(settings(tmp_path, keep_for=keep_for, stale_after=7200), NOON + age)
     assert counts(known) == expected
     assert (said and said.code) == doubt
     if said is not None:

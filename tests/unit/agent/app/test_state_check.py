@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent.app.fetched import region_orders
 from plimsoll_agent.app.state_check import CheckedFile, Condition, check, readable
 from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
@@ -46,8 +48,10 @@ from plimsoll_probes.store.history import History
 from tests.unit.clouds import a_catalogue
 from tests.unit.consolevalues import some_consoles
 from tests.unit.daemonstatus import FULL
+from tests.unit.enforcing import settings
 from tests.unit.lastpasses import a_varied_pass
 from tests.unit.node import Node, a_volume, guest, own_disk, uuid_of
+from tests.unit.regionfile import keep_region_file
 from tests.unit.results import a_probe
 from tests.unit.values import NOON, OF_0_1_0
 
@@ -62,6 +66,7 @@ PASSING = (
     "clock.json",
     "versions.json",
     "probes-latest.sqlite",
+    "region-file.json",
     "refresh.json",
 )
 """Files that are written anew, whatever stands in them."""
@@ -102,6 +107,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)
     RefreshDir(fetched).save_notes(Notes(failures=2))
+    public = keep_region_file(fetched)
+    chosen = settings(fetched, source="region-file", region_key=public)
+    assert region_orders(chosen, state, keep=True).unknown is None
     return home
 
 
@@ -110,7 +118,11 @@ def found(directory: Path) -> dict[str, CheckedFile]:
 
 
 def path_of(directory: Path, name: str) -> Path:
-    return directory / ("catalogue" if name in ("catalogue.json", "refresh.json") else "state") / name
+    return (
+        directory
+        / ("catalogue" if name in (catalogue.NAME, signed_file.NAME, refresh_state.NAME) else "state")
+        / name
+    )
 
 
 def set_version(path: Path, version: int) -> None:
@@ -126,7 +138,11 @@ def everything_in(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def test_no_file_of_the_node_is_forgotten(tmp_path: Path) -> None:
-    assert set(found(tmp_path)) == {file.name for file in FILES} | {catalogue.NAME, refresh_state.NAME}
+    assert set(found(tmp_path)) == {file.name for file in FILES} | {
+        catalogue.NAME,
+        signed_file.NAME,
+        refresh_state.NAME,
+    }
 
 
 def test_a_new_node_has_nothing_and_that_is_no_fault(tmp_path: Path) -> None:
@@ -221,7 +237,7 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", [*WITH_VERSION, "catalogue.json", "refresh.json"])
+@pytest.mark.parametrize("name", [*WITH_VERSION, "catalogue.json", "region-file.json", "refresh.json"])
 @pytest.mark.parametrize("how", DAMAGED)
 def test_a_damaged_file_is_corrupt_whatever_it_is(used: Path, name: str, how: str) -> None:
     path = path_of(used, name)
@@ -321,7 +337,9 @@ def test_a_pass_that_mends_what_a_killed_one_left_meanwhile_hides_no_file(
     assert (file.condition, file.version) == (Condition.NEWER, 99)
 
 
-@pytest.mark.parametrize(("name", "most"), [("catalogue.json", 2**22), ("refresh.json", 2**16)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("catalogue.json", 2**22), ("region-file.json", 2**25), ("refresh.json", 2**16)]
+)
 def test_of_what_another_user_writes_no_more_is_read_than_plimsoll_reads(
     used: Path, name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.catalogue.changes import changed_guests
 from plimsoll_agent.catalogue.model import Catalogue, Server, Volume
-from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
+from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.values import NOON
 
 SPEC = a_spec("gold-iops", total_iops_sec="500")
@@ -64,10 +64,9 @@ def test_other_data_concerns_the_guests_that_have_the_volume_or_the_flavor(
         known(specs={}),
         known(types={}),
         known(source="south"),
-        known(orders=orders_for(known())),
         None,
     ],
 )
-def test_other_specs_types_or_orders_may_concern_every_guest(after: Catalogue | None) -> None:
+def test_other_specs_or_types_may_concern_every_guest(after: Catalogue | None) -> None:
     assert changed_guests(known(), after, MET) is None
     assert changed_guests(after, known(), MET) is None

@@ -53,10 +53,14 @@ def test_a_spec_with_the_same_24_bits_is_not_what_was_approved_of() -> None:
     good = replace(made(0), specs={"s": QosSpec("s", "gold", "front-end", {"total_iops_sec": "3000"})})
     short = 3  # digits: the same forgery in a thousandth of the time
     forged = next(one for one in map(made, range(10**6)) if one.digest[:short] == good.digest[:short])
-    orders = Orders((replace(APPROVAL, digest=good.digest),))
-    assert replace(good, orders=orders).approved(NOON)
-    assert not replace(forged, orders=orders).approved(NOON)
-    assert not replace(forged, orders=Orders((replace(APPROVAL, digest=good.digest[:short]),))).approved(NOON)
+    whole, part = (Orders((replace(APPROVAL, digest=digest),)) for digest in (good.digest, good.digest[:short]))
+
+    def approved(known: Catalogue, orders: Orders) -> bool:
+        return replace(a_situation(), catalogue=known, orders=orders).approved_specs()
+
+    assert approved(good, whole)
+    assert not approved(forged, whole)
+    assert not approved(forged, part)
 
 
 def test_the_digest_is_a_whole_sha256() -> None:

@@ -81,8 +81,8 @@ class SimulatedRegion:
             node.now = max(node.now, self.now)
             before = None if isinstance(node.catalogue, Unknown) else node.catalogue
             met = node.state.load_attachments()
-            known = sliced(before, signed_file.decode(content, "it"), met, source="it")
-            node.catalogue, node.orders = known, known.orders
+            region = signed_file.decode(content, "it")
+            node.catalogue, node.orders = sliced(before, region, met, source="it"), region.orders
             node.run()
 
     def actual(self) -> list[Limits]:

@@ -47,7 +47,6 @@ class Cloud:
         """By name: the spec's name, None where the type has none."""
         self.type_of: dict[str, str] = {}
         """By volume id: the type's name, gold where none is said."""
-        self.orders = Orders()
 
     def refresh(self) -> Catalogue:
         """What the refresher does: it asks for the volumes that the last pass met."""
@@ -59,7 +58,6 @@ class Cloud:
             volumes={id_: types[self.type_of.get(id_, "gold")] for id_ in met.marks_of_volumes()},
             met=met,
             issued=self.node.now,
-            orders=self.orders,
         )
         self.node.catalogue = known
         return known
@@ -521,8 +519,7 @@ def test_what_is_braked_is_kept_at_what_was_desired_before_when_guests_start_aga
 
 
 def approve_for_the_region(cloud: Cloud) -> None:
-    cloud.orders = orders_for(cloud.refresh())
-    cloud.refresh()
+    cloud.node.orders = orders_for(cloud.refresh())
 
 
 def test_what_the_region_approved_of_is_not_asked_again_on_every_node(many: Cloud) -> None:

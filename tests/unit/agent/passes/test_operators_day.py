@@ -106,9 +106,9 @@ class Cloud:
             types=list(types.values()),
             volumes={volume: types[self.types[volume]] for volume in met.marks_of_volumes()},
             met=met,
-            orders=self.orders,
             servers={uuid: a_server(met, uuid) for uuid in met.guests},
         )
+        node.orders = self.orders
 
     def _revision(self, node: Node) -> str:
         return revision_of(Situation(node.now, node.rules, catalogue=node.catalogue))

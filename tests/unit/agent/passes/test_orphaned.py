@@ -300,13 +300,11 @@ def test_what_is_undone_is_released_no_more(cloud: Cloud) -> None:
 def test_the_region_releases_what_it_approved_of_by_volume_type(cloud: Cloud, node: Node) -> None:
     disassociate(cloud)
     assert isinstance(node.catalogue, Catalogue)
-    cloud.orders = orders_for(node.catalogue, a_type("silver", None))
-    cloud.refresh()
+    node.orders = orders_for(node.catalogue, a_type("silver", None))
     assert codes(kept(node)) == [Code.ORPHANED] * 2
-    cloud.orders = orders_for(node.catalogue, a_type("gold", None))
-    cloud.refresh()
+    node.orders = orders_for(node.catalogue, a_type("gold", None))
     assert (kinds(node.run()), actual(node)) == (["changed"] * 2, [UNLIMITED] * 2)
-    cloud.orders = Orders()
+    node.orders = Orders()
     rebooted(cloud, OLD)
     assert actual(node) == [OLD, UNLIMITED]
     assert kinds(node.run()) == ["changed", "in-sync"]

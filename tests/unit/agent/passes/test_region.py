@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.adapters.ed25519 import unsealed
 from plimsoll_agent.app.context import Asked, pass_context, pause_actual
-from plimsoll_agent.catalogue.model import NAME, save
+from plimsoll_agent.app.fetched import RegionOrders, region_orders
+from plimsoll_agent.catalogue import signed_file
+from plimsoll_agent.catalogue.model import NAME, orders_data, save
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
-from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.messages.sentences import note_words, words
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code
+from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
-from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store.state import State
 from tests.unit.enforcing import KNOWN, settings
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, own_disk, uuid_of
+from tests.unit.regionfile import a_key, keep_region_file
 from tests.unit.values import NOON
 
 HELD = Limits(total_iops_sec=90)
@@ -111,60 +117,210 @@ def test_a_plan_shows_both(node: Node) -> None:
     assert codes(node.run(Mode.PLAN)).count(Code.PAUSED) == 1
 
 
-# --- where it comes from
+# --- while it is unknown
 
-STANDING = replace(KNOWN, orders=Orders(pause=replace(PAUSE, until=None)))
+UNKNOWN = because(Code.ORDERS_UNKNOWN, detail="region-file.json: is gone")
+MORE, LESS = (Limits(total_iops_sec=number, total_bytes_sec=104857600) for number in (300, 200))
+
+
+@pytest.mark.parametrize(
+    ("limits", "written"), [(LESS, True), (MORE, False), (Limits(), False)], ids=["lower", "raise", "remove"]
+)
+def test_while_orders_are_unknown_limits_are_lowered_and_not_raised_or_removed(
+    node: Node, limits: Limits, written: bool
+) -> None:
+    node.orders_unknown = UNKNOWN
+    node.rules = Rules(default=limits)
+    report = node.run(yes=True)
+    assert actual(node) == [limits if written else DEFAULT] * 4
+    assert set(codes(report)) == ({Code.NODE_DEFAULT} if written else {Code.ORDERS_UNKNOWN})
+    node.orders_unknown = None
+    node.run(yes=True)
+    assert actual(node) == [limits] * 4
+
+
+def test_while_orders_are_unknown_a_disk_without_limits_gets_its_first_ones(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(0))
+    node.orders_unknown = UNKNOWN
+    node.run()
+    assert actual(node) == [DEFAULT] * 2
+
+
+def test_while_orders_are_unknown_no_group_is_written_where_one_of_its_disks_would_be_raised(tmp_path: Path) -> None:
+    group = replace(LESS, group_name="all")
+    node = Node(tmp_path, guest(0, a_volume(0, replace(group, total_iops_sec=100)), a_volume(1)))
+    node.rules = Rules((Rule(name="all", match=Match(pool=("*",)), limits=group, override=True),))
+    node.orders_unknown = UNKNOWN
+    assert codes(node.run(yes=True)) == [Code.ORDERS_UNKNOWN] * 2, "to join the group would raise the other one"
+    assert node.hypervisor.writes == []
+
+
+# --- where it comes from: a file that the refresher keeps, and a key that root has put there
+
+TRUSTED, OTHER = a_key(1), a_key(2)
+LASTING = replace(PAUSE, until=None)
+APPROVAL = RegionApproval(Of.BOUNDS, "", NOON, NOON + 9999 * DAY, "ann", "move", disks=40)
+GIVEN = Orders((APPROVAL,), LASTING, (a_hold(VOLUME),))
 
 
 def a_place(directory: Path, **catalogue: object) -> Settings:
     """The settings of a node that goes by the region's file."""
-    chosen = settings(directory, **{"source": "region-file"} | catalogue)
+    chosen = settings(directory, **{"source": "region-file", "region_key": directory / "region.pub"} | catalogue)
     whole = config.load([], [])
     return replace(whole, catalogue=chosen, state_dir=directory, pause_file=directory / "paused")
 
 
-def test_what_was_decided_outlasts_a_catalogue_that_counts_no_more(tmp_path: Path) -> None:
-    save(tmp_path, STANDING)
-    assert pause_actual(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) == STANDING.orders.paused(NOON)
-    save(tmp_path, replace(KNOWN, orders=Orders(pause=PAUSE)))
-    assert pause_actual(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) is None
+def found(directory: Path, *, keep: bool = True) -> RegionOrders:
+    return region_orders(a_place(directory).catalogue, State(directory), keep=keep)
+
+
+def why(directory: Path) -> str:
+    unknown = found(directory).unknown
+    assert unknown is not None
+    return words(unknown)
+
+
+def test_orders_are_those_of_the_signed_file_whatever_the_catalogue_has_and_however_old_it_is(tmp_path: Path) -> None:
+    keep_region_file(tmp_path, GIVEN)
+    save(tmp_path, KNOWN)
+    forged = json.loads((tmp_path / NAME).read_text()) | orders_data(Orders((replace(APPROVAL, disks=10**6),)))
+    (tmp_path / NAME).write_text(json.dumps(forged))
+    assert found(tmp_path) == RegionOrders(GIVEN, begun=NOON)
+    assert pause_actual(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) == LASTING.reason
+    context = pass_context(a_place(tmp_path), read_only=True)
+    assert context.situation.orders == GIVEN
+    assert context.caution.paused() == LASTING.reason
+    assert (context.caution.brake.disks, context.caution.brake.percent) == (40, 20)
 
 
 def test_only_the_regions_file_decides_for_the_region(tmp_path: Path) -> None:
-    save(tmp_path, STANDING)
-    assert pause_actual(a_place(tmp_path, source="openstack"), NOON) is None
-    assert pause_actual(a_place(tmp_path, source="none"), NOON) is None
+    keep_region_file(tmp_path, GIVEN)
+    for source in ("openstack", "none"):
+        assert pause_actual(a_place(tmp_path, source=source), NOON) is None
+        context = pass_context(a_place(tmp_path, source=source), read_only=True)
+        assert (context.situation.orders, context.situation.orders_unknown) == (Orders(), None)
 
 
-def test_before_the_first_file_nothing_is_decided_and_with_one_that_cannot_be_read_nothing_is_written(
+def damage(directory: Path, how: str) -> str:
+    """Damages the file that the refresher keeps; returns what is said of it."""
+    file = directory / signed_file.NAME
+    match how:
+        case "gone":
+            file.unlink()
+            return "does not exist yet"
+        case "empty":
+            file.write_bytes(b"")
+        case "edited":
+            file.write_bytes(file.read_bytes().replace(b'"disks": 40', b'"disks": 99'))
+        case "unsealed":
+            file.write_bytes(unsealed(file.read_bytes())[0])
+        case "another's":
+            keep_region_file(directory, Orders((replace(APPROVAL, disks=10**6),)), 9, key=OTHER, trusted=TRUSTED)
+        case "a link":
+            file.rename(directory / "elsewhere")
+            file.symlink_to(directory / "elsewhere")
+            return "is a link"
+        case "older":
+            keep_region_file(directory, Orders(), 4)
+            return "is older (generation 4) than the last one (5)"
+        case "of the same generation":
+            keep_region_file(directory, Orders(), 5)
+            return "but other content"
+        case _:
+            (directory / "region.pub").unlink()
+            return "region.pub: cannot be read"
+    return "the signature is not that of"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "gone",
+        "empty",
+        "edited",
+        "unsealed",
+        "another's",
+        "a link",
+        "older",
+        "of the same generation",
+        "without a key",
+    ],
+)
+def test_a_file_that_is_not_believed_leaves_the_pause_and_the_holds_that_were_known_and_no_approval(
+    tmp_path: Path, how: str
+) -> None:
+    keep_region_file(tmp_path, GIVEN, 5)
+    assert found(tmp_path).unknown is None
+    said = damage(tmp_path, how)
+    assert said in why(tmp_path)
+    assert found(tmp_path).orders == replace(GIVEN, approvals=())
+    assert pass_context(a_place(tmp_path), read_only=True).situation.orders_unknown == found(tmp_path).unknown
+    assert pause_actual(a_place(tmp_path), NOON) == LASTING.reason
+    # And the next good file is believed at once.
+    keep_region_file(tmp_path, Orders(), 6)
+    assert found(tmp_path) == RegionOrders(Orders(), begun=NOON)
+    assert pause_actual(a_place(tmp_path), NOON) is None
+
+
+def test_before_the_first_file_orders_are_unknown_and_a_pause_of_the_catalogue_before_an_upgrade_stays(
     tmp_path: Path,
 ) -> None:
-    assert pause_actual(a_place(tmp_path), NOON) is None
-    (tmp_path / NAME).write_text("{")
+    assert found(tmp_path).orders == Orders()
+    assert "does not exist yet; run plimsoll catalogue refresh" in why(tmp_path)
+    data = Path(__file__).parents[2] / "data"
+    (tmp_path / NAME).write_bytes((data / "catalogue_6c1ac21.json").read_bytes())
     reason = pause_actual(a_place(tmp_path), NOON)
     assert reason is not None
-    assert "so the region may be paused" in words(reason)
-    assert pause_actual(a_place(tmp_path, source="openstack"), NOON) is None
+    assert words(reason) == "paused by root in the whole region: Ceph moves"
+    keep_region_file(tmp_path)
+    assert found(tmp_path).unknown is None
+    (tmp_path / signed_file.NAME).unlink()
+    assert pause_actual(a_place(tmp_path), NOON) is None, "what nobody signed counts once at most"
+
+
+def test_a_new_key_may_begin_with_an_earlier_generation(tmp_path: Path) -> None:
+    keep_region_file(tmp_path, GIVEN, 10**15)
+    assert found(tmp_path).unknown is None
+    keep_region_file(tmp_path, Orders(), 5, key=OTHER)
+    assert found(tmp_path) == RegionOrders(Orders(), begun=NOON)
+
+
+def test_a_command_that_only_shows_remembers_nothing_and_a_state_that_is_lost_costs_nothing(tmp_path: Path) -> None:
+    keep_region_file(tmp_path, GIVEN)
+    state = State(tmp_path)
+    assert found(tmp_path, keep=False).unknown is None
+    assert not state.orders.exists()
+    assert found(tmp_path).unknown is None
+    kept = state.load_orders()
+    assert kept is not None
+    assert kept.orders == GIVEN
+    state.orders.write_text("{")
+    assert found(tmp_path).unknown is None
+    assert state.load_orders() == kept
+
+
+def test_orders_that_are_kept_back_are_told_by_their_own_age(tmp_path: Path) -> None:
+    """The time in the catalogue is written by whoever writes the catalogue."""
+    keep_region_file(tmp_path, begun=datetime.now(UTC) - DAY)
+    save(tmp_path, replace(KNOWN, issued=datetime.now(UTC)))
+    (note,) = pass_context(a_place(tmp_path), read_only=True).notes
+    assert note.code is Code.CATALOGUE_STALE
+    assert "the region's orders are from" in note_words(note)
 
 
 def test_the_nodes_own_pause_is_told_first(tmp_path: Path) -> None:
-    save(tmp_path, STANDING)
+    keep_region_file(tmp_path, GIVEN)
     chosen = a_place(tmp_path)
     chosen.pause_file.write_text("racks move\n")
     reason = pause_actual(chosen, NOON)
     assert reason is not None
     assert "racks move" in words(reason)
-    chosen.pause_file.unlink()
-    context = pass_context(chosen, read_only=True)
-    assert context.situation.orders == STANDING.orders
-    assert context.caution.paused() == STANDING.orders.paused(NOON)
 
 
 def test_bounds_that_the_region_approved_of_raise_those_of_the_nodes_brake_until_their_end(tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    approval = RegionApproval(Of.BOUNDS, "", now, now + DAY, "ann", "move", disks=40)
-    for until, disks in ((now + DAY, 40), (now - DAY, 5)):
-        save(tmp_path, replace(KNOWN, orders=Orders((replace(approval, until=until),))))
+    for generation, (until, disks) in enumerate(((now + DAY, 40), (now - DAY, 5)), start=1):
+        keep_region_file(tmp_path, Orders((replace(APPROVAL, until=until),)), generation)
         brake = pass_context(a_place(tmp_path), read_only=True).caution.brake
         assert (brake.disks, brake.percent) == (disks, 20)
     assert pass_context(a_place(tmp_path), Asked(sure=True), read_only=True).caution.sure

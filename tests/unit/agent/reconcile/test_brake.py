@@ -1146,40 +1146,42 @@ def test_what_a_person_decided_or_nothing_wants_is_never_large(desired: Answer) 
 
 SLOW = because(Code.QOS_SPEC, spec="slow", type="slow")
 OF_SLOW = replace(DESIRED, by_type="slow")
-APPROVED = orders_for(a_catalogue())
+KNOWN = a_catalogue()
+APPROVED = orders_for(KNOWN)
 
 
 @pytest.mark.parametrize(
-    ("remembered", "reason", "catalogue", "stopped"),
+    ("remembered", "reason", "catalogue", "orders", "stopped"),
     [
-        (OF_SLOW, SLOW, a_catalogue(orders=APPROVED), None),
-        (OF_SLOW, SLOW, a_catalogue(orders=orders_for(a_catalogue(a_spec("gold")))), "lowered"),
-        (OF_SLOW, SLOW, a_catalogue(orders=orders_for(a_catalogue(), of=Of.RULES)), "lowered"),
-        (OF_SLOW, SLOW, a_catalogue(orders=orders_for(a_catalogue(), until=NOON)), "lowered"),
-        (OF_SLOW, SLOW, a_catalogue(), "lowered"),
-        (OF_SLOW, SLOW, HANGS, "lowered"),
-        (OF_SLOW, SLOW, None, "lowered"),
-        (replace(DESIRED, by_type="fast"), SLOW, a_catalogue(orders=APPROVED), "lowered"),
-        (DESIRED, SLOW, a_catalogue(orders=APPROVED), "lowered"),
-        (OF_SLOW, BY_RULE, a_catalogue(orders=APPROVED), "lowered"),
-        (OF_SLOW, because(Code.QOS_SPEC, **SLOW.facts, ceiling="night"), a_catalogue(orders=APPROVED), "lowered"),
-        (DESIRED, BY_RULE, a_catalogue(orders=APPROVED), "lowered"),
+        (OF_SLOW, SLOW, KNOWN, APPROVED, None),
+        (OF_SLOW, SLOW, KNOWN, orders_for(a_catalogue(a_spec("gold"))), "lowered"),
+        (OF_SLOW, SLOW, KNOWN, orders_for(KNOWN, of=Of.RULES), "lowered"),
+        (OF_SLOW, SLOW, KNOWN, orders_for(KNOWN, until=NOON), "lowered"),
+        (OF_SLOW, SLOW, KNOWN, Orders(), "lowered"),
+        (OF_SLOW, SLOW, HANGS, APPROVED, "lowered"),
+        (OF_SLOW, SLOW, None, APPROVED, "lowered"),
+        (replace(DESIRED, by_type="fast"), SLOW, KNOWN, APPROVED, "lowered"),
+        (DESIRED, SLOW, KNOWN, APPROVED, "lowered"),
+        (OF_SLOW, BY_RULE, KNOWN, APPROVED, "lowered"),
+        (OF_SLOW, because(Code.QOS_SPEC, **SLOW.facts, ceiling="night"), KNOWN, APPROVED, "lowered"),
+        (DESIRED, BY_RULE, KNOWN, APPROVED, "lowered"),
     ],
 )
 def test_a_regions_approval_is_for_the_spec_of_the_same_type_in_this_very_catalogue_and_has_an_end(
-    remembered: Remembered, reason: Reason, catalogue: Catalogue | Unknown | None, stopped: str | None
+    remembered: Remembered,
+    reason: Reason,
+    catalogue: Catalogue | Unknown | None,
+    orders: Orders,
+    stopped: str | None,
 ) -> None:
-    assert braked_for(remembered, Desired(SLIP, reason), catalogue=catalogue) == stopped
+    assert braked_for(remembered, Desired(SLIP, reason), catalogue=catalogue, orders=orders) == stopped
 
 
 def test_a_regions_approval_lets_limits_go_only_of_the_types_that_it_names() -> None:
     slow = a_type("slow", None)
-    for orders, stopped in (
-        (orders_for(known := a_catalogue(types=[slow])), "removed"),
-        (orders_for(known, slow), None),
-    ):
-        catalogue = replace(known, orders=orders)
-        assert braked_for(OF_SLOW, Desired(Limits(), SLOW), catalogue=catalogue) == stopped
+    known = a_catalogue(types=[slow])
+    for orders, stopped in ((orders_for(known), "removed"), (orders_for(known, slow), None)):
+        assert braked_for(OF_SLOW, Desired(Limits(), SLOW), catalogue=known, orders=orders) == stopped
 
 
 OF_RULES = Orders((RegionApproval(Of.RULES, AAA, NOON, NOON + timedelta(hours=1), "ann", "meant"),))

@@ -205,8 +205,7 @@ def test_what_the_region_approved_of_a_spec_counts_at_the_end_of_a_rule_above_it
     night = Rule(name="night", match=Match(guest=(uuid_of(1),)), limits=iops(1000), override=True, until=end)
     node.rules = Rules((night,), revision=BBB)
     assert stopped(node.run()) is None
-    cloud.orders = orders_for(cloud.edit(a_spec("gold", total_iops_sec="30")))
-    cloud.refresh()
+    node.orders = orders_for(cloud.edit(a_spec("gold", total_iops_sec="30")))
     assert [stopped(node.run()) for _ in range(3)] == [None] * 3
     assert {disk.actual for disk in node.disks()} == {SLIP}
 

@@ -854,7 +854,7 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     for write in FILES.values():
         write(state)
     state.record.touch()
-    kept = (state.clock, state.probes, state.probes_shown, state.last_pass, state.consoles, state.usage)
+    kept = (state.clock, state.probes, state.probes_shown, state.last_pass, state.consoles, state.usage, state.orders)
     for path in (*kept, state.usage_before, state.daemon):
         path.touch()
     with state.daemon_locked():

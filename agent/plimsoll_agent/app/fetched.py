@@ -1,0 +1,141 @@
+"""The catalogue and the orders for the region, as far as they count now.
+
+The refresher's user writes both files, and talks to the network. So a pass believes orders only with the signature of
+the region's key, which it checks itself, and needs no network for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from contextlib import suppress
+from datetime import datetime
+
+from plimsoll_agent.catalogue import model as catalogue
+from plimsoll_agent.catalogue import signed_file
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
+from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.catalogue.signed_file import SignedOrders
+from plimsoll_agent.config.settings import CatalogueSettings
+from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util import files
+from plimsoll_agent.util.cached import Cached
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import minute
+
+LOG = logging.getLogger(__name__)
+
+REGION_FILE = "region-file"
+_LONGEST_KEY = 2**16
+
+# For a process that lives on.
+_CATALOGUES: Cached[Catalogue | None] = Cached()
+_SIGNED: Cached[SignedOrders] = Cached()
+
+
+def catalogue_actual(settings: CatalogueSettings, now: datetime) -> tuple[Catalogue | Unknown | None, Reason | None]:
+    """The catalogue, and a note about it. A stale one is used for ``keep_for``."""
+    if settings.source == "none":
+        return None, None
+    try:
+        known = load_catalogue(settings)
+    except CatalogueError as error:
+        return _unknown(Code.CATALOGUE_UNREADABLE, str(error))
+    if known is None:
+        return _unknown(Code.NO_CATALOGUE, f"{settings.directory} is empty; run plimsoll catalogue refresh")
+    age = known.age(now)
+    since = f"since {minute(known.issued)}"
+    if 0 < settings.keep_for < age.total_seconds():
+        return _unknown(Code.CATALOGUE_EXPIRED, f"not refreshed from {known.source} {since}")
+    if age.total_seconds() > settings.stale_after:
+        return known, because(Code.CATALOGUE_STALE, detail=f"not refreshed from {known.source} {since}")
+    return known, None
+
+
+def load_catalogue(settings: CatalogueSettings) -> Catalogue | None:
+    """The catalogue of this node, None if there is none yet. Raises ``CatalogueError``."""
+    return _CATALOGUES.get(settings.directory / catalogue.NAME, lambda: catalogue.load(settings.directory))
+
+
+def _unknown(code: Code, detail: str) -> tuple[Unknown, Reason]:
+    reason = because(code, detail=detail)
+    return Unknown(reason), reason
+
+
+@frozen
+class RegionOrders:
+    """The orders that count on this node."""
+
+    orders: Orders = Orders()
+    unknown: Reason | None = None
+    """Why the present ones are unknown; then ``orders`` has the last known pause and holds, and no approval."""
+    begun: datetime | None = None
+    """When the region's machine began to read for the file that has them; None without one."""
+
+    def stale(self, settings: CatalogueSettings, now: datetime) -> Reason | None:
+        """The signature covers that time, which in the catalogue anybody may write who writes it."""
+        if self.begun is None or (now - self.begun).total_seconds() <= settings.stale_after:
+            return None
+        return because(Code.CATALOGUE_STALE, detail=f"the region's orders are from {minute(self.begun)}")
+
+
+def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> RegionOrders:
+    """Orders have ends of their own, so they count at any age of their file. ``keep`` remembers them on this node."""
+    if settings.source != REGION_FILE:
+        return RegionOrders()
+    known = _remembered(state)
+    file = settings.directory / signed_file.NAME
+    try:
+        found = _SIGNED.get(file, lambda: _checked(settings, known), files.stamp_of(settings.region_key))
+    except PlimsollError as error:
+        unknown = because(Code.ORDERS_UNKNOWN, detail=str(error))
+        if known is not None:
+            return RegionOrders(Orders(pause=known.orders.pause, holds=known.orders.holds), unknown)
+        with suppress(CatalogueError):  # after an upgrade the catalogue has the pause, until the first file is kept
+            before = load_catalogue(settings)
+            return RegionOrders(Orders(pause=None if before is None else before.pause), unknown)
+        return RegionOrders(unknown=unknown)
+    if keep and found != known:
+        try:
+            state.save_orders(found)
+        except StateError as error:
+            LOG.warning("%s", error)
+    return RegionOrders(found.orders, begun=found.begun)
+
+
+def _remembered(state: State) -> SignedOrders | None:
+    """The last orders whose signature a pass has checked."""
+    try:
+        return state.load_orders()
+    except StateError as error:
+        LOG.info("%s", error)
+        return None
+
+
+def _checked(settings: CatalogueSettings, known: SignedOrders | None) -> SignedOrders:
+    """The orders in the kept region file. Raises ``CatalogueError``, ``ConfigError``, ``BadSignature``."""
+    path = settings.directory / signed_file.NAME
+    try:
+        whole = files.read_whole(path, signed_file.MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise CatalogueError(f"{path}: does not exist yet; run plimsoll catalogue refresh") from error
+    except OSError as error:
+        raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        key = hashlib.sha256(files.read_whole(settings.region_key, _LONGEST_KEY, follow=True)).hexdigest()
+    except OSError as error:
+        raise ConfigError(f"{settings.region_key}: cannot be read: {error.strerror}") from error
+    file = hashlib.sha256(whole).hexdigest()
+    if known is not None and (known.file, known.key) == (file, key):
+        return known
+    # Imported here: most passes find a file that was checked before.
+    from plimsoll_agent.adapters.ed25519 import read_public, unsealed
+
+    content, signature = unsealed(whole)
+    read_public(settings.region_key).verify(content, signature or b"", str(path))
+    region = signed_file.decode(content, str(path), whole=False)
+    if known is not None and known.key == key:  # else an earlier file, whose orders have been withdrawn, would count
+        signed_file.check_follows(region, file, (known.generation, known.file), str(path))
+    return SignedOrders(region.orders, region.generation, region.begun, file, key)

@@ -1,0 +1,178 @@
+"""External changes of volumes that Cinder limits: by the node's own catalogue and by the region file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import NamedTuple
+
+from lab import behind
+from lab.cloud import Guest
+from lab.cloud.disk import volume
+from lab.node import Node
+from plimsoll_agent.catalogue.model import SKEW
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store.state import State
+from tests.functional import cloudserver
+from tests.functional.cloudserver import cloud_server, credentials
+from tests.functional.webserver import key_pair
+from tests.lab.faults.scene import FULL_PASSES, LOOSE, TIGHT, USUAL, Row, Scene
+from tests.lab.passes import LIMIT
+
+VOLUMES = (5, 5, 5, 5, 1)
+"""Of each guest: 20 that are changed at once, and one over QMP, which an event of its guest would tell of."""
+REVERTED = 5.0
+"""Seconds after which an external change is reverted, as that of a disk that a rule limits."""
+REMOVED = {"total_iops_sec": 0}
+
+
+class Where(NamedTuple):
+    """A disk of a guest."""
+
+    guest: Guest
+    target: str
+
+
+class Site:
+    """The scene's node with a catalogue, of which a small Cinder tells that every volume has ``LIMIT``."""
+
+    def __init__(self, scene: Scene, cinder: cloudserver.Cloud, source: str) -> None:
+        self._scene, self._cinder, self._node = scene, cinder, scene.node
+        home = self._node.home
+        keys = {"credentials_file": credentials(home, f"{cinder.url}/identity/v3"), "nova": False}
+        cinder.specs = [
+            {
+                "id": "s",
+                "name": "gold",
+                "consumer": "front-end",
+                "specs": {"total_iops_sec": str(LIMIT.total_iops_sec)},
+            }
+        ]
+        cinder.types = [{"id": "t", "name": "gold", "qos_specs_id": "s"}]
+        self._publish: Callable[[], None] | None = None
+        if source == "openstack":
+            self._node.use_catalogue(source=source, **keys)
+            return
+        key, public = key_pair(home)
+        file = home / "region.json"
+        (home / "region").mkdir(exist_ok=True)
+        region = Node(home / "region", scene.cloud)
+        region.use_catalogue(**keys)
+        words = ("catalogue", "refresh", "--region-file", str(file), "--signing-key", str(key))
+        self._publish = lambda: _ends_well(region, *words)
+        self._node.use_region_file(file, public, nova=False)
+
+    def learn(self, guests: Sequence[Guest]) -> None:
+        """All volumes of these guests, once a pass has found them."""
+        ids = [image.volume_id for guest in guests for image in guest.disks.values()]
+        self._cinder.volumes = [{"id": id, "volume_type": "gold", "volume_type_id": "t", "size": 1} for id in ids]
+
+        def found() -> set[str]:
+            # Not the scene's state, which has what this process read last.
+            return set(State(self._node.state.directory).load_attachments().marks_of_volumes())
+
+        self._scene.until(lambda: found() >= set(ids), "a pass has found the volumes", USUAL, found)
+        if self._publish is not None:
+            time.sleep(SKEW.total_seconds())  # clocks may differ
+            self._publish()
+        assert self.refresh() == 0
+
+    def refresh(self) -> int:
+        return self._node.run("catalogue", "refresh", "--now").status
+
+    def end(self) -> None:
+        """Cinder answers no more, and no region file comes."""
+        self._cinder.faults = {"/": [cloudserver.status(503), ...]}
+        (self._node.home / "region.json").unlink(missing_ok=True)
+
+
+def _ends_well(node: Node, *words: str) -> None:
+    ran = node.run(*words)
+    assert ran.status == 0, ran.err
+
+
+@contextmanager
+def _catalogue(scene: Scene, source: str) -> Iterator[Site]:
+    """The daemon with such a catalogue; then again without."""
+    before = scene.node.settings.read_text()
+    scene.stop()
+    try:
+        with cloud_server() as cinder:
+            site = Site(scene, cinder, source)
+            scene.start()
+            yield site
+    finally:
+        scene.stop()
+        scene.node.settings.write_text(before)
+        scene.start()
+
+
+def _all_right(scene: Scene, disks: Sequence[Where], within: float) -> None:
+    scene.until_right(list(dict.fromkeys(where.guest for where in disks)), within)
+
+
+@contextmanager
+def changed(scene: Scene, victim: Guest, source: str, *, answers: bool) -> Iterator[None]:
+    with _catalogue(scene, source) as site:
+        new = scene.cloud.paused_guests([[volume(2**30) for _ in range(number)] for number in VOLUMES])
+        for guest in new:
+            scene.watch.begin(guest.uuid)
+        try:
+            site.learn([victim, *new])
+            disks = [Where(guest, target) for guest in new for target in guest.disks]
+            _all_right(scene, disks, USUAL)
+            if not answers:
+                site.end()
+            _change(scene, disks)
+            assert (site.refresh() == 0) is answers
+            yield
+            _all_right(scene, disks, USUAL)
+        finally:
+            scene.end(new)
+
+
+def _change(scene: Scene, disks: Sequence[Where]) -> None:
+    """Removed, raised and lowered; again at once; over QMP; and all at once: each disk for its first time."""
+    *others, over_qmp = disks
+    removed, raised, lowered, *_ = others
+    scene.watch.excuse(over_qmp.guest.uuid, over_qmp.target)
+    behind.set_limits(*over_qmp, Limits(**LOOSE))
+    began = time.monotonic()
+    for _ in range(2):
+        for where, limits in ((removed, REMOVED), (raised, LOOSE), (lowered, TIGHT)):
+            scene.set(where.guest, [where.target], limits)
+        _right(scene, [removed, raised, lowered], REVERTED)
+    for where in others:
+        scene.set(where.guest, [where.target], REMOVED)
+    _right(scene, others, REVERTED)
+    _right(scene, [over_qmp], FULL_PASSES + REVERTED - (time.monotonic() - began))
+
+
+def _right(scene: Scene, disks: Sequence[Where], within: float) -> None:
+    def wrong() -> list[str]:
+        found = {guest: scene.limits(guest) or {} for guest in {where.guest for where in disks}}
+        return [f"{guest.name} {target}" for guest, target in disks if found[guest].get(target) != LIMIT]
+
+    scene.until(lambda: not wrong(), "reverted", within, wrong)
+    for guest, target in disks:
+        scene.watch.excuse_no_more(guest.uuid, target)
+
+
+def _row(name: str, source: str, *, answers: bool) -> Row:
+    fault: Callable[[Scene, Guest], AbstractContextManager[None]] = partial(changed, source=source, answers=answers)
+    return Row(
+        f"limits of Cinder volumes removed, raised, lowered, twice, over QMP, and of 20 at once; {name}",
+        fault,
+        "reverted to the last desired limits; over QMP by the next pass over the node",
+        "0.1 s",
+    )
+
+
+ROWS = (
+    _row("own catalogue", "openstack", answers=True),
+    _row("own catalogue, Cinder does not answer", "openstack", answers=False),
+    _row("region file", "region-file", answers=True),
+    _row("region file, none comes", "region-file", answers=False),
+)
