@@ -26,6 +26,8 @@ POSTPONED = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before each further try where a pass was postponed. After these an event or a full pass is needed."""
 FULL_AGAIN = 10.0
 """Seconds before a full pass that failed, or found another one running, is tried again; doubled each time."""
+TOLD_APART = 10.0
+"""Seconds between two full passes of which one only tells what a pass over a guest has left undone."""
 FULL_APART = 1.0
 """Seconds between the beginnings of two full passes, whatever asks for them."""
 MOST_GUESTS = 4096
@@ -224,6 +226,10 @@ class Schedule:
 
     def ended(self, uuid: str, result: PassResult, now: float) -> None:
         guest = self._guests[uuid]
+        if (
+            result is PassResult.INCOMPLETE and guest.result is not result
+        ):  # only a full pass tells status and metrics
+            self._full_at = min(self._full_at, max(now, self._full_began + TOLD_APART))
         another, guest.another, guest.runs = guest.another, False, False
         guest.result = result
         if result is PassResult.BUSY:  # it has looked at nothing

@@ -145,7 +145,11 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NEVER_LIMITED: "limits not set yet",
     Code.CHANGED_OVER_QMP: "changed over QMP, not through libvirt",
     Code.DESIRED_CHANGED: "desired limits changed",
-    Code.EXTERNAL_CHANGE: "external change",
+    Code.EXTERNAL_CHANGE: lambda facts: (
+        f"external change to {listed(facts['actual']) or 'no limit'}, with unknown desired limits"
+        if "actual" in facts
+        else "external change"
+    ),
     Code.APPROVED: lambda facts: (
         f"{str(facts['revision'])[:16]} approved{': ' + str(facts['why']) if facts['why'] else ''}"
     ),

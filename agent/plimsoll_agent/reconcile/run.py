@@ -483,12 +483,26 @@ class _Sight:
         if self.situation.catalogue is not None:
             with self.notes.taking(Code.ATTACHMENTS_NOT_WRITTEN):
                 node_store.save_attachments(self.situation.attachments, self.told)
+        with self.notes.taking(Code.NO_RESULTS):
+            node_store.note_external_changes(self._not_reverted(outcomes), self.situation.now)
         with self.notes.taking(Code.NOT_REMEMBERED):
             self._remember(node_store, outcomes, applier)
             if applier is not None:
                 applier.conclude()
             else:
                 node_store.conclude([], self.situation.now)
+
+    def _not_reverted(self, outcomes: Sequence[Outcome]) -> list[Disk]:
+        """Disks that something else has changed since the pass before, and whose desired limits are unknown."""
+        now, before = self.situation.attachments.volumes, self.told.volumes
+        return [
+            each.disk
+            for each in outcomes
+            if isinstance(each.decision.desired, Unknown)
+            and (met := now.get(each.disk.key)) is not None
+            and (known := before.get(each.disk.key)) is not None
+            and met.external_changes > known.external_changes
+        ]
 
     def _remember(self, node_store: NodeStore, outcomes: Sequence[Outcome], applier: Applier | None) -> None:
         situation = self.situation

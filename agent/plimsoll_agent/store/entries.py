@@ -50,11 +50,13 @@ class Happening(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     RECORD_STARTED = "record-started"
+    CHANGED_EXTERNALLY = "changed-externally"
+    """Something else changed a disk whose desired limits are unknown, so nothing is reverted."""
 
 
 @frozen
 class Event:
-    """Something that an operator did, to the node if ``disk`` is None."""
+    """Something that happened, to the node if ``disk`` is None; ``by`` is who found or did it."""
 
     at: datetime
     by: str

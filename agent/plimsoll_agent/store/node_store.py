@@ -20,7 +20,7 @@ from plimsoll_agent.model.holds import Hold, active_holds
 from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
-from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.adoption import awaits_adoption
 from plimsoll_agent.policy.decide import Decision, Desired, Remembered, Situation, released_for
 from plimsoll_agent.policy.diff import EXTERNAL, Change
@@ -210,6 +210,11 @@ class NodeStore:
                 stored = self._state.load_attachments()
                 self._state.save_attachments(merged_attachments(before, met, stored, self._locked))
 
+    def note_external_changes(self, found: Sequence[Disk], now: datetime) -> None:
+        """Record what these disks have now, since something else changed them and nothing is reverted."""
+        if found:
+            self._record.note([_external_event(disk, now, self._by) for disk in found])
+
     def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
         """Record holds that came or went with their guests."""
         if moves:
@@ -346,6 +351,11 @@ class Move(StrEnum):
     LEFT = "left"
     REPLACED = "replaced"
     """The guest came back with a different hold, or with none."""
+
+
+def _external_event(disk: Disk, now: datetime, by: str) -> Event:
+    actual = disk.actual.in_effect() if isinstance(disk.actual, Limits) else {}
+    return Event(now, by, Happening.CHANGED_EXTERNALLY, because(Code.EXTERNAL_CHANGE, actual=actual), disk.named)
 
 
 def _move_event(hold: Hold, move: Move, now: datetime, by: str) -> Event:

@@ -96,7 +96,9 @@ UPDATE change SET direction = 'raise' WHERE direction = 'loosen';
 UPDATE change SET direction = 'remove' WHERE direction = 'lift';
 CREATE INDEX change_open ON change (id) WHERE result IS NULL OR result = 'timed-out' OR retried_at IS NOT NULL;
 """
-_STEPS = (_SCHEMA, _EVENTS, _REPEATS, _WORDS)
+_EXTERNAL = ""
+"""``CHANGED_EXTERNALLY``, an event that earlier versions cannot read."""
+_STEPS = (_SCHEMA, _EVENTS, _REPEATS, _WORDS, _EXTERNAL)
 SCHEMA_VERSION = len(_STEPS)
 WITH_REPEATS = 3
 """The first version that counts repeated changes."""

@@ -102,7 +102,7 @@ LAST_RULES = StateFile(
 RECORD = StateFile(
     "record.sqlite",
     owner="passes, ``disk hold``, ``approve``, ``pause``",
-    version=4,
+    version=5,
     oldest=2,
     what="every change of a limit",
     corrupt="renamed to ``record.sqlite.corrupt``, and a new one begins; if that fails, limits are lowered only, and"

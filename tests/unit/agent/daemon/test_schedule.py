@@ -453,3 +453,32 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=depth.examples(300), deadline=None)
+
+
+@pytest.mark.parametrize("result", PassResult)
+def test_only_what_a_pass_leaves_undone_brings_the_next_full_pass_forward(
+    schedule: Schedule, result: PassResult
+) -> None:
+    passed(schedule, A, result, at=100)
+    assert schedule.begin_full_pass(100) is (result is PassResult.INCOMPLETE)
+
+
+def test_what_is_left_undone_is_told_once_for_each_guest_and_not_too_often(schedule: Schedule) -> None:
+    for uuid, at, full in ((A, 100, True), (A, 101, False), (B, 102, False)):
+        passed(schedule, uuid, PassResult.INCOMPLETE, at=at)
+        assert schedule.begin_full_pass(at) is full
+        if full:
+            schedule.full_pass_ended(True, at)
+    assert not schedule.begin_full_pass(109.9)
+    assert schedule.begin_full_pass(110), "that of the other guest"
+    schedule.full_pass_ended(True, 110)
+    passed(schedule, A, PassResult.IN_SYNC, at=150)
+    assert not schedule.begin_full_pass(150)
+    passed(schedule, A, PassResult.INCOMPLETE, at=151)
+    assert schedule.begin_full_pass(151)
+
+
+def passed(schedule: Schedule, uuid: str, result: PassResult, at: float) -> None:
+    schedule.event(an_event(EventKind.RESUMED, uuid), at)
+    assert schedule.begin(at) == uuid
+    schedule.ended(uuid, result, at)

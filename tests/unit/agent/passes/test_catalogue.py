@@ -14,6 +14,7 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.catalogue.planner import agenda
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
+from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
@@ -22,7 +23,10 @@ from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store.entries import Happening, RecordedEvent
 from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.record_query import Selection, entries
 from plimsoll_agent.store.state import Memory, State, StateError
 from tests.fakes import FakeDisk, FakeGuest, hangs
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
@@ -369,6 +373,12 @@ def test_an_unlimited_volume_that_was_never_fetched_counts_as_unknown_once_it_wa
     assert report.unknown == 1
     (reason,) = (each.result.reason for each in report.outcomes if each.result.kind is Kind.UNKNOWN)
     assert reason.facts["changed"] is True
+    node.run()
+    told = [each for each in entries(Record(node.state.record), Selection()) if isinstance(each, RecordedEvent)]
+    (event,) = (each for each in told if each.what is Happening.CHANGED_EXTERNALLY)
+    assert event.disk == node.seen(1, "vdb").named
+    assert event.reason is not None
+    assert words(event.reason) == "external change to no limit, with unknown desired limits"
 
 
 # --- told before a pass (enforce --refresh)
