@@ -1,4 +1,4 @@
-"""A bare Debian 12 with a clone of this checkout's commit and nothing else of this machine: what a newcomer has.
+"""A bare Debian with a clone of this checkout's commit and nothing else of this machine: what a newcomer has.
 
 ``python -m lab.newcomer script/demo`` runs a command in that clone, and says what it has left behind.
 """
@@ -21,7 +21,7 @@ from lab.cloud import LabError, debian, preflight
 from lab.cloud.command import DIES_WITH_US, run
 from lab.cloud.layout import CHECKOUT, Layout
 
-BARE = debian.Kept("newcomer", "bookworm", ("ca-certificates", "git"), dropped=("var/cache/apt", "var/lib/apt/lists"))
+RELEASES = ("bookworm", "trixie")
 HOME = Path("/var/tmp/plimsoll-newcomer")
 CLONE = "root/plimsoll"
 """In a directory that no other user can enter, as root's clones are."""
@@ -33,6 +33,15 @@ FILES = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certi
 VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "PLIMSOLL_LAB_MIRROR", "TERM")
 # Another lab may be up on this machine, and its ports are this one's, too.
 OFFSET = "PLIMSOLL_LAB_PORT_OFFSET"
+
+
+def bare(release: str) -> debian.Kept:
+    return debian.Kept(
+        "newcomer" if release == RELEASES[0] else f"{release}-newcomer",
+        release,
+        ("ca-certificates", "git"),
+        dropped=("var/cache/apt", "var/lib/apt/lists"),
+    )
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,8 @@ class Ended:
 class Newcomer:
     """The machine as it is between commands: a directory."""
 
-    def __init__(self, home: Path, cache: Path) -> None:
+    def __init__(self, home: Path, cache: Path, release: str = RELEASES[0]) -> None:
+        self._bare = bare(release)
         self.home = home
         self.root = home / "root"
         self.clone = self.root / CLONE
@@ -59,7 +69,7 @@ class Newcomer:
             return
         preflight.check_root()
         preflight.check_these(preflight.FOR_THE_IMAGE)
-        tree, begun = BARE.ensure(self._cache, say), self.home / "begun"
+        tree, begun = self._bare.ensure(self._cache, say), self.home / "begun"
         shutil.rmtree(begun, ignore_errors=True)
         run(["cp", "--archive", tree, begun], timeout=300)
         for name in FILES:
@@ -147,11 +157,12 @@ def alone(home: Path) -> Iterator[None]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.newcomer", description=__doc__)
     parser.add_argument("--home", type=Path, default=HOME, help="where the machine lies; default: %(default)s")
+    parser.add_argument("--release", choices=RELEASES, default=RELEASES[0], help="of Debian; default: %(default)s")
     parser.add_argument("--keep", action="store_true", help="leave it, and the next command goes on with it")
     parser.add_argument("--no-network", action="store_true", help="nothing but 127.0.0.1 can be reached")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="default: script/demo")
     arguments = parser.parse_args()
-    newcomer = Newcomer(arguments.home.absolute(), Layout.from_environment().cache)
+    newcomer = Newcomer(arguments.home.absolute(), Layout.from_environment().cache, arguments.release)
     try:
         with alone(newcomer.home):
             try:

@@ -11,7 +11,8 @@ step() { STEP_STARTED=$SECONDS; printf '[%s/%s] %s\n' "$1" "$2" "$3"; }
 stepped() { printf '      done in %s s\n' "$((SECONDS - STEP_STARTED))"; }
 
 distribution() { . /etc/os-release && printf '%s' "${PRETTY_NAME:-an unknown system}"; }
-is_debian_12() { . /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ]; }
+# debian: the number of its release, on Debian.
+debian() { (. /etc/os-release && [ "${ID:-}" = debian ] && say "${VERSION_ID:-}"); }
 
 # check_lab DIRECTORY GIB: what the lab needs of the machine and no setup can bring, said before anything is installed.
 check_lab() {
@@ -41,13 +42,14 @@ copy_checkout() {
 
 # missing_packages GROUP...: packages of these groups of packages.txt that are not there, or were not installed to the end.
 missing_packages() {
-    local package file group= desired=()
-    while read -r package file; do
+    local package file since release group= desired=()
+    release=$(debian || true)
+    while read -r package file since; do
         case $package in
             ''|'#'*) ;;
             '['*) group=${package//[][]/} ;;
-            *)  if [[ " $* " == *" $group "* ]]; then
-                    if [ -e "$file" ]; then desired+=("$package"); else printf '%s ' "$package"; fi
+            *)  if [[ " $* " == *" $group "* ]] && [ "${release:-0}" -ge "${since:-0}" ]; then
+                    if compgen -G "$file" > /dev/null; then desired+=("$package"); else printf '%s ' "$package"; fi
                 fi ;;
         esac
     done < script/packages.txt

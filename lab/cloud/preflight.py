@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import socket
@@ -23,16 +24,19 @@ PACKAGES = {
     "ceph-osd": "/usr/bin/ceph-osd",
     "libvirt-clients": "/usr/bin/virsh",  # brings /etc/libvirt
     "libvirt-daemon": "/usr/sbin/libvirtd",
+    # Debian 12 has it in libvirt-daemon.
+    "libvirt-daemon-driver-secret": f"{LIBRARIES}/libvirt/connection-driver/libvirt_driver_secret.so",
     "libvirt-daemon-driver-qemu": f"{LIBRARIES}/libvirt/connection-driver/libvirt_driver_qemu.so",
     "qemu-system-x86": "/usr/bin/qemu-system-x86_64",
     "qemu-block-extra": f"{LIBRARIES}/qemu/block-rbd.so",
 }
 FOR_THE_IMAGE = {"debootstrap": "/usr/sbin/debootstrap", "e2fsprogs": "/usr/sbin/mke2fs"}
 BINDINGS = "/usr/lib/python3/dist-packages"
+# Of whatever Python this Debian has.
 FOR_OPENSTACK = {
-    "python3-rados": f"{BINDINGS}/rados.cpython-311-x86_64-linux-gnu.so",
-    "python3-rbd": f"{BINDINGS}/rbd.cpython-311-x86_64-linux-gnu.so",
-    "python3-venv": "/usr/lib/python3.11/ensurepip/__init__.py",
+    "python3-rados": f"{BINDINGS}/rados.cpython-3*-x86_64-linux-gnu.so",
+    "python3-rbd": f"{BINDINGS}/rbd.cpython-3*-x86_64-linux-gnu.so",
+    "python3-venv": "/usr/lib/python3.*/ensurepip/__init__.py",
 }
 FOR_NOVA = {
     "mariadb-client-core": "/usr/bin/my_print_defaults",
@@ -72,7 +76,7 @@ def check_packages(*more: dict[str, str]) -> None:
 
 def check_these(*groups: dict[str, str]) -> None:
     desired = {package: file for group in groups for package, file in group.items()}
-    missing = [package for package, file in desired.items() if not Path(file).exists()]
+    missing = [package for package, file in desired.items() if not glob.glob(file)]  # noqa: PTH207
     if missing:
         raise LabError(f"missing on this machine: apt-get install --no-install-recommends {' '.join(missing)}")
 

@@ -6,6 +6,7 @@ first only.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -82,8 +83,9 @@ def _make(build: Path, requirements: Path, first: Path | None) -> Path:
     # A third of it is tests of the services, which never run here: pip would compile them too.
     run([python, "-m", "pip", "install", "--no-compile", *words], timeout=1200, boxed=True, log=log)
     run([python, "-m", "compileall", "-qq", "-x", "/tests/", home / "lib"], timeout=1200, boxed=True, log=log)
-    for file in preflight.FOR_OPENSTACK.values():
-        bindings = home / "lib/python3.11/site-packages" / Path(file).name
+    (packages,) = home.glob("lib/python3.*/site-packages")
+    for file in (each for name in preflight.FOR_OPENSTACK.values() for each in glob.glob(name)):  # noqa: PTH207
+        bindings = packages / Path(file).name
         if file.endswith(".so") and not bindings.is_symlink():
             bindings.symlink_to(file)
     return home

@@ -40,6 +40,21 @@ def in_lib(text: str, path: str = "") -> str:
     ).stdout
 
 
+@pytest.mark.parametrize(
+    ("release", "missing"), [("12", ["a"]), ("13", ["a", "of-13"]), ("", ["a"])], ids=["12", "13", "not Debian"]
+)
+def test_packages_that_only_a_later_release_has_are_not_missed_on_an_earlier_one(
+    tmp_path: Path, release: str, missing: list[str]
+) -> None:
+    (tmp_path / "script").mkdir()
+    (tmp_path / "there.cpython-313.so").touch()
+    (tmp_path / "script/packages.txt").write_text(
+        f"[group]\na /no/such/a\nof-13 /no/such/file 13\nthere {tmp_path}/there.cpython-3*.so\n"
+    )
+    told = in_lib(f"debian() {{ say '{release}'; }}\ndpkg-query() {{ :; }}\ncd {tmp_path}\nmissing_packages group")
+    assert told.split() == missing
+
+
 def wait_for(file: Path) -> None:
     deadline = time.monotonic() + 60
     while not file.exists() or not file.read_text():
