@@ -39,9 +39,13 @@ def address(osd: int) -> str:
     return ports.OSD_ADDRESS.format(osd)
 
 
-def new_key() -> str:
-    """A cephx secret: type 1 (AES), creation time, length, 16 random bytes."""
-    return base64.b64encode(struct.pack("<hIIh", 1, int(time.time()), 0, 16) + os.urandom(16)).decode()
+def new_key(release: int) -> str:
+    """A cephx secret: its type, time of creation, length, and random bytes.
+
+    Type 1 is AES with 16 bytes, type 2 AES256K with 32: Ceph 20 takes no others from its own daemons.
+    """
+    kind, length = (2, 32) if release >= 20 else (1, 16)
+    return base64.b64encode(struct.pack("<hIIh", kind, int(time.time()), 0, length) + os.urandom(length)).decode()
 
 
 def keyring(keys: dict[str, str], names: tuple[str, ...]) -> str:

@@ -24,8 +24,6 @@ PACKAGES = {
     "ceph-osd": "/usr/bin/ceph-osd",
     "libvirt-clients": "/usr/bin/virsh",  # brings /etc/libvirt
     "libvirt-daemon": "/usr/sbin/libvirtd",
-    # Debian 12 has it in libvirt-daemon.
-    "libvirt-daemon-driver-secret": f"{LIBRARIES}/libvirt/connection-driver/libvirt_driver_secret.so",
     "libvirt-daemon-driver-qemu": f"{LIBRARIES}/libvirt/connection-driver/libvirt_driver_qemu.so",
     "qemu-system-x86": "/usr/bin/qemu-system-x86_64",
     "qemu-block-extra": f"{LIBRARIES}/qemu/block-rbd.so",

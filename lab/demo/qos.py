@@ -48,6 +48,8 @@ def play(cloud: Cloud, picture: Path) -> None:
 
 def _mount(guest: Guest, target: str) -> None:
     for words in (
+        # A kernel of 6.12 has it a second later.
+        f"udevadm wait --timeout=30 /dev/{target}",
         f"mke2fs -q -t ext4 -m 0 -N 1024 -E lazy_itable_init=0,nodiscard /dev/{target}",
         f"mkdir -p {DIRECTORY}",
         f"mount -o noatime /dev/{target} {DIRECTORY}",
