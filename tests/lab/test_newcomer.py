@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lab.cloud.layout import CHECKOUT, Layout
-from lab.newcomer import Ended, Newcomer, alone
+from lab.newcomer import RELEASES, Ended, Newcomer, alone
 from tests.depth import DEPTH, Depth
 
 pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(2400)]
@@ -54,9 +54,9 @@ class Demo:
 
 
 @contextmanager
-def machine(name: str) -> Iterator[Newcomer]:
+def machine(name: str, release: str = RELEASES[0]) -> Iterator[Newcomer]:
     home = Path(f"/var/tmp/plimsoll-newcomer-{name}")
-    newcomer = Newcomer(home, Layout.from_environment().cache)
+    newcomer = Newcomer(home, Layout.from_environment().cache, release)
     with alone(home):
         newcomer.remove()
         try:
@@ -66,10 +66,10 @@ def machine(name: str) -> Iterator[Newcomer]:
             newcomer.remove()
 
 
-@pytest.fixture(scope="module")
-def demo(pytestconfig: pytest.Config) -> Iterator[Demo]:
+@pytest.fixture(scope="module", params=RELEASES if DEPTH is Depth.SOAK else RELEASES[:1])
+def demo(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Demo]:
     seen: list[tuple[float, str]] = []
-    with machine("demo") as newcomer:
+    with machine("demo", request.param) as newcomer:
         began = time.monotonic()
 
         def see(line: str) -> None:
@@ -78,7 +78,7 @@ def demo(pytestconfig: pytest.Config) -> Iterator[Demo]:
         shown = Demo(newcomer.run(["script/demo"], each_line=see), newcomer, seen)
         first = next((at for at, line in seen if "operations/s" in line), -1)
         with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-            print(f"\nscript/demo: its first figure after {first:.0f} s, its end after {seen[-1][0]:.0f} s")
+            print(f"\n{request.param}: its first figure after {first:.0f} s, its end after {seen[-1][0]:.0f} s")
         yield shown
 
 
