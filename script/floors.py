@@ -11,6 +11,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -55,7 +56,8 @@ def combined(directory: Path, root: Path, floors: Sequence[Floor]) -> tuple[Cove
     unusable = 0
     for part in directory.glob("part.*"):
         try:
-            CoverageData(str(part)).read()
+            with closing(CoverageData(str(part))) as data:  # else its SQLite file stays open
+                data.read()
         except (CoverageException, sqlite3.Error):
             part.unlink()
             unusable += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def execute(root: Path, process: str, file: str, arcs: list[tuple[int, int]]) -> None:
-    part = CoverageData(str(root / "parts" / f"part.{process}"))
-    part.add_arcs({str(root / file): arcs})
-    part.write()
+    with closing(CoverageData(str(root / "parts" / f"part.{process}"))) as part:
+        part.add_arcs({str(root / file): arcs})
+        part.write()
 
 
 def test_a_package_below_its_floor_fails_with_the_lines_that_no_test_executes(

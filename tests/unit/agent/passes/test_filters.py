@@ -14,6 +14,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Rules
 from tests.fakes import domain_xml
+from tests.unit.agent.reconcile.test_undo import Person
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, uuid_of
 
 GROUPS = (
@@ -31,9 +32,9 @@ def node(tmp_path: Path) -> Node:
     return node
 
 
-def filter_vda(node: Node) -> None:
+def filter_vda(node: Node, total_iops_sec: int = 300) -> None:
     there = node.hypervisor.by_uuid[uuid_of(1)]
-    text = domain_xml(there).replace("<devices>", f"{GROUPS}<devices>")
+    text = domain_xml(there).replace("<devices>", f"{GROUPS.replace('300', str(total_iops_sec))}<devices>")
     there.xml = text.replace("<target dev='vda' bus='virtio'/>", f"<target dev='vda' bus='virtio'/>{FILTER}")
 
 
@@ -67,6 +68,24 @@ def test_what_was_remembered_from_before_its_filters_is_not_written(tmp_path: Pa
     assert kinds(passed)[0] == "left-alone"
     assert passed.failures == 0
     assert {write[1] for write in node.hypervisor.writes} == {"vdb"}
+
+
+def test_an_undo_writes_to_the_other_disk_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(0), a_volume(1)))
+    moment = node.now
+    node.run()
+    filter_vda(node, total_iops_sec=DEFAULT.total_iops_sec)
+    there = node.hypervisor.by_uuid[uuid_of(1)]
+    wide = "<throttlegroup><total_bytes_sec>104857600</total_bytes_sec><group_name>wide</group_name></throttlegroup>"
+    text = str(there.xml).replace("</throttlegroups>", f"{wide}</throttlegroups>")
+    there.xml = text.replace("</throttlefilters>", "<throttlefilter group='wide'/></throttlefilters>")
+    assert node.seen(1, "vda").actual == DEFAULT, "as the pass left it"
+    undone = Person(node).undo(moment)
+    assert {write[1:] for write in node.hypervisor.writes[2:]} == {("vdb", Limits())}
+    assert [(each.disk.target, each.result.kind) for each in undone.undone] == [
+        ("vda", Kind.LEFT_ALONE),
+        ("vdb", Kind.CHANGED),
+    ]
 
 
 def test_a_group_of_filters_is_given_to_no_other_disk(node: Node) -> None:
