@@ -153,7 +153,7 @@ class RefreshDir:
     def save_region_file(self, content: bytes) -> None:
         """Readable by every user: its signature counts, and not who wrote it. Raises ``CatalogueError``."""
         path = self.directory / signed_file.NAME
-        if path.is_dir():
+        if files.is_directory(path):
             self.set_aside(signed_file.NAME)
         files.save(path, content, CatalogueError, mode=0o644)
 
