@@ -20,6 +20,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.usage import Used
 from plimsoll_agent.policy.decide import Remembered, Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
@@ -94,6 +95,8 @@ class Node:
         self.orders = Orders()
         """What was decided for the region, as the region's file had it last."""
         self.orders_unknown: Reason | None = None
+        self.used: dict[str, Used] = {}
+        """What disks used lately, by ``Disk.key``."""
         self.rounds = 3
         self.now = NOON
         self.told: list[Outcome] = []
@@ -131,6 +134,7 @@ class Node:
                 orders=self.orders,
                 acknowledged=memory.acknowledged,
                 orders_unknown=self.orders_unknown,
+                used=lambda: self.used,
             ),
             mode,
             hypervisor=self.hypervisor,

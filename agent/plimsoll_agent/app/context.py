@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -24,6 +24,8 @@ from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.model.usage import Used
+from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.health_gate import Gate
@@ -39,6 +41,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import schema
+from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
@@ -53,6 +56,7 @@ _NO_LOGIN = 2**32 - 1
 
 
 # For a process that lives on.
+_USED: Cached[Mapping[str, Used]] = Cached()
 _parsed = lru_cache(maxsize=1)(loader.parse)
 
 
@@ -149,6 +153,7 @@ def pass_context(
             region.orders,
             memory.acknowledged,
             region.unknown,
+            partial(_used, state),
         ),
         node_store,
         notes,
@@ -161,6 +166,15 @@ def pass_context(
         ),
         complaint,
     )
+
+
+def _used(state: State) -> Mapping[str, Used]:
+    """What disks of this node used lately; a history that cannot be read is one without disks."""
+    try:
+        return _USED.get(state.usage, lambda: usage_history.most_used(state))
+    except StateError as error:
+        LOG.warning("%s; what disks used is unknown", error)
+        return {}
 
 
 def paused(settings: Settings, orders: Orders, now: datetime) -> Callable[[], Reason | None]:

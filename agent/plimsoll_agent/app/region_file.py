@@ -25,6 +25,7 @@ from plimsoll_agent.catalogue.region_brake import Judgement, judge
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.config.settings import CatalogueSettings
 from plimsoll_agent.messages import catalogue as catalogue_messages
+from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.store.refresh_state import locked
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
@@ -53,7 +54,7 @@ class Written:
 def write_region(
     settings: CatalogueSettings,
     brake: RegionBrake,
-    factor: int,
+    node: Brake,
     out: Path,
     signing_key: Path,
     *,
@@ -62,7 +63,7 @@ def write_region(
 ) -> Written:
     """Read the whole cloud, and replace the file, which has its signature in it.
 
-    Specs and types that the brake stops are not published (``factor`` is that of [brake]): the file then has the
+    Specs and types that the brake stops are not published (``node`` is that of [brake]): the file then has the
     earlier ones, with the present volumes and guests. Each call may take the deadline of the settings. Raises
     ``PlimsollError``, and the old file stays.
     """
@@ -106,12 +107,12 @@ def write_region(
         digest = catalogue.digest_of(known.specs, known.types)
         published, stop = known, None
         if earlier is not None:
-            found = judge(earlier, known, volumes, brake, factor)
+            found = judge(earlier, known, volumes, brake, node.factor, node.lowest)
             if region_brake.stopped(found, orders, digest, issued):
                 published, stop = earlier, found
         elif noted is not None and digest != noted.published and not orders.approve(Of.SPECS, digest, issued):
             # Without the earlier file there is nothing to compare with: the brake stops any other state.
-            stop = Judgement(brake=brake, factor=factor)
+            stop = Judgement(brake=brake, factor=node.factor, lowest=node.lowest)
         reading = LastReading(
             issued,
             digest,

@@ -17,8 +17,8 @@ from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionBrake
 from plimsoll_agent.catalogue.planner import Lists, TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec, evaluate
-from plimsoll_agent.model.direction import Direction, direction, share_left
-from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.direction import LOWEST, SMALL_RAISE, added_limits, share_left, times_more, too_low
+from plimsoll_agent.model.limits import Limits, Unit
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.util.frozen import frozen
 
@@ -32,22 +32,28 @@ _HIDDEN = Unknown(because(Code.SPEC_HIDDEN, type=""))
 class Effect(StrEnum):
     """What an edit does to the limits of a volume, the largest first; all else is not counted.
 
-    Not counted are a first limit, one in place of "unlimited", a cut to half or more, and a spec that cannot be read
-    any more (nodes then keep the volumes' limits).
+    Not counted are a cut to half or more, a raise to one and a half times as much or less, and a spec that cannot be
+    read any more (nodes then keep the volumes' limits).
     """
 
     REMOVED = "removed"
     """Its type would give it no limits any more; a node's rules may still give it some."""
     TENFOLD = "tenfold"
     """One limit would be cut to a tenth or less, or to one part in ``factor``."""
+    LOW = "low"
+    """One limit would be set or lowered to less than the lowest in the settings."""
+    MANIFOLD = "manifold"
+    """One limit would be raised to ten times as much or more, or ``factor``, or be no limit any more."""
     CUT = "cut"
     """One limit would be cut to less than half."""
+    ADDED = "added"
+    """They would get a first limit, or one more."""
     RAISED = "raised"
     NOT_COMPARABLE = "not-comparable"
     """The spec before cannot be read; the new one gives limits."""
 
 
-LARGEST = (Effect.REMOVED, Effect.TENFOLD)
+LARGEST = (Effect.REMOVED, Effect.TENFOLD, Effect.LOW, Effect.MANIFOLD)
 """Need an approval if one attached volume is affected."""
 
 
@@ -83,6 +89,7 @@ class Judgement:
     of: int = 0
     brake: RegionBrake = field(default_factory=RegionBrake)
     factor: int = TENFOLD
+    lowest: Mapping[Unit, int] = field(default_factory=lambda: LOWEST, hash=False)
 
     @property
     def number(self) -> int:
@@ -102,7 +109,12 @@ class Judgement:
 
 
 def judge(
-    before: Lists, after: Lists, volumes: Mapping[str, TypeOf], brake: RegionBrake, factor: int = TENFOLD
+    before: Lists,
+    after: Lists,
+    volumes: Mapping[str, TypeOf],
+    brake: RegionBrake,
+    factor: int = TENFOLD,
+    lowest: Mapping[Unit, int] = LOWEST,
 ) -> Judgement:
     """Compare the limits that both states give to the volumes by their present type and size.
 
@@ -112,7 +124,7 @@ def judge(
     @cache
     def effect_of(type: str, gib: int | None) -> Effect | None:
         sizes = SIZES if gib is None else (gib,)
-        met = {_effect(_limits(before, type, size), _limits(after, type, size), factor) for size in sizes}
+        met = {_effect(_limits(before, type, size), _limits(after, type, size), factor, lowest) for size in sizes}
         return next((effect for effect in Effect if effect in met), None)
 
     attached = [volume for volume in volumes.values() if volume.attached]
@@ -125,7 +137,7 @@ def judge(
             counts.setdefault(volume.type, Counter())[effect] += 1
     rows = [Row(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
     rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
-    return Judgement(tuple(rows), len(attached), brake, factor)
+    return Judgement(tuple(rows), len(attached), brake, factor, lowest)
 
 
 def stopped(found: Judgement, orders: Orders, digest: str, now: datetime) -> bool:
@@ -173,18 +185,28 @@ def _limits(lists: Lists, type: str, gib: int) -> Limits | Unknown | None:
     return evaluated if isinstance(evaluated, Unknown) else evaluated.limits
 
 
-def _effect(before: Limits | Unknown | None, after: Limits | Unknown | None, factor: int) -> Effect | None:
+def _effect(
+    before: Limits | Unknown | None, after: Limits | Unknown | None, factor: int, lowest: Mapping[Unit, int]
+) -> Effect | None:
     if isinstance(after, Unknown):
         return None
+    new = after or Limits()
     if isinstance(before, Unknown):
-        return None if after is None or after.unlimited else Effect.NOT_COMPARABLE
-    if before is None or before.unlimited:
-        return None
-    if after is None or after.unlimited:
-        return Effect.REMOVED
-    left = share_left(before, after)
+        if new.unlimited:
+            return None
+        return Effect.LOW if too_low(Limits(), new, lowest) else Effect.NOT_COMPARABLE
+    old = before or Limits()
+    if new.unlimited:
+        return None if old.unlimited else Effect.REMOVED
+    left, times = share_left(old, new), times_more(old, new)
     if left <= 1 / factor:
         return Effect.TENFOLD
+    if too_low(old, new, lowest):
+        return Effect.LOW
+    if times >= factor:
+        return Effect.MANIFOLD
     if left < 1 / 2:
         return Effect.CUT
-    return Effect.RAISED if direction(before, after) is Direction.RAISE else None
+    if added_limits(old, new):
+        return Effect.ADDED
+    return Effect.RAISED if times > SMALL_RAISE else None

@@ -116,7 +116,7 @@ class CatalogueRefresh(_CatalogueCommand):
             written = write_region(
                 settings.catalogue,
                 settings.region.brake,
-                settings.brake.factor,
+                settings.brake,
                 parsed_args.region_file,
                 parsed_args.signing_key,
                 valid_for=valid_for,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.command.base import OneLineErrors, add_format, add_verbose, text_of
 from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.layout.changes import laid_out
 from plimsoll_agent.messages.plan import Manner, TextLine
+from plimsoll_agent.model.limits import Unit
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import apply as qos_apply
 from plimsoll_agent.qos import cinder as qos_cinder
@@ -55,10 +57,13 @@ class _CloudCommand(OneLineErrors):
 
     def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
         """Raises ``ConfigError``."""
-        options = self.app.options
-        settings = config.load(options.config_file, options.config_dir).catalogue
+        settings = self.settings().catalogue
         cloud = parsed_args.cloud or os.environ.get("OS_CLOUD") or settings.cloud
         return connected(replace(settings, cloud=cloud), deadline=_DEADLINE)
+
+    def settings(self) -> Settings:
+        """Raises ``ConfigError``."""
+        return config.load(self.app.options.config_file, self.app.options.config_dir)
 
     def say(self, line: str) -> None:
         """Print a line; a closed standard output must not end a plan in the middle."""
@@ -96,6 +101,7 @@ class _Planned:
     steps: tuple[Step, ...]
     effects: tuple[Effect, ...] | None
     """None where Cinder does not show all volumes."""
+    lowest: Mapping[Unit, int]
 
     @property
     def impossible(self) -> tuple[Unknown, ...]:
@@ -106,7 +112,9 @@ class _Planned:
     def findings(self) -> tuple[Finding, ...]:
         """Faults of the QoS specs that the steps create, change or give to a type."""
         specs = {name: self.file.declared.specs[name] for name in qos_plan.touched(self.steps)}
-        return tuple(finding for finding in review.review(Declared(specs)) if isinstance(finding.what, Fault))
+        return tuple(
+            finding for finding in review.review(Declared(specs), self.lowest) if isinstance(finding.what, Fault)
+        )
 
     @property
     def errors(self) -> tuple[Fault, ...]:
@@ -143,7 +151,9 @@ class _Planning(_CloudCommand):
     def planned(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> _Planned:
         live = qos_cinder.read(api)
         steps = qos_plan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
-        return _Planned(file, live, steps, self._effects(file.declared, live, steps, api))
+        return _Planned(
+            file, live, steps, self._effects(file.declared, live, steps, api), self.settings().brake.lowest
+        )
 
     def _effects(
         self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder
@@ -355,7 +365,10 @@ class QosLint(_CloudCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         file = _read(parsed_args.file) if parsed_args.file else None
         declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args)).declared()
-        found = [*review.review(declared), *(() if file is None else review.numbers(file))]
+        found = [
+            *review.review(declared, self.settings().brake.lowest),
+            *(() if file is None else review.numbers(file)),
+        ]
         findings = [(None if file is None else file.line_of(finding.path), finding) for finding in found]
         findings.sort(key=lambda found: found[0] or 0)
         origin = None if file is None else file.origin

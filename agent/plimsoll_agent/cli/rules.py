@@ -8,6 +8,7 @@ from pathlib import Path
 
 from plimsoll_agent.command.base import OneLineErrors, add_format, text_of
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import Checked
 from plimsoll_agent.rules.model import Rules
@@ -22,8 +23,8 @@ class RulesCheck(OneLineErrors):
     """Check a rules file: list its faults, each with its line and the nearest valid word.
 
     Warnings are for what is valid but probably not intended, such as a rule that has ended, or one that an earlier
-    rule makes ineffective, or one that leaves out what the default limits. The exact value of each number with a unit
-    is listed too.
+    rule makes ineffective, or one that leaves out what the default limits, or a limit below the lowest in [brake].
+    The exact value of each number with a unit is listed too.
 
     Exit status: 0 no faults, 1 faults (with --strict also warnings), 64 usage.
     """
@@ -42,7 +43,8 @@ class RulesCheck(OneLineErrors):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         origin, text = self._read(parsed_args.file)
-        checked = loader.check(text, datetime.now(UTC))
+        lowest = self._settings().brake.lowest
+        checked = loader.check(text, datetime.now(UTC), lowest)
         if parsed_args.format != "text":
             told = [_data(origin, remark) for remark in checked.remarks]
             self.app.stdout.write(f"{text_of(told, parsed_args.format)}\n")
@@ -57,9 +59,12 @@ class RulesCheck(OneLineErrors):
         """The name for messages, and the text. Raises ``ConfigError``."""
         if given == _STDIN:
             return schema.STDIN, loader.some(schema.standard_input(), schema.STDIN)
-        options = self.app.options
-        path = Path(given) if given else config.load(options.config_file, options.config_dir).rules_file
+        path = Path(given) if given else self._settings().rules_file
         return str(path), loader.read(path, required=True)
+
+    def _settings(self) -> Settings:
+        """Raises ``ConfigError``."""
+        return config.load(self.app.options.config_file, self.app.options.config_dir)
 
 
 def _data(origin: str, remark: Remark) -> dict[str, object]:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, state_of
@@ -33,6 +33,8 @@ _BOOTED = "btime "
 """The beginning of the line in ``/proc/stat`` with the time of the boot (proc(5))."""
 
 
+_OLD = timedelta(days=1)
+"""How far back an undo goes without the number of disks."""
 _STOP = "systemctl stop plimsoll-daemon.service plimsoll-enforce.timer"
 
 
@@ -47,11 +49,12 @@ class Undo(TellsDisks):
     volume, not reattached, its guest not restarted), if its limits are the last that plimsoll applied, and if it has
     no hold and no rule with manage: false. The other disks are listed, each with the reason.
 
-    On a terminal it shows the changes and asks; that answer counts as the brake's approval. --yes does not ask. No
-    limit is raised or removed while the disk's Ceph cluster is unhealthy. The mode does not matter, but in mode
-    enforce the next pass applies the desired limits again; the daemon would do so at once, so undo refuses while it
-    runs in that mode. To keep the restored limits: stop daemon and timer, undo, then plimsoll pause or mode =
-    observe, and start them.
+    On a terminal it shows the changes and asks; that answer counts as the brake's approval. --yes does not ask. For
+    more disks than [brake] allows, or more than a day ago, the number of disks is asked for, in case that the time is
+    a mistake; --yes then needs it as --disks. No limit is raised or removed while the disk's Ceph cluster is
+    unhealthy. The mode does not matter, but in mode enforce the next pass applies the desired limits again; the
+    daemon would do so at once, so undo refuses while it runs in that mode. To keep the restored limits: stop daemon
+    and timer, undo, then plimsoll pause or mode = observe, and start them.
 
     Exit status: 0 all disks restored, or nothing to do; 3 some disks not restored, or not recorded or remembered;
     1 none restored; 64 usage.
@@ -75,6 +78,12 @@ class Undo(TellsDisks):
         )
         parser.add_argument("--dry-run", action="store_true", help="show what would be restored; change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument(
+            "--disks",
+            metavar="NUMBER",
+            type=int,
+            help="how many disks --dry-run would restore; if it is another number now, nothing is changed",
+        )
         parser.add_argument(
             "--ignore-health",
             action="store_true",
@@ -114,15 +123,22 @@ class Undo(TellsDisks):
                 f"plimsoll daemon (pid {daemon.pid}) runs in mode enforce: it would apply the desired limits again at"
                 f" once. First: {_STOP}"
             )
+        shown = self._run(parsed_args, settings, wish, read_only=True)
+        number = shown.count(Kind.PLANNED)
+        bound = settings.brake.stops(number, shown.of) or (number > 0 and now - since > _OLD)
+        if parsed_args.disks not in (None, number) or (bound and not asks and parsed_args.disks is None):
+            raise UsageError(
+                f"nothing changed: since {second(since)} limits of {plural(number, 'disk')} would be restored; if"
+                f" --dry-run lists the right ones, add --disks {number}"
+            )
         if asks:
-            shown = self._run(parsed_args, settings, wish, read_only=True)
             self._close(shown, settings, planned=True)
-            if not shown.count(Kind.PLANNED):
+            if not number:
                 return shown.exit_status
-            if not self._agrees(shown):
+            if not self._agrees(number, since, bound=bound and parsed_args.disks is None):
                 self.say("Nothing changed.")
                 return 1
-            wish = replace(wish, agreed=shown.agreement)
+        wish = replace(wish, agreed=shown.agreement)
         return self._told(self._run(parsed_args, settings, wish, read_only=False), parsed_args, settings)
 
     def _since(self, parsed_args: argparse.Namespace, record: Record, now: datetime) -> datetime:
@@ -139,11 +155,16 @@ class Undo(TellsDisks):
             self.say(f"The last pass that changed limits began at {second(last)}.")
         return last
 
-    def _agrees(self, shown: UndoReport) -> bool:
-        number = shown.count(Kind.PLANNED)
-        self.app.stdout.write(f"Restore limits of {plural(number, 'disk')}? [y/N] ")
+    def _agrees(self, number: int, since: datetime, *, bound: bool) -> bool:
+        """``bound``: the number of disks must be typed."""
+        disks = plural(number, "disk")
+        question = f"Restore limits of {disks}? [y/N] "
+        if bound:
+            question = f"Restore limits of {disks} from before {second(since)}? Type the number of disks: "
+        self.app.stdout.write(question)
         self.app.stdout.flush()
-        return self.app.stdin.readline().strip().lower() in ("y", "yes")
+        answer = self.app.stdin.readline().strip().lower()
+        return answer == str(number) if bound else answer in ("y", "yes")
 
     def _run(self, parsed_args: argparse.Namespace, settings: Settings, wish: Wish, *, read_only: bool) -> UndoReport:
         """Raises ``Busy``, and as ``run_undo`` does."""
@@ -152,7 +173,7 @@ class Undo(TellsDisks):
             state.prepare()
         with self.telling(), nullcontext() if read_only else self._held(state, wish) as locks:
             context = pass_context(settings, read_only=read_only, locks=locks)
-            if context.complaint:
+            if context.complaint and read_only:  # each undo looks first
                 self.app.stderr.write(f"{context.complaint}\n")
             gate, heedless = context.caution.gate, parsed_args.ignore_health
             with self.libvirt(settings) as hypervisor:

@@ -163,8 +163,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "disks",
             default=Brake().disks,
             min=0,
-            help="How many disks may be raised, cut by more than half, or lose their limits in one pass without"
-            " approval, after an edit. The larger of disks and percent applies.",
+            help="How many disks may be raised or cut by more than half, get a first limit or one more, or lose their"
+            " limits in one pass without approval, after an edit. The larger of disks and percent applies.",
         ),
         cfg.IntOpt(
             "percent",
@@ -178,8 +178,23 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             default=Brake().factor,
             min=2,
             max=10**6,
-            help="A cut by this factor or more needs approval even for a single disk: with 10, from 500 to 50 or"
-            " less. So does the removal of its limits.",
+            help="A cut or a raise by this factor or more needs approval even for a single disk: with 10, from 500 to"
+            " 50 or less, or to 5000 or more. So does the removal of its limits.",
+        ),
+        cfg.IntOpt(
+            "lowest_iops",
+            default=Brake().lowest_iops,
+            min=0,
+            max=10**6,
+            help="A limit of fewer requests per second that an edit sets or lowers needs approval even for a single"
+            " disk. 0: no such bound.",
+        ),
+        _size(
+            "lowest_bytes",
+            default=Brake().lowest_bytes,
+            min=0,
+            max=2**40,
+            help="The same for bytes per second: in case that a unit was forgotten (100 for 100 MiB).",
         ),
     ),
     "ceph": (

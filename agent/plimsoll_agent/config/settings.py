@@ -206,7 +206,7 @@ def _settings(conf: Any) -> Settings:
         rounds=conf.rounds,
         daemon=DaemonSettings(conf.daemon.full_pass_interval, conf.daemon.stop_timeout),
         record=Retention(conf.record.keep_days, conf.record.keep_mib),
-        brake=Brake(conf.brake.disks, conf.brake.percent, conf.brake.factor),
+        brake=Brake(**dict(conf.brake.items())),
         ceph=CephSettings(
             tuple(Path(file) for file in conf.ceph.conf_files),
             conf.ceph.id,

@@ -12,6 +12,7 @@ from plimsoll_agent.catalogue.planner import Agenda, Answers
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import Effect, Judgement, Row
 from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.messages.limits import lowest_words
 from plimsoll_agent.util.text import minute, plural, printable
 
 Entry = TypeVar("Entry")
@@ -89,7 +90,8 @@ def stop_lines(found: Judgement, digest: str, *, compared: bool) -> tuple[str, .
     return (
         f"Brake: new QoS specs and types not published: they would change the limits of"
         f" {found.number:,} of {found.of:,} attached volumes (allowed: {brake.volumes:,} volumes or"
-        f" {brake.percent} %, no removal, no cut to 1/{found.factor} or less)",
+        f" {brake.percent} %, no removal, no cut to 1/{found.factor} or less, no raise to {found.factor} times as"
+        f" much or more, no limit below {lowest_words(found.lowest)})",
         *(f"{edit_words(row)}: {_counts_words(row, found.factor)}" for row in found.rows),
         "The previous ones stay published. To publish the new ones:"
         f" plimsoll region approve {digest[:SHOWN]}{remove} --reason TEXT",
@@ -111,6 +113,9 @@ def _counts_words(row: Row, factor: int) -> str:
     words = {
         Effect.REMOVED: "limits removed",
         Effect.TENFOLD: f"cut to 1/{factor} or less",
+        Effect.LOW: "below the lowest limit",
+        Effect.MANIFOLD: f"raised to {factor} times as much or more",
+        Effect.ADDED: "limited by one limit more",
         Effect.CUT: "cut to less than half",
         Effect.RAISED: "raised",
         Effect.NOT_COMPARABLE: "limited (the previous spec was invalid)",

@@ -23,6 +23,11 @@ def short_limits(limits: Limits) -> str:
     return " ".join(filter(None, parts)) or UNLIMITED
 
 
+def lowest_words(lowest: Mapping[Unit, int]) -> str:
+    """``10 IOPS or 1 MiB/s``."""
+    return " or ".join(_rate(number, unit) for unit, number in lowest.items())
+
+
 def short_change(old: Limits, new: Limits) -> str:
     """``500 → 3000 IOPS, 100 MiB/s → 50 MiB/s``: what differs; all of it where one is unlimited."""
     if old.unlimited or new.unlimited:

@@ -19,6 +19,7 @@ from plimsoll_agent.messages.limits import (
 from plimsoll_agent.messages.sentences import (
     STATE_WORDS,
     deferred_words,
+    large_words,
     note_words,
     orphaned_lines,
     unknown_words,
@@ -30,9 +31,10 @@ from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import BASES, Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.diff import EXTERNAL, Change
+from plimsoll_agent.reconcile.brake import MANAGE
 from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Outcome, PassReport, Result
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import plural, printable
+from plimsoll_agent.util.text import minute, plural, printable
 
 REMEDY = "plimsoll plan --all"
 DONE_IN = "; done in "
@@ -334,7 +336,7 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     edits = list(edits_words(braked.edits, exact=manner.exact))
     if len(edits) > _MOST_EDITS:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
-    yield from (TextLine(" " * (len(_BRAKE) + 2) + edit) for edit in edits)
+    yield from (TextLine(" " * (len(_BRAKE) + 2) + line) for line in (*edits, *_earlier_lines(braked)))
     groups = list(alike([line for o in report.outcomes if (line := _brake_line(o, report, manner)) is not None]))
     kept = groups if manner.every else groups[:_MOST_BRAKED]
     yield from kept
@@ -346,6 +348,17 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     yield from _approvals(braked, report, manner)
 
 
+def _earlier_lines(braked: Braked) -> Iterator[str]:
+    """``Counted too: 2 disks at 12:05 UTC (gold)``: what makes them too many."""
+    if braked.many and braked.earlier:
+        each = (f"{plural(e.disks, 'disk')} at {minute(e.at)}{_by(e.source)}" for e in braked.earlier)
+        yield f"of the last hour count too: {', '.join(each)}"
+
+
+def _by(source: str | None) -> str:
+    return "" if source is None else f" ({printable(source)})"
+
+
 def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLine | None:
     """A deferred change as it would be made, with its source; one that is deferred for itself with its digest."""
     change, reason = outcome.change, outcome.result.reason
@@ -353,6 +366,8 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
         return None
     why = words(change.reason)
     if reason.code is Code.LARGE_CHANGE:
+        if reason.facts.keys() & {"below", "times"}:
+            why += f"; {large_words(reason.facts)}"
         why += f"; alone: {approve_words(str(reason.facts['digest']), reason.facts['percent'] is None)}"
     what = change_words(change.before, change.after, manner)
     return DiskLine(sign_of(change), _names(outcome.disk), what, why, severity_of(change.before, change.after))
@@ -385,7 +400,15 @@ def _hows(braked: Braked) -> str:
     """``1 removed, 10 cut by more than half (to 1 % or more), 3 raised``."""
     shares = dict.fromkeys(map(_percent, braked.left))
     left = f" (to {next(iter(shares))} %{' or more' * (len(shares) > 1)})" if shares else ""
-    hows = ((braked.removed, "removed"), (braked.lowered, f"cut by more than half{left}"), (braked.raised, "raised"))
+    hows = (
+        (braked.removed, "removed"),
+        (braked.lowered, f"cut by more than half{left}"),
+        (braked.low, "below the lowest limit"),
+        (braked.added, "with a limit added"),
+        (braked.raised, "raised"),
+        (braked.managed, "managed again"),
+        (braked.unmanaged, "no longer managed"),
+    )
     return ", ".join(f"{number} {how}" for number, how in hows if number)
 
 
@@ -417,9 +440,13 @@ def edits_words(edits: Iterable[Edit], *, exact: bool = False) -> Iterator[str]:
         merged.setdefault((edit.origin, edit.source, edit.parameter), []).append(edit)
     # Rates first: bursts and lengths follow from them. Of these what is cut most.
     for (origin, source, parameter), each in sorted(merged.items(), key=_edit_order):
+        number = plural(sum(edit.disks for edit in each), "disk")
+        if parameter == MANAGE:
+            yield f"{_source(origin, source)}: manage: false ({number})"
+            continue
         before, after = ([getattr(edit, side) for edit in each] for side in ("before", "after"))
         told = (exact_edit if exact else short_edit)(parameter, before, after)
-        yield f"{_source(origin, source)}: {told} ({plural(sum(edit.disks for edit in each), 'disk')})"
+        yield f"{_source(origin, source)}: {told} ({number})"
 
 
 def _edit_order(item: tuple[tuple[str, str, str], Sequence[Edit]]) -> tuple[bool, float]:
@@ -436,9 +463,9 @@ def _edit_share(edit: Edit) -> float:
 
 
 def _source(origin: str, name: str) -> str:
-    kind = {Code.QOS_SPEC: "QoS spec {}", Code.RULE: 'rule "{}"', Code.FLAVOR: "flavor {}"}.get(
-        Code(origin) if origin else Code.NODE_DEFAULT, "{}"
-    )
+    rule = 'rule "{}"'
+    kinds = {Code.QOS_SPEC: "QoS spec {}", Code.RULE: rule, Code.RULE_UNMANAGES: rule, Code.FLAVOR: "flavor {}"}
+    kind = kinds.get(Code(origin) if origin else Code.NODE_DEFAULT, "{}")
     return kind.format(printable(name))
 
 

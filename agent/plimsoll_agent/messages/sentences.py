@@ -11,7 +11,7 @@ from typing import Any
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages.limits import UNLIMITED as UNLIMITED
 from plimsoll_agent.messages.limits import exact_limits as exact_limits
-from plimsoll_agent.messages.limits import listed
+from plimsoll_agent.messages.limits import listed, lowest_words
 from plimsoll_agent.messages.limits import short_limits as short_limits
 from plimsoll_agent.messages.limits import short_size as short_size
 from plimsoll_agent.model.disk import Disk
@@ -38,6 +38,9 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.ACKNOWLEDGED: lambda facts: f"acknowledged until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
     Code.HOLD_ENDED: "hold ended: limits from before the hold",
     Code.DESIRED_BEFORE: "previously desired limits; the new ones need plimsoll approve {revision:.16}",
+    Code.TAKEN_BACK: lambda facts: (
+        f'rule "{facts["rule"]}" has manage: false: the first limits of {_minute(facts["since"])} are taken back'
+    ),
     Code.UNDONE: lambda facts: f"undo of the changes since {_second(facts['since'])}",
     Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
     Code.FLAVOR: "flavor {flavor}",
@@ -104,7 +107,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.ORDERS_UNKNOWN: "the region's orders are unknown, so no limit is raised or removed: {detail}",
     Code.BRAKED: "deferred by the brake ({disks} of {of} disks) until plimsoll approve {revision:.16}",
     Code.LARGE_CHANGE: lambda facts: (
-        f"a {_large(facts)} needs plimsoll approve{' --remove' * (facts['percent'] is None)} {facts['digest'][:16]}"
+        f"a {large_words(facts)} needs plimsoll approve{' --remove' * (facts['percent'] is None)}"
+        f" {facts['digest'][:16]}"
     ),
     Code.GROUP_WITHHELD: lambda facts: (
         f"deferred with {facts['target']} in group {facts['group']} ({words(Reason.from_record(facts['because']))})"
@@ -283,9 +287,17 @@ def orphaned_lines(report: PassReport) -> Iterator[str]:
             yield f"{said} DIGEST for each (plimsoll disk explain prints it)"
 
 
-def _large(facts: Mapping[str, Any]) -> str:
-    """``cut to 1 % from 2026-11-22T06:00+00:00 on``."""
-    what = "removal" if facts["percent"] is None else f"cut to {facts['percent']:g} %"
+def large_words(facts: Mapping[str, Any]) -> str:
+    """Why a change is large alone: ``cut to 1 % from 2026-11-22T06:00+00:00 on``."""
+    if facts["percent"] is None:
+        what = "removal"
+    elif "below" in facts:
+        what = f"limit below {lowest_words(facts['below'])}"
+    elif "times" in facts:
+        times = facts["times"]
+        what = "removal of one limit" if times is None else f"raise to {times:g} times as much"
+    else:
+        what = f"cut to {facts['percent']:g} %"
     return f"{what} from {_minute(facts['from'])} on" if "from" in facts else what
 
 

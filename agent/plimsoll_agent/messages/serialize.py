@@ -100,9 +100,14 @@ def braked_data(braked: Braked) -> dict[str, object]:
         "removed": braked.removed,
         "raised": braked.raised,
         "lowered": braked.lowered,
+        "low": braked.low,
+        "added": braked.added,
+        "managed": braked.managed,
+        "unmanaged": braked.unmanaged,
         "many": braked.many,
         "alone": {key: reason.as_record() for key, reason in sorted(braked.alone.items())},
         "edits": [asdict(edit) for edit in braked.edits],
+        "earlier": [asdict(each) | {"at": each.at.isoformat()} for each in braked.earlier],
     }
 
 

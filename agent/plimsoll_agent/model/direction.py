@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, limits_requests
 
 _LARGE = 2**20
 """Bytes of a large request: about the most that a guest's kernel sends in one."""
+LOWEST: Mapping[Unit, int] = {"iops": 10, "bytes": 2**20}
+"""No limit that is meant is lower."""
+SMALL_RAISE = 1.5
+"""A raise to so many times as much, or less, is counted by no brake."""
 
 
 class Direction(StrEnum):
@@ -58,6 +62,58 @@ def share_left(before: Limits, after: Limits) -> float:
     if limits_requests(before) and limits_requests(after):
         shares.append(_counts_as(before.size_iops_sec) / _counts_as(after.size_iops_sec))
     return min([1.0, *shares])
+
+
+def times_more(before: Limits, after: Limits) -> float:
+    """How many times as much the limit allows that is raised most: 1.0 is no raise, infinity is no limit any more.
+
+    Compared as by ``share_left``, but for what is possible at once: a burst counts by what it adds within a minute.
+    """
+    times = [
+        new / old
+        for unit in UNITS
+        for reach in (_for_ever, _in_a_minute)
+        for old, new in zip(_reaches(before, unit, reach), _reaches(after, unit, reach), strict=True)
+        if old != float("inf")
+    ]
+    if limits_requests(before) and limits_requests(after):
+        times.append(_counts_as(before.size_iops_sec) / _counts_as(after.size_iops_sec))
+    return max([1.0, *times])
+
+
+def added_limits(before: Limits, after: Limits) -> dict[Unit, float]:
+    """The units of which reads, writes or both had no limit and get one, with the least that they may do then."""
+    added: dict[Unit, float] = {}
+    for unit in UNITS:
+        pairs = zip(_reaches(before, unit, _for_ever), _reaches(after, unit, _for_ever), strict=True)
+        new = [its for had, its in pairs if its < had == float("inf")]
+        if new:
+            added[unit] = min(new)
+    return added
+
+
+def too_low(before: Limits, after: Limits, lowest: Mapping[Unit, int]) -> tuple[Unit, ...]:
+    """The units of which a limit is set, or lowered, to less than ``lowest``; from ``Limits()`` all that are less.
+
+    Where ``size_iops_sec`` counts a large request as several, a limit of requests is one of bytes too.
+    """
+    return tuple(
+        unit
+        for unit in UNITS
+        if any(
+            new < min(old, lowest[unit])
+            for old, new in zip(_lasting(before, unit), _lasting(after, unit), strict=True)
+        )
+    )
+
+
+def _lasting(limits: Limits, unit: Unit) -> tuple[float, ...]:
+    """How much reads, writes and both together may do, by any limit."""
+    reaches = _reaches(limits, unit, _for_ever)
+    if unit == "iops" or not limits.size_iops_sec:
+        return reaches
+    requests = _reaches(limits, "iops", _for_ever)
+    return tuple(min(its, number * limits.size_iops_sec) for its, number in zip(reaches, requests, strict=True))
 
 
 def _counts_as(size_iops_sec: int) -> float:

@@ -29,6 +29,7 @@ class Origin:
 
 ORIGINS: Mapping[str | None, Origin] = {
     Code.RULE: Origin(named_by="rule", in_rules=True),
+    Code.RULE_UNMANAGES: Origin(named_by="rule", in_rules=True),
     Code.NODE_DEFAULT: Origin("default", in_rules=True),
     Code.QOS_SPEC: Origin(named_by="spec", not_used=Code.NO_CATALOGUE_SOURCE),
     Code.FLAVOR: Origin("flavor", named_by="flavor", not_used=Code.FLAVOR_UNKNOWN),
@@ -37,6 +38,7 @@ ORIGINS: Mapping[str | None, Origin] = {
     Code.HOLD: Origin(aside=True, decided=True, of_hold=True),
     Code.HOLD_ENDED: Origin(aside=True, decided=True, of_hold=True),
     Code.UNDONE: Origin(aside=True, decided=True),
+    Code.TAKEN_BACK: Origin(aside=True, decided=True),
     # It is for many disks at once, so the brake applies.
     Code.COMMAND_LINE: Origin("command line", aside=True),
 }

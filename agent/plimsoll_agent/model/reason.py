@@ -21,6 +21,7 @@ class Code(StrEnum):
     HOLD_ENDED = "hold-ended"
     DESIRED_BEFORE = "desired-before"
     UNDONE = "undone"
+    TAKEN_BACK = "taken-back"
     QOS_SPEC = "qos-spec"
     FLAVOR = "flavor"
     # why a source has no opinion

@@ -34,6 +34,21 @@ class Reading:
 
 
 @frozen
+class Used:
+    """The most that a disk used, by the averages of passes, in requests and bytes per second."""
+
+    iops: float
+    bytes: float
+
+    def of(self, unit: Unit) -> float:
+        return self.iops if unit == "iops" else self.bytes
+
+    def or_more(self, other: Used) -> Used:
+        """What either used."""
+        return Used(max(self.iops, other.iops), max(self.bytes, other.bytes))
+
+
+@frozen
 class Rates:
     """A disk's rates between two readings, in requests and bytes per second."""
 

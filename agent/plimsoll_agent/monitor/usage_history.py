@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import decoding, files
@@ -68,6 +68,16 @@ def passes(state: State) -> Iterator[PastPass]:
     """In order of time. Raises ``StateError``."""
     for path in (state.usage_before, state.usage):
         yield from _of(path)
+
+
+def most_used(state: State) -> dict[str, Used]:
+    """The most that each disk used in the average of a pass, by ``Disk.key``. Raises ``StateError``."""
+    most: dict[str, Used] = {}
+    for past in passes(state):
+        for key, disk in past.disks.items():
+            used = Used(disk.operations, disk.bytes)
+            most[key] = most[key].or_more(used) if key in most else used
+    return most
 
 
 def _of(path: Path) -> Iterator[PastPass]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
@@ -22,9 +22,12 @@ from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import ORIGINS, origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.model.usage import Used
 from plimsoll_agent.policy.clamp import at_least, at_most
 from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.util.frozen import frozen
+
+_TAKEN_BACK_WITHIN = timedelta(days=1)
 
 
 @frozen
@@ -74,9 +77,11 @@ class Remembered:
     mark: str | None = None
     """The digest of the disk's mark in its guest's metadata at that time."""
     source: Code | None = field(default=None, compare=False)
-    """The kind of source of ``desired``, by its reason; None if unknown."""
+    """The kind of source of ``desired``, by its reason, or ``RULE_UNMANAGES``; None if unknown."""
     released: str | None = None
     """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
+    taken_over: datetime | None = None
+    """When a disk without limits that a rule had left alone got its first ones; None for any other disk."""
 
     def desired_at(self, at: datetime) -> Later:
         now = Later(at, self.desired, self.by_type, self.source)
@@ -107,6 +112,8 @@ class Situation:
     """By ``Disk.key``."""
     orders_unknown: Reason | None = None
     """Why the region's present orders are unknown: then nothing is raised or removed."""
+    used: Callable[[], Mapping[str, Used]] = field(default=dict, compare=False)
+    """Reads what disks used lately, by ``Disk.key``."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.
@@ -257,7 +264,7 @@ def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Dec
         left = Unmanaged(filters)
         return Decision(left, (Step("throttle filters", left),), ours=situation.ours(disk))
     said = replace(_shape(disk, situation, _base(disk, situation, sources)), ours=situation.ours(disk))
-    decided = _hold(disk, situation, _orphaned(disk, situation, said))
+    decided = _taken_back(disk, situation, _hold(disk, situation, _orphaned(disk, situation, said)))
     ahead = _ahead(disk, situation, sources, said.desired)
     return replace(decided, ahead=ahead) if ahead else decided
 
@@ -407,6 +414,18 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
         return decision  # the hold's limits stay while the desired ones are unknown
     ended = decision.and_then("hold", Desired(remembered.restore_to, because(Code.HOLD_ENDED)))
     return replace(ended, aside=decision.desired)
+
+
+def _taken_back(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """A rule that leaves a disk alone again takes back the first limits that it got since, as by a mistake."""
+    said, ours = decision.desired, decision.ours
+    if not isinstance(said, Unmanaged) or said.reason.code is not Code.RULE_UNMANAGES or ours is None:
+        return decision
+    since, now = ours.taken_over, situation.now
+    if since is None or not timedelta(0) <= now - since < _TAKEN_BACK_WITHIN or ours.applied != disk.actual:
+        return decision
+    why = because(Code.TAKEN_BACK, rule=said.reason.facts["rule"], since=since.isoformat())
+    return decision.and_then("limits in force", Desired(Limits(), why))
 
 
 def _lowers(disk: Disk, limits: Limits) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from plimsoll_agent.messages.limits import lowest_words
 from plimsoll_agent.qos.lint import Fault, LintCode
 from plimsoll_agent.util.text import printable
 
@@ -69,6 +70,10 @@ _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
     LintCode.SIZE_IS_NO_SIZE: (
         "{value} is an unlikely request size (bytes above which one request counts as several, not a burst);"
         " write a multiple of 512 up to 4194304, or a key ending in _iops_sec_max"
+    ),
+    LintCode.TOO_LOW: lambda facts: (
+        f"limits{f' even {gib} GiB' if (gib := facts['gib']) else ''} to less than"
+        f" {lowest_words({facts['unit']: facts['lowest']})}; was a unit forgotten, or a zero?"
     ),
 }
 

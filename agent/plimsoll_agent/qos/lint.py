@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Literal
 
 from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec, cinders_number, libvirts_number
-from plimsoll_agent.model.limits import BASES, PARAMETERS, SCOPES, UNITS, VALUE_MAX, Parameter
+from plimsoll_agent.model.direction import LOWEST
+from plimsoll_agent.model.limits import BASES, PARAMETERS, SCOPES, UNITS, VALUE_MAX, Parameter, Unit
 from plimsoll_agent.util import quantities
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import nearest
@@ -25,6 +26,7 @@ _NEGATIVE = re.compile(r"\s*-[0-9]+\s*")
 _SECTOR = 512
 # Linux merges requests up to max_sectors_kb, 1280 by default, so no request is larger than this.
 _LARGEST_REQUEST = 4 * 2**20
+_LARGE_GIB = 1000
 
 
 class LintCode(StrEnum):
@@ -51,6 +53,7 @@ class LintCode(StrEnum):
     LENGTH_ONLY_HERE = "length-only-here"
     SIZE_WITHOUT_IOPS = "size-without-iops"
     SIZE_IS_NO_SIZE = "size-is-no-size"
+    TOO_LOW = "too-low"
 
 
 WARNINGS = frozenset(
@@ -61,6 +64,7 @@ WARNINGS = frozenset(
         LintCode.MAX_IS_CEILING,
         LintCode.LENGTH_ONLY_HERE,
         LintCode.SIZE_IS_NO_SIZE,
+        LintCode.TOO_LOW,
     }
 )
 """The spec does what it says, but perhaps not what was intended."""
@@ -82,18 +86,18 @@ class Fault:
         return "warning" if self.code in WARNINGS else "error"
 
 
-def lint(spec: QosSpec) -> tuple[Fault, ...]:
-    """The faults of one spec for volumes on RBD.
+def lint(spec: QosSpec, lowest: Mapping[Unit, int] = LOWEST) -> tuple[Fault, ...]:
+    """The faults of one spec for volumes on RBD; limits below ``lowest`` are one.
 
     A spec that no volume can be attached with has at least one error, unless only some sizes of volumes are refused.
     """
-    return tuple(Fault(spec.name, key, code, facts) for key, code, facts in _faults(spec))
+    return tuple(Fault(spec.name, key, code, facts) for key, code, facts in _faults(spec, lowest))
 
 
 _Found = tuple[str | None, LintCode, dict[str, object]]
 
 
-def _faults(spec: QosSpec) -> Iterator[_Found]:
+def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     if spec.consumer == Consumer.BACK_END:
         yield None, LintCode.BACK_END, {}
         return  # its keys are the storage's own
@@ -111,6 +115,7 @@ def _faults(spec: QosSpec) -> Iterator[_Found]:
             yield key, LintCode.UNKNOWN_KEY, {"nearest": _nearest(key)}
     for base in BASES:
         yield from _of_base(spec.keys, base)
+        yield from _of_lowest(spec.keys, base, lowest)
     yield from _of_totals(spec.keys)
     yield from _of_directions(spec.keys)
     yield from _of_size(spec.keys)
@@ -152,6 +157,20 @@ def _of_base(keys: Mapping[str, str | None], base: str) -> Iterator[_Found]:
         yield length, LintCode.TOO_LARGE, {"value": keys[length], "times": peak}
     elif seconds > 1:
         yield length, LintCode.LENGTH_ONLY_HERE, {}
+
+
+def _of_lowest(keys: Mapping[str, str | None], base: str, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
+    """A limit that is lower than any that is meant; one per GiB for a large volume."""
+    per_gb, unit = f"{base}_per_gb", _KEYS[base].unit
+    if per_gb in keys:
+        numbers = [_number(keys, key, cinder=True) or 0 for key in (per_gb, f"{per_gb}_min", f"{base}_max")]
+        limit = max(numbers[0] * _LARGE_GIB, numbers[1])
+        key = per_gb if not 0 < numbers[2] < limit else f"{base}_max"
+        limit = min(limit, numbers[2] or limit)
+    else:
+        key, limit = base, _number(keys, base) or 0
+    if 0 < limit < lowest[unit]:
+        yield key, LintCode.TOO_LOW, {"unit": unit, "lowest": lowest[unit], "gib": _LARGE_GIB * (key == per_gb)}
 
 
 def _of_value(keys: Mapping[str, str | None], key: str, *, cinder: bool = False) -> Iterator[_Found]:

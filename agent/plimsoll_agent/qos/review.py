@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Literal
 
+from plimsoll_agent.model.direction import LOWEST
+from plimsoll_agent.model.limits import Unit
 from plimsoll_agent.qos.file import Declared, QosFile
 from plimsoll_agent.qos.lint import Fault, Severity, lint
 from plimsoll_agent.util.frozen import frozen
@@ -52,9 +54,10 @@ def numbers(file: QosFile) -> Iterator[Finding]:
                 yield Finding(("qos_specs", name, "keys", key), Exact(written[key], number))
 
 
-def review(declared: Declared) -> Iterator[Finding]:
+def review(declared: Declared, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[Finding]:
+    """Limits below ``lowest`` are faults."""
     for name, spec in declared.specs.items():
-        for fault in lint(spec.as_cinders):
+        for fault in lint(spec.as_cinders, lowest):
             inner = ("consumer",) if fault.key is None else ("keys", fault.key)
             yield Finding(("qos_specs", name, *inner), fault)
     for name, type in declared.types.items():

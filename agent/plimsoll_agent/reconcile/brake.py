@@ -2,8 +2,10 @@
 
 It compares a disk's desired limits with those desired last, or without any with the actual ones. It defers
 
-- changes that cut a disk to less than half, or raise or remove a limit, where they are too many (``Brake.stops``);
-- after an edit of rules or catalogue, every removal and every cut to a tenth or less, whatever their number.
+- changes that cut a disk to less than half, or raise, add or remove a limit, and disks that are no longer, or again,
+  left alone, where they are too many (``Brake.stops``);
+- after an edit of rules or catalogue, every removal, every cut to a tenth or less, every raise to ten times as much
+  or more, and every limit that is lower than any sane one, whatever their number.
 
 ``plimsoll approve`` approves a revision, or the change of one disk.
 """
@@ -15,20 +17,33 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of
 from plimsoll_agent.model.approvals import Approval, digest_of_change
-from plimsoll_agent.model.direction import Direction, direction, share_left
+from plimsoll_agent.model.direction import (
+    LOWEST,
+    SMALL_RAISE,
+    Direction,
+    added_limits,
+    direction,
+    share_left,
+    times_more,
+    too_low,
+)
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.later import Later
-from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.model.limits import PARAMETERS, Limits, Unit
 from plimsoll_agent.model.origin import edited, origin_of
 from plimsoll_agent.model.reason import Code, Reason, because
-from plimsoll_agent.policy.decide import Desired, Remembered, Situation
-from plimsoll_agent.reconcile.outcome import Braked, Edit, Outcome
+from plimsoll_agent.model.usage import Used
+from plimsoll_agent.policy.decide import Desired, Remembered, Situation, Unmanaged
+from plimsoll_agent.reconcile.outcome import Braked, Counted, Earlier, Edit, Outcome
 from plimsoll_agent.util.frozen import frozen
 
+MANAGE = "manage"
+"""The parameter of an edit by which a rule leaves disks alone, or no longer does."""
 _RECENT = timedelta(hours=1)
 
 
@@ -39,8 +54,15 @@ class Brake:
     disks: int = 5
     percent: int = 20
     factor: int = 10
-    """A cut of one disk by this factor or more is deferred."""
+    """A cut or a raise of one disk by this factor or more is deferred."""
+    lowest_iops: int = LOWEST["iops"]
+    lowest_bytes: int = LOWEST["bytes"]
+    """A limit of one disk that is set or lowered to less is deferred; 0 is no bound."""
     approvals: tuple[Approval, ...] = ()
+
+    @property
+    def lowest(self) -> Mapping[Unit, int]:
+        return {"iops": self.lowest_iops, "bytes": self.lowest_bytes}
 
     def stops(self, number: int, of: int) -> bool:
         return number > max(self.disks, of * self.percent / 100)
@@ -55,34 +77,14 @@ class LargeChange:
     before: Limits
     """What was desired last, else the actual limits."""
     after: Limits
-    how: Direction
-    """``LOWER`` is a cut to less than half."""
+    how: Counted
     left: float
     """The smallest share that is left of a limit: 0.01 is a cut to a hundredth."""
-    alone: bool
-    """It is deferred whatever the number of others."""
+    alone: Reason | None
+    """Why it is deferred whatever the number of others."""
     reason: Reason
     edited: bool = True
     """Rules or catalogue were edited since the disk's last decision."""
-    at: datetime | None = None
-    """When it would be made, for a change that a rule's end brings; None is now."""
-
-    @property
-    def cut(self) -> bool:
-        """Some limit is cut to less than half, though another may be raised; removals apart."""
-        return self.how is not Direction.REMOVE and self.left < 0.5
-
-    @property
-    def digest(self) -> str:
-        """An approval of this change alone names it."""
-        return digest_of_change(self.key, self.after)
-
-    @property
-    def too_much(self) -> Reason:
-        """Why it is deferred whatever the number of others; ``percent`` is what is left, None after a removal."""
-        percent = None if self.how is Direction.REMOVE else round(100 * self.left, 2)
-        when = {} if self.at is None else {"from": self.at.isoformat()}
-        return because(Code.LARGE_CHANGE, digest=self.digest, percent=percent, **when)
 
 
 def revision_of(situation: Situation) -> str:
@@ -104,11 +106,20 @@ def large_changes(considered: Sequence[Outcome], situation: Situation, brake: Br
     """
     this_revision = revision_of(situation)
     found: dict[str, LargeChange] = {}
+    use = _Use(considered, situation)
     for change in _weighed(considered, situation):
-        large = _large_change(change, situation, this_revision, brake)
+        large = _large_change(change, situation, this_revision, brake, use)
         if large is not None:
-            found[large.key] = max(found.get(large.key, large), large, key=lambda each: (each.alone, -each.left))
+            found[large.key] = max(found.get(large.key, large), large, key=_how_large)
+    for outcome in considered:
+        large = _left_alone(outcome, situation, this_revision, brake)
+        if large is not None:
+            found.setdefault(large.key, large)
     return tuple(found.values())
+
+
+def _how_large(large: LargeChange) -> tuple[bool, float]:
+    return large.alone is not None, -large.left
 
 
 def braked(
@@ -121,30 +132,52 @@ def braked(
     changes stay deferred until it is approved or edited again. Until the revision is ``judged``, all its changes are.
     """
     this_revision = revision_of(situation)
-    number = len({large.key for large in found} | still_recent(situation.brake.recent, situation.now).keys())
+    keys = {large.key for large in found}
+    recent = still_recent(situation.brake.recent, situation.now)
+    number = len(keys | recent.keys())
     if not whole:
         present = [each for each in situation.memory.values() if each.attachment is not None]
         disks = max(disks, len(present))
     too_many, goes_on = brake.stops(number, disks), situation.brake.stopped == this_revision
     waits = goes_on or not judged
-    stopped = [large for large in found if too_many or large.alone or (waits and large.edited)]
+    stopped = [large for large in found if too_many or large.alone is not None or (waits and large.edited)]
     if not stopped:
         return None
-    hows = Counter(Direction.LOWER if large.cut else large.how for large in stopped)
+    hows = Counter(large.how for large in stopped)
     catalogue = situation.catalogue
     return Braked(
         this_revision,
         catalogue.revision if isinstance(catalogue, Catalogue) else None,
         frozenset(large.key for large in stopped),
         disks,
-        removed=hows[Direction.REMOVE],
-        raised=hows[Direction.RAISE],
-        lowered=hows[Direction.LOWER],
+        removed=hows[Counted.REMOVED],
+        raised=hows[Counted.RAISED],
+        lowered=hows[Counted.LOWERED],
+        low=hows[Counted.LOW],
+        added=hows[Counted.ADDED],
+        managed=hows[Counted.MANAGED],
+        unmanaged=hows[Counted.UNMANAGED],
         many=too_many or (waits and any(large.edited for large in stopped)),
-        alone={large.key: large.too_much for large in stopped if large.alone},
+        alone={large.key: large.alone for large in stopped if large.alone is not None},
         edits=tuple(_edits(stopped)),
-        left=tuple(sorted({large.left for large in stopped if large.cut})),
+        earlier=tuple(_earlier({key: at for key, at in recent.items() if key not in keys}, situation)),
+        left=tuple(sorted({large.left for large in stopped if large.how is Counted.LOWERED})),
     )
+
+
+def _earlier(changed: Mapping[str, datetime], situation: Situation) -> Iterator[Earlier]:
+    """The disks that were changed before, by the pass that did it and by the source of their limits."""
+    counted = Counter((at, _source_of(situation.memory.get(key))) for key, at in changed.items())
+    for (at, source), disks in sorted(counted.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+        yield Earlier(at, disks, source)
+
+
+def _source_of(remembered: Remembered | None) -> str | None:
+    if remembered is None:
+        return None
+    if remembered.by_type is not None or remembered.by_rules:
+        return remembered.by_type or remembered.by_rules[0]
+    return None if remembered.source is None else remembered.source.value
 
 
 def still_recent(changed: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
@@ -226,14 +259,20 @@ def _sharing(limits: Iterable[tuple[Disk, Limits]]) -> dict[tuple[str, str | Non
     return members
 
 
-def _large_change(weighed: _Weighed, situation: Situation, this_revision: str, brake: Brake) -> LargeChange | None:
+def _large_change(
+    weighed: _Weighed, situation: Situation, this_revision: str, brake: Brake, use: _Use
+) -> LargeChange | None:
     """None for a change that is small, decided by an operator, or approved."""
-    before, desired, disk = weighed.before_limits, weighed.desired, weighed.outcome.disk
-    remembered = situation.memory.get(disk.key)
-    if origin_of(desired.reason.code).decided or _first(disk, remembered, situation, this_revision):
+    desired, disk = weighed.desired, weighed.outcome.disk
+    after, remembered = desired.limits, situation.memory.get(disk.key)
+    if origin_of(desired.reason.code).decided or (remembered is None and situation.brake.judged == this_revision):
+        return None  # a disk that came after this revision was judged is new
+    before, left = weighed.before_limits, weighed.left
+    if _has_none_of_ours(disk, remembered):
+        before, left = Limits(), 1.0
+    if before == after:
         return None
-    how = direction(before, desired.limits)
-    if how is Direction.LOWER and (weighed.left >= 0.5 or _has_it_already(weighed)):
+    if direction(before, after) is Direction.LOWER and _has_it_already(weighed):
         return None
     if remembered is not None and _approved_for_the_region(desired, weighed.before, situation):
         return None
@@ -241,15 +280,106 @@ def _large_change(weighed: _Weighed, situation: Situation, this_revision: str, b
         return None
     # Without an edit, the disk's own type, size or flavor has changed.
     edited = remembered is None or remembered.revision != this_revision
-    alone = edited and (how is Direction.REMOVE or weighed.left <= 1 / brake.factor)
-    large = LargeChange(
-        disk.key, before, desired.limits, how, weighed.left, alone, desired.reason, edited, weighed.at
-    )
+    low = too_low(before, after, brake.lowest) if edited else ()
+    times = times_more(before, after)
+    added = added_limits(before, after) if edited and remembered is not None else {}
+    if after.unlimited:
+        how = Counted.REMOVED
+    elif left < 0.5:
+        how = Counted.LOWERED
+    elif low:
+        how = Counted.LOW
+    elif added and use.is_more_than(disk, added):
+        how = Counted.ADDED
+    elif times > SMALL_RAISE or (before.group_name != after.group_name and not before.unlimited):
+        # Another group ends the sharing of a limit.
+        how = Counted.RAISED
+    elif remembered is not None and remembered.source is Code.RULE_UNMANAGES:
+        how = Counted.MANAGED
+    else:
+        return None
+    facts: dict[str, object] | None = None
+    if how is Counted.REMOVED:
+        facts = {"percent": None}
+    elif left <= 1 / brake.factor:
+        facts = {"percent": round(100 * left, 2)}
+    elif low:
+        facts = {"percent": round(100 * left, 2), "below": {unit: brake.lowest[unit] for unit in low}}
+    elif times >= brake.factor:
+        facts = {"percent": round(100 * left, 2), "times": None if times == float("inf") else round(times, 2)}
+    digest, alone = digest_of_change(disk.key, after), None
+    if edited and facts is not None:
+        when = {} if weighed.at is None else {"from": weighed.at.isoformat()}
+        alone = because(Code.LARGE_CHANGE, digest=digest, **facts, **when)
+    large = LargeChange(disk.key, before, after, how, left, alone, desired.reason, edited)
+    return None if _approved(large, digest, situation, this_revision, brake) else large
+
+
+def _left_alone(outcome: Outcome, situation: Situation, this_revision: str, brake: Brake) -> LargeChange | None:
+    """The end of what plimsoll desires for a disk, by an edit of a rule with ``manage: false``; None without."""
+    said, disk = outcome.decision.desired, outcome.disk
+    if not isinstance(said, Unmanaged) or said.reason.code is not Code.RULE_UNMANAGES:
+        return None
+    remembered = situation.memory.get(disk.key)
+    if remembered is None or remembered.desired is None or remembered.revision == this_revision:
+        return None
+    its, orders, now = remembered.desired, situation.orders, situation.now
+    if any(isinstance(later, Desired) and later.limits == its for _, later in outcome.decision.ahead):
+        return None  # the rule has an end
+    if any(orders.approve(Of.RULES, digest, now) for digest in (this_revision, situation.rules.revision)):
+        return None
+    large = LargeChange(disk.key, its, its, Counted.UNMANAGED, 1.0, None, said.reason)
+    return None if _approved(large, None, situation, this_revision, brake) else large
+
+
+def _approved(large: LargeChange, digest: str | None, situation: Situation, this_revision: str, brake: Brake) -> bool:
+    """Whether an operator of this node approved it; ``digest`` is that of this change alone."""
     approvals = brake.approvals
-    if edited and situation.brake.judged == this_revision:  # the disk came after these approvals
+    if large.edited and situation.brake.judged == this_revision:  # the disk came after these approvals
         approvals += situation.brake.let_through
-    approved = any(each.covers(this_revision, large.digest, removal=how is Direction.REMOVE) for each in approvals)
-    return None if approved else large
+    digests = [this_revision] if digest is None else [this_revision, digest]
+    return any(each.covers(*digests, removal=large.how is Counted.REMOVED) for each in approvals)
+
+
+class _Use:
+    """What the disks of a node really used. It is looked up only where a limit is added."""
+
+    def __init__(self, considered: Sequence[Outcome], situation: Situation) -> None:
+        self._considered = considered
+        self._situation = situation
+
+    def is_more_than(self, disk: Disk, added: Mapping[Unit, float]) -> bool:
+        """Whether the disk, or else any disk of its class, used more than the limits that it gets.
+
+        Where that is unknown, they count unless plimsoll has not limited any disk of this node yet.
+        """
+        used = self._of_disks.get(disk.key) or self._of_classes.get(_class_of(disk))
+        if used is None:
+            return self._has_limited
+        return any(limit < used.of(unit) for unit, limit in added.items())
+
+    @cached_property
+    def _of_disks(self) -> Mapping[str, Used]:
+        return self._situation.used()
+
+    @cached_property
+    def _of_classes(self) -> Mapping[tuple[str | None, ...], Used]:
+        classes: dict[tuple[str | None, ...], Used] = {}
+        for disk in (outcome.disk for outcome in self._considered):
+            used = self._of_disks.get(disk.key)
+            if used is not None:
+                its = _class_of(disk)
+                classes[its] = used if its not in classes else classes[its].or_more(used)
+        return classes
+
+    @cached_property
+    def _has_limited(self) -> bool:
+        return any(each.enforced or each.applied is not None for each in self._situation.memory.values())
+
+
+def _class_of(disk: Disk) -> tuple[str | None, ...]:
+    """Disks alike: volumes of a type, or where that is unknown, those in a pool."""
+    return (disk.volume_type,) if disk.volume_type is not None else (None, disk.pool)
 
 
 def _has_it_already(weighed: _Weighed) -> bool:
@@ -259,10 +389,8 @@ def _has_it_already(weighed: _Weighed) -> bool:
     return weighed.at is None and not held and outcome.change is None and isinstance(outcome.disk.actual, Limits)
 
 
-def _first(disk: Disk, remembered: Remembered | None, situation: Situation, this_revision: str) -> bool:
-    """Whether the disk has no limits and never had any from plimsoll, or came after this revision was judged."""
-    if remembered is None and situation.brake.judged == this_revision:
-        return True
+def _has_none_of_ours(disk: Disk, remembered: Remembered | None) -> bool:
+    """Whether the disk has no limits and never had any from plimsoll: only what is set first counts."""
     ours = remembered is not None and (remembered.enforced or remembered.applied is not None)
     return not ours and isinstance(disk.actual, Limits) and disk.actual.unlimited
 
@@ -309,6 +437,8 @@ def _edits(stopped: Sequence[LargeChange]) -> list[Edit]:
     """The edits, as inferred from the disks: the same parameter of the same source, the most frequent first."""
     counted: Counter[tuple[str, str, object, object, str]] = Counter()
     for large in stopped:
+        if large.how is Counted.UNMANAGED:
+            counted[edited(large.reason), MANAGE, None, "false", large.reason.code.value] += 1
         old, new = large.before.full_set(), large.after.full_set()
         names = [parameter.name for parameter in PARAMETERS] + ["group_name"]
         for name in names:

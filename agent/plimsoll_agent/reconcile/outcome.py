@@ -38,6 +38,25 @@ class Kind(StrEnum):
     FAILED = "failed"
 
 
+class Counted(StrEnum):
+    """For what the brake counts a disk."""
+
+    REMOVED = "removed"
+    """It would have no limit any more."""
+    LOWERED = "lowered"
+    """A limit would be cut to less than half, though another may be raised."""
+    LOW = "low"
+    """A limit would be set or lowered to less than the lowest in the settings."""
+    ADDED = "added"
+    """It would get a first limit, or one more, that is less than it used, or it is unknown what it used."""
+    RAISED = "raised"
+    """It could do more than one and a half times as much, or leave its throttle group."""
+    MANAGED = "managed"
+    """A rule left it alone, and no rule does now."""
+    UNMANAGED = "unmanaged"
+    """A rule would leave it alone."""
+
+
 ACKNOWLEDGED, NEW = "acknowledged", "new"
 """Of unknown disks, in sums: an operator knows of it; its limits are unknown only until the next catalogue."""
 
@@ -126,6 +145,16 @@ class Edit:
 
 
 @frozen
+class Earlier:
+    """Disks with a large change of the last hour, which count too."""
+
+    at: datetime
+    disks: int
+    source: str | None
+    """The volume type or the rule by its name, or the code of another source; None if that is unknown now."""
+
+
+@frozen
 class Braked:
     """What the brake stopped: the keys of the disks, out of how many, and under which revision."""
 
@@ -138,11 +167,17 @@ class Braked:
     removed: int
     raised: int
     lowered: int
+    low: int = 0
+    added: int = 0
+    managed: int = 0
+    unmanaged: int = 0
     many: bool = True
     """They are too many; else each is deferred for itself."""
     alone: Mapping[str, Reason] = field(default_factory=dict, hash=False)
     """By ``Disk.key`` why a disk is deferred whatever the number of others."""
     edits: tuple[Edit, ...] = ()
+    earlier: tuple[Earlier, ...] = ()
+    """Other disks that were counted, the first change first."""
     left: tuple[float, ...] = ()
     """What its cuts leave of the limits that were desired last: the different shares, the smallest first."""
     named: Mapping[str, DiskName] = field(default_factory=dict, hash=False, compare=False)

@@ -378,10 +378,14 @@ def _not_raised(outcome: Outcome, reason: Reason) -> Outcome:
 
 def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     """A disk that the brake stops keeps the limits desired before, also after a reboot. A hold stays in force."""
-    if outcome.decision.aside is not None or not isinstance(outcome.decision.desired, Desired):
+    said = outcome.decision.desired
+    left_alone = isinstance(said, Unmanaged) and said.reason.code is Code.RULE_UNMANAGES
+    if outcome.decision.aside is not None or not (left_alone or isinstance(said, Desired)):
         return outcome
     too_many = because(Code.BRAKED, revision=stop.revision, disks=len(stop.keys), of=stop.of)
     why = too_many if stop.many else stop.alone[outcome.disk.key]
+    if left_alone:  # nothing is written, but what was desired stays remembered
+        return _deferred(outcome, why)
     deferred = outcome if outcome.change is None else _deferred(outcome, why)
     remembered = situation.memory.get(outcome.disk.key)
     if remembered is None or remembered.desired is None or not remembered.enforced:

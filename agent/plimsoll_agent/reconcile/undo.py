@@ -71,6 +71,8 @@ class UndoReport:
     undone: tuple[Undone, ...]
     notes: tuple[Reason, ...] = ()
     paused: Reason | None = None
+    of: int = 0
+    """How many disks were observed."""
     unrecorded: int = 0
     """Disks with limits that plimsoll set, but without an entry: the record is missing, or was begun since."""
 
@@ -92,7 +94,7 @@ class UndoReport:
         return {
             undone.disk.key: (undone.change.before, undone.change.after)
             for undone in self.undone
-            if undone.change is not None
+            if undone.change is not None and undone.result.kind is Kind.PLANNED
         }
 
 
@@ -146,7 +148,8 @@ def run_undo(
         for one in undone:
             tell(one)
     unrecorded = _unrecorded(record, passed) if since_then or not record.is_there() else 0
-    return UndoReport(wish.since, passed.seconds, undone, passed.notes, caution.paused(), unrecorded)
+    of = len(passed.outcomes)
+    return UndoReport(wish.since, passed.seconds, undone, passed.notes, caution.paused(), of, unrecorded)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits, filter_group
+from plimsoll_agent.model.direction import LOWEST, too_low
+from plimsoll_agent.model.limits import BASES, PARAMETERS, UNITS, Limits, Unit, filter_group
 from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.rules.schema import rules_of
 from plimsoll_agent.util import quantities, schema
@@ -69,13 +70,17 @@ def parse(text: str, origin: str) -> Rules:
     return replace(schema.check(text, rules_of).good(origin), revision=revision_of(text))
 
 
-def check(text: str, now: datetime) -> Checked:
-    """The faults in the text, or if there are none, warnings, and the numbers that were written with a unit."""
+def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> Checked:
+    """The faults in the text, or if there are none, warnings, and the numbers that were written with a unit.
+
+    Limits below ``lowest`` are warnings.
+    """
     checked = schema.check(text, rules_of)
     if checked.value is None:
         return Checked(None, checked.faults)
     document, rules = checked.document, checked.value
     said = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
+    said += [(Severity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
     said += [(Severity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
     remarks = (
         Remark(document.line_of(path), schema.key_of(path), words, code, severity)
@@ -108,6 +113,23 @@ def _numbers(document: Any) -> Iterator[tuple[Steps, str]]:
             number = written.get(parameter.name)
             if isinstance(number, str):
                 yield (*path, parameter.name), f"{number} is {parameter.read(number)}"
+
+
+def _low(rules: Rules, lowest: Mapping[Unit, int]) -> Iterator[tuple[Steps, str]]:
+    """Limits and ceilings that are lower than any that is meant."""
+    sets: list[tuple[Steps, Limits | None]] = [(("default", "limits"), rules.default)]
+    for index, rule in enumerate(rules.rules):
+        sets += [(("rules", index, word), getattr(rule, word)) for word in ("limits", "ceiling")]
+    for path, limits in sets:
+        for unit in () if limits is None else too_low(Limits(), limits, lowest):
+            bound = quantities.written(lowest[unit], _QUANTITIES[f"total_{unit}_sec"])
+            names = [base for base in BASES if f"_{unit}_" in base and 0 < getattr(limits, base) < lowest[unit]]
+            for name in names:
+                hint = f": if a unit was forgotten, write it, as {name}: 100MiB" if unit == "bytes" else ""
+                yield (*path, name), f"{name} is less than lowest_{unit} in [brake], {bound}{hint}"
+            if not names:
+                words = f"size_iops_sec allows large requests less than lowest_{unit} in [brake], {bound}"
+                yield (*path, "size_iops_sec"), words
 
 
 def _left_out(default: Limits, written: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -191,6 +191,7 @@ def _remembered_data(remembered: Remembered) -> dict[str, object]:
         **({} if remembered.mark is None else {"mark": remembered.mark}),
         **({} if remembered.source is None else {"source": remembered.source.value}),
         **({} if remembered.released is None else {"released": remembered.released}),
+        **({} if remembered.taken_over is None else {"taken_over": remembered.taken_over.isoformat()}),
         "by_rules": list(remembered.by_rules),
         "revision": remembered.revision,
         "reverts": remembered.reverts,
@@ -215,6 +216,7 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         mark=maybe(text, value.get("mark")),
         source=maybe(Code, value.get("source")),
         released=maybe(text, value.get("released")),
+        taken_over=maybe(time, value.get("taken_over")),
         reverts=count(value["reverts"], below=10**9),
         reverted_at=maybe(time, value["reverted_at"]),
     )

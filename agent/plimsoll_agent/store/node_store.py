@@ -498,12 +498,15 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     # With neither desired limits before nor actual limits, the brake could not weigh a change.
     weighed = after.desired is not None or isinstance(disk.actual, Limits)
     counts = disk.key not in findings.braked
+    left_alone = after.source is Code.RULE_UNMANAGES and isinstance(disk.actual, Limits) and disk.actual.unlimited
     if says is not None and weighed and counts:
         since = after.since if says == after.desired else now
         after = replace(after, desired=says, since=since, revision=findings.revision, later=decision.later)
+        if left_alone:
+            after = replace(after, taken_over=now)
         if decision.source is not Code.RELEASED:  # the origin of released limits stays remembered
             after = replace(after, by_type=decision.by_type, by_rules=decision.by_rules, source=decision.source)
-    elif desired.reason.code is Code.RULE_UNMANAGES and counts:
+    elif desired.reason.code in (Code.RULE_UNMANAGES, Code.TAKEN_BACK) and counts:
         # The brake will weigh the next change against the limits that the disk has then.
         after = replace(
             after,
@@ -511,7 +514,8 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
             enforced=False,
             by_type=None,
             by_rules=(),
-            source=None,
+            source=Code.RULE_UNMANAGES,
+            taken_over=after.taken_over if desired.reason.code is Code.TAKEN_BACK else None,
             revision=None,
             later=decision.later,
         )
@@ -555,7 +559,7 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
     if known is None:
         return Remembered(None, now, now, None, disk.attachment)
     # It was reattached: the limits that plimsoll set are gone, those desired are the same.
-    gone = replace(known, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None)
+    gone = replace(known, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
     return replace(gone, seen=now, attachment=disk.attachment)
 
 

@@ -43,6 +43,7 @@ class RemarkCode(StrEnum):
     LIMITS_LEFT_OUT = "limits-left-out"
     GROUP_OF_FILTERS = "group-of-filters"
     NO_EFFECT = "no-effect"
+    TOO_LOW = "too-low"
     # notes
     EXACT_NUMBER = "exact-number"
 

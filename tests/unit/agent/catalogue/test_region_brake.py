@@ -59,13 +59,22 @@ def test_a_slip_in_one_spec_is_counted_over_the_region_with_the_edit_behind_it()
         ({"total_iops_sec": "1499"}, Effect.CUT),
         ({"total_iops_sec": "301"}, Effect.CUT),
         ({"total_iops_sec": "300"}, Effect.TENFOLD),
-        ({"total_iops_sec": "3001"}, Effect.RAISED),
+        ({"total_iops_sec": "4500"}, None),
+        ({"total_iops_sec": "4501"}, Effect.RAISED),
+        ({"total_iops_sec": "29999"}, Effect.RAISED),
+        ({"total_iops_sec": "30000"}, Effect.MANIFOLD),
+        ({"total_iops_sec": "3000", "total_bytes_sec": "1048576"}, Effect.ADDED),
+        ({"total_iops_sec": "3000", "total_bytes_sec": "1048575"}, Effect.LOW),
+        ({"total_iops_sec": "3000", "total_bytes_sec": "100"}, Effect.LOW),
         ({"total_iops_sec": "0"}, Effect.REMOVED),
         ({}, Effect.REMOVED),
         ({"totl_iops_sec": "3000"}, Effect.REMOVED),
-        ({"total_bytes_sec": "1000000"}, Effect.RAISED),  # no limit of requests, a first one of bytes
+        # no limit of requests, a first one of bytes
+        ({"total_bytes_sec": "100000000"}, Effect.MANIFOLD),
+        ({"total_bytes_sec": "100"}, Effect.LOW),
         ({"total_iops_sec": "x"}, None),  # nodes leave the volumes as they are
-        ({"total_iops_sec": "3000", "total_iops_sec_max": "9000"}, Effect.RAISED),
+        ({"total_iops_sec": "3000", "total_iops_sec_max": "9000"}, None),  # by a thirtieth in a minute
+        ({"total_iops_sec": "3000", "total_iops_sec_max": "100000"}, Effect.RAISED),
         ({"read_iops_sec": "300", "write_iops_sec": "9000"}, Effect.TENFOLD),
         ({"read_iops_sec": "100", "write_iops_sec": "100"}, Effect.TENFOLD),
         ({"total_iops_sec": "3000", "x": "1"}, None),
@@ -130,12 +139,15 @@ def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that
     assert not stops(removed, "t-gold")
 
 
-def test_a_first_limit_is_no_cut_and_one_after_what_cannot_be_read_is_counted() -> None:
-    assert effect(BEFORE, before=edited()) is None
-    assert effect(BEFORE, before=edited(total_iops_sec="0")) is None
+def test_a_first_limit_is_counted_and_one_after_what_cannot_be_read_too() -> None:
+    assert effect(BEFORE, before=edited()) is Effect.ADDED
+    assert effect(BEFORE, before=edited(total_iops_sec="0")) is Effect.ADDED
+    assert effect(edited(total_iops_sec="9"), before=edited()) is Effect.LOW
     # 3000 → 3000x → 30 must not come through in two steps.
     assert effect(edited(total_iops_sec="30"), before=edited(total_iops_sec="3000x")) is Effect.NOT_COMPARABLE
+    assert effect(edited(total_iops_sec="9"), before=edited(total_iops_sec="3000x")) is Effect.LOW
     assert effect(edited(), before=edited(total_iops_sec="3000x")) is None
+    assert effect(edited(total_iops_sec="0"), before=edited()) is None
 
 
 def test_a_spec_that_is_no_longer_for_nova_or_no_longer_associated_is_a_removal() -> None:
@@ -191,8 +203,12 @@ def test_the_larger_of_number_and_percent_is_the_bound(number: int, of: int, sto
     assert judge(BEFORE, edited(total_iops_sec="1400"), region, RegionBrake(50, 1)).stops == stops
 
 
-@pytest.mark.parametrize(("value", "stops"), [("300", True), ("0", True), ("301", False), ("9000", False)])
-def test_one_attached_volume_is_enough_if_it_is_cut_to_a_tenth_or_loses_its_limits(value: str, stops: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "stops"), [("300", True), ("0", True), ("301", False), ("9000", False), ("30000", True)]
+)
+def test_one_attached_volume_is_enough_if_it_is_cut_to_a_tenth_or_raised_tenfold_or_loses_its_limits(
+    value: str, stops: bool
+) -> None:
     assert judged(edited(total_iops_sec=value)).stops == stops
 
 
@@ -201,6 +217,13 @@ def test_the_factor_is_a_setting() -> None:
     found = judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 3)
     assert (found.stops, found.factor) == (True, 3)
     assert not judge(BEFORE, edited(total_iops_sec="1000"), one, RegionBrake(), 4).stops
+
+
+def test_the_lowest_limits_are_settings() -> None:
+    low = edited(total_iops_sec="3000", total_bytes_sec="100")
+    found = judge(BEFORE, low, volumes(1), RegionBrake(), lowest={"iops": 0, "bytes": 100})
+    assert (found.stops, found.rows[0].counts, found.lowest["bytes"]) == (False, {Effect.ADDED: 1}, 100)
+    assert judge(BEFORE, low, volumes(1), RegionBrake(), lowest={"iops": 0, "bytes": 101}).stops
 
 
 def test_several_types_come_with_the_most_volumes_first() -> None:

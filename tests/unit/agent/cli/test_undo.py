@@ -40,20 +40,20 @@ NEXT_PASS = "The mode is enforce: the next pass applies the desired limits again
 
 
 class Shell(Person):
-    """A person at a node with two guests, whose four disks had ``OLD`` until a pass put ``NEW`` in force."""
+    """A person at a node whose guests have two disks each: they had ``OLD`` until a pass put ``NEW`` in force."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, guests: int = 2) -> None:
         self.directory = directory
         self.mode = "enforce"
         (directory / "state").mkdir()
         (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 900}}\n")
-        self.node = Node(directory / "state", guest(1), guest(2), rules=rules(OLD))
+        self.node = Node(directory / "state", *(guest(number + 1) for number in range(guests)), rules=rules(OLD))
         self.node.state = state_of(self.settings)
         self.node.now = datetime.now(UTC) - timedelta(hours=1)
         self.node.run()
         self.since = self.node.now + timedelta(seconds=1)
         self.node.rules = rules(NEW)
-        self.node.run()
+        self.node.run(yes=True)
         self.before_answer: Callable[[], object] = lambda: None
 
     @property
@@ -142,6 +142,54 @@ def test_on_a_terminal_the_plan_is_shown_before_the_question(
 def test_whatever_is_no_yes_is_a_no(shell: Shell, answer: str) -> None:
     assert shell.undo(answer=answer) == 1
     assert shell.actual == [NEW] * 4
+
+
+MANY = 12
+TYPED = re.compile(r"Restore limits of 12 disks from before \S+ \S+ UTC\? Type the number of disks: ")
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The same with twelve disks: more than the brake allows."""
+    monkeypatch.setattr(cli, "_booted", lambda: datetime.min.replace(tzinfo=UTC))
+    return Shell(tmp_path, guests=6)
+
+
+@pytest.mark.parametrize(("answer", "after"), [("12\n", OLD), ("y\n", NEW), ("11\n", NEW), ("\n", NEW)])
+def test_for_more_disks_than_the_brake_allows_their_number_is_typed(many: Shell, answer: str, after: Limits) -> None:
+    assert many.undo(answer=answer) == (0 if after is OLD else 1)
+    assert TYPED.search(many.out)
+    assert many.actual == [after] * MANY
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [([], NEW), (["--disks", "11"], NEW), (["--disks", "0"], NEW), (["--disks", "12"], OLD)],
+)
+def test_yes_alone_restores_no_more_disks_than_the_brake_allows(
+    many: Shell, words: list[str], after: Limits, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert many.undo("--yes", *words) == (0 if after is OLD else 64)
+    assert many.actual == [after] * MANY
+    assert ("limits of 12 disks would be restored" in caplog.text) is (after is NEW)
+    assert ("add --disks 12" in caplog.text) is (after is NEW)
+
+
+def test_with_their_number_a_person_is_asked_as_for_few(many: Shell) -> None:
+    assert many.undo("--disks", "12", answer="y\n") == 0
+    assert "Restore limits of 12 disks? [y/N] " in many.out
+    assert many.actual == [OLD] * MANY
+
+
+@pytest.mark.parametrize(("hours", "status"), [(-1, 0), (1, 64)])
+def test_for_a_time_more_than_a_day_ago_a_few_disks_need_their_number_too(
+    shell: Shell, hours: int, status: int
+) -> None:
+    since = (datetime.now(UTC) - timedelta(days=1, hours=hours)).isoformat()
+    assert shell.undo("--yes", "--ignore-health", since=since) == status
+    if status:
+        assert shell.undo("--yes", "--ignore-health", "--disks", "4", since=since) == 0
+    assert shell.actual == [Limits()] * 4
 
 
 def test_a_disk_that_changes_while_the_person_thinks_is_not_put_back_by_their_yes(shell: Shell) -> None:
@@ -295,7 +343,7 @@ def test_json_counts_what_became_of_the_disks(shell: Shell) -> None:
         "vda",
         {"code": "external-change"},
     )
-    assert (alone["before"], alone["after"]) == ({"total_iops_sec": 77}, {"total_iops_sec": 250})
+    assert (alone["before"], alone["after"]) == ({"total_iops_sec": 97}, {"total_iops_sec": 250})
     assert (data["version"], data["dry_run"], data["mode"]) == (1, False, "enforce")
     assert datetime.fromisoformat(data["since"]) == shell.since
 

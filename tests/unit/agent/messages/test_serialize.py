@@ -14,7 +14,17 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import (
+    Braked,
+    Earlier,
+    Kind,
+    Mode,
+    Outcome,
+    PassReport,
+    Result,
+    Scope,
+    UnreachableGuest,
+)
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_situation
 
 BEFORE, AFTER = Limits(total_iops_sec=500), Limits(total_iops_sec=250, total_iops_sec_max=400)
@@ -114,17 +124,28 @@ def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
 
 
 def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
-    stop = Braked("4f21c8", "0a1b2c", frozenset({"a/1", "b/2"}), of=9, removed=0, raised=0, lowered=2)
+    stop = Braked(
+        "4f21c8",
+        "0a1b2c",
+        frozenset({"a/1", "b/2"}),
+        of=9,
+        removed=0,
+        raised=0,
+        lowered=2,
+        earlier=(Earlier(NOON, 2, "gold"),),
+    )
     wait = Result(Kind.DEFERRED, because(Code.BRAKED, revision="4f21c8", disks=2, of=9))
     passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (replace(changed(), result=wait),), (), (), stop)
     data = json.loads(json.dumps(serialize.report_data(passed)))
-    numbers = {"disks": 2, "of": 9, "removed": 0, "raised": 0, "lowered": 2}
+    others = dict.fromkeys(("low", "added", "managed", "unmanaged"), 0)
+    numbers = {"disks": 2, "of": 9, "removed": 0, "raised": 0, "lowered": 2, **others}
     assert data["braked"] == {
         "revision": "4f21c8",
         "catalogue": "0a1b2c",
         "many": True,
         "alone": {},
         "edits": [],
+        "earlier": [{"at": NOON.isoformat(), "disks": 2, "source": "gold"}],
         **numbers,
     }
     (outcome,) = data["outcomes"]

@@ -34,7 +34,7 @@ class Cloud:
     def __init__(self, directory: Path, nodes: int) -> None:
         self.specs: dict[str, QosSpec | None] = {
             "gold": a_spec("gold", total_iops_sec="3000"),
-            "bronze": a_spec("bronze", total_iops_sec="40"),
+            "bronze": a_spec("bronze", total_iops_sec="60"),
             "by-size": a_spec("by-size", total_iops_sec_per_gb="10"),
         }
         self.types: dict[str, str] = {}
@@ -133,7 +133,7 @@ def test_the_slip_alone_waits_for_a_person(tmp_path: Path, nodes: int) -> None:
     cloud.types[str(one.disks["vdb"].volume_id)] = "bronze"
     first.hypervisor.restart(one)
     asks["retype a volume"] = cloud.passes()
-    assert 40 in cloud.has("vdb")
+    assert 60 in cloud.has("vdb")
 
     one.flavor = "m1.large"
     first.hypervisor.restart(one)
@@ -158,14 +158,14 @@ def test_the_slip_alone_waits_for_a_person(tmp_path: Path, nodes: int) -> None:
 
     cloud.specs["bronze"] = None
     asks["delete a spec (one volume has it)"] = cloud.passes()
-    assert 40 in cloud.has("vdb"), "orphaned limits are kept until a person releases them"
+    assert 60 in cloud.has("vdb"), "orphaned limits are kept until a person releases them"
 
     released = {"release the limits of the deleted spec": cloud.released("bronze")}
     asks["the passes after the release"] = cloud.passes()
-    assert 40 not in cloud.has("vdb")
-    first.hypervisor.restart(one, Limits(total_iops_sec=40))
+    assert 60 not in cloud.has("vdb")
+    first.hypervisor.restart(one, Limits(total_iops_sec=60))
     asks["a reboot that brings released limits back"] = cloud.passes()
-    assert 40 not in cloud.has("vdb")
+    assert 60 not in cloud.has("vdb")
 
     cloud.specs["by-size"] = None
     asks["delete a spec that volumes of every node have"] = cloud.passes()

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plimsoll_agent.model.direction import Direction, direction, most_permissive, share_left
+from plimsoll_agent.model.direction import (
+    LOWEST,
+    Direction,
+    added_limits,
+    direction,
+    most_permissive,
+    share_left,
+    times_more,
+    too_low,
+)
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
@@ -261,6 +270,84 @@ def may(limits: Limits, scope: str, unit: str, ending: str) -> float:
         ]
         return sum(each_second)
     return getattr(limits, f"{base}{ending}") or rate
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "times"),
+    [
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500}, 1),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 50}, 1),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 750}, 1.5),
+        ({}, {"total_iops_sec": 750}, 1),
+        ({"total_iops_sec": 500}, {}, math.inf),
+        ({"total_iops_sec": 500, "total_bytes_sec": 1000}, {"total_iops_sec": 500}, math.inf),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 50, "total_bytes_sec": 1000}, 1),
+        # reads may do what both did
+        ({"read_iops_sec": 100, "write_iops_sec": 100}, {"total_iops_sec": 300}, 3),
+        ({"total_iops_sec": 300}, {"read_iops_sec": 300, "write_iops_sec": 300}, 2),
+        # a burst of a second, and one of half a minute
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "total_iops_sec_max": 3500}, 33000 / 30000),
+        (
+            {"total_iops_sec": 500},
+            {"total_iops_sec": 500, "total_iops_sec_max": 1000, "total_iops_sec_max_length": 30},
+            1.5,
+        ),
+        # from which size a request counts as several
+        (
+            {"total_iops_sec": 500, "size_iops_sec": 4096},
+            {"total_iops_sec": 500, "size_iops_sec": 65536},
+            16,
+        ),
+        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_bytes_sec": 500}, math.inf),
+    ],
+)
+def test_how_many_times_as_much_is_the_most_of_anything(before: dict, after: dict, times: float) -> None:
+    assert times_more(Limits(**before), Limits(**after)) == times
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "added"),
+    [
+        ({}, {"total_iops_sec": 500, "total_bytes_sec": 70}, {"iops": 500, "bytes": 70}),
+        ({"total_iops_sec": 5}, {"total_iops_sec": 500, "total_bytes_sec": 70}, {"bytes": 70}),
+        ({"total_iops_sec": 5}, {"read_iops_sec": 5, "write_iops_sec": 5}, {}),
+        ({"read_iops_sec": 5}, {"total_iops_sec": 70}, {"iops": 70}),
+        ({}, {"read_iops_sec": 5, "write_iops_sec": 9}, {"iops": 5}),
+        ({"total_iops_sec": 5}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_an_added_limit_is_one_where_there_was_none(before: dict, after: dict, added: dict) -> None:
+    assert added_limits(Limits(**before), Limits(**after)) == added
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "low"),
+    [
+        ({}, {"total_iops_sec": 10, "total_bytes_sec": MIB}, ()),
+        ({}, {"total_iops_sec": 9, "total_bytes_sec": MIB}, ("iops",)),
+        ({}, {"total_iops_sec": 10, "total_bytes_sec": MIB - 1}, ("bytes",)),
+        ({}, {"write_iops_sec": 9}, ("iops",)),
+        ({}, {"read_iops_sec": 9, "write_iops_sec": 9, "read_bytes_sec": 1}, ("bytes", "iops")),
+        # what was so low already
+        ({"total_iops_sec": 9}, {"total_iops_sec": 9, "total_bytes_sec": MIB}, ()),
+        ({"total_iops_sec": 7}, {"total_iops_sec": 9}, ()),
+        ({"total_iops_sec": 9}, {"total_iops_sec": 8}, ("iops",)),
+        ({"total_iops_sec": 9}, {}, ()),
+        # 255 requests of 4 KiB each are less than 1 MiB
+        ({}, {"total_iops_sec": 255, "size_iops_sec": 4096}, ("bytes",)),
+        ({}, {"total_iops_sec": 256, "size_iops_sec": 4096}, ()),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 500, "size_iops_sec": 4}, ("bytes",)),
+        ({}, {"total_iops_sec": 255}, ()),
+    ],
+)
+def test_a_limit_is_too_low_where_it_is_set_or_lowered_below_the_lowest(
+    before: dict, after: dict, low: tuple
+) -> None:
+    assert too_low(Limits(**before), Limits(**after), LOWEST) == low
 
 
 # --- the change

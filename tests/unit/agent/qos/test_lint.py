@@ -22,7 +22,7 @@ def a_spec(keys: Keys, consumer: str = "front-end") -> QosSpec:
 
 
 def found(keys: Keys, consumer: str = "front-end") -> set[tuple[str | None, LintCode]]:
-    faults = [(fault.key, fault.code) for fault in lint(a_spec(keys, consumer))]
+    faults = [(fault.key, fault.code) for fault in lint(a_spec(keys, consumer), {"iops": 0, "bytes": 0})]
     assert len(faults) == len(set(faults)), "each is told once"
     return set(faults)
 
@@ -150,6 +150,28 @@ def test_a_null_that_makes_cinder_fail_is_told_from_one_that_does_nothing() -> N
 )
 def test_a_good_spec_has_no_fault(keys: Keys) -> None:
     assert found(keys) == set()
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "gib"),
+    [
+        ({"total_iops_sec": "9"}, "total_iops_sec", 0),
+        ({"total_iops_sec": "10"}, None, 0),
+        (RATE | {"total_bytes_sec": "1048575"}, "total_bytes_sec", 0),
+        (RATE | {"total_bytes_sec": "1048576"}, None, 0),
+        # 1000 GiB get 1,048,000 bytes, and 1,049,000
+        ({"total_bytes_sec_per_gb": "1048"}, "total_bytes_sec_per_gb", 1000),
+        ({"total_bytes_sec_per_gb": "1049"}, None, 0),
+        ({"total_bytes_sec_per_gb": "1", "total_bytes_sec_per_gb_min": "1048576"}, None, 0),
+        ({"total_bytes_sec_per_gb": "1048576", "total_bytes_sec_max": "100"}, "total_bytes_sec_max", 0),
+        ({"total_bytes_sec_per_gb": "1", "total_bytes_sec_max": "1048576"}, "total_bytes_sec_per_gb", 1000),
+    ],
+)
+def test_a_limit_that_is_lower_than_any_that_is_meant_is_a_warning(keys: Keys, key: str | None, gib: int) -> None:
+    found = [fault for fault in lint(a_spec(keys)) if fault.code is LintCode.TOO_LOW]
+    assert [(fault.key, fault.severity, fault.facts["gib"]) for fault in found] == (
+        [] if key is None else [(key, "warning", gib)]
+    )
 
 
 _ENDINGS = ("", "_max", "_max_length", "_per_gb", "_per_gb_min")

@@ -24,7 +24,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, BrakeMemory, Decision, Desired, Remembered, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
-from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import Given
@@ -127,7 +127,9 @@ def test_edits_are_named_by_where_an_operator_makes_them() -> None:
         "desired-before": because(Code.DESIRED_BEFORE),
     }
     before, after = Limits(total_iops_sec=70), Limits(total_iops_sec=7, group_name="g")
-    found = [LargeChange(name, before, after, Direction.LOWER, 0.1, True, reason) for name, reason in reasons.items()]
+    found = [
+        LargeChange(name, before, after, Counted.LOWERED, 0.1, reason, reason) for name, reason in reasons.items()
+    ]
     stop = braked(found, a_situation(), Brake(), disks=len(found), whole=True)
     assert stop is not None
     assert stop.edits == tuple(
@@ -1004,7 +1006,7 @@ def braked_for(
     assert (stop.keys, stop.of) == ({disk.key}, 1)
     assert stop.revision == revision_of(present)
     assert stop.catalogue == (catalogue.revision if isinstance(catalogue, Catalogue) else None)
-    (word,) = (word for word in ("removed", "raised", "lowered") if getattr(stop, word))
+    (word,) = (word.value for word in Counted if getattr(stop, word))
     return word
 
 
@@ -1017,7 +1019,7 @@ def braked_for(
         (DESIRED, Limits(total_iops_sec=5000, group_name="all"), GOLD, "raised"),
         (DESIRED, Limits(total_iops_sec=2499), GOLD, "lowered"),
         (DESIRED, Limits(total_iops_sec=2500), GOLD, None),
-        (DESIRED, Limits(total_iops_sec=5000, total_bytes_sec=10**9), GOLD, None),  # one more is a first one
+        (DESIRED, Limits(total_iops_sec=5000, total_bytes_sec=10**9), GOLD, "added"),
         (DESIRED, GOLD, SLIP, None),
         # met for the first time: against what is in force
         (None, SLIP, GOLD, "lowered"),
@@ -1033,7 +1035,7 @@ def braked_for(
         (replace(OBSERVED, desired=None), BRONZE, MORE, "lowered"),
         (replace(DESIRED, desired=None, enforced=False), SLIP, GOLD, "lowered"),
         (replace(DESIRED, desired=None, restore_to=GOLD), SLIP, SLIP, "lowered"),
-        (replace(DESIRED, desired=None, restore_to=UNLIMITED), SLIP, GOLD, None),
+        (replace(DESIRED, desired=None, restore_to=UNLIMITED), SLIP, GOLD, "added"),
         # a disk that does not answer
         (DESIRED, SLIP, HANGS, "lowered"),
         (OBSERVED, SLIP, HANGS, "lowered"),

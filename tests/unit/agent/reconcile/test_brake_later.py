@@ -356,9 +356,13 @@ def test_a_pass_that_knows_no_catalogue_uses_no_approval_up(tmp_path: Path) -> N
     assert stopped(node.run()) is None
 
 
-def test_a_first_limit_is_no_cut_though_disks_share_it(tmp_path: Path) -> None:
+def test_first_limits_are_no_cuts_though_disks_share_them(tmp_path: Path) -> None:
     node = a_node(tmp_path, 12, 12, start=Rules((of_bronze(None),), default=GOLD, revision=AAA))
     shared = Rule(name="bronze", match=BRONZE_DISKS, limits=replace(BRONZE, group_name="all"))
     edit(node, BBB, shared)
-    assert stopped(node.run()) is None
+    stop = node.run().braked
+    assert stop is not None
+    assert (stop.added, stop.lowered, stop.alone) == (12, 0, {})
+    node.approve(BBB)
+    node.run()
     assert actual(node, "bronze") == {shared.limits}

@@ -136,7 +136,7 @@ def test_a_limit_changed_through_libvirt_is_put_right(node: Node) -> None:
 
 
 def test_a_limit_set_behind_libvirts_back_before_the_first_pass_is_nobodys_promise(tmp_path: Path) -> None:
-    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=Limits(total_iops_sec=9))))
+    node = Node(tmp_path, guest(1, replace(a_volume(1), actual=Limits(total_iops_sec=90))))
     assert kinds(node.run()) == ["changed"]
 
 

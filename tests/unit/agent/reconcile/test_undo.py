@@ -38,7 +38,7 @@ from tests.unit.values import NOON, examples_of
 
 UNLIMITED = Limits()
 OLD, NEW, NEWER = Limits(total_iops_sec=250), Limits(total_iops_sec=900), Limits(total_iops_sec=400)
-OTHERS = Limits(total_iops_sec=77)
+OTHERS = Limits(total_iops_sec=97)
 LONG_AGO = NOON - timedelta(days=30)
 TAKEN = "rules: [{name: all, match: {pool: '*'}, override: true, limits: {total_iops_sec: 900}}]\n"
 """Limits of others are taken over, as ``NEW``."""

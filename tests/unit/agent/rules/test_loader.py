@@ -50,6 +50,11 @@ def fault(text: str) -> str:
     return only
 
 
+ANY = {"iops": 0, "bytes": 0}
+"""No limit is too low."""
+LESS = "less than lowest_bytes in [brake], 1MiB"
+
+
 def rule(body: str, name: str = "r") -> str:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     return f"rules:\n  - name: {name}\n{lines}"
@@ -568,7 +573,7 @@ def test_the_worst_file_of_a_mebibyte_takes_seconds_and_tells_what_a_person_can_
 
 
 def warnings(text: str) -> list[tuple[int, str]]:
-    checked = check(text, NOON)
+    checked = check(text, NOON, ANY)
     assert checked.rules is not None
     assert {remark.severity for remark in checked.remarks} <= {Severity.WARNING}
     return [(remark.line, remark.key) for remark in checked.remarks]
@@ -657,7 +662,7 @@ def test_a_rule_that_leaves_out_what_the_default_limits_is_told_what_to_add(
     default: str, limits: str, told: list[str] | None
 ) -> None:
     text = f"default:\n  limits: {{{default}}}\nrules:\n- {{name: a, match: {{pool: a}}, limits: {limits}}}\n"
-    remarks = [remark for remark in check(text, NOON).remarks if remark.severity is Severity.WARNING]
+    remarks = [remark for remark in check(text, NOON, ANY).remarks if remark.severity is Severity.WARNING]
     if told is None:
         assert [remark.key for remark in remarks] == ["rules[0].until"]
         return
@@ -669,12 +674,12 @@ def test_each_number_with_a_unit_is_noted_with_what_it_is_read_as() -> None:
     text = "default:\n  limits:\n    total_iops_sec: 2k\n    total_bytes_sec: 1000\n" + rule(
         "match: {pool: a}\nceiling:\n  total_bytes_sec: 1.5MiB"
     )
-    notes = [(remark.line, remark.key, remark.text) for remark in check(text, NOON).remarks]
+    notes = [(remark.line, remark.key, remark.text) for remark in check(text, NOON, ANY).remarks]
     assert notes == [
         (3, "default.limits.total_iops_sec", "2k is 2000"),
         (9, "rules[0].ceiling.total_bytes_sec", "1.5MiB is 1572864"),
     ]
-    assert {remark.severity for remark in check(text, NOON).remarks} == {Severity.NOTE}
+    assert {remark.severity for remark in check(text, NOON, ANY).remarks} == {Severity.NOTE}
 
 
 @pytest.mark.parametrize(
@@ -702,7 +707,39 @@ def test_each_number_with_a_unit_is_noted_with_what_it_is_read_as() -> None:
     ],
 )
 def test_each_remark_has_a_stable_code(text: str, codes: list[str]) -> None:
-    assert [remark.code.value for remark in check(text, NOON).remarks] == codes
+    assert [remark.code.value for remark in check(text, NOON, ANY).remarks] == codes
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (
+            "{total_iops_sec: 500, total_bytes_sec: 100}",
+            [f"total_bytes_sec is {LESS}"],
+        ),
+        ("{total_iops_sec: 9}", ["total_iops_sec is less than lowest_iops in [brake], 10"]),
+        ("{read_bytes_sec: 9, write_bytes_sec: 10MB}", [f"read_bytes_sec is {LESS}"]),
+        (
+            "{total_iops_sec: 500, size_iops_sec: 4}",
+            [f"size_iops_sec allows large requests {LESS}"],
+        ),
+        ("{total_iops_sec: 10, total_bytes_sec: 1MiB}", []),
+        ("unlimited", []),
+    ],
+)
+def test_a_limit_that_is_lower_than_any_that_is_meant_is_a_warning(limits: str, told: list[str]) -> None:
+    for text, key in (
+        (f"default: {{limits: {limits}}}\n", "default.limits"),
+        (rule(f"match: {{pool: a}}\nlimits: {limits}"), "rules[0].limits"),
+        (rule(f"match: {{pool: a}}\nceiling: {limits}"), "rules[0].ceiling"),
+    ):
+        if ("size_iops_sec" in limits or limits == "unlimited") and "ceiling" in key:
+            continue
+        remarks = [remark for remark in check(text, NOON).remarks if remark.severity is Severity.WARNING]
+        assert [remark.text.partition(": if")[0] for remark in remarks] == told
+        for remark in remarks:
+            assert (remark.code.value, remark.key) == ("too-low", f"{key}.{remark.text.split()[0]}")
+            assert ("100MiB" in remark.text) == ("_bytes_sec is" in remark.text)
 
 
 # --- who is probed, and how fast it is to be

@@ -832,7 +832,7 @@ def test_the_kind_of_source_is_remembered_until_another_one_says_something() -> 
     assert source_of(after(BY_SPEC, old, braked=True)) is Code.RULE
     assert source_of(after(LEAVES, old, disk=replace(DISK, node="9", defined=OTHERS, actual=OTHERS))) is Code.RULE
     ends = Decision(Unmanaged(because(Code.RULE_UNMANAGES, rule="r")), ())
-    assert source_of(after(ends, old)) is None
+    assert source_of(after(ends, old)) is Code.RULE_UNMANAGES
     old = replace(old, applied=OTHERS)
     assert source_of(took(an_open(reason=SPEC), old)) is Code.QOS_SPEC
     assert source_of(took(an_open(reason=because(Code.DESIRED_BEFORE)), old)) is Code.RULE
