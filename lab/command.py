@@ -20,7 +20,12 @@ from typing import Any
 
 from lab.interrupted import heeds_ctrl_c
 
-NO_BRAKE = {"OS_BRAKE__PERCENT": "100", "OS_BRAKE__FACTOR": "1000000"}
+NO_BRAKE = {
+    "OS_BRAKE__PERCENT": "100",
+    "OS_BRAKE__FACTOR": "1000000",
+    "OS_BRAKE__LOWEST_IOPS": "0",
+    "OS_BRAKE__LOWEST_BYTES": "0",
+}
 """For a command whose changes the brake would defer, where that is not what is tested; it still defers removals."""
 
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")

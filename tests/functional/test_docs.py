@@ -281,7 +281,7 @@ def _statuses_of_made_files(run: Run, directory: Path) -> Iterator[tuple[str, in
 
 def _statuses_of_undo(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
     apart = {"OS_DEFAULT__STATE_DIR": str(directory / "undone"), "OS_DEFAULT__PAUSE_FILE": str(directory / "halt")}
-    (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}")
+    (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 50, total_iops_sec_max: 50}}")
     run("enforce", "--mode", "enforce", "--uri", test_node, **apart, **NO_BRAKE)
     undo = ("undo", "--since", "1h", "--uri", test_node)
     yield "any", run(*undo, **apart).status
@@ -364,15 +364,15 @@ def _of_a_damaged_memory(run: Run, memory: Path) -> int:
 def _statuses_of_passes(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
     # libvirt's test driver refuses a limit without a burst, so such a write fails.
     refused, desired = (
-        "default: {limits: {total_iops_sec: 5}}",
-        "default: {limits: {total_iops_sec: 5, total_iops_sec_max: 5}}",
+        "default: {limits: {total_iops_sec: 50}}",
+        "default: {limits: {total_iops_sec: 50, total_iops_sec_max: 50}}",
     )
     some = (
         "rules:\n  - {name: a, match: {pool: osp-vms}, override: true, limits: unlimited}\n"
-        "  - {name: b, match: {pool: osp-volumes}, override: true, limits: {total_iops_sec: 5}}\n"
+        "  - {name: b, match: {pool: osp-volumes}, override: true, limits: {total_iops_sec: 50}}\n"
     )
     fsid = "bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7"  # no Ceph configuration here tells which disks it has
-    unsure = f"rules: [{{name: a, match: {{cluster: {fsid}}}, override: true, limits: {{total_iops_sec: 5}}}}]"
+    unsure = f"rules: [{{name: a, match: {{cluster: {fsid}}}, override: true, limits: {{total_iops_sec: 50}}}}]"
     node = ("--uri", test_node)
 
     def status(*words: str, text: str = "{}", before: str | None = None, **environment: str) -> int:

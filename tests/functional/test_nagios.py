@@ -146,7 +146,7 @@ def test_what_a_pass_wrote_is_what_the_check_reads(
 ) -> None:
     words = (sys.executable, "-m", "plimsoll_probes.nagios", "limits", "--config-file", tmp_path / "plimsoll.conf")
     assert run(*words).status == 3
-    (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 5}}")
+    (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 50}}")
     # libvirt's test driver refuses a limit without a burst.
     plimsoll("enforce", "--uri", test_node, OS_DEFAULT__MODE="enforce")
     ran = run(*words)

@@ -363,7 +363,7 @@ def test_approvals_are_listed_and_withdrawn(node: RegionalNode) -> None:
     (left,) = node.region().orders.approvals
     assert left.digest == rules
     assert published(node) == {"total_iops_sec": "5"}, "what was published stays"
-    edit(node, total_iops_sec="500")
+    edit(node, total_iops_sec="7")
     assert node.make().status == 0
     edit(node, total_iops_sec="5")
     assert node.make().status == 4, "withdrawn is not approved"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 
 from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, limits_requests
 
 _LARGE = 2**20
 """Bytes of a large request: about the most that a guest's kernel sends in one."""
+_SECTOR = 512
+"""Bytes of the smallest request."""
 LOWEST: Mapping[Unit, int] = {"iops": 10, "bytes": 2**20}
 """No limit that is meant is lower."""
 SMALL_RAISE = 1.5
@@ -65,20 +67,26 @@ def share_left(before: Limits, after: Limits) -> float:
 
 
 def times_more(before: Limits, after: Limits) -> float:
-    """How many times as much the limit allows that is raised most: 1.0 is no raise, infinity is no limit any more.
+    """How many times as much a disk may do of what is raised most: 1.0 is no raise, infinity is no limit any more.
 
-    Compared as by ``share_left``, but for what is possible at once: a burst counts by what it adds within a minute.
+    Compared as by ``share_left``, but for what is possible at once: a burst counts by what it adds within a minute. A
+    limit of bytes bounds requests too, and the reverse, so one that is dropped beside another counts by that.
     """
     times = [
         new / old
-        for unit in UNITS
         for reach in (_for_ever, _in_a_minute)
-        for old, new in zip(_reaches(before, unit, reach), _reaches(after, unit, reach), strict=True)
+        for old, new in zip(_together(before, reach), _together(after, reach), strict=True)
         if old != float("inf")
     ]
-    if limits_requests(before) and limits_requests(after):
-        times.append(_counts_as(before.size_iops_sec) / _counts_as(after.size_iops_sec))
     return max([1.0, *times])
+
+
+def _together(limits: Limits, reach: Callable[[Limits, str], float]) -> Iterator[float]:
+    """How many requests and bytes reads, writes and both may do, by the limits of both units."""
+    largest = limits.size_iops_sec or _LARGE
+    for requests, of_bytes in zip(_reaches(limits, "iops", reach), _reaches(limits, "bytes", reach), strict=True):
+        yield min(requests, of_bytes / _SECTOR)
+        yield min(of_bytes, requests * largest)
 
 
 def added_limits(before: Limits, after: Limits) -> dict[Unit, float]:

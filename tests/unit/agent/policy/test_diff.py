@@ -280,7 +280,10 @@ def may(limits: Limits, scope: str, unit: str, ending: str) -> float:
         ({"total_iops_sec": 500}, {"total_iops_sec": 750}, 1.5),
         ({}, {"total_iops_sec": 750}, 1),
         ({"total_iops_sec": 500}, {}, math.inf),
-        ({"total_iops_sec": 500, "total_bytes_sec": 1000}, {"total_iops_sec": 500}, math.inf),
+        # what is left of a limit that is dropped: requests of 1 MiB each, and of 512 bytes each
+        ({"total_iops_sec": 500, "total_bytes_sec": 100 * 2**20}, {"total_iops_sec": 500}, 5),
+        ({"total_iops_sec": 500, "total_bytes_sec": 512000}, {"total_bytes_sec": 512000}, 2),
+        ({"total_iops_sec": 500}, {"read_iops_sec": 500}, math.inf),
         ({"total_iops_sec": 500}, {"total_iops_sec": 50, "total_bytes_sec": 1000}, 1),
         # reads may do what both did
         ({"read_iops_sec": 100, "write_iops_sec": 100}, {"total_iops_sec": 300}, 3),
@@ -298,7 +301,12 @@ def may(limits: Limits, scope: str, unit: str, ending: str) -> float:
             {"total_iops_sec": 500, "size_iops_sec": 65536},
             16,
         ),
-        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_bytes_sec": 500}, math.inf),
+        ({"total_iops_sec": 500, "size_iops_sec": 4096}, {"total_iops_sec": 500}, 256),
+        (
+            {"total_iops_sec": 500, "total_bytes_sec": 7},
+            {"total_iops_sec": 500, "total_bytes_sec": 7, "size_iops_sec": 9},
+            1,
+        ),
     ],
 )
 def test_how_many_times_as_much_is_the_most_of_anything(before: dict, after: dict, times: float) -> None:

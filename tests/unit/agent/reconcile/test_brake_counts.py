@@ -216,7 +216,8 @@ def test_a_retype_that_adds_a_limit_is_no_edit(tmp_path: Path) -> None:
     [
         (Limits(total_iops_sec=29999), False),
         (Limits(total_iops_sec=30000), 10.0),
-        (Limits(total_bytes_sec=100 * MIB), None),
+        (Limits(total_bytes_sec=100 * MIB), 68.27),  # 204800 requests of 512 bytes
+        (Limits(read_iops_sec=3000), None),
     ],
 )
 def test_a_tenfold_raise_stops_a_single_disk_and_a_retype_does_not(
