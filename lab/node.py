@@ -51,7 +51,7 @@ class Node:
             f"[DEFAULT]\nmode = {mode}\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"
             f"pause_file = {home}/paused\n[libvirt]\nuri = {cloud.libvirt_uri}\ndeadline = {deadline}\n"
             f"[ceph]\nconf_files = {cloud.ceph.conf}\ndeadline = 5\n"
-            + ("" if braked else "[brake]\npercent = 100\nfactor = 1000000\n")
+            + ("" if braked else "[brake]\npercent = 100\nfactor = 1000000\nlowest_iops = 0\nlowest_bytes = 0\n")
         )
         self.write_rules(rules)
 
