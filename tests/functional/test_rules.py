@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.command import Forked
+from lab.command import PLIMSOLL, Forked
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -195,3 +196,21 @@ def test_rules_that_only_measure_change_no_limit(
     assert ran.status == 0, ran.err
     assert rows
     assert [row["desired_now"] for row in rows] == [row["desired_then"] for row in rows]
+
+
+def test_a_rollout_counts_with_new_rules_what_the_brake_would(
+    plimsoll: Plimsoll, test_node: str, tmp_path: Path
+) -> None:
+    """By the task of the role; libvirt's test driver reads attach-time limits of some disks."""
+    role = Path(__file__).parents[2] / "ansible/roles/agent/tasks/count.yml"
+    (task,) = yaml.safe_load(role.read_text(encoding="utf-8"))
+    settings = f"{PLIMSOLL} --config-file {tmp_path / 'plimsoll.conf'}"
+    script = task["ansible.builtin.shell"]["cmd"].replace("/usr/bin/plimsoll", settings)
+    rules = "rules:\n- {name: all, match: {pool: '*'}, override: true, limits: {total_iops_sec: 40}}\n"
+    node = os.environ | {"OS_LIBVIRT__URI": test_node}
+    ran = subprocess.run(["sh", "-c", script], input=rules, env=node, capture_output=True, text=True, check=True)
+    (tmp_path / "rules.yaml").write_text(rules)
+    planned = json.loads(plimsoll("plan", "--uri", test_node, "-f", "json").out)
+    large = planned["large"]
+    assert ran.stdout == f"{large['disks']}\n{large['of']}\n"
+    assert 0 < large["disks"] < large["of"] == len(planned["outcomes"])

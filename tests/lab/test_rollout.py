@@ -309,9 +309,14 @@ def test_it_says_why_and_how_to_go_on_or_back(stopped: Chapter, site: Site) -> N
 
 
 @pytest.fixture(scope="module")
-def rolled_back(stopped: Chapter, site: Site, before_limits: str) -> Chapter:
+def rolled_back(stopped: Chapter, site: Site, fleet: Fleet, before_limits: str) -> Chapter:
     limit = f"--limit=@{site.limits}/rollout-back.limit"
     told = {"plimsoll_rollback_to": "0.1.1", "plimsoll_rollback_limits_since": before_limits}
+    asked = site.play("rollback", limit, phase="rollback, limits too, without the number of disks", **told)
+    wanted = re.search(r"plimsoll_rollback_disks=(\d+)", Chapter(asked, {}).text)
+    assert wanted, "it fails without a number, and prints it"
+    assert fleet.run(REAL, "plimsoll record --reason undone").strip() == ""
+    told["plimsoll_rollback_disks"] = wanted[1]
     played = site.play("rollback", limit, phase="rollback, limits too", **told)
     return Chapter(played, site.versions(NAMES))
 

@@ -142,5 +142,6 @@ def report_data(report: PassReport) -> dict[str, object]:
         "catalogue": _catalogue_data(report.situation.catalogue),
         "notes": [note.as_record() for note in report.notes],
         "paused": None if report.paused is None else report.paused.as_record(),
+        "large": {"disks": report.large, "of": report.considered},
         "braked": None if report.braked is None else braked_data(report.braked),
     }

@@ -207,6 +207,10 @@ class PassReport:
     """The disks' counters by ``Disk.key``, where they were read."""
     other_disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By uuid the targets of the disks that are not on RBD, of each guest that was read and does not migrate."""
+    large: int = 0
+    """How many disks the brake counted, of all that it looked at, also where it stops none."""
+    considered: int = 0
+    """How many those are."""
     complaint: str = ""
     """What is wrong with the rules, if the pass used the last good ones."""
 

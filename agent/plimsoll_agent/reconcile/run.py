@@ -169,6 +169,8 @@ def run_pass(
             stopwatch.parts,
             seen.readings,
             seen.other_disks,
+            len(considered.found),
+            considered.of,
         )
 
 
@@ -181,6 +183,8 @@ class Considered:
     outcomes: list[Outcome]
     found: tuple[LargeChange, ...]
     """The changes that the brake counted."""
+    of: int
+    """The disks that it looked at, also those out of scope."""
     stop: Braked | None
     paused: Reason | None
     weighed: bool
@@ -242,9 +246,10 @@ def _considered(
     stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=whole, judged=judged)
     if stop is not None:
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
+    of = len(outcomes)
     seen, outcomes = _in_scope(scope, seen, outcomes)
     outcomes = _some_deferred(outcomes, situation, caution, paused, stop)
-    return Considered(situation, seen, outcomes, found, stop, paused, weighs)
+    return Considered(situation, seen, outcomes, found, of, stop, paused, weighs)
 
 
 class _Stopwatch:

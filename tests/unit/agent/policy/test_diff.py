@@ -295,6 +295,12 @@ def may(limits: Limits, scope: str, unit: str, ending: str) -> float:
             {"total_iops_sec": 500, "total_iops_sec_max": 1000, "total_iops_sec_max_length": 30},
             1.5,
         ),
+        # all of a minute is a burst
+        (
+            {"total_iops_sec": 100, "total_iops_sec_max": 1000, "total_iops_sec_max_length": 60},
+            {"total_iops_sec": 1000, "total_iops_sec_max": 1000, "total_iops_sec_max_length": 60},
+            10,
+        ),
         # from which size a request counts as several
         (
             {"total_iops_sec": 500, "size_iops_sec": 4096},
@@ -321,6 +327,7 @@ def test_how_many_times_as_much_is_the_most_of_anything(before: dict, after: dic
         ({"total_iops_sec": 5}, {"read_iops_sec": 5, "write_iops_sec": 5}, {}),
         ({"read_iops_sec": 5}, {"total_iops_sec": 70}, {"iops": 70}),
         ({}, {"read_iops_sec": 5, "write_iops_sec": 9}, {"iops": 5}),
+        ({"total_iops_sec": 500}, {"total_iops_sec": 5}, {}),
         ({"total_iops_sec": 5}, {}, {}),
         ({}, {}, {}),
     ],

@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.model.approvals import digest_of_change
+from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Used
-from plimsoll_agent.reconcile.outcome import Earlier, Edit, Kind, Mode, PassReport
+from plimsoll_agent.policy.decide import Decision, Desired
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.brake import Brake, large_changes
+from plimsoll_agent.reconcile.outcome import Earlier, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from tests.fakes import FakeDisk
 from tests.unit import told
@@ -21,7 +25,9 @@ from tests.unit.agent.reconcile.test_brake import (
     BBB,
     BRONZE,
     BRONZE_DISKS,
+    BY_RULE,
     CCC,
+    DESIRED,
     GOLD,
     a_fresh_node,
     a_node,
@@ -33,7 +39,7 @@ from tests.unit.agent.reconcile.test_brake import (
     stopped,
 )
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
-from tests.unit.values import NOON
+from tests.unit.values import NOON, a_disk, a_situation
 
 MIB = 2**20
 LOST_UNIT = replace(BRONZE, total_bytes_sec=100)
@@ -74,6 +80,17 @@ def test_a_plan_says_which_bound_a_limit_is_below(tmp_path: Path) -> None:
     assert head == "BRAKE  1 of 3 disks deferred: 1 below the lowest limit"
     assert edit == '       rule "bronze": unlimited → 100 B/s (1 disk)'
     assert disk.endswith(f'rule "bronze"; limit below 1 MiB/s; alone: plimsoll approve {digest:.16}')
+
+
+@pytest.mark.parametrize(
+    ("lowest", "alone"), [({}, True), ({"lowest_bytes": 101}, True), ({"lowest_bytes": 100}, False)]
+)
+def test_the_lowest_limits_are_settings(lowest: dict[str, int], alone: bool) -> None:
+    disk, desired = a_disk(actual=GOLD), Desired(replace(GOLD, total_bytes_sec=100), BY_RULE)
+    change = Change(disk, GOLD, desired.limits, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
+    outcome = Outcome(disk, Decision(desired, ()), change, Result(Kind.PLANNED, BY_RULE))
+    (large,) = large_changes([outcome], a_situation(memory={disk.key: DESIRED}), Brake(**lowest))  # type: ignore[arg-type]
+    assert (large.alone is not None) is alone
 
 
 def test_a_first_limit_that_is_too_low_stops_each_disk_of_a_new_node(tmp_path: Path) -> None:
@@ -260,6 +277,15 @@ def test_edits_of_an_hour_that_count_too_are_named_with_their_times(tmp_path: Pa
     assert stop.earlier == tuple(Earlier(at, 2, "slow") for at in times)
     assert len(stop.keys) == 2
     assert "       of the last hour count too: 2 disks at 2026-11-20 12:10 UTC (slow)," in told.enforced(report)[2]
+
+
+@pytest.mark.parametrize("mode", [Mode.PLAN, Mode.ENFORCE])
+def test_a_report_has_how_many_disks_count_also_where_none_is_stopped(tmp_path: Path, mode: Mode) -> None:
+    node = a_node(tmp_path, 5, 20)
+    node.rules = rules(Limits(total_iops_sec=1000), of=BBB)
+    report = node.run(mode, scope=Scope(frozenset({uuid_of(0)})))
+    assert (report.large, report.considered, stopped(report)) == (5, 20, None), "those of the whole node"
+    assert node.run(Mode.PLAN).large == (5 if mode is Mode.PLAN else 4)
 
 
 # --- disks that a rule leaves alone
