@@ -25,7 +25,7 @@ def test_the_tree_has_sums_and_its_osds(plimsoll: Callable[..., Ran]) -> None:
     rows = [line.split() for line in ran.out.splitlines()]
     heads = "NAME PRIMARY REPLICA LOCKS WAITS UNKNOWN TOTAL FAILED BOOT WRONGLY DOWN WORST AGE VERDICT"
     assert rows[0] == heads.split()
-    assert rows[1][:7] == ["default", "24", "-", "?", "1", "-", "25"]
+    assert rows[1][:7] == ["default", "24", "-", "?", "-", "1", "25"]
     assert rows[5] == ["·", "·", "osd.2", "14", "-", "?", "-", "-", "14", "1", "2", "-", "4", "s", "-"]
     assert "No host, rack or OSD stands out." in ran.out
 
@@ -157,7 +157,7 @@ def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path:
         ((LOGS[0], "--timezone", "Mars/Olympus"), "--timezone Mars/Olympus: no such zone"),
         ((LOGS[0], "--interval", "500ms"), "--interval: must be from 1 seconds to a day"),
         ((LOGS[0], "--pools", "x"), "--pools: x: no such file"),
-        ((LOGS[0], "--since", "1h"), "--since: only with --live"),
+        ((LOGS[0], "--until", "never"), "--until: 'never' is not a time"),
     ],
 )
 def test_a_wrong_word_is_one_line_and_status_64(
@@ -193,8 +193,9 @@ def test_a_file_that_is_no_log_does_not_look_like_one_without_slow_requests(
         ran.err.split()
     )
     assert f"Not a log of Ceph: {foreign}." in " ".join(plimsoll("slow", LOGS[0], str(foreign)).out.split())
-    said = plimsoll("slow", str(empty)).out.split()
-    assert said == f"No slow requests in what is known. {empty} is empty.".split()
+    ran = plimsoll("slow", str(empty))
+    said = f"No slow requests in what is known. {empty} is empty. So it cannot be told whether there are any."
+    assert (ran.status, " ".join(ran.out.split()).startswith(said)) == (5, True)
 
 
 def test_a_log_in_which_no_line_is_understood_does_not_look_like_one_without_slow_requests(
@@ -206,7 +207,9 @@ def test_a_log_in_which_no_line_is_understood_does_not_look_like_one_without_slo
     said = "3 lines about slow requests not understood; the first: 2021-09-19T13:05:31.3+0000 osd.1"
     assert plimsoll("slow", str(tmp_path / "ceph.log")).out.startswith(f"No slow requests in what is known. {said}")
     ran = plimsoll("slow", str(tmp_path / "ceph.log"), "-f", "json")
-    assert (json.loads(ran.out), ran.err.startswith(said)) == ([], True)
+    [row] = json.loads(ran.out)
+    assert (ran.status, row["answer"], row["reason"].startswith(said)) == (5, "cannot tell", True)
+    assert ran.err.startswith(said)
 
 
 def test_an_osd_that_only_reports_a_number_is_shown_and_not_blamed(
@@ -253,7 +256,9 @@ def test_osds_that_do_not_answer_and_those_that_are_down_are_named(
     assert ran.out.startswith(f"No slow requests in what is known. {unknown}")
     assert "Down, and not asked: osd.0." in ran.out
     ran = live(plimsoll, tmp_path, "2", "-f", "json")
-    assert (ran.status, ran.out.strip(), ran.err.startswith(unknown)) == (0, "[]", True)
+    [row] = json.loads(ran.out)
+    assert (ran.status, row["answer"], row["reason"].startswith(unknown)) == (5, "cannot tell", True)
+    assert ran.err.startswith(unknown)
 
 
 def test_a_cluster_of_which_no_osd_answers_is_an_error(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
@@ -345,3 +350,85 @@ def test_requests_over_time_are_drawn(plimsoll: Callable[..., Ran], tmp_path: Pa
 
 def test_a_log_that_names_no_images_says_so(plimsoll: Callable[..., Ran]) -> None:
     assert plimsoll("slow", str(SAMPLES / "ceph.log.gz"), "--by", "image").out == "No line names images.\n"
+
+
+REPORTS = Path(__file__).parents[1] / "unit" / "data" / "reports" / "slow"
+
+
+def totals(rows: list[dict[str, object]]) -> dict[str, tuple[object, ...]]:
+    """Of OSDs: what they have, at least and at most, and what they wait for."""
+    figures = ("slow_primary", "slow_subop", "waits", "unknown", "total_least", "total_most")
+    return {
+        str(row["name"]).rpartition("/")[2]: tuple(row[each] for each in figures)
+        for row in rows if row["type"] == "osd"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "sentence"),
+    [
+        ("01-monitor-only-ceph.log", {f"osd.{osd}": (0, 0, 0, 0, 1, None) for osd in (2, 4, 11)},
+         "Monitors: at least 61 at once of osd.2, osd.4, osd.11"),
+        ("03-bluestore-alert-ceph.log", {f"osd.{osd}": (0,) * 6 for osd in (4, 11)},
+         "BlueStore of osd.4, osd.11 was slow itself"),
+        ("05-warning-before-osd.3.json", {"osd.3": (0,) * 6, "osd.8": (0, 1, 0, 0, 1, 1)}, ""),
+        ("06-journal-native-osd.7.txt", {"osd.7": (5, 0, 0, 0, 5, 5)}, ""),
+        ("07-monitor-container.log", {"osd.5": (7, 0, 0, 0, 7, 7)}, ""),
+        ("09-short-precise-osd.7.txt", {"osd.7": (3, 0, 0, 0, 3, 3)}, ""),
+        ("10-health-detail-octopus.txt", {f"osd.{osd}": (0, 0, 0, 0, 1, None) for osd in (1, 4)},
+         "at least 12 at once of osd.1, osd.4"),
+        ("12-detail-in-ceph.log", {f"osd.{osd}": (0, 0, 0, 0, 1, None) for osd in (1, 4)},
+         "at least 12 at once of osd.1, osd.4"),
+        ("13-answered-replica-ceph.log", {"osd.4": (0, 0, 0, 120, 120, 120)}, "osd.4 of 12 OSDs has all 120"),
+        ("15-op-commit-ceph.log",
+         {f"osd.{osd}": (0, 0, 16, 0, 16, 16) for osd in range(6)} | {
+             f"osd.{osd}": (0, 0, 12, 0, 12, 12) for osd in (6, 7)
+         }, ""),
+        ("17-included-below-ceph.log",
+         {"osd.2": (60, 0, 0, 0, 480, None), "osd.3": (60, 0, 0, 0, 60, 60), "osd.7": (60, 0, 0, 0, 60, 60)},
+         "osd.2 of 12 OSDs has at least 480 of at least 600 slow requests"),
+        ("19-historic-ops-osd.3.json", {}, "No slow requests."),
+        ("20-same-oldest-ceph-osd.40.log", {"osd.40": (0, 0, 0, 100, 90, 100)}, "90–100"),
+        ("21-osd-2024-08-20.log", {"osd.?": (12, 0, 0, 0, 12, 12)}, "name it ceph-osd.N.log"),
+        ("23-names-itself.log", {"osd.7": (12, 0, 0, 0, 12, 12)}, ""),
+    ],
+)  # fmt: skip
+def test_reports_as_people_send_them(
+    plimsoll: Callable[..., Ran], name: str, expected: dict[str, tuple[object, ...]], sentence: str
+) -> None:
+    words = ("slow", str(REPORTS / name), "--tree", str(REPORTS / "tree.txt"))
+    ran = plimsoll(*words, "-f", "json")
+    assert (ran.status, totals(json.loads(ran.out))) == (0, expected)
+    if sentence:
+        assert sentence in " ".join(plimsoll(*words).out.split())
+
+
+def test_several_osds_in_one_dump_each_with_its_heading(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    dump = (REPORTS / "05-warning-before-osd.3.json").read_text()
+    whole = (
+        f"# ceph daemon osd.3 dump_historic_slow_ops\n{dump}\nosd.6: {dump[dump.index('{') :].replace('5521', '7')}"
+    )
+    (tmp_path / "saved.txt").write_text(whole)
+    rows = json.loads(plimsoll("slow", str(tmp_path / "saved.txt"), "-f", "json").out)
+    assert {row["name"]: row["slow_subop"] for row in rows} == {"osd.3": 0, "osd.6": 0, "osd.8": 2}
+
+
+def test_the_health_of_a_cluster_as_json(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    message = "12 slow ops, oldest one blocked for 403 sec, daemons [osd.1,osd.4] have slow ops."
+    checks = {"SLOW_OPS": {"severity": "HEALTH_WARN", "summary": {"message": message, "count": 12}, "detail": []}}
+    for name, told in (
+        ("detail", {"status": "HEALTH_WARN", "checks": checks}),
+        ("status", {"health": {"checks": checks}}),
+    ):
+        (tmp_path / name).write_text(json.dumps(told))
+        assert "at least 12 at once of osd.1, osd.4" in plimsoll("slow", str(tmp_path / name)).out
+    (tmp_path / "none").write_text(json.dumps({"status": "HEALTH_OK", "checks": {}}))
+    ran = plimsoll("slow", str(tmp_path / "none"))
+    assert (ran.status, ran.out) == (0, "No slow requests.\n")
+
+
+def test_only_the_osds_that_have_most_are_shown(plimsoll: Callable[..., Ran]) -> None:
+    report = str(REPORTS / "17-included-below-ceph.log")
+    rows = json.loads(plimsoll("slow", report, "--top", "1", "-f", "json").out)
+    assert [row["name"] for row in rows] == ["osd.2"]
+    assert plimsoll("slow", report, "--top", "0").status == 64

@@ -29,13 +29,15 @@ from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
+from plimsoll_insight.slow.answers import CANNOT_TELL, Answer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
-from plimsoll_insight.slow.events import Clock, SlowRequest
+from plimsoll_insight.slow.events import NOBODY, Clock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settled
-from plimsoll_insight.slow.reading import OF_OSD, Read, read
+from plimsoll_insight.slow.reading import Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
+from plimsoll_insight.slow.wrapped import form_of, osd_of_file
 
 _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
@@ -48,15 +50,17 @@ _SHOWN = 10
 _SHORTEST, _LONGEST = 1.0, 86_400.0
 _LED_BY = 3
 _LARGEST_FILE = 64 << 20
+_BEGIN = 64 << 10
 
 
 class Slow(LocalCommand, Listing):
     """Slow requests of Ceph by OSD, host, rack and root, out of its logs or live, and which of them stands out.
 
-    A LOG is the cluster's (ceph.log) or an OSD's (ceph-osd.N.log), of any release from Jewel to Squid, plain, gzip or
-    zstd, in any order; or the JSON of dump_historic_slow_ops, with osd.N in its name. Each request counts once.
+    A LOG is the cluster's (ceph.log), an OSD's (ceph-osd.N.log) or a monitor's, of any release from Jewel to
+    Tentacle, as a file, a journal or a container has it, plain, gzip or zstd, in any order; or ceph health detail; or
+    the JSON of dump_historic_slow_ops, with osd.N in its name. Each request counts once.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status: 0 some or none, 5 cannot tell, 1 error, 64 usage.
     """
 
     empty = "No slow requests."
@@ -67,7 +71,12 @@ class Slow(LocalCommand, Listing):
         parser.add_argument("--tree", metavar="FILE", type=Path, help="the output of ceph osd tree, as text or JSON")
         parser.add_argument("--live", action="store_true", help="ask the running cluster, for its tree too")
         parser.add_argument(
-            "--since", metavar="MOMENT", help=f"with --live: from then on: 10m, 2026-11-20T14:00; default: {_SINCE}"
+            "--since", metavar="MOMENT",
+            help=f"from then on: 10m, 2026-11-20T14:00; default: all, with --live {_SINCE}",
+        )  # fmt: skip
+        parser.add_argument("--until", metavar="MOMENT", help="until then")
+        parser.add_argument(
+            "--top", metavar="N", type=int, help="only the N OSDs that have most, and what they are in"
         )
         parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                             help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
@@ -91,8 +100,8 @@ class Slow(LocalCommand, Listing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         if bool(parsed_args.logs) == parsed_args.live:
             raise UsageError("give logs, or --live, and not both")
-        if parsed_args.since and not parsed_args.live:
-            raise UsageError("--since: only with --live; of logs all is counted, and --by time shows when")
+        if parsed_args.top is not None and parsed_args.top < 1:
+            raise UsageError("--top: at least 1")
         width = time_of("--interval", parsed_args.interval)
         if not _SHORTEST <= width <= _LONGEST:
             raise UsageError(f"--interval: must be from {_SHORTEST:g} seconds to a day")
@@ -100,6 +109,12 @@ class Slow(LocalCommand, Listing):
             with plotting(parsed_args.plot):
                 from plimsoll_insight.slow import plots
         found = Read.nothing(Clock(_zone(parsed_args.timezone)), width)
+        now = datetime.now(UTC)
+        since = moment_of("--since", parsed_args.since, now) if parsed_args.since else None
+        until = moment_of("--until", parsed_args.until, now) if parsed_args.until else None
+        if since and until and until <= since:
+            raise UsageError("--until: must be after --since")
+        found.since, found.until = (each.timestamp() if each else None for each in (since, until))
         tree = parsed(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
         named = pools.parsed(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
         names = (
@@ -108,11 +123,12 @@ class Slow(LocalCommand, Listing):
             else {}
         )
         unknown: Sequence[str] = ()
+        unanswered: Sequence[str] = ()
         if parsed_args.live:
             _must_be_there(parsed_args.ceph_conf, "--ceph-conf: ")
             cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
-            since = moment_of("--since", parsed_args.since or _SINCE, datetime.now(UTC))
-            of_cluster, unknown = self._live(cluster, found, since)
+            of_cluster, unanswered, unknown = self._live(cluster, found, since or moment_of("--since", _SINCE, now))
+            unknown = (*unanswered, *unknown)
             tree = tree or of_cluster
         else:
             self._logged(parsed_args.logs, found)
@@ -123,6 +139,7 @@ class Slow(LocalCommand, Listing):
             names, untold = self._images(cluster, counts, named, names)
             unknown = (*unknown, *untold)
         said = verdict(counts.blamed.counts, tree)
+        answer = answer_of(found, counts, unanswered)
         unknown = (*unknown, *_unknown(found, counts))
         zone = _zone_words(found.clock, parsed_args.timezone)
         self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown, *zone)
@@ -136,6 +153,17 @@ class Slow(LocalCommand, Listing):
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
             self.empty = " ".join(("No slow requests in what is known.", *unknown))
+        if answer is Answer.CANNOT_TELL:
+            next_ = _next(found, live=parsed_args.live)
+            self.status = CANNOT_TELL
+            self.empty = f"{self.empty} So it cannot be told whether there are any. {next_}"
+            if not counts.osds:
+                self.app.stderr.writelines(
+                    f"{each}\n" for each in (*unknown, next_) if parsed_args.formatter != "table"
+                )
+                rows = [(answer.value, " ".join(unknown), next_)] if parsed_args.formatter != "table" else []
+                return (Column("answer"), Column("reason"), Column("next")), rows
+            self.closing = (*self.closing, self.empty)
         if parsed_args.formatter != "table":
             # A zone that was given needs no word.
             self.app.stderr.writelines(
@@ -143,7 +171,7 @@ class Slow(LocalCommand, Listing):
             )
         match parsed_args.by:
             case "tree":
-                return _on_the_tree(counts, tree, said, parsed_args)
+                return _on_the_tree(counts, tree, said, answer, parsed_args)
             case "time":
                 return _by_time(counts, tree)
             case "pool":
@@ -189,6 +217,7 @@ class Slow(LocalCommand, Listing):
     def _logged(self, paths: Sequence[Path], found: Read) -> None:
         for path in paths:
             _must_be_there(path, "")
+        _refuse_twice(paths)
         jsons = [path for path in paths if _is_json(path)]
         read([path for path in paths if path not in jsons], self._progress, found)
         if len(found.foreign) == len(paths):
@@ -197,17 +226,26 @@ class Slow(LocalCommand, Listing):
             )
         requests: list[SlowRequest] = []
         for path in jsons:
-            named = OF_OSD.search(path.name)
-            if not named:
-                raise UsageError(f"{path}: whose is it? its name must have osd.N")
+            found.clock.until = path.stat().st_mtime
             with opened(path) as stream:
-                requests += dumps.requests(stream.read(_LARGEST_FILE), int(named[1]), str(path), found.clock)
+                text = stream.read(_LARGEST_FILE)
+            try:
+                for dump in dumps.dumped(text, osd_of_file(path.name), printable(str(path)), found.clock):
+                    requests += dump.requests
+                    for event in dump.events:
+                        found.cluster.add(event)
+            except dumps.Nobodys:
+                raise UsageError(f"{path}: whose is it? its name must have osd.N") from None
+            found.telling += 1
         for request in settled(requests):
-            found.dumped.add(request)
+            if _is_within(request, found):
+                found.dumped.add(request)
         self._progress(None)
 
-    def _live(self, cluster: LiveCluster, found: Read, since: datetime) -> tuple[Tree, list[str]]:
-        """The tree, and what is unknown. Raises ``PlimsollError``, also where no OSD answers."""
+    def _live(self, cluster: LiveCluster, found: Read, since: datetime) -> tuple[Tree, list[str], list[str]]:
+        """The tree, of whom there is no answer, and what else is unknown. Raises ``PlimsollError``, also where no OSD
+        answers.
+        """
         map = cluster.map()
         failed: dict[int, PlimsollError] = {}
         full: list[int] = []
@@ -235,15 +273,16 @@ class Slow(LocalCommand, Listing):
         if len(failed) == len(map.up):
             why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(failed.items())[:1])
             raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")
-        unknown = []
+        found.telling += 1
+        unanswered, unknown = [], []
         if failed:
             osd, error = min(failed.items())
-            unknown.append(f"No answer from, and not counted: {_osds(failed)}; osd.{osd}: {error}.")
+            unanswered.append(f"No answer from, and not counted: {_osds(failed)}; osd.{osd}: {error}.")
         if map.down:
             unknown.append(f"Down, and not asked: {_osds(map.down)}.")
         if full:
             unknown.append(f"{_osds(full)} may have had more: an OSD remembers no more than its last 20 or so.")
-        return map.tree, unknown
+        return map.tree, unanswered, unknown
 
     def _progress(self, read: int | None) -> None:
         self._say("" if read is None else f"{read >> 20} MiB read")
@@ -265,9 +304,27 @@ def _must_be_there(path: Path, option: str) -> None:
         raise UnreadableLog(f"{option}{path}: {error.strerror}") from error
 
 
+def _refuse_twice(paths: Sequence[Path]) -> None:
+    """A file that is given by two names would count twice."""
+    seen: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        status = path.stat()
+        same = seen.setdefault((status.st_dev, status.st_ino), path)
+        if same is not path:
+            raise UsageError(f"{path} is {same}, and would count twice; give one of the two")
+
+
 def _is_json(path: Path) -> bool:
     with opened(path) as stream:
-        return stream.read(64).lstrip().startswith(b"{")
+        begin = stream.read(_BEGIN)
+    if form_of(begin) != "lines":
+        return False
+    return begin.lstrip().startswith(b"{") or dumps.is_dump(begin)
+
+
+def _is_within(request: SlowRequest, found: Read) -> bool:
+    end = request.time + request.age
+    return (found.since is None or end >= found.since) and (found.until is None or request.time <= found.until)
 
 
 def _text(path: Path, option: str) -> str:
@@ -294,6 +351,7 @@ def _zone_words(clock: Clock, given: str | None) -> Sequence[str]:
 
 # --- rows
 
+_STALLS = Column("stalls", head="BLUESTORE", right=True)
 _FIGURES = (
     Column("slow_primary", head="PRIMARY", right=True),
     Column("slow_subop", head="REPLICA", right=True),
@@ -301,31 +359,52 @@ _FIGURES = (
     Column("waits", right=True, drop=1),
     Column("unknown", right=True, drop=1),
     Column("total_slow", head="TOTAL", right=True),
+    Column("total_least", right=True, long=True),
+    Column("total_most", right=True, long=True),
+    Column("stalls", right=True, long=True),
     Column("failed", right=True),
     Column("boot", right=True, drop=4),
     Column("wrongly_down", right=True, drop=3),
     Column("worst_age", right=True),
     Column("verdict"),
+    Column("answer", long=True),
 )
 
 
 def _on_the_tree(
-    counts: Counts, tree: Tree | None, said: Verdict, parsed_args: argparse.Namespace
+    counts: Counts, tree: Tree | None, said: Verdict, answer: Answer, parsed_args: argparse.Namespace
 ) -> tuple[Sequence[Column], list[Sequence[object]]]:
-    rows = list(_rows(counts, tree or Tree({}), everything=parsed_args.all))
+    shown = _top(counts, parsed_args.top) if parsed_args.top else counts
+    rows = list(_rows(shown, tree or Tree({}), everything=parsed_args.all))
     if parsed_args.formatter == "csv":
         types = tree.types() if tree else []
         branches = [dict(path) for path, _, _ in rows]
         heads = [*(Column(type) for type in types), Column("osd"), *_FIGURES]
         return heads, [
-            (*(branch.get(type) for type in types), osd, *_cells(count, path, osd, said))
+            (
+                *(branch.get(type) for type in types),
+                None if osd == NOBODY else osd,
+                *_cells(count, path, osd, said, answer),
+            )
             for branch, (path, osd, count) in zip(branches, rows, strict=True)
         ]
-    heads = [Column("name"), Column("type", long=True), *_FIGURES]
+    # Few logs have them.
+    has_stalls = any(each.stalls for each in counts.osds.values())
+    figures = [_STALLS if has_stalls and each == _STALLS else each for each in _FIGURES]
+    heads = [Column("name"), Column("type", long=True), *figures]
     return heads, [
-        (_name(path, osd), "osd" if osd is not None else path[-1][0], *_cells(count, path, osd, said))
+        (_name(path, osd), "osd" if osd is not None else path[-1][0], *_cells(count, path, osd, said, answer))
         for path, osd, count in rows
     ]
+
+
+def _top(counts: Counts, number: int) -> Counts:
+    """Only the OSDs that have most."""
+    order = sorted(counts.osds, key=lambda osd: (-max(counts.osds[osd].total, counts.osds[osd].least), osd))
+    found = Counts(counts.width)
+    found.osds = {osd: counts.osds[osd] for osd in order[:number]}
+    found.by_monitor = counts.by_monitor
+    return found
 
 
 def _rows(
@@ -335,6 +414,9 @@ def _rows(
     buckets = tree.buckets()
     for bucket, osds in buckets.items():
         sum_ = _sum([counts.osds[osd] for osd in osds if osd in counts.osds])
+        told = counts.by_monitor
+        if told.osds and not told.others and told.osds <= set(osds):
+            sum_.at_once = max(sum_.at_once, told.number)
         if everything or _has_any(sum_):
             yield bucket.path, None, sum_
         for osd in sorted(each for each in osds if tree.bucket_of[each] == bucket):
@@ -348,35 +430,62 @@ def _rows(
 
 def _sum(counts: Sequence[OsdCount]) -> OsdCount:
     whole = OsdCount(worst_age=max((each.worst_age for each in counts), default=0.0))
-    for name in ("primary", "replica", "locks", "told", "waits", "unknown", "failed", "boot", "wrongly_down"):
+    for name in (
+        "primary", "replica", "locks", "told", "waits", "unknown", "failed", "boot", "wrongly_down", "stalls",
+    ):  # fmt: skip
         setattr(whole, name, sum(getattr(each, name) for each in counts))
+    least = sum(each.least for each in counts)
+    if least > whole.total:
+        whole.at_once = least
+    else:
+        whole.twice = whole.total - least
     return whole
 
 
 def _has_any(count: OsdCount) -> bool:
-    return bool(count.total or count.failed or count.boot or count.wrongly_down or count.worst_age)
+    return bool(
+        count.total or count.least or count.stalls or count.failed or count.boot or count.wrongly_down
+        or count.worst_age
+    )  # fmt: skip
+
+
+def _total(count: OsdCount) -> Shown:
+    """A number, a range, or what there is at least."""
+    if count.least > count.total:
+        return Shown(count.least, f"≥ {count.least}")
+    if count.least < count.total:
+        return Shown(count.total, f"{count.least}–{count.total}")
+    return Shown(count.total, str(count.total or NOTHING))
 
 
 def _name(path: Sequence[tuple[str, str]], osd: int | None) -> Shown:
-    words = path[-1][1] if osd is None else f"osd.{osd}"
+    words = path[-1][1] if osd is None else _osd_name(osd)
     depth = len(path) if osd is not None else len(path) - 1
     return Shown(
         "/".join([*(name for _, name in path), *([words] if osd is not None else [])]), f"{'· ' * depth}{words}"
     )
 
 
-def _cells(count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, said: Verdict) -> tuple[object, ...]:
+def _cells(
+    count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, said: Verdict, answer: Answer
+) -> tuple[object, ...]:
     named = _is_named(path, osd, said)
     return (
         *(
             Shown(number, "?" if number is None else str(number or NOTHING))
             for number in (
-                count.primary, count.replica, count.known_locks, count.waits, count.unknown, count.total,
-                count.failed, count.boot, count.wrongly_down,
+                count.primary, count.replica, count.known_locks, count.waits, count.unknown,
             )
         ),
+        _total(count),
+        count.least,
+        count.most,
+        *(Shown(number, str(number or NOTHING)) for number in (
+            count.stalls, count.failed, count.boot, count.wrongly_down,
+        )),
         Shown(round(count.worst_age, 3) or None, f"{count.worst_age:.0f} s" if count.worst_age else NOTHING),
         Shown(named, "stands out" if named else NOTHING, Tone.CRITICAL if named else None),
+        (Answer.SOME if is_some(count) else answer if answer is Answer.CANNOT_TELL else Answer.NONE).value,
     )  # fmt: skip
 
 
@@ -438,7 +547,7 @@ def _by_time(counts: Counts, tree: Tree | None) -> tuple[Sequence[Column], list[
             _moment(each.begin + over.width, over.width),
             each.requests,
             *([_most(each.hosts)] if tree else []),
-            _most({f"osd.{osd}": number for osd, number in each.osds.items()}),
+            _most({_osd_name(osd): number for osd, number in each.osds.items()}),
         )
         for each in over.intervals
     ]
@@ -463,32 +572,121 @@ def _moment(seconds: float, width: float = MINUTE) -> Shown:
 def _closing(counts: Counts, tree: Tree | None, said: Verdict, *, is_complete: bool) -> Iterator[str]:
     if counts.first is not None and counts.last is not None:
         begin, end = (minute(datetime.fromtimestamp(each, UTC)) for each in (counts.first, counts.last))
-        yield f"{plural(counts.requests, 'slow request')} from {begin} to {end}."
+        if counts.requests or not (counts.by_monitor.number or any(each.stalls for each in counts.osds.values())):
+            yield f"{_requests(counts)} from {begin} to {end}."
+    yield from _most_of(counts, tree)
+    yield from _by_monitor(counts)
     yield _sentence(said, counts, is_complete=is_complete)
     if tree is None:
         yield "Without --tree no host or rack can stand out."
     else:
-        unknown = sorted(set(counts.osds) - set(tree.osds))
+        unknown = sorted(set(counts.osds) - set(tree.osds) - {NOBODY})
         if unknown:
             yield f"Not in the tree: {_osds(unknown)}."
+    yield from _look_at(counts, said)
+
+
+def _requests(counts: Counts) -> str:
+    """With the bounds of their number."""
+    least = sum(each.least for each in counts.osds.values() if each.total or each.at_once)
+    twice = sum(each.twice for each in counts.osds.values())
+    if any(each.most is None for each in counts.osds.values()) and least > counts.requests:
+        return f"At least {plural(least, 'slow request')}"
+    words = plural(counts.requests, "slow request")
+    return f"{max(counts.requests - twice, 1)} to {words}" if twice else words
+
+
+def _most_of(counts: Counts, tree: Tree | None) -> Iterator[str]:
+    """Where most of them are, whatever they wait for."""
+    have = {osd: max(each.total, each.least) for osd, each in counts.osds.items() if each.total or each.at_once}
+    all_ = sum(have.values())
+    have.pop(NOBODY, None)
+    if not have or all_ < 2:
+        return
+    more = "at least " if any(each.most is None for each in counts.osds.values()) else ""
+    worst = max(have, key=lambda osd: have[osd])
+    osds = f" of {len(tree.osds)} OSDs" if tree and worst in tree.bucket_of else ""
+    if 2 * have[worst] > all_:
+        least = "at least " if counts.osds[worst].most is None else ""
+        what = f"all {more}{all_}" if have[worst] == all_ else f"{least}{have[worst]} of {more}{all_}"
+        yield f"{_osd_name(worst)}{osds} has {what} slow requests, whatever they wait for."
+        return
+    for bucket, inside in reversed((tree.buckets() if tree else {}).items()):
+        number = sum(have.get(osd, 0) for osd in inside)
+        if 3 * number >= 2 * all_ and len(bucket.path) > 1:
+            yield f"{bucket.type} {bucket.name} has {number} of {more}{all_} slow requests, whatever they wait for."
+            return
+
+
+def _by_monitor(counts: Counts) -> Iterator[str]:
+    told = counts.by_monitor
+    if not told.number or told.begin is None or told.end is None:
+        return
+    known = sum(each.total for each in counts.osds.values())
+    if known >= told.number and all(counts.osds[osd].total for osd in told.osds if osd in counts.osds):
+        return
+    begin, end = (second(datetime.fromtimestamp(each, UTC)) for each in (told.begin, told.cleared or told.end))
+    whose = f" of {_osds(told.osds)}" if told.osds else ""
+    whose += " and of other daemons" if told.others else ""
+    cleared = ", when they had ended" if told.cleared is not None else ""
+    oldest = f"; the oldest one for {told.oldest:.0f} s" if told.oldest else ""
+    yield f"Monitors: at least {told.number} at once{whose}, from {begin} to {end}{cleared}{oldest}."
+
+
+def _look_at(counts: Counts, said: Verdict) -> Iterator[str]:
+    """What to look at next."""
+    stalled = [osd for osd, each in counts.osds.items() if each.stalls]
+    if stalled:
+        yield f"BlueStore of {_osds(stalled)} was slow itself: look at the disk (smartctl, dmesg, iostat)."
+    have = {osd: max(each.total, each.least) for osd, each in counts.osds.items() if each.total or each.least}
+    untold = sum(each.waits + each.unknown + max(each.least - each.total, 0) for each in counts.osds.values())
+    if have and said is None and 2 * untold >= sum(have.values()):
+        worst = max(have, key=lambda osd: have[osd])
+        name = f"osd.{worst}" if worst != NOBODY else "osd.N"
+        yield (
+            f"Next: ceph daemon {name} dump_historic_slow_ops tells for which OSD each waited; save it as"
+            f" {name}.json, and give it too."
+        )
 
 
 def _unknown(found: Read, counts: Counts) -> Iterator[str]:
     """What the figures do not have in them."""
     if found.foreign:
-        more = f" and {len(found.foreign) - _SHOWN} more" if len(found.foreign) > _SHOWN else ""
-        yield f"Not a log of Ceph: {', '.join(found.foreign[:_SHOWN])}{more}."
+        yield f"Not a log of Ceph: {_few(found.foreign)}."
+    if found.silent:
+        yield f"No log of the cluster, an OSD or a leading monitor: {_few(found.silent)}."
     if found.empty and not found.bytes:
         yield f"{found.empty[0]} is empty."
-    untold = [osd for osd, each in counts.osds.items() if each.unknown]
+    if found.nobodys:
+        yield f"No line and no name tells whose it is: {_few(found.nobodys)}; name it ceph-osd.N.log."
+    untold = [osd for osd, each in counts.osds.items() if each.unknown and 2 * each.unknown >= each.total]
     if untold:
         yield f"No line tells the state of the requests of {_osds(untold)}: they may wait for other OSDs."
     if found.missed:
         yield f"{plural(found.missed, 'line')} about slow requests not understood; the first: {found.examples[0]}"
+    if found.clock.is_guessed:
+        yield "Lines without a time were taken as of when their file was written."
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(names[:_SHOWN])}{more}"
+
+
+def _next(found: Read, *, live: bool) -> str:
+    if live:
+        return "Next: ask the OSDs that did not answer again, or give ceph.log."
+    if found.missed:
+        return "Next: give the cluster's log (ceph.log) too, or the journal as journalctl -o short-iso prints it."
+    return "Next: give ceph.log, or ceph-osd.N.log of the OSDs, of the time in question."
+
+
+def _osd_name(osd: int) -> str:
+    return "osd.?" if osd == NOBODY else f"osd.{osd}"
 
 
 def _osds(osds: Iterable[int]) -> str:
-    names = [f"osd.{osd}" for osd in sorted(osds)]
+    names = [_osd_name(osd) for osd in sorted(osds)]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"
 

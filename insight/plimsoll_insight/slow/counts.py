@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, cast
 
+from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
-    LOCKS,
-    REPLICAS,
     UNKNOWN,
+    Batch,
     Blamed,
     Changed,
+    Cleared,
     Event,
     Oldest,
     Operation,
+    Retold,
     SlowCount,
     SlowRequest,
+    Stalls,
 )
 
 _REMEMBERED = 100_000
@@ -27,6 +30,8 @@ _PAUSE = 10.0
 logged: each second (``osd_tick_interval``) while it is not 0."""
 _MISSED = 2.5
 """As many times the least time between two lines of the OSD: that many lines are missing, so the count was 0."""
+_MOST_OLDEST = 100
+_MOST_SINGLY = 1000
 _MANY = 10
 """As many slow requests in the same states as before are the same ones: an OSD that is stuck logs late too."""
 _MOST_NAMES = 1000
@@ -45,9 +50,9 @@ class OsdCount:
     locks: int = 0
     """Its own that wait for a lock: a hot object, rather than a slow disk. Only where the line tells it."""
     waits: int = 0
-    """Its own that wait for replicas on OSDs that no line names: it is not to blame."""
+    """Its own that wait for other OSDs that no line names, or for the network: it is not to blame."""
     unknown: int = 0
-    """Its own of which no line tells the state."""
+    """Its own of which no line tells what they wait for."""
     failed: int = 0
     boot: int = 0
     wrongly_down: int = 0
@@ -56,6 +61,16 @@ class OsdCount:
     """Its own of which the line would tell a wait for a lock."""
     reported: int = 0
     """By the sums of its own log, which do not tell the state: ``unknown`` where no other line has its requests."""
+    reported_least: int = 0
+    """Of these, those that are not the same for certain."""
+    at_once: int = 0
+    """Its own at one moment, at least: lines of some of them, or of a monitor, say how many there were."""
+    twice: int = 0
+    """Of these counted, some may be counted twice: lines are missing, and none tells whether they are the same."""
+    stalls: int = 0
+    """Slow operations of its BlueStore that lines tell."""
+    is_named: bool = False
+    """A monitor names it: it has one at least."""
 
     @property
     def known_locks(self) -> int | None:
@@ -68,9 +83,57 @@ class OsdCount:
         return self.primary + self.replica + self.locks + self.waits + self.unknown
 
     @property
+    def least(self) -> int:
+        return max(self.total - self.twice, self.at_once, int(self.is_named))
+
+    @property
+    def most(self) -> int | None:
+        """None where there may be any number more."""
+        return self.total if self.total >= self.least else None
+
+    @property
     def blamed(self) -> int:
         """Requests that this OSD itself may be the cause of."""
         return self.primary + self.replica
+
+
+@dataclass(slots=True)
+class Sums:
+    """What monitors reported of all OSDs: at least ``number`` requests at once, the oldest for ``oldest`` seconds."""
+
+    number: int = 0
+    oldest: float = 0.0
+    osds: set[int] = field(default_factory=set)
+    others: bool = False
+    """Daemons that are no OSDs were named too."""
+    begin: float | None = None
+    end: float | None = None
+    """Of the last line that tells of some."""
+    cleared: float | None = None
+
+    def add(self, told: Blamed) -> None:
+        self.number = max(self.number, told.number, len(told.osds))
+        self.oldest = max(self.oldest, told.oldest, told.age)
+        self.osds.update(told.osds)
+        self.others |= told.others
+        self.begin = told.time if self.begin is None else min(self.begin, told.time)
+        if self.end is None or told.time >= self.end:
+            self.end = told.time
+            if self.cleared is not None and told.time > self.cleared:
+                self.cleared = None
+
+    def merge(self, other: Sums) -> None:
+        if other.begin is None or other.end is None:
+            return
+        told = Blamed(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
+        self.add(replace(told, time=other.begin))
+        self.add(told)
+        if other.cleared is not None:
+            self.clear(other.cleared)
+
+    def clear(self, time: float) -> None:
+        if self.end is None or time >= self.end:
+            self.cleared = time
 
 
 class Once:
@@ -103,7 +166,10 @@ class Intervals:
         self.counts: Counter[tuple[int, int]] = Counter()
 
     def add(self, time: float, osd: int, number: int) -> None:
-        self.counts[int(time // self.width), osd] += number
+        key = int(time // self.width), osd
+        self.counts[key] += number
+        if not self.counts[key]:
+            del self.counts[key]
         while len(self.counts) > self._most and self.width < _LONGEST:
             self.widen()
 
@@ -165,10 +231,19 @@ class Counts:
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
+        self._singly: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_SINGLY))
+        """By OSD, when its last requests were told one by one."""
         self._pause: dict[int, float] = {}
         """By OSD."""
         self._latest: dict[int, SlowCount] = {}
         self._latest_reported: dict[int, Oldest] = {}
+        self._oldest_of: dict[int, dict[bytes, float]] = {}
+        """By OSD, the oldest requests that it had, and since when."""
+        self._highest: dict[int, int] = {}
+        """By OSD, the most that it had at once since its count began."""
+        self._begun: dict[int, tuple[Oldest, Oldest, int]] = {}
+        """By OSD, the line that seems to begin a count again after a pause, the one before, and the most before."""
+        self.by_monitor = Sums()
 
     @property
     def requests(self) -> int:
@@ -185,24 +260,54 @@ class Counts:
     def osd(self, number: int) -> OsdCount:
         return self.osds.setdefault(number, OsdCount())
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event, *, is_repeated: bool = False) -> None:
+        """``is_repeated``: an OSD that crashes prints it again; the first time may not be there."""
         match event:
             case SlowRequest():
                 self._request(event)
-            case SlowCount():
-                self._count(event)
-            case Oldest():
-                self._oldest(event)
+            case SlowCount() | Oldest():
+                is_new = self._once(event.osd, type(event).__name__, round(event.time, 3), event.number)
+                if is_new or not is_repeated:
+                    self._count(event) if isinstance(event, SlowCount) else self._oldest(event)
+            case Batch():
+                self._batch(event)
             case Blamed():
-                for osd in event.osds:
-                    self._age(osd, event.age)
+                self._blamed(event)
+            case Stalls():
+                self._stalls(event)
             case Changed():
                 self._changed(event)
+            case Retold():
+                self.add(event.what)
+                return
+            case Cleared():
+                if event.was is not None:
+                    self._blamed(event.was)
+                self.by_monitor.clear(event.time)
             case _:
                 return
         time = event.time
         self.first = time if self.first is None else min(self.first, time)
         self.last = time if self.last is None else max(self.last, time)
+
+    def _batch(self, event: Batch) -> None:
+        for osd in event.osds:
+            self._age(osd, event.age)
+            self.osd(osd).at_once = max(self.osd(osd).at_once, event.number)
+
+    def _blamed(self, event: Blamed) -> None:
+        self.by_monitor.add(event)
+        for osd in event.osds:
+            self._age(osd, event.age)
+            count = self.osd(osd)
+            count.is_named = True
+            if len(event.osds) == 1 and not event.others:
+                count.at_once = max(count.at_once, event.number)
+
+    def _stalls(self, event: Stalls) -> None:
+        for osd in event.osds:
+            if self._once("stall", osd, round(event.time, 3), event.age):
+                self.osd(osd).stalls += 1
 
     def _request(self, event: SlowRequest) -> None:
         self._age(event.osd, event.age)
@@ -222,22 +327,31 @@ class Counts:
                 self.by_pool.add(event.osd, one.pool)
             if one.is_replica:
                 self._once(one.id, "part")
-        self._blame(event.osd, event.state, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
+        if not one.is_replica and self._has_sum(event):
+            return
+        blame = event.blame or (Blame.REPLICA if event.peers else of_state(event.state))
+        self._blame(event.osd, blame, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
         if is_first or not (one.is_replica or self._once.is_known(one.id, "part")):
+            self._singly[event.osd].append(event.time)
             self._slow(event.osd, event.state, 1, event.time)
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
-    def _blame(self, osd: int, state: str, number: int, time: float, *, is_replica: bool, known: bool) -> None:
+    def _has_sum(self, event: SlowRequest) -> bool:
+        """Whether the OSD's count, which it logs at the same time, has this one too."""
+        latest = self._latest.get(event.osd)
+        return latest is not None and abs(event.time - latest.time) <= _MISSED
+
+    def _blame(self, osd: int, blame: Blame, number: int, time: float, *, is_replica: bool, known: bool) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
         count = self.osd(osd)
         before = count.blamed
         if is_replica:
             count.replica += number
-        elif state == LOCKS:
+        elif blame is Blame.LOCK:
             count.locks += number
-        elif state == REPLICAS:
+        elif blame in (Blame.REPLICA, Blame.NETWORK):
             count.waits += 0 if known else number
-        elif state == UNKNOWN:
+        elif blame is Blame.UNKNOWN:
             count.unknown += number
         else:
             count.primary += number
@@ -253,13 +367,17 @@ class Counts:
         """The number rises by those that became slow since the last line; what stays slow is counted once."""
         before = self._latest.get(event.osd)
         self._latest[event.osd] = event
-        if (
-            before is not None
-            and self._is_paused(event.osd, event.time - before.time)
-            and not _is_same(before, event)
-        ):
-            before = None
-        grown = event.number - (before.number if before else 0)
+        if before is not None:
+            gap = event.time - before.time
+            if self._is_paused(event.osd, gap) and not (
+                _is_same(before, event) or self._goes_on(event.osd, before.time, event.time)
+            ):
+                if gap <= _PAUSE:
+                    self.osd(event.osd).twice += min(before.number, event.number)
+                before = None
+        told = self._singly.pop(event.osd, None) if before is None else None
+        singly = sum(event.time - time <= _PAUSE for time in told or ())
+        grown = event.number - (before.number if before else singly)
         if grown <= 0:
             return
         rises = {
@@ -270,7 +388,7 @@ class Counts:
         for state, rise in sorted(rises.items(), key=lambda each: -each[1]):
             new = min(rise, left)
             if new > 0:
-                self._blame(event.osd, state, new, event.time, is_replica=False, known=False)
+                self._blame(event.osd, of_state(state), new, event.time, is_replica=False, known=False)
                 self._slow(event.osd, state, new, event.time)
                 left -= new
         for pool, number in event.pools.items():
@@ -279,17 +397,46 @@ class Counts:
             self.by_pool.add(event.osd, "other pools", grown - new)
 
     def _oldest(self, event: Oldest) -> None:
-        before = self._latest_reported.get(event.osd)
-        self._latest_reported[event.osd] = event
-        if before is not None and self._is_paused(event.osd, event.time - before.time):
-            # As long as the oldest one is the same, there was no time without one.
-            before = before if before.operation.id == event.operation.id else None
+        osd, id = event.osd, event.operation.id
+        before = self._latest_reported.get(osd)
+        self._latest_reported[osd] = event
+        known = self._oldest_of.setdefault(osd, {})
+        is_known = id in known
+        count = self.osd(osd)
+        if before is not None and self._is_paused(osd, event.time - before.time) and not is_known:
+            self._begun[osd] = (event, before, self._highest.get(osd, 0))
+            if event.time - before.time > _PAUSE:
+                self._highest[osd] = 0
+            before = None
+        elif osd in self._begun and known.get(id, event.time) <= self._begun[osd][1].time:
+            # As long as one request is slow, there was no time without one: the count had not begun again.
+            again, last, highest = self._begun.pop(osd)
+            same = min(again.number, last.number)
+            count.reported -= same
+            self.reported.add(again.time, osd, -same)
+            if again.time - last.time > _PAUSE:
+                count.reported_least -= min(highest, self._highest[osd])
+                self._highest[osd] = max(highest, self._highest[osd])
         grown = event.number - (before.number if before else 0)
         if grown > 0:
-            self.osd(event.osd).reported += grown
-            self.reported.add(event.time, event.osd, grown)
-        if self._once(event.operation.id, "oldest"):
+            count.reported += grown
+            self.reported.add(event.time, osd, grown)
+        more = event.number - self._highest.get(osd, 0)
+        if more > 0:
+            count.reported_least += more
+            self._highest[osd] = event.number
+        if len(known) >= _MOST_OLDEST and not is_known:
+            del known[next(iter(known))]
+        known.setdefault(id, event.time)
+        if self._once(id, "oldest"):
             self._image(event.operation)
+
+    def _goes_on(self, osd: int, before: float, now: float) -> bool:
+        """Whether the OSD's own log names the same request as the oldest one before and after."""
+        latest = self._latest_reported.get(osd)
+        if latest is None or not -1.0 <= now - latest.time <= 1.0:
+            return False
+        return self._oldest_of[osd].get(latest.operation.id, now) <= before + 0.5
 
     def _is_paused(self, osd: int, time: float) -> bool:
         """So long after its last line, which may be of a later time."""
@@ -332,12 +479,13 @@ def together(*sources: Counts) -> Counts:
     for osd in sorted({osd for source in sources for osd in (*source.osds, *source.by_state.of)}):
         of_osd = {source: source.osds.get(osd, OsdCount()) for source in sources}
         source = chosen[osd] = max(sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd)))
-        more, unknown = of_osd[source], 0
+        more, unknown, twice = of_osd[source], 0, of_osd[source].twice
         if osd in source.by_state.of:
             found.by_state.of[osd] = source.by_state.of[osd]
         elif not more.total:
             reporting[osd] = max(sources, key=lambda each: of_osd[each].reported)
             unknown = of_osd[reporting[osd]].reported
+            twice += unknown - of_osd[reporting[osd]].reported_least
             found.by_state.add(osd, UNKNOWN, unknown)
         pooled = max(sources, key=lambda each: (each is source and osd in each.by_pool.of, each.by_pool.number(osd)))
         if osd in pooled.by_pool.of:
@@ -349,6 +497,10 @@ def together(*sources: Counts) -> Counts:
             wrongly_down=max(each.wrongly_down for each in of_osd.values()),
             worst_age=max(each.worst_age for each in of_osd.values()),
             unknown=more.unknown + unknown,
+            twice=twice,
+            at_once=max(each.at_once for each in of_osd.values()),
+            stalls=max(each.stalls for each in of_osd.values()),
+            is_named=any(each.is_named for each in of_osd.values()),
         )
     found.blamed = _of_chosen([(source.blamed, source, chosen) for source in sources])
     found.bins = _of_chosen(
@@ -358,6 +510,7 @@ def together(*sources: Counts) -> Counts:
         ]
     )
     for source in sources:
+        found.by_monitor.merge(source.by_monitor)
         found.images |= source.images
         found.pool_of_image |= source.pool_of_image
     found.first = min((source.first for source in sources if source.first is not None), default=None)

@@ -1,4 +1,10 @@
-"""Slow requests that an OSD remembers: ``dump_historic_slow_ops`` as JSON."""
+"""Slow requests that OSDs remember or have now, as JSON, and the checks of ``ceph health detail`` as JSON.
+
+``dump_historic_slow_ops`` says its threshold, and all in it are slow. ``dump_historic_ops`` and
+``dump_ops_in_flight`` have any requests: those that took 10 s
+count, which is what ``dump_historic_slow_ops`` has by default. What a person saves has warnings of the program
+``ceph`` before the JSON, and of several OSDs one after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +13,134 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.files.packed import UnreadableLog
-from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Clock, SlowRequest, operation
+from plimsoll_insight.slow.blame import Blame
+from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Clock, Event, SlowRequest, event, operation
+from plimsoll_insight.slow.wrapped import osd_of_file
 
 _DESCRIPTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _WAITING = re.compile(r"waiting for subops from ([\d,]+)")
 _ANSWERED = re.compile(r"sub_op_(?:commit|applied)_rec(?: from (\d+))?")
 _LONGEST = 1e9
+_THRESHOLD = 10.0
+"""Seconds: osd_op_history_slow_op_threshold by default."""
+_BEGINS = re.compile(r"[{\[]")
+_MOST_TRIES = 1000
+_OPERATIONS = ("Ops", "ops", "ops_in_flight", "complaints")
+_DUMPED = re.compile(
+    rb'"(?:ops|Ops|num to keep|size|num_ops|num_blocked_ops|complaint_time|checks|threshold to keep)"\s*:'
+)
+_BEGUN = re.compile(rb"(?m)^(?:osd\.\d{1,5}: ?)?(?:\{|\[\s*(?:\{|$))")
+_LABEL = re.compile(r"\bosd\.(\d{1,5})\b")
+
+
+@frozen
+class Dump:
+    """What one JSON document tells: requests of the OSD, or what monitors say of all."""
+
+    requests: Sequence[SlowRequest] = ()
+    events: Sequence[Event] = ()
+
+
+class Nobodys(Exception):
+    """A document does not tell of which OSD it is."""
+
+
+def is_dump(begin: bytes) -> bool:
+    """Whether a file that begins so has such JSON, and perhaps other lines before it."""
+    return bool(_BEGUN.search(begin) and _DUMPED.search(begin))
+
+
+def dumped(text: bytes, osd: int | None, where: str, clock: Clock) -> list[Dump]:
+    """All documents in a file. ``osd`` is whose they are, where no line before them says so. Raises
+    ``UnreadableLog``, and ``Nobodys``.
+    """
+    found: list[Dump] = []
+    for label, told in _documents(text.decode("utf-8", "replace")):
+        found += _dumps(told, osd if label is None else label, where, clock)
+    if not found and osd is None:
+        raise Nobodys
+    if not found:
+        raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops")
+    return found
+
+
+def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
+    """With the OSD that is named last before it: of a prompt, a heading, or ``osd.3:`` of ``ceph tell osd.*``."""
+    decoder, place, tries = json.JSONDecoder(), 0, 0
+    label: int | None = None
+    while (begin := _BEGINS.search(text, place)) is not None and tries < _MOST_TRIES:
+        tries += 1
+        try:
+            told, end = decoder.raw_decode(text, begin.start())
+        except (ValueError, RecursionError):
+            told, end = None, begin.end()
+        names = _LABEL.findall(text, place, begin.start())
+        label = int(names[-1]) if names else label
+        if isinstance(told, dict | list) and told:
+            yield label, told
+            tries = 0
+        place = end
+
+
+def _dumps(told: Any, osd: int | None, where: str, clock: Clock) -> Iterator[Dump]:
+    if isinstance(told, list):
+        for each in told:
+            if isinstance(each, dict):
+                yield from _dumps(each, _named(each, osd), where, clock)
+        return
+    checks = told.get("checks", told["health"].get("checks") if isinstance(told.get("health"), dict) else None)
+    if isinstance(checks, dict):
+        yield Dump(events=tuple(_checks(checks, clock)))
+    elif any(name in told for name in _OPERATIONS):
+        if osd is None:
+            raise Nobodys
+        yield Dump(requests(json.dumps(told).encode(), osd, where, clock))
+    else:
+        for name, each in told.items():
+            if isinstance(each, dict | list) and (number := osd_of_file(str(name))) is not None:
+                yield from _dumps(each, number, where, clock)
+
+
+def _named(told: Mapping[str, Any], osd: int | None) -> int | None:
+    for name in ("osd", "daemon", "name", "id", "who"):
+        value = told.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and name in ("osd", "id"):
+            return value
+        if isinstance(value, str) and (found := _LABEL.search(value)):
+            return int(found[1])
+    return osd
+
+
+def _checks(checks: Mapping[str, Any], clock: Clock) -> Iterator[Event]:
+    """As ``ceph health detail`` has them as text."""
+    for check in checks.values():
+        if not isinstance(check, dict):
+            continue
+        told = [check.get("summary"), *(check.get("detail") or ())]
+        for message in (each.get("message") for each in told if isinstance(each, dict)):
+            found = event(str(message)[:10_000].encode("utf-8", "replace"), None, clock)
+            if found is not None:
+                yield found
 
 
 def requests(text: bytes, osd: int, where: str, clock: Clock) -> list[SlowRequest]:
-    """Raises ``UnreadableLog``."""
+    """Those that are slow. Raises ``UnreadableLog``."""
     try:
         told = json.loads(text)
-        operations = told["Ops"] if "Ops" in told else told["ops"]
-        return [_request(each, osd, clock) for each in operations]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        operations = next(told[name] for name in _OPERATIONS if name in told)
+        least = _least(told)
+        return [each for each in (_request(one, osd, clock) for one in operations) if each.age >= least]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, StopIteration) as error:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops") from error
+
+
+def _least(told: Mapping[str, Any]) -> float:
+    """Seconds that a request takes to be slow. What an OSD calls blocked, or slow, is that."""
+    if "threshold to keep" in told or "complaint_time" in told or "num_blocked_ops" in told:
+        return 0.0
+    return _THRESHOLD if any(name in told for name in ("size", "duration", "duration to keep", "num_ops")) else 0.0
 
 
 def is_full(text: bytes) -> bool:
@@ -37,14 +154,21 @@ def _request(told: Mapping[str, Any], osd: int, clock: Clock) -> SlowRequest:
     kind, inside = ("", told["description"])
     if match := _DESCRIPTION.fullmatch(told["description"]):
         kind, inside = match[1], match[2]
-    events = [(clock.time(each["time"].encode()), str(each["event"])) for each in told["type_data"].get("events", ())]
-    begun, duration = clock.time(told["initiated_at"].encode()), float(told["duration"])
+    of_type = told["type_data"]
+    # Until Jewel a list: the flag, the client, and the events.
+    steps = of_type.get("events", ()) if isinstance(of_type, dict) else next(
+        (each for each in reversed(of_type) if isinstance(each, list)), ()
+    )  # fmt: skip
+    events = [(clock.time(each["time"].encode()), str(each["event"])) for each in steps]
+    begun, duration = clock.time(told["initiated_at"].encode()), float(told.get("duration", told.get("age")))
     if not 0 <= duration < _LONGEST:
         raise ValueError("no duration")
     peers = tuple(_late(events, begun + duration))
     state = REPLICAS if peers else _slowest(events, begun + duration) or UNKNOWN
     one = operation(kind.encode(), inside.encode())
-    return SlowRequest(begun, osd, state[:100], duration, peers, one, tells_locks=True)
+    # Here waits for replicas are those after the OSD's own commit.
+    blame = Blame.REPLICA if state == REPLICAS else None
+    return SlowRequest(begun, osd, state[:100], duration, peers, one, tells_locks=True, blame=blame)
 
 
 def _late(events: Sequence[tuple[float, str]], end: float) -> Iterator[int]:

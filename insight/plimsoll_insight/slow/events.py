@@ -1,4 +1,4 @@
-"""What lines of Ceph's logs say about slow requests, from Jewel to Squid: each line for itself.
+"""What lines of Ceph's logs say about slow requests, from Jewel to Tentacle: each line for itself.
 
 The cluster's log has ``cluster [WRN]``; of Quincy and Reef ``cluster 3``.
 
@@ -16,8 +16,12 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.slow.blame import Blame
+from plimsoll_insight.slow.wrapped import Wrapped, time_around, unwrapped
 
 OSD = int
+NOBODY: OSD = -1
+"""An OSD that no line and no file's name tells."""
 
 
 @frozen
@@ -45,6 +49,8 @@ class SlowRequest:
     operation: Operation
     tells_locks: bool
     """Whether a wait for a lock would be told as that. Since Nautilus logs call it ``delayed``, as other waits."""
+    blame: Blame | None = None
+    """None where the state tells."""
 
 
 @frozen
@@ -75,6 +81,26 @@ class Blamed:
     time: float
     osds: tuple[OSD, ...]
     age: float
+    number: int = 0
+    """At once, of all of them; 0 where the line has none."""
+    oldest: float = 0.0
+    """Seconds of the oldest one, whosesoever it is."""
+    others: bool = False
+    """A monitor or another daemon may have some of them."""
+
+
+@frozen
+class Batch(Blamed):
+    """An OSD tells of a few of its slow requests, and how many it has."""
+
+
+@frozen
+class Stalls:
+    """Slow operations of BlueStore: of the OSD's own disk. ``age`` is 0 where the line has none."""
+
+    time: float
+    osds: tuple[OSD, ...]
+    age: float = 0.0
 
 
 @frozen
@@ -91,54 +117,79 @@ class Known:
     """Understood, and nothing to count."""
 
 
+@frozen
+class Retold(Known):
+    """What another line may have told already, and a log may have no other line of it: a monitor tells its state
+    again after minutes or an hour, and its own log has what the cluster's has.
+    """
+
+    what: Blamed | Changed
+
+
+@frozen
+class Cleared(Known):
+    """A monitor: there are no slow requests any more."""
+
+    time: float
+    was: Blamed | None
+
+
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
 OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
 """States in which an OSD is not to blame, or it is unknown."""
-Event = SlowRequest | SlowCount | Oldest | Blamed | Changed | Known
+Event = SlowRequest | SlowCount | Oldest | Blamed | Stalls | Changed | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15
 """Of a cluster: it bounds the memory that a hostile log can take."""
 _OF_INTEREST = (
     b"slow request",
-    b"stuck requests",
-    b"slow ops",
+    b"slow op",
+    b" blocked > ",
+    b" requests > ",
+    b"stalled read",
     b" failed (",
     b" boot\n",
     b"wrongly marked",
     b"but it is still running",
 )
 """Whatever is counted has one of these."""
-HEAD = re.compile(
-    rb"(?:(?:\w{3} [ \d]\d [\d:]{8}|\d\S{18,40}) \S{1,255} (?:\S*?osd[.-](\d{1,6}))?\S*?\[\d+\]: )?(?:debug )?"
-)
-"""Before the time: of a container's output, and of syslog with the daemon's name in it."""
-REPEATED = re.compile(rb" *-?\d{1,5}> ")
-"""Of an OSD that crashes: it prints its last 10,000 lines again."""
 _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) (?:\[\w+\]|.*? : (?:cluster )?(?:\[\w+\]|\d)) (.*)", re.DOTALL)
 """In a file, or shorter, as ``ceph -w`` prints it."""
-_OF_OSD = re.compile(rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
-_METRICS = re.compile(rb" osd\.(\d+) \d+ get_health_metrics reporting (\d{1,9}) slow ops, oldest is (\w+)\((.*)\)")
+_OF_OSD = re.compile(rb"log_channel\((\w+)\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
+_METRICS = re.compile(
+    rb"(?:\bosd\.(\d+) \d+ )?get_health_metrics reporting (\d{1,9}) slow ops, oldest is (\w+)\((.*)\)", re.DOTALL
+)
+_STORE = re.compile(rb"slow operation observed for .{0,400}?latency = ([\d.]{1,12})s", re.DOTALL)
+_DIRECTORY = re.compile(rb"/osd/[\w.]{0,60}-(\d{1,5})\b")
+_OBSERVED = re.compile(rb"\bosd\.(\d{1,5}) observed (?:slow operation|stalled read) indications")
+_EXPERIENCING = re.compile(
+    rb"OSD\(s\) experiencing (?:slow operations|stalled read)|_STALLED_READ_ALERT|_SLOW_OP_ALERT"
+)
 _WHAT = rb"(?:([\w ]{1,40}?)\((.*)\)|([^(]{1,500}))"
 _OLD = re.compile(
     rb"slow request ([\d.]+) seconds old, received at \S+ \S+: " + _WHAT + rb" currently (.*)", re.DOTALL
 )
 _NEW = re.compile(rb"slow request " + _WHAT + rb" initiated (\S+(?: [\d:.]+)?) currently (.*)", re.DOTALL)
 _SUM = re.compile(rb"(\d{1,9}) slow requests \(by type \[ ([^][]*) \](?: most affected pool \[ ([^][]*) \])?\)")
-_BATCH = re.compile(rb"\d{1,9} slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
+_BATCH = re.compile(rb"(\d{1,9}) slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
 _HEALTH = re.compile(
-    rb"Health check (?:failed|update): \d+ (?:slow ops, oldest one blocked for|(?:slow|stuck) requests are blocked >)"
-    rb" (\d{1,9}) sec[s.,]*(?: Implicated osds ([\d,]+)|(.*))",
+    rb"\b(\d{1,9}) (?:slow ops, oldest one blocked for|(?:slow |stuck )?(?:requests|ops) are blocked >) "
+    rb"(\d{1,9}(?:\.\d{1,6})?) sec(?:[s.,]*(?: on osd\.(\d{1,5})\b| Implicated osds ([\d,]+)|(.*)))",
     re.DOTALL,
 )
+_HAVE = re.compile(rb"\bosds?[ .]([\d,]{1,2000}) ha(?:s|ve) (?:blocked|stuck) requests > ([\d.]{1,15}) sec")
+_COUNTED = re.compile(rb"\b\d{1,9} osds have slow requests")
 _DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)")
 """``osd.1``; in a list of early Nautilus ``osd,1``."""
 _CLEARED = re.compile(
     rb"Health check cleared: |Health detail|overall HEALTH_|HEALTH_WARN|MDSs? reports? slow|MDS_SLOW_"
 )
+_AGAIN = re.compile(rb"(?:Health detail: |overall )HEALTH_|\[(?:WRN|ERR)\] (?:SLOW_OPS|REQUEST_\w+): ")
 _OF_OTHERS = re.compile(rb"client_request\(|peer_request|slave_request")
 """Kinds of requests to a metadata server."""
 _FAILED = re.compile(rb"osd\.(\d+) (?:\S+ )?failed \(")
 _BOOT = re.compile(rb"osd\.(\d+) \S+ boot$")
+_NO_BOOT = re.compile(rb"waiting to boot\s*$|\bnot healthy\b|start_boot|_send_boot")
 _RUNNING = re.compile(rb"Monitor daemon marked osd\.(\d+) down, but it is still running")
 _WRONGLY = re.compile(rb"[Mm]ap e\d+ wrongly marked me down( at e)?")
 """With its end, as since Luminous, it follows the line above in the same moment."""
@@ -152,6 +203,8 @@ _IMAGE = re.compile(
 )
 _SECONDS = re.compile(rb":(\d\d(?:\.\d{1,9})?)([+-]\d\d:?\d\d|Z)?")
 _REPLICA = (b"osd_repop", b"osd_sub_op", b"MOSDECSubOp")
+_PING = b"[watch ping"
+"""A client that holds an image open asks each few seconds whether it still does: no load of the image."""
 
 
 class Clock:
@@ -162,6 +215,10 @@ class Clock:
         self.is_used = False
         """Whether there was a time without a zone."""
         self._minute = lru_cache(maxsize=4096)(_minute)
+        self.until: float | None = None
+        """When the file was written: a time without a year is before that, and a line without a time of then."""
+        self.is_guessed = False
+        """Whether a line had no time."""
 
     def time(self, text: bytes) -> float:
         """Seconds since the epoch of the time that ``text`` begins with. Raises ``ValueError``."""
@@ -177,31 +234,55 @@ class Clock:
         zone = (60 * int(rest[2][1:3]) + int(rest[2][-2:])) * 60
         return minute - (zone if rest[2].startswith(b"+") else -zone)
 
+    def around(self, head: bytes) -> float:
+        """The time in what is before Ceph's words; where there is none, that of the file. Raises ``ValueError``."""
+        try:
+            time, has_no_zone = time_around(head, self.zone, self.until)
+        except ValueError:
+            if self.until is None:
+                raise
+            self.is_guessed = True
+            return self.until
+        self.is_used |= has_no_zone
+        return time
+
 
 def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     """What the line says; None if that is not understood. ``osd`` is whose log it is, None for the cluster's."""
-    # Most lines begin with the time: they need no look for what is before it.
-    head = HEAD.match(line) if b"]: " in line[:160] or not line.startswith(b"2") else None
-    if head and head.end():
-        line, osd = line[head.end() :], osd if head[1] is None else int(head[1])
-    if REPEATED.match(line):
+    told = unwrapped(line)
+    if told.is_repeated:
         return _KNOWN
+    return said(told, osd if told.osd is None else told.osd, clock)
+
+
+def said(told: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
+    """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
+    line = told.text
     try:
-        time = clock.time(line)
+        time = clock.time(line) if told.is_dated else clock.around(told.head)
         if b"get_health_metrics" in line:
-            return _oldest(time, line)
+            return _oldest(time, line, osd)
         own = _OF_OSD.search(line)
+        if own and own[1] != b"cluster":
+            return _KNOWN
         if own and osd is not None:
-            return _said(time, osd, own[1], clock)
+            return _said(time, osd, own[2], clock)
         if own:  # a monitor's says what the cluster's log says, too
-            return _KNOWN if isinstance(_said(time, None, own[1], clock), Blamed | Changed | Known) else None
-        cluster = _CLUSTER.match(line)
-        if not cluster:
-            return None
+            found = _said(time, None, own[2], clock)
+            if isinstance(found, Blamed | Changed):
+                return Retold(found)
+            return found if isinstance(found, Stalls | Known) else None
+        store = _STORE.search(line)
+        if store:
+            directory = _DIRECTORY.search(line[: store.start()])
+            whose = _osd(directory[1]) if directory else osd
+            return None if whose is None else Stalls(time, (whose,), float(store[1]))
+        cluster = _CLUSTER.match(line) if told.is_dated else None
+        if cluster is None:
+            return _said(time, osd, line, clock)
         if cluster[1] == b"mds":
             return _KNOWN
-        who = _osd(cluster[2]) if cluster[1] == b"osd" else None
-        return _said(time, who, cluster[3], clock)
+        return _said(time, _osd(cluster[2]) if cluster[1] == b"osd" else None, cluster[3], clock)
     except ValueError:
         return None
 
@@ -212,19 +293,43 @@ def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | N
         if found is not None:
             return found
     health = _HEALTH.search(words)
-    if health:
-        daemons = [(b"osd", each) for each in (health[2] or b"").split(b",") if each] or _DAEMON.findall(
-            health[3] or b""
-        )
-        osds = tuple(_osd(name) for kind, name in daemons if kind == b"osd")
-        return Blamed(time, osds, float(health[1]) if len(daemons) == 1 else 0.0)
+    if health and not _OF_OTHERS.search(words):
+        return _by_monitor(time, words, health)
+    have = _HAVE.search(words)
+    if have:
+        return Blamed(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
+    observed = _OBSERVED.search(words)
+    if observed:
+        return Stalls(time, (_osd(observed[1]),))
+    if _EXPERIENCING.search(words) and b"cleared" not in words:
+        return Stalls(time, ())
     for pattern, what in ((_FAILED, "failed"), (_BOOT, "boot"), (_RUNNING, "wrongly down")):
         changed = pattern.search(words)
         if changed:
             return Changed(time, _osd(changed[1]), what)
-    if _OF_OTHERS.search(words):
+    if _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_INTEREST) else None
+
+
+def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
+    """``6 slow ops, oldest one blocked for 32 sec, daemons [osd.4,osd.11] have slow ops.``
+
+    A first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one.
+    """
+    named = health[3] or health[4]
+    daemons = [(b"osd", each) for each in named.split(b",") if each] if named else _DAEMON.findall(health[5] or b"")
+    osds = tuple(dict.fromkeys(_osd(name) for kind, name in daemons if kind == b"osd"))
+    oldest = float(health[2])
+    is_detail = health[3] is None and b" ops are blocked > " in health[0]
+    if is_detail:  # of a part of those that the line before has
+        return _KNOWN
+    age = oldest if len(daemons) == 1 else 0.0
+    others = len(osds) < len(daemons)
+    found = Blamed(time, osds, age, max(int(health[1]), 1), oldest, others)
+    if words.lstrip().startswith(b"Health check cleared"):
+        return Cleared(time, found)
+    return Retold(found) if _AGAIN.search(words) else found
 
 
 def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
@@ -241,7 +346,7 @@ def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
         return SlowCount(time, osd, int(together[1]), _pairs(together[2]), _pairs(together[3] or b""))
     batch = _BATCH.match(words)
     if batch:
-        return Blamed(time, (osd,), float(batch[1]))
+        return Batch(time, (osd,), float(batch[2]), int(batch[1]), float(batch[2]))
     wrongly = _WRONGLY.match(words)
     return (_KNOWN if wrongly[1] else Changed(time, osd, "wrongly down")) if wrongly else None
 
@@ -249,21 +354,24 @@ def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
 def _request(
     time: float, osd: OSD, age: float, kind: bytes, inside: bytes, state: bytes, *, tells_locks: bool
 ) -> Event:
-    """Who has an answer of one replica, ``sub_op_commit_rec from 22``, waits for the others."""
     if _OF_OTHERS.match(kind + b"("):
         return _KNOWN
     peers = _PEERS.search(state)
     named = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
-    words = REPLICAS.encode() if peers or _SUB_OP.match(state) else state[:100].strip()
+    answered = _SUB_OP.match(state)
+    words = REPLICAS.encode() if peers or answered else state[:100].strip()
     name = words.decode("utf-8", "replace")
-    return SlowRequest(time, osd, name, max(age, 0.0), named, operation(kind, inside), tells_locks)
+    # Who has an answer of one replica waits for another one, or for its own disk.
+    blame = Blame.UNKNOWN if answered else None
+    return SlowRequest(time, osd, name, max(age, 0.0), named, operation(kind, inside), tells_locks, blame)
 
 
-def _oldest(time: float, line: bytes) -> Event | None:
+def _oldest(time: float, line: bytes, osd: OSD | None) -> Event | None:
     found = _METRICS.search(line)
-    if not found:
-        return None if b" osd." in line else _KNOWN
-    return Oldest(time, _osd(found[1]), int(found[2]), operation(found[3], found[4]))
+    whose = osd if found is None or found[1] is None else _osd(found[1])
+    if not found or whose is None:
+        return None if b"osd." in line else _KNOWN
+    return Oldest(time, whose, int(found[2]), operation(found[3], found[4]))
 
 
 def _osd(number: bytes) -> OSD:
@@ -281,7 +389,7 @@ def operation(kind: bytes, inside: bytes) -> Operation:
         found[1] if found else inside[:64],
         kind.startswith(_REPLICA),
         pool,
-        (image[2] or image[3]).decode() if image else None,
+        (image[2] or image[3]).decode() if image and _PING not in inside else None,
         int(image[1]) if image and image[1] else pool,
     )
 

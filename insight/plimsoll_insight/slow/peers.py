@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from plimsoll_insight.slow.events import OTHERS, SlowRequest
+from plimsoll_insight.slow.blame import Blame, of_state
+from plimsoll_insight.slow.events import SlowRequest
 
 _Span = tuple[float, float]
 
@@ -20,7 +21,7 @@ def settled(requests: Sequence[SlowRequest]) -> list[SlowRequest]:
     """The same of all OSDs, without peers for which fewer OSDs wait than for the one that waits for them."""
     spans: dict[int, dict[int, list[_Span]]] = {}
     for each in requests:
-        own = each.operation.is_replica or each.state not in OTHERS
+        own = each.operation.is_replica or (each.blame or of_state(each.state)) is Blame.OWN
         for slow in each.peers or ((each.osd,) if own else ()):
             spans.setdefault(slow, {}).setdefault(each.osd, []).append(_span(each))
     waiting = {slow: [_joined(found) for found in of.values()] for slow, of in spans.items()}

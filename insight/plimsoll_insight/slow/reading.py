@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import MINUTE, Counts
-from plimsoll_insight.slow.events import HEAD, REPEATED, Clock, event, lines
+from plimsoll_insight.slow.events import NOBODY, Clock, Event, Known, Oldest, SlowCount, SlowRequest, lines, said
+from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrapped
 
 _BLOCK = 4 << 20
+_SMALL_BLOCK = 256 << 10
+"""Of several files at once."""
 _LONGEST = 64 << 10
-OF_OSD = re.compile(r"osd[.-]?(\d{1,5})(?!\d)")
+_BEGIN = 64 << 10
+_MOST_OPEN = 200
+_MOST_WAITING = 100_000
+"""Lines of a file whose owner is not read yet."""
+_OWN = (b"log_channel(", b"get_health_metrics ", b"slow operation observed")
+"""In what daemons say, and the cluster's log has not."""
+_MARGIN = 60.0
+"""Seconds: lines are almost in the order of time."""
 _SHOWN = 5
+_TELLING = re.compile(
+    rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
+    rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
+    rb"log_channel\(cluster\)|\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
+    rb"\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
+)
+"""In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's."""
+_AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
 
 @dataclass
@@ -27,6 +47,9 @@ class Read:
     own: Counts
     dumped: Counts
     clock: Clock
+    since: float | None = None
+    until: float | None = None
+    """Seconds since the epoch; lines before and after do not count."""
     bytes: int = 0
     missed: int = 0
     """Lines about slow requests that are not understood,"""
@@ -35,7 +58,13 @@ class Read:
     foreign: list[str] = field(default_factory=list)
     """Files in which nothing looks like a line of Ceph's logs,"""
     empty: list[str] = field(default_factory=list)
-    """and those without a byte."""
+    """those without a byte,"""
+    silent: list[str] = field(default_factory=list)
+    """and logs of Ceph that never have slow requests: of audits, of other daemons."""
+    nobodys: list[str] = field(default_factory=list)
+    """Files that do not tell whose they are."""
+    telling: int = 0
+    """Files in which slow requests would be."""
 
     @classmethod
     def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Read:
@@ -43,56 +72,220 @@ class Read:
         return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
 
 
+@dataclass
+class _Said:
+    """A line of a file."""
+
+    event: Event
+    is_own: bool
+    is_repeated: bool
+
+    @property
+    def time(self) -> float:
+        return float(getattr(self.event, "time", 0.0))
+
+
 def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) -> Read:
-    """All files, the oldest first, as counts need the order of time. Raises ``UnreadableLog``."""
+    """All files in the order of time, as counts need it: a line that two files have comes twice at once, and counts
+    once. Raises ``UnreadableLog``.
+    """
     begins = {path: _first_time(path, found.clock) for path in paths}
-    for path in sorted(paths, key=lambda path: begins[path] or 0.0):
-        before = found.bytes
-        if not _file(path, found, progress) and begins[path] is None:
-            (found.empty if found.bytes == before else found.foreign).append(printable(str(path)))
+    waiting = sorted(paths, key=lambda path: begins[path] or 0.0, reverse=True)
+    heap: list[tuple[float, int, _Said, Iterator[_Said]]] = []
+    number = 0
+    is_small = len(paths) > 1 or found.since is not None or found.until is not None
+    size = _SMALL_BLOCK if is_small else _BLOCK
+
+    def push(told: Iterator[_Said], at: float, number: int) -> None:
+        for each in told:
+            heapq.heappush(heap, (each.time or at, number, each, told))
+            return
+
+    while waiting or heap:
+        while waiting and (not heap or ((begins[waiting[-1]] or 0.0) <= heap[0][0] and len(heap) < _MOST_OPEN)):
+            path = waiting.pop()
+            number += 1
+            push(_file(path, begins[path], found, progress, size), 0.0, number)
+        if heap:
+            at, which, told, rest = heapq.heappop(heap)
+            (found.own if told.is_own else found.cluster).add(told.event, is_repeated=told.is_repeated)
+            push(rest, at, which)
     return found
 
 
 def _first_time(path: Path, clock: Clock) -> float | None:
     with opened(path) as stream:
-        begin = stream.read(65536)
-    for line in begin.split(b"\n"):
-        plain = REPEATED.sub(b"", HEAD.sub(b"", line[:400], count=1), count=1)
-        with suppress(ValueError):
-            return clock.time(plain)
+        begin = stream.read(_BEGIN)
+    clock.until = path.stat().st_mtime
+    form = form_of(begin)
+    for line in plain(begin.split(b"\n"), form) if form != "lines" else begin.split(b"\n"):
+        time = time_of(line[:600], clock)
+        if time is not None:
+            return time
     return None
 
 
-def _file(path: Path, found: Read, progress: Callable[[int], None]) -> int:
-    """How many lines of it were of interest."""
-    named = OF_OSD.search(path.name)
-    osd = int(named[1]) if named else None
-    rest, is_cut, of_interest = b"", False, 0
+def time_of(line: bytes, clock: Clock) -> float | None:
+    """None where it has none."""
+    told = unwrapped(line)
+    used, guessed, until = clock.is_used, clock.is_guessed, clock.until
+    try:
+        if told.is_dated:
+            return clock.time(told.text)
+        time = clock.around(told.head or line)
+        return None if clock.is_guessed and not guessed else time
+    except ValueError:
+        return None
+    finally:
+        clock.is_used, clock.is_guessed, clock.until = used, guessed, until
+
+
+def _file(
+    path: Path, begin: float | None, found: Read, progress: Callable[[int], None], size: int
+) -> Iterator[_Said]:
+    """Its lines of interest."""
+    before, of_interest = found.bytes, 0
+    owner = _Owner(osd_of_file(path.name))
+    mtime = path.stat().st_mtime
+    begins = b""
     with opened(path) as stream:
-        while block := stream.read(_BLOCK):
-            found.bytes += len(block)
-            whole, newline, rest = (rest + block).rpartition(b"\n")
-            if is_cut and newline:
-                _, _, whole = whole.partition(b"\n")
-                is_cut = False
-            if len(rest) > _LONGEST:
-                rest, is_cut = b"", True
-            of_interest += _lines(whole + newline, osd, found)
-            progress(found.bytes)
+        begins = stream.read(_BEGIN)
+    form = form_of(begins)
+    place = 0
+    if found.since is not None and begin is not None and form == "lines":
+        place = _place(path, found.since - _MARGIN, found.clock)
+    with opened(path, place=place) as stream:
+        blocks = _blocks(stream, found, progress, size, form)
+        for block in blocks:
+            if found.until is not None and form == "lines":
+                first = time_of(block[: block.find(b"\n")][:600], found.clock)
+                if first is not None and first > found.until + _MARGIN:
+                    break
+            for line in lines(block):
+                of_interest += 1
+                found.clock.until = mtime
+                yield from owner.said(line[:_LONGEST], found)
+        yield from owner.left(found)
+    name = printable(str(path))
+    if owner.is_nobodys:
+        found.nobodys.append(name)
+    if not of_interest and begin is None and not _TELLING.search(begins):
+        (found.empty if found.bytes == before else found.foreign).append(name)
+    elif of_interest or (_TELLING.search(begins) and not (_AUDIT.search(begins) and not _other(begins))):
+        found.telling += 1
+    else:
+        found.silent.append(name)
+
+
+def _other(begin: bytes) -> bool:
+    """Whether there is more than the monitors' record of commands."""
+    return bool(re.search(rb" : cluster (?:\[|\d)|log_channel\(cluster\)", begin))
+
+
+def _blocks(stream: BinaryIO, found: Read, progress: Callable[[int], None], size: int, form: str) -> Iterator[bytes]:
+    """Whole lines; of other forms, its entries as lines."""
+    if form != "lines":
+        kept: list[bytes] = []
+        for line in plain((line for block in _whole(stream, found, progress, size) for line in
+                           block.splitlines(keepends=True)), form):  # fmt: skip
+            kept.append(line if line.endswith(b"\n") else line + b"\n")
+            if len(kept) >= 1000:
+                yield b"".join(kept)
+                kept = []
+        yield b"".join(kept)
+        return
+    yield from _whole(stream, found, progress, size)
+
+
+def _whole(stream: BinaryIO, found: Read, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
+    rest, is_cut = b"", False
+    while block := stream.read(size):
+        found.bytes += len(block)
+        whole, newline, rest = (rest + block).rpartition(b"\n")
+        if is_cut and newline:
+            _, _, whole = whole.partition(b"\n")
+            is_cut = False
+        if len(rest) > _LONGEST:
+            rest, is_cut = b"", True
+        yield whole + newline
+        progress(found.bytes)
     if rest and not is_cut:
-        of_interest += _lines(rest + b"\n", osd, found)
-    return of_interest
+        yield rest + b"\n"
 
 
-def _lines(block: bytes, osd: int | None, found: Read) -> int:
-    number = 0
-    for number, line in enumerate(lines(block), 1):  # noqa: B007  # the last one is their number
-        said = event(line[:_LONGEST], osd, found.clock)
-        if said is None:
+def _place(path: Path, since: float, clock: Clock) -> int:
+    """Where in a file in the order of time that moment is; 0 of one that is compressed. By bisection."""
+    with path.open("rb") as file:
+        if file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+            return 0
+        low, high = 0, file.seek(0, 2)
+        while high - low > _SMALL_BLOCK:
+            middle = (low + high) // 2
+            file.seek(middle)
+            begin = file.read(_BEGIN)
+            times = (time_of(line[:600], clock) for line in begin.split(b"\n")[1:-1])
+            time = next((each for each in times if each is not None), None)
+            if time is None or time >= since:
+                high = middle
+            else:
+                low = middle
+        file.seek(low)
+        return low + len(file.readline()) if low else 0
+
+
+class _Owner:
+    """Whose lines those of a file are: as a line of the same process or thread says, else the only OSD of which lines
+    speak, else as the file's name says.
+    """
+
+    def __init__(self, by_name: int | None) -> None:
+        self._by_name = by_name
+        self._of: dict[bytes, int] = {}
+        self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        self._number = 0
+        self.is_nobodys = False
+
+    def said(self, line: bytes, found: Read) -> Iterator[_Said]:
+        told = unwrapped(line)
+        osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
+        event = said(told, osd, found.clock)
+        is_own = not told.is_dated or any(each in told.text for each in _OWN)
+        if isinstance(event, Oldest) and told.who not in self._of:
+            self._of[told.who] = event.osd
+            for waiting in self._waiting.pop(told.who, ()):
+                yield from self._kept(waiting, event.osd, found)
+        if event is None and is_own and osd is None and self._number < _MOST_WAITING:
+            self._number += 1
+            self._waiting[told.who].append(line)
+            return
+        yield from self._told(event, line, found, is_own=is_own, is_repeated=told.is_repeated)
+
+    def left(self, found: Read) -> Iterator[_Said]:
+        """Those of which no line of the same process tells whose they are."""
+        osds = set(self._of.values())
+        whose = osds.pop() if len(osds) == 1 else None
+        for waiting in self._waiting.values():
+            for line in waiting:
+                yield from self._kept(line, whose, found)
+
+    def _kept(self, line: bytes, osd: int | None, found: Read) -> Iterator[_Said]:
+        told = unwrapped(line)
+        event = said(told, NOBODY if osd is None else osd, found.clock)
+        if osd is None and isinstance(event, SlowRequest | SlowCount | Oldest):
+            self.is_nobodys = True
+        yield from self._told(event, line, found, is_own=True, is_repeated=told.is_repeated)
+
+    def _told(
+        self, event: Event | None, line: bytes, found: Read, *, is_own: bool, is_repeated: bool
+    ) -> Iterator[_Said]:
+        if event is None:
             found.missed += 1
             if len(found.examples) < _SHOWN:
                 found.examples.append(printable(line[:200].decode("utf-8", "replace")))
-        else:
-            is_own = b"log_channel(" in line or b" get_health_metrics " in line
-            (found.own if is_own else found.cluster).add(said)
-    return number
+            return
+        told = _Said(event, is_own, is_repeated)
+        outside = (found.since is not None and told.time < found.since) or (
+            found.until is not None and told.time > found.until
+        )
+        if not (outside and not isinstance(event, Known)):
+            yield told

@@ -17,6 +17,10 @@ _ROW = re.compile(
 )
 
 
+_SHADOW = "~"
+"""In the name of a bucket that has the OSDs of one device class again: ``default~hdd``. No name has it else."""
+
+
 class UnreadableTree(PlimsollError):
     """A file is no CRUSH tree."""
 
@@ -90,11 +94,14 @@ def _of_text(text: str) -> Iterator[tuple[int, Bucket, str]]:
         row = _ROW.match(line)
         if not row:
             continue
-        indent = row.end("gap")
+        # Until Hammer each level is a tab more, after numbers of any width.
+        indent = row["gap"].count("\t") or row.end("gap")
         while above and above[-1][0] >= indent:
             above.pop()
         if row["osd"] and not above:
             continue  # outside the map
+        if row["osd"] and any(_SHADOW in name for _, (_, name) in above):
+            continue
         if row["osd"]:
             yield int(row["osd"]), Bucket(tuple(each for _, each in above)), row["class"] or ""
         else:
@@ -115,5 +122,5 @@ def _of_json(told: Mapping[str, Any]) -> Iterator[tuple[int, Bucket, str]]:
             yield from below(child, here)
 
     for id in nodes:
-        if id not in inside and nodes[id]["type"] != "osd":
+        if id not in inside and nodes[id]["type"] != "osd" and _SHADOW not in str(nodes[id]["name"]):
             yield from below(id, ())

@@ -18,11 +18,12 @@ SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
 """A real cluster of three OSDs; osd.2 was stopped for 15 s at 09:35:15, and killed at 09:35:40."""
 BY_HAND = {
     0: OsdCount(primary=3, boot=1),
-    1: OsdCount(primary=7, waits=1, boot=1, worst_age=14),
+    1: OsdCount(primary=7, unknown=1, boot=1, worst_age=14),
     2: OsdCount(primary=14, failed=1, boot=2, worst_age=4),
 }
-"""osd.0: 3 delayed. osd.1: 1 waits for sub ops; 6 delayed at 09:35:41; 1 at 09:36:09. osd.2: 11 delayed, which become
-12, then 1 at 09:36:13 and 1 at 09:36:25. Two complaints in less than ten seconds are about the same requests."""
+"""osd.0: 3 delayed. osd.1: 1 waits for sub ops or its own disk; 6 delayed at 09:35:41; 1 at 09:36:09. osd.2: 11
+delayed, which become 12, then 1 at 09:36:13 and 1 at 09:36:25. Two complaints in less than ten seconds
+are about the same requests."""
 
 
 def found(*names: str) -> Read:
@@ -30,7 +31,7 @@ def found(*names: str) -> Read:
 
 
 def plain(osds: dict[int, OsdCount]) -> dict[int, tuple[float, ...]]:
-    names = ("primary", "replica", "locks", "waits", "failed", "boot", "wrongly_down", "worst_age")
+    names = ("primary", "replica", "locks", "waits", "unknown", "failed", "boot", "wrongly_down", "worst_age")
     return {osd: tuple(getattr(count, name) for name in names) for osd, count in osds.items()}
 
 

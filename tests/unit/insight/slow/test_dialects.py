@@ -32,13 +32,14 @@ class ByHand(NamedTuple):
 JEWEL = ByHand(
     "13:05:31 13:06:35",
     6,
-    # A and B name whom they wait for, so osd.4 is not to blame; G does not: osd.9 has answered. Three lines are of A.
-    # osd.9 says of A what osd.4 said before: one part. "44 slow requests, 1 included below" is one more, not 44.
-    # E waits for a lock, and a minute later for nothing. The metadata server's request is none of an OSD.
+    # A and B name whom they wait for, so osd.4 is not to blame; G does not: osd.9 has answered, and osd.4's own disk
+    # or another replica has not. F waits for recovery, of whichever OSD. Three lines are of A. osd.9 says of A what
+    # osd.4 said before: one part. "44 slow requests, 1 included below" is one more, not 44. E waits for a lock, and a
+    # minute later for nothing. The metadata server's request is none of an OSD.
     {
-        4: OsdCount(waits=1, worst_age=60.268051),
+        4: OsdCount(unknown=1, worst_age=60.268051),
         9: OsdCount(primary=1, replica=2, failed=1, boot=1, wrongly_down=1, worst_age=61.000001),
-        12: OsdCount(primary=1, replica=1, locks=1, worst_age=60.7),
+        12: OsdCount(unknown=1, replica=1, locks=1, worst_age=60.7),
     },
     pools={1: 4, 3: 2},  # A, B, C, E; F, G
     images={"5f2ae8944a": 3, "102afe660f2": 1},  # A, B, C; E by its header
@@ -46,11 +47,11 @@ JEWEL = ByHand(
 LUMINOUS = ByHand(
     "13:01:40 13:09:30",
     6,
-    # A waits for osd.6 and osd.7, C for osd.6, B for one of two that is not named. The fourth is not decoded, the
+    # A waits for osd.6 and osd.7, C for osd.6, B for another one or its own disk. The fourth is not decoded, the
     # fifth waits for a lock, the sixth for a scrub: all of osd.6. The monitor blames osd.3 alone for 4096 s. osd.7
     # was marked down wrongly once, in two lines.
     {
-        3: OsdCount(waits=1, worst_age=4096),
+        3: OsdCount(unknown=1, worst_age=4096),
         6: OsdCount(primary=2, replica=2, locks=1, worst_age=32),
         7: OsdCount(replica=1, failed=1, boot=1, wrongly_down=1, worst_age=60.2),
     },
@@ -60,11 +61,11 @@ LUMINOUS = ByHand(
 NAUTILUS = ByHand(
     "12:42:08 12:43:31",
     40,
-    # Of osd.35 one is delayed, one queued; both are told twice. osd.21 has two that wait for replicas, osd.33 is the
-    # replica of one. The oldest of osd.36 are 27, 27, 30, 29, 31: 27 + 3 + 2, and 4 others after a pause. The monitor
-    # blames osd.21 alone for 34 s, and itself for 210,113.
+    # Of osd.35 one is delayed, one queued; both are told twice. osd.21 has two that wait for replicas or its own
+    # disk, osd.33 is the replica of one. The oldest of osd.36 are 27, 27, 30, 29, 31: 27 + 3 + 2, and 4 others after
+    # a pause. The monitor blames osd.21 alone for 34 s, and itself for 210,113.
     {
-        21: OsdCount(waits=2, worst_age=34),
+        21: OsdCount(unknown=2, worst_age=34),
         33: OsdCount(replica=1, worst_age=30.15),
         35: OsdCount(primary=2, boot=1, worst_age=31.04),
         36: OsdCount(unknown=36),
@@ -75,12 +76,13 @@ NAUTILUS = ByHand(
 OCTOPUS = ByHand(
     "13:05:31 13:05:50",
     4,
-    # Of osd.2 one is delayed, started, committed: one request; the other waits for a replica. osd.1's waits too, and
-    # osd.0 has its erasure-coded part. osd.3's lines are of another zone: 60 s old, not 2 hours. The monitor: 76 s.
+    # Of osd.2 one is delayed, started, committed: one request; the other waits for a replica or its own disk. osd.1's
+    # does too, and osd.0 has its erasure-coded part. osd.3's lines are of another zone: 60 s old, not 2 hours. The
+    # monitor: 76 s.
     {
         0: OsdCount(replica=1, worst_age=30),
-        1: OsdCount(waits=1, failed=1, boot=1, worst_age=30),
-        2: OsdCount(primary=1, waits=1, worst_age=32),
+        1: OsdCount(unknown=1, failed=1, boot=1, worst_age=30),
+        2: OsdCount(primary=1, unknown=1, worst_age=32),
         3: OsdCount(primary=1, worst_age=76),
     },
     pools={1: 3, 2: 1},
@@ -89,10 +91,10 @@ OCTOPUS = ByHand(
 QUINCY = ByHand(
     "14:11:24 14:11:45",
     21,
-    # osd.2 has 9, 9, 9, 11, 13, 13, 2: 9 + 2 + 2, the last two waiting for replicas. osd.3 has 1, 1, 3, 3, 5, 4, 5:
-    # 1 + 2 + 2 + 1, and 2 after a pause of 6 s.
+    # osd.2 has 9, 9, 9, 11, 13, 13, 2: 9 + 2 + 2, the last two waiting for replicas or its own disk. osd.3 has 1, 1,
+    # 3, 3, 5, 4, 5: 1 + 2 + 2 + 1, and 2 after a pause of 6 s.
     {
-        2: OsdCount(primary=11, waits=2, failed=1, boot=1, worst_age=181),
+        2: OsdCount(primary=11, unknown=2, failed=1, boot=1, worst_age=181),
         3: OsdCount(primary=8),
     },
     # 9 + 2 and 1 + 2 + 2 are of the pool that is named, and 2 and 2 + 1 of others.
@@ -104,7 +106,7 @@ SQUID = ByHand(
     12,
     # osd.221 has 4, 4, 6, 6, 3: 4 + 2; then it crashes and tells all of it again, and later has 1 that waits. osd.7,
     # whose lines are in the journal of its host, has 2, 2, 5.
-    {7: OsdCount(primary=5), 221: OsdCount(primary=6, waits=1)},
+    {7: OsdCount(primary=5), 221: OsdCount(primary=6, unknown=1)},
     pools={"POOL-CEPH-01": 4, "other pools": 2, "volumes": 6},
     images={"102afe660f2": 2},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,26 @@ CIRCLE = '{"nodes": [{"id": -1, "type": "root", "name": "a", "children": [-1]}]}
 def test_what_is_no_tree_is_one_line_that_names_the_file(text: str) -> None:
     with pytest.raises(UnreadableTree, match=r"^file: not the output of ceph osd tree"):
         parsed(text, "file")
+
+
+@pytest.mark.parametrize(("name", "hosts"), [
+    ("24-tree-tabs.txt", {0: "a", 1: "a", 2: "b", 3: "b"}),
+    ("26-tree-shadow-after.txt", dict.fromkeys(range(4), "a")),
+])  # fmt: skip
+def test_levels_by_tabs_and_without_the_shadows_of_device_classes(name: str, hosts: dict[int, str]) -> None:
+    tree = parsed((Path(__file__).parents[2] / "data/reports/slow" / name).read_text(), name)
+    assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == {
+        osd: (("root", "default"), ("host", host)) for osd, host in hosts.items()
+    }
+
+
+def test_shadows_in_json_are_left_out() -> None:
+    nodes = [
+        {"id": -1, "name": "default", "type": "root", "children": [-2]},
+        {"id": -2, "name": "a", "type": "host", "children": [0]},
+        {"id": 0, "name": "osd.0", "type": "osd", "device_class": "hdd"},
+        {"id": -3, "name": "default~hdd", "type": "root", "children": [-4]},
+        {"id": -4, "name": "a~hdd", "type": "host", "children": [0]},
+    ]
+    tree = parsed(json.dumps({"nodes": nodes}), "tree")
+    assert [bucket.path for bucket in tree.bucket_of.values()] == [(("root", "default"), ("host", "a"))]

@@ -1,0 +1,31 @@
+"""Whether there were slow requests: three answers, as what could not be read is not nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from plimsoll_insight.slow.counts import Counts, OsdCount
+from plimsoll_insight.slow.reading import Read
+
+CANNOT_TELL = 5
+"""The exit status of a command whose input could not have told, or was not understood."""
+
+
+class Answer(StrEnum):
+    NONE = "none"
+    SOME = "some"
+    CANNOT_TELL = "cannot tell"
+
+
+def is_some(count: OsdCount) -> bool:
+    return bool(count.total or count.least or count.stalls)
+
+
+def answer_of(found: Read, counts: Counts, unanswered: Sequence[str] = ()) -> Answer:
+    """``unanswered``: what of a running cluster is unknown."""
+    if counts.by_monitor.number or any(is_some(each) for each in counts.osds.values()):
+        return Answer.SOME
+    if found.missed or unanswered or not found.telling:
+        return Answer.CANNOT_TELL
+    return Answer.NONE

@@ -1,0 +1,96 @@
+"""Whom a request waits for, by the state that Ceph prints: what the state means in Ceph's source, and since when.
+
+``currently`` prints the last event of the request until Mimic (``TrackedOp::mark_event``), and a flag since Nautilus
+(``OpRequest::state_string``), as the sums do. A flag says how far a request is, not what it waits for.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+from plimsoll_agent.util.frozen import frozen
+
+
+class Blame(StrEnum):
+    """What a request waits for."""
+
+    OWN = "own"
+    """The disk, the queue or the work of the OSD that has it."""
+    LOCK = "lock"
+    """Another request to the same object."""
+    REPLICA = "replica"
+    """Other OSDs."""
+    NETWORK = "network"
+    """The request itself, which has not wholly arrived."""
+    UNKNOWN = "unknown"
+
+
+@frozen
+class State:
+    """``words``: how a state begins. ``place``: where Ceph sets it. ``releases``: that print it in logs."""
+
+    words: str
+    blame: Blame
+    means: str
+    place: str
+    releases: str
+
+
+_EVENTS = "Jewel to Mimic, dumps of all"
+_FLAGS = "since Nautilus"
+STATES = (
+    State("waiting for rw locks", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for blocked object", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for ondisk", Blame.LOCK, "an earlier write of the object", "ReplicatedPG.cc", "Jewel"),
+    State("op_commit", Blame.REPLICA, "its own disk has committed, a replica not", "ReplicatedBackend.cc", _EVENTS),
+    State("op_applied", Blame.REPLICA, "its own disk has applied, a replica not", "ReplicatedBackend.cc", _EVENTS),
+    State("waiting for readable", Blame.REPLICA, "other OSDs must renew the lease", "PrimaryLogPG.cc",
+          "dumps since Octopus"),
+    State("waiting for peered", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for active", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for pg to", Blame.REPLICA, "OSDs of the placement group must agree", "OSD.cc", _EVENTS),
+    State("waiting for missing object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for unreadable object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for degraded object", Blame.UNKNOWN, "recovery, to any OSD", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _EVENTS),
+    State("wait for new map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _EVENTS),
+    State("waiting for sub ops", Blame.UNKNOWN, "its own disk or a replica: set before both", "OpRequest.h", _FLAGS),
+    State("sub_op_commit_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
+          "ReplicatedBackend.cc", _EVENTS),
+    State("sub_op_applied_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
+          "ReplicatedBackend.cc", "Jewel to Luminous"),
+    State("no flag points reached", Blame.UNKNOWN, "not queued yet", "OpRequest.h", _FLAGS),
+    State("initiated", Blame.UNKNOWN, "nothing is known but its begin", "OpRequest.cc", _EVENTS),
+    State("header_read", Blame.NETWORK, "its data are still to come, or too many requests wait", "OSD.cc", _EVENTS),
+    State("throttled", Blame.NETWORK, "its data are still to come", "OSD.cc", _EVENTS),
+    State("all_read", Blame.OWN, "its own messenger", "OSD.cc", _EVENTS),
+    State("dispatched", Blame.OWN, "its own queue", "OSD.cc", _EVENTS),
+    State("queued_for_pg", Blame.OWN, "its own queue", "OSD.cc", _EVENTS),
+    State("queued for pg", Blame.OWN, "its own queue", "OpRequest.h", _FLAGS),
+    State("reached_pg", Blame.OWN, "its own work", "OSD.cc", _EVENTS),
+    State("reached pg", Blame.OWN, "its own work", "OpRequest.h", _FLAGS),
+    State("started", Blame.OWN, "its own disk", "PrimaryLogPG.cc", _EVENTS),
+    State("delayed", Blame.OWN, "its own queue, or a wait that no line names: a lock, recovery, scrub", "OpRequest.h",
+          _FLAGS),
+    State("waiting for scrub", Blame.OWN, "its own scrub", "PrimaryLogPG.cc", _EVENTS),
+    State("commit_queued_for_journal_write", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
+    State("write_thread_in_journal_buffer", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
+    State("journaled_completion_queued", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
+    State("commit_sent", Blame.OWN, "answered, not applied on its own disk", "PrimaryLogPG.cc", _EVENTS),
+    State("commit sent; apply or cleanup", Blame.OWN, "answered, not applied on its own disk", "OpRequest.h", _FLAGS),
+    State("unknown", Blame.UNKNOWN, "the line tells no state", "", ""),
+)  # fmt: skip
+"""As ``docs/guide/slow-requests.rst`` has them."""
+_WHICH = re.compile(
+    "|".join(f"({re.escape(each.words)})" for each in sorted(STATES, key=lambda each: -len(each.words)))
+)
+_ORDER = sorted(STATES, key=lambda each: -len(each.words))
+
+
+@lru_cache(maxsize=4096)
+def of_state(state: str) -> Blame:
+    """A state that the table has not is the OSD's own: it has the request, and no line says that it waits."""
+    found = _WHICH.match(state)
+    return _ORDER[(found.lastindex or 1) - 1].blame if found else Blame.OWN

@@ -1,0 +1,275 @@
+"""What is around a line of Ceph: of journald, syslog, containers and Kubernetes, and of a daemon that crashes.
+
+Ceph's own text begins with its time, or, as journald's native format and ``-o cat`` have it, with the words of an
+OSD. What is before tells the time where Ceph's text does not, and whose log it is: the daemon in a unit's, a
+container's or a pod's name. A host may be named ``osd-3``, so a host's name tells nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from plimsoll_agent.util.frozen import frozen
+
+_STAMP = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_DATED = re.compile(
+    rb"(?:^|(?<=[\s|]))" + _STAMP + rb" (?:[0-9a-f]{5,16} +-?\d{1,2} |(?:osd|mon|mgr|mds|client)\.\S{1,200} "
+    rb"(?:\(|\[(?:INF|WRN|ERR|DBG|SEC)|- |(?:\w{3,6}\.\S{1,200} )?[\w.:,\[\]]{3,120}/\d))"
+)
+"""Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``."""
+_UNDATED = re.compile(
+    rb"log_channel\(\w+\) log |\bosd\.\d{1,6} \d{1,9} |\bbluestore\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
+    rb"\bslow request "
+)
+"""Ceph's words without a time."""
+_IDENT = re.compile(rb"(\S{1,255}?)(\[\d{1,9}\])?: (?:debug |cluster |audit )?(?: *-?\d{1,5}> )?$")
+_POD = re.compile(rb"\bceph-osd-(\d{1,5})-")
+_OSD_IN = re.compile(
+    rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", re.IGNORECASE
+)
+REPEATED = re.compile(rb"(?:^|(?<= )) *-?\d{1,5}> ")
+"""Before a line that an OSD that crashes prints again: the last 10,000 ones."""
+_ISO = re.compile(
+    rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b|[A-Z]{2,5}\b)?"
+)
+_SYSLOG = re.compile(
+    rb"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) ([ \d]\d) (\d\d):(\d\d):(\d\d)(\.\d{1,9})?"
+)
+_MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
+_UNIX = re.compile(rb"(?:^|(?<=[ \[]))(\d{10}\.\d{1,9})\b")
+_PARTIAL = re.compile(rb"^" + _STAMP + rb" (?:stdout|stderr) P ")
+_WHOLE = re.compile(rb"^" + _STAMP + rb" (?:stdout|stderr) F ")
+_EXPORTED = re.compile(rb"__(?:CURSOR|REALTIME_TIMESTAMP)=")
+_VERBOSE = re.compile(rb"\w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\n]{0,60}\[s=[0-9a-f]")
+_FIELD = re.compile(rb"    ([A-Z0-9_]{1,64})=(.*)", re.DOTALL)
+_MOST = 1 << 16
+"""Bytes of one message."""
+_BY_NAME = (
+    "_SYSTEMD_UNIT", "UNIT", "CONTAINER_NAME", "container_name", "SYSLOG_IDENTIFIER", "ident", "unit", "pod",
+)  # fmt: skip
+_TIMES = ("__REALTIME_TIMESTAMP", "_SOURCE_REALTIME_TIMESTAMP", "time", "@timestamp", "timestamp", "ts")
+_MESSAGES = ("MESSAGE", "log", "message", "msg", "line")
+
+
+@frozen
+class Wrapped:
+    """``text`` is Ceph's. ``time`` is that of what is around it, where Ceph's text has none; in seconds."""
+
+    text: bytes
+    is_dated: bool
+    """Ceph's text has its time."""
+    head: bytes
+    osd: int | None
+    """By the name of a unit, a container or a pod."""
+    who: bytes
+    """The process or thread that said it."""
+    is_repeated: bool
+
+
+_STAMPED = re.compile(_STAMP + rb" ")
+_THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16}) ")
+
+
+def unwrapped(line: bytes) -> Wrapped:
+    """A line of any form."""
+    begin = line[:600]
+    found = _DATED.search(begin)
+    dated = found is not None
+    if found is None:
+        found = _UNDATED.search(begin)
+        dated = found is None and _STAMPED.match(line) is not None
+    start = found.start() if found else 0
+    head = line[:start]
+    text = line[start:]
+    ident = _IDENT.search(head)
+    pod = None if ident else _POD.search(head)
+    osd = _osd_of(ident[1]) if ident else int(pod[1]) if pod else None
+    thread = _THREAD.match(text) if dated and not (ident and ident[2]) else None
+    who = (ident[1] + ident[2] if ident and ident[2] else None) or (thread[1] if thread else b"")
+    return Wrapped(text, dated, head, osd, who, bool(head and REPEATED.search(head)))
+
+
+def _osd_of(name: bytes) -> int | None:
+    found = _OSD_IN.findall(name)
+    return int(found[-1]) if found else None
+
+
+def osd_of_file(name: str) -> int | None:
+    """``ceph-osd.5.log``; not the year of ``osd-2024-08-20.log``."""
+    found = re.search(
+        r"osd[.@-]?(?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", name, re.IGNORECASE
+    )
+    return int(found[1]) if found else None
+
+
+def time_around(head: bytes, zone: Any, until: float | None) -> tuple[float, bool]:
+    """Seconds of the time in ``head``, and whether it has no zone. A time without a year is the last such one before
+    ``until``. Raises ``ValueError``.
+    """
+    iso = _ISO.search(head)
+    if iso:
+        part = f"{iso[1].decode()}T{iso[2].decode()}"
+        fraction = float(b"0." + iso[3]) if iso[3] else 0.0
+        word = iso[4] or b""
+        if word in (b"Z", b"UTC", b"GMT"):
+            return datetime.fromisoformat(part).replace(tzinfo=UTC).timestamp() + fraction, False
+        if word[:1] in (b"+", b"-"):
+            return datetime.fromisoformat(part + word.decode()).timestamp() + fraction, False
+        return datetime.fromisoformat(part).replace(tzinfo=zone).timestamp() + fraction, True
+    syslog = _SYSLOG.search(head)
+    if syslog and until is not None:
+        month, day = _MONTHS.index(syslog[1]) + 1, int(syslog[2])
+        last = datetime.fromtimestamp(until, zone) + timedelta(days=1)
+        for year in range(last.year, last.year - 9, -1):
+            try:
+                found = datetime(year, month, day, int(syslog[3]), int(syslog[4]), int(syslog[5]), tzinfo=zone)
+            except ValueError:
+                continue  # the 29th of February
+            if found <= last:
+                return found.timestamp() + float(syslog[6] or 0), True
+    unix = _UNIX.search(head)
+    if unix:
+        return float(unix[1]), False
+    raise ValueError("no time")
+
+
+# --- forms of several lines, and JSON
+
+
+def form_of(begin: bytes) -> str:
+    """Of a file that begins so: ``export``, ``verbose``, ``pretty``, ``json``, ``cri`` or ``lines``."""
+    text = begin.lstrip(b"\x1e \n\r\t\xef\xbb\xbf")
+    if _EXPORTED.match(text):
+        return "export"
+    if any(_VERBOSE.match(line) for line in text.split(b"\n", 4)[:4]):
+        return "verbose"
+    first = text.partition(b"\n")[0].strip()
+    if first in (b"{", b"[") and any(b'"%s"' % name.encode() in text[:8000] for name in ("MESSAGE", "__CURSOR")):
+        return "pretty"
+    if _of_json(first.removeprefix(b"data:").strip()) is not None:
+        return "json"
+    return "cri" if _PARTIAL.search(begin) or re.search(rb"(?m)" + _PARTIAL.pattern, begin) else "lines"
+
+
+def plain(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
+    """The entries of a journal or a container as lines ``TIME - NAME[PID]: MESSAGE``."""
+    if form == "cri":
+        yield from _joined(lines)
+    elif form == "json":
+        for line in lines:
+            told = _of_json(line.strip(b"\x1e \r\n").removeprefix(b"data:").strip())
+            if told is not None:
+                yield from _entry(told)
+            elif line.strip():
+                yield line
+    elif form == "pretty":
+        yield from _pretty(lines)
+    else:
+        yield from _fields(lines, form)
+
+
+def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Parts of lines that are too long for a container's log (CRI's ``P``) as one."""
+    parts: list[bytes] = []
+    for line in lines:
+        if _PARTIAL.match(line):
+            line = line.rstrip(b"\r\n")
+            parts.append(line if not parts else _PARTIAL.sub(b"", line, count=1))
+            if sum(map(len, parts)) > _MOST:
+                parts = parts[:1]
+            continue
+        whole = _WHOLE.sub(b"", line, count=1) if parts else line
+        yield b"".join([*parts, whole])
+        parts = []
+    if parts:
+        yield b"".join(parts)
+
+
+def _of_json(line: bytes) -> Mapping[str, Any] | None:
+    if not line.startswith(b"{") or not line.endswith((b"}", b"},")):
+        return None
+    try:
+        told = json.loads(line.rstrip(b","))
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) and any(name in told for name in _MESSAGES) else None
+
+
+def _pretty(lines: Iterable[bytes]) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    for line in lines:
+        if line.startswith(b"{"):
+            parts = []
+        parts.append(line)
+        if line.startswith(b"}"):
+            told = _of_json(b"".join(parts).strip())
+            if told is not None:
+                yield from _entry(told)
+            parts = []
+        elif sum(map(len, parts[-2:])) > _MOST or len(parts) > 1000:
+            parts = []
+
+
+def _fields(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
+    """Of ``journalctl -o export`` and ``-o verbose``. A message of several lines is cut to its first one."""
+    told: dict[str, Any] = {}
+    for line in lines:
+        line = line.rstrip(b"\r\n")
+        if form == "verbose":
+            if _VERBOSE.match(line):
+                yield from _entry(told)
+                told = {"head": line}
+            elif (field := _FIELD.fullmatch(line)) is not None:
+                told.setdefault(field[1].decode(), field[2][:_MOST].decode("utf-8", "replace"))
+        elif not line:
+            yield from _entry(told)
+            told = {}
+        else:
+            name, equals, value = line.partition(b"=")
+            if equals and len(name) <= 64:
+                told.setdefault(name.decode("utf-8", "replace"), value[:_MOST].decode("utf-8", "replace"))
+    yield from _entry(told)
+
+
+def _entry(told: Mapping[str, Any]) -> Iterator[bytes]:
+    message = next((told[name] for name in _MESSAGES if told.get(name)), None)
+    if isinstance(message, list):  # as journald writes what is no UTF-8
+        try:
+            message = bytes(message).decode("utf-8", "replace")
+        except (ValueError, TypeError):
+            return
+    if not isinstance(message, str):
+        return
+    text = message.strip("\n")[:_MOST].replace("\n", " ").encode("utf-8", "replace")
+    time = _time(told)
+    speaker = told.get("CEPH_NAME")
+    if isinstance(speaker, str) and told.get("CEPH_CHANNEL") and re.fullmatch(r"\w{1,20}\.[\w.-]{1,200}", speaker):
+        # Of the cluster's log: a monitor wrote it, and whose words they are has a field.
+        name = speaker.encode()
+        yield b"%s %s (%s) 0 : %s [WRN] %s\n" % (time, name, name, str(told["CEPH_CHANNEL"])[:20].encode(), text)
+        return
+    names = [str(told[name]) for name in _BY_NAME if isinstance(told.get(name), str)]
+    kubernetes = told.get("kubernetes")
+    if isinstance(kubernetes, dict):
+        names.insert(0, str(kubernetes.get("pod_name", "")))
+    who = next((name for name in names if _osd_of(name.encode()) is not None), names[0] if names else "-")
+    pid = str(told.get("_PID", told.get("SYSLOG_PID", "")))
+    head = re.sub(r"\s", "_", who[:200]) + (f"[{pid}]" if pid.isdigit() else "")
+    yield b"%s - %s: %s\n" % (time, head.encode("utf-8", "replace"), text)
+
+
+def _time(told: Mapping[str, Any]) -> bytes:
+    """As ISO 8601; of ``-o verbose`` the line above the entry."""
+    if "head" in told:
+        return bytes(told["head"]).partition(b"[")[0].strip()
+    for name in _TIMES:
+        value = str(told.get(name, ""))
+        if value.isdigit() and 15 <= len(value) <= 17:
+            return datetime.fromtimestamp(int(value) / 1e6, UTC).isoformat().encode()
+        if _ISO.match(value.encode("utf-8", "replace")):
+            return value[:40].encode("ascii", "replace")
+    return b"-"

@@ -1,0 +1,363 @@
+"""Every form in which a line about slow requests reaches a person: each says whose they are, how many, and when."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from plimsoll_insight.slow.answers import Answer, answer_of
+from plimsoll_insight.slow.counts import Counts, together
+from plimsoll_insight.slow.events import NOBODY, Clock
+from plimsoll_insight.slow.reading import Read, read
+
+T0 = datetime(2024, 3, 27, 18, 29, 18, 120000, UTC)
+OP = (
+    "osd_op(client.5110.0:901 4.1f 4:f8a11c2e:::rbd_data.8c1d2f3a4b5c.0000000000000201:head [write 4096~8192]"
+    " snapc 0=[] ondisk+write+known_if_redirected+supports_pool_eio e2301)"
+)
+
+
+def oldest(number: int, osd: int = 7) -> str:
+    return f"osd.{osd} 2301 get_health_metrics reporting {number} slow ops, oldest is {OP}"
+
+
+def sums(number: int) -> str:
+    return f"{number} slow requests (by type [ 'delayed' : {number} ] most affected pool [ 'volumes' : {number} ])"
+
+
+def channel(number: int) -> str:
+    return f"log_channel(cluster) log [WRN] : {sums(number)}"
+
+
+def own(second: int, words: str) -> str:
+    level = "-1" if "get_health" in words else " 0"
+    return f"2024-03-27T18:29:{18 + second}.120+0000 7f4444441640 {level} {words}"
+
+
+def text_of(wrap: Callable[[int, str], str], *, dated: bool = True) -> str:
+    """3 requests, a second later 5."""
+    told = [(second, words) for second, number in ((0, 3), (1, 5)) for words in (oldest(number), channel(number))]
+    return "".join(f"{wrap(second, own(second, words) if dated else words)}\n" for second, words in told)
+
+
+def moment(second: int) -> datetime:
+    return T0.replace(second=T0.second + second)
+
+
+def micros(second: int) -> str:
+    return str(int(moment(second).timestamp() * 1e6))
+
+
+def fields(second: int, words: str, unit: str = "ceph-osd@7.service") -> dict[str, str]:
+    return {
+        "__CURSOR": "s=00ff;i=1", "__REALTIME_TIMESTAMP": micros(second), "_HOSTNAME": "osd-3", "PRIORITY": "4",
+        "SYSLOG_IDENTIFIER": "ceph-osd", "_PID": "4242", "_SYSTEMD_UNIT": unit, "MESSAGE": words,
+    }  # fmt: skip
+
+
+def exported(second: int, words: str) -> str:
+    return "".join(f"{name}={value}\n" for name, value in fields(second, words).items())
+
+
+def verbose(second: int, words: str) -> str:
+    told = "".join(f"    {name}={value}\n" for name, value in fields(second, words).items() if name[:2] != "__")
+    return f"Wed 2024-03-27 18:29:{18 + second}.120000 UTC [s=00ff;i={second};b=00;m=1;t=2;x=3]\n{told}"[:-1]
+
+
+FORMS: dict[str, str] = {
+    "its own file": text_of(lambda _, line: line),
+    "container": text_of(lambda _, line: f"debug {line}"),
+    "short": text_of(lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 ceph-osd[4242]: {line}"),
+    "short, native": text_of(
+        lambda second, line: f"Mar 27 18:29:{18 + second} osd-3 ceph-osd[4242]: {line}", dated=False
+    ),
+    "short-precise": text_of(
+        lambda second, line: f"Mar 27 18:29:{18 + second}.123456 stor-07 ceph-8a1c-osd-7[131]: {line}"
+    ),
+    "short-iso": text_of(
+        lambda second, line: f"2024-03-27T18:29:{18 + second}+0000 osd-3 ceph-osd[4242]: {line}", dated=False
+    ),
+    "short-iso, systemd 255": text_of(
+        lambda second, line: f"2024-03-27T19:29:{18 + second}+01:00 osd.example ceph-osd[4242]: {line}", dated=False
+    ),
+    "short-iso-precise": text_of(
+        lambda second, line: f"2024-03-27T18:29:{18 + second}.120001+0000 stor-07 ceph-osd[4242]: {line}", dated=False
+    ),
+    "short-full": text_of(
+        lambda second, line: f"Wed 2024-03-27 18:29:{18 + second} UTC stor-07 ceph-osd[4242]: {line}", dated=False
+    ),
+    "with-unit": text_of(
+        lambda second, line: f"Wed 2024-03-27 18:29:{18 + second} UTC stor-07 ceph-osd@7.service[4242]: {line}",
+        dated=False,
+    ),
+    "short-unix": text_of(
+        lambda second, line: f"{moment(second).timestamp():.6f} stor-07 ceph-osd[4242]: {line}", dated=False
+    ),
+    "cat": text_of(lambda _, line: line),
+    "json": text_of(lambda second, line: json.dumps(fields(second, line)), dated=False),
+    "json-seq": text_of(lambda second, line: "\x1e" + json.dumps(fields(second, line)), dated=False),
+    "json-sse": text_of(lambda second, line: f"data: {json.dumps(fields(second, line))}\n", dated=False),
+    "json-pretty": text_of(lambda second, line: json.dumps(fields(second, line), indent="\t"), dated=False),
+    "export": text_of(exported, dated=False),
+    "verbose": text_of(verbose, dated=False),
+    "bytes in json": text_of(
+        lambda second, line: json.dumps(fields(second, "") | {"MESSAGE": list(line.encode())}), dated=False
+    ),
+    "syslog": text_of(lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 ceph-osd: {line}"),
+    "syslog, RFC 5424": text_of(
+        lambda second, line: f"<28>1 2024-03-27T18:29:{18 + second}.120Z stor-07 ceph-osd 4242 - - {line}"
+    ),
+    "rsyslog": text_of(
+        lambda second, line: f"2024-03-27T18:29:{18 + second}.120001+00:00 stor-07 ceph-osd[4242]: {line}"
+    ),
+    "cri": text_of(lambda second, line: f"2024-03-27T18:29:{18 + second}.120000001Z stderr F debug {line}"),
+    "cri, in parts": text_of(
+        lambda second, line: f"2024-03-27T18:29:{18 + second}.120000001Z stderr P debug {line[:99]}\n"
+        f"2024-03-27T18:29:{18 + second}.120000001Z stderr F {line[99:]}"
+    ),
+    "docker": text_of(
+        lambda second, line: json.dumps(
+            {"log": f"debug {line}\n", "stream": "stderr", "time": moment(second).isoformat()}
+        )
+    ),
+    "rook": text_of(
+        lambda second, line: f"[pod/rook-ceph-osd-7-6f9c8-abcde/osd] 2024-03-27T18:29:{18 + second}.12Z debug {line}"
+    ),
+    "stern": text_of(lambda _, line: f"rook-ceph-osd-7-6f9c8d7b5-abcde osd debug {line}"),
+    "fluentd": text_of(
+        lambda second, line: json.dumps(
+            {"@timestamp": moment(second).isoformat(), "message": line,
+             "kubernetes": {"pod_name": "rook-ceph-osd-7-6f9c-abcde"}}
+        ),
+        dated=False,
+    ),
+    "crashed": text_of(lambda second, line: f"  {second - 9}> {line}"),
+    "cephadm, docker": text_of(
+        lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 bash[131]: debug {line}"
+    ),
+    "windows' line ends": text_of(lambda _, line: f"{line}\r"),
+}  # fmt: skip
+
+
+def found(path: Path, *names: str) -> tuple[Read, Counts]:
+    read_ = read([path / name for name in names], lambda _: None, Read.nothing(Clock()))
+    return read_, together(read_.cluster, read_.own, read_.dumped)
+
+
+def write(path: Path, name: str, text: str) -> str:
+    (path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    os.utime(path / name, (T0.timestamp() + 3600, T0.timestamp() + 3600))
+    return name
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_five_requests_of_osd_7(tmp_path: Path, form: str) -> None:
+    read_, counts = found(tmp_path, write(tmp_path, "saved.txt", FORMS[form]))
+    assert (read_.missed, read_.examples, read_.nobodys) == (0, [], [])
+    assert {osd: (each.primary, each.least, each.most) for osd, each in counts.osds.items()} == {7: (5, 5, 5)}
+    assert counts.first == pytest.approx(T0.timestamp(), abs=1)
+    assert counts.last == pytest.approx(T0.timestamp() + 1, abs=1)
+    assert answer_of(read_, counts) is Answer.SOME
+
+
+@pytest.mark.parametrize("form", [each for each in FORMS if each != "its own file"])
+def test_what_two_forms_tell_counts_once(tmp_path: Path, form: str) -> None:
+    names = [write(tmp_path, "ceph-osd.7.log.gz", FORMS["its own file"]), write(tmp_path, "saved", FORMS[form])]
+    for order in (names, names[::-1]):
+        _, counts = found(tmp_path, *order)
+        assert {osd: (each.primary, each.least) for osd, each in counts.osds.items()} == {7: (5, 5)}
+
+
+def test_copies_of_the_cluster_s_log_of_three_monitors_count_once(tmp_path: Path) -> None:
+    line = "2024-03-27T18:{:02}:18.120000+0000 osd.{} (osd.{}) 1 : cluster [WRN] {}\n"
+    text = "".join(line.format(minute, osd, osd, sums(2)) for minute in range(30) for osd in (1, 2))
+    for name in ("a", "b", "c"):
+        write(tmp_path, name, text if name != "b" else text[: len(text) // 2])
+    _, counts = found(tmp_path, "a", "b", "c")
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {1: 60, 2: 60}
+
+
+def test_the_end_of_a_crashed_osd_counts_where_no_other_line_has_it_and_once_where_one_has(tmp_path: Path) -> None:
+    crash = FORMS["crashed"]
+    whole = FORMS["its own file"]
+    for text in (whole + crash, crash, whole.splitlines(keepends=True)[0] + crash):
+        _, counts = found(tmp_path, write(tmp_path, "ceph-osd.7.log", text))
+        assert {osd: each.total for osd, each in counts.osds.items()} == {7: 5}
+
+
+@pytest.mark.parametrize(("name", "osd"), [
+    ("ceph-osd.7.log", 7), ("osd7.log", 7), ("ceph-osd.7.log-20240820", 7), ("osd.2024.log", 2024),
+    ("osd-2024-08-20.log", NOBODY), ("osd_2024_08_20.log", NOBODY), ("osd.20240820.log", NOBODY),
+    ("osd-20-08-2024.log", NOBODY), ("saved.log", NOBODY), ("ceph-osd@12.service.txt", 12),
+])  # fmt: skip
+def test_whose_log_it_is_by_its_name_and_never_by_a_date(tmp_path: Path, name: str, osd: int) -> None:
+    read_, counts = found(tmp_path, write(tmp_path, name, f"{own(0, channel(3))}\n"))
+    assert {each: count.primary for each, count in counts.osds.items()} == {osd: 3}
+    assert bool(read_.nobodys) == (osd == NOBODY)
+
+
+def test_lines_that_say_whose_they_are_have_the_last_word(tmp_path: Path) -> None:
+    _, counts = found(tmp_path, write(tmp_path, "ceph-osd.3.log", FORMS["its own file"]))
+    assert list(counts.osds) == [7]
+
+
+def test_a_journal_of_a_host_has_several_osds_by_their_processes(tmp_path: Path) -> None:
+    lines = [f"Mar 27 18:29:18 stor-07 ceph-osd[{pid}]: {words}" for pid, osd, number in ((11, 4, 6), (12, 5, 9))
+             for words in (channel(number), oldest(number, osd))]  # fmt: skip
+    _, counts = found(tmp_path, write(tmp_path, "journal.txt", "\n".join(lines)))
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {4: 6, 5: 9}
+
+
+def test_the_cluster_s_log_in_the_journal_names_its_osd(tmp_path: Path) -> None:
+    told = fields(0, sums(4), "ceph-mon@a.service") | {"CEPH_NAME": "osd.9", "CEPH_CHANNEL": "cluster"}
+    _, counts = found(tmp_path, write(tmp_path, "journal.json", json.dumps(told)))
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {9: 4}
+
+
+# --- monitors
+
+MON = "2019-06-11 03:10:14.100001 mon.stor1 (mon.0) 51001 : cluster [WRN] "
+STATES = {
+    "12 slow ops, oldest one blocked for 403 sec, daemons [osd.1,osd.4] have slow ops.": (12, {1, 4}, 403.0),
+    "12 slow ops, oldest one blocked for 403 sec, osd.4 has slow ops": (12, {4}, 403.0),
+    "12 slow ops, oldest one blocked for 403 sec, daemons [osd,1,osd,4] have slow ops.": (12, {1, 4}, 403.0),
+    "0 slow ops, oldest one blocked for 6 sec, osd.1 has slow ops": (1, {1}, 6.0),
+    "14 slow requests are blocked > 32 sec. Implicated osds 1,4": (14, {1, 4}, 32.0),
+    "5 stuck requests are blocked > 4096 sec. Implicated osds 4": (5, {4}, 4096.0),
+    "30 requests are blocked > 32 sec": (30, set(), 32.0),
+}
+
+
+@pytest.mark.parametrize("begin", [
+    f"{MON}Health check failed: ", f"{MON}Health check update: ", f"{MON}overall HEALTH_WARN ",
+    f"{MON}Health detail: HEALTH_WARN ", f"{MON}[WRN] SLOW_OPS: ", "HEALTH_WARN ", "[WRN] SLOW_OPS: ",
+    "SLOW_OPS ", "REQUEST_SLOW ", "            ", f"{MON}Health check cleared: SLOW_OPS (was: ", "cluster " + MON,
+    "Mar 27 18:29:18 stor1 ceph-mon[7]: log_channel(cluster) log [WRN] : Health check failed: ",
+    "2019-06-11T03:10:14.1+0000 7f44 0 log_channel(cluster) log [WRN] : Health check update: ",
+    "2019-06-11 03:10:14.100001 mon.stor1 [WRN] Health check failed: ",
+])  # fmt: skip
+@pytest.mark.parametrize("words", list(STATES))
+def test_a_monitor_s_sum_is_at_least_so_many_of_these_osds(tmp_path: Path, begin: str, words: str) -> None:
+    read_, counts = found(tmp_path, write(tmp_path, "saved", f"{begin}{words}\n"))
+    told = counts.by_monitor
+    assert (read_.missed, told.number, told.osds, told.oldest) == (0, *STATES[words])
+    assert answer_of(read_, counts) is Answer.SOME
+    for osd, each in counts.osds.items():
+        assert (each.least, each.most) == (told.number if len(told.osds) == 1 else 1, None), osd
+
+
+def test_details_name_osds(tmp_path: Path) -> None:
+    text = """HEALTH_ERR 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
+REQUEST_STUCK 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
+    5 ops are blocked > 4194.3 sec
+    osd.3 has stuck requests > 4194.3 sec
+    osds 8,9 have blocked requests > 65.536 sec
+"""
+    read_, counts = found(tmp_path, write(tmp_path, "health", text))
+    assert (read_.missed, counts.by_monitor.number, counts.by_monitor.osds) == (0, 5, {3, 8, 9})
+    assert {osd: each.worst_age for osd, each in counts.osds.items()} == {3: 4194.3, 8: 65.536, 9: 65.536}
+
+
+def test_health_detail_of_jewel_has_the_number_of_each_osd(tmp_path: Path) -> None:
+    text = """HEALTH_WARN 30 requests are blocked > 32 sec; 2 osds have slow requests
+10 ops are blocked > 32.768 sec on osd.4
+20 ops are blocked > 65.536 sec on osd.7
+2 osds have slow requests
+"""
+    read_, counts = found(tmp_path, write(tmp_path, "health", text))
+    assert (read_.missed, counts.by_monitor.number) == (0, 30)
+    assert {osd: (each.least, each.worst_age) for osd, each in counts.osds.items()} == {
+        4: (10, 32.768), 7: (20, 65.536),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("line", [
+    "     osd.4 observed slow operation indications in BlueStore",
+    "[WRN] BLUESTORE_SLOW_OP_ALERT: osd.4 observed slow operation indications in BlueStore",
+    f"{MON}     osd.4 observed stalled read indications in DB device",
+    "2024-03-27T18:29:18.120+0000 7f44444 0 bluestore(/var/lib/ceph/osd/ceph-4) log_latency_fn slow operation"
+    " observed for _txc_committed_kv, latency = 7.3s, txc = 0x55",
+    "Mar 27 18:29:18 stor-07 ceph-osd[4242]: bluestore(/var/lib/ceph/osd/ceph-4) log_latency slow operation"
+    " observed for submit_transact, latency = 5.1s",
+])  # fmt: skip
+def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str) -> None:
+    read_, counts = found(tmp_path, write(tmp_path, "saved", f"{line}\n"))
+    assert (read_.missed, {osd: each.stalls for osd, each in counts.osds.items()}) == (0, {4: 1})
+    assert answer_of(read_, counts) is Answer.SOME
+
+
+# --- none, or cannot tell
+
+
+@pytest.mark.parametrize(("text", "answer"), [
+    (f"{MON}Health check cleared: OSD_DOWN (was: 1 osds down)\n", Answer.NONE),
+    ("HEALTH_OK\n", Answer.NONE),
+    (f"{own(0, 'osd.7 2301 tick')}\n", Answer.NONE),
+    (f"{own(0, 'osd.7 80 not healthy; waiting to boot')}\n", Answer.NONE),
+    ("2024-03-27T18:29:18.1+0000 mon.a (mon.0) 4 : audit [INF] from='client.1' cmd=[{\"prefix\": \"x\"}]\n",
+     Answer.CANNOT_TELL),
+    ("2024-03-27T18:29:18.1+0000 7f44444 0 mgr.server handle_open\n", Answer.CANNOT_TELL),
+    ("Mar 27 18:29:18 stor-07 kernel: sd 0:0:0:0: [sda] done\n", Answer.CANNOT_TELL),
+    ("", Answer.CANNOT_TELL),
+    (f"{own(0, 'log_channel(cluster) log [WRN] : slow requests in words that no release has')}\n",
+     Answer.CANNOT_TELL),
+])  # fmt: skip
+def test_what_could_not_have_told_is_not_none(tmp_path: Path, text: str, answer: Answer) -> None:
+    read_, counts = found(tmp_path, write(tmp_path, "ceph-osd.7.log" if "osd.7" in text else "saved", text))
+    assert answer_of(read_, counts) is answer
+
+
+# --- numbers with their bounds
+
+
+def test_ticks_that_an_osd_missed_do_not_double_its_count(tmp_path: Path) -> None:
+    """Its log names the same oldest request before and after."""
+    times = ((0, 6), (1, 6), (2, 6), (3, 6), (6, 7))
+    text = "".join(
+        f"{own(second, words)}\n" for second, number in times for words in (oldest(number), channel(number))
+    )
+    _, counts = found(tmp_path, write(tmp_path, "ceph-osd.7.log", text))
+    assert (counts.osds[7].primary, counts.osds[7].least) == (7, 7)
+    line = "2024-03-27T18:29:{}.12+0000 osd.7 (osd.7) 1 : cluster [WRN] {}\n"
+    text = "".join(line.format(18 + second, sums(number)) for second, number in times)
+    _, counts = found(tmp_path, write(tmp_path, "ceph.log", text))
+    assert (counts.osds[7].least, counts.osds[7].most) == (7, 13), "the cluster's log does not name it"
+
+
+def test_a_batch_says_how_many_there_are_at_least(tmp_path: Path) -> None:
+    head = "2018-06-05 10:00:10.000000 osd.2 osd.2 10.0.0.4:6800/11 1 : cluster [WRN] "
+    _, counts = found(tmp_path, write(tmp_path, "ceph.log", (
+        f"{head}480 slow requests, 1 included below; oldest blocked for > 31.0 secs\n"
+        f"{head}slow request 31.0 seconds old, received at 2018-06-05 09:59:39.0: {OP} currently queued_for_pg\n"
+    )))  # fmt: skip
+    assert (counts.osds[2].total, counts.osds[2].least, counts.osds[2].most) == (1, 480, None)
+
+
+def test_five_stuck_requests_for_an_hour_are_five(tmp_path: Path) -> None:
+    line = (
+        "2018-06-05 10:{:02}:10.0 mon.a mon.0 10.0.0.1:6789/0 5 : cluster [ERR] Health check update: 5 stuck requests"
+    )
+    text = "".join(f"{line.format(m)} are blocked > 4096 sec. Implicated osds 3 (REQUEST_STUCK)\n" for m in range(60))
+    _, counts = found(tmp_path, write(tmp_path, "ceph.log", text))
+    assert (counts.osds[3].least, counts.osds[3].total, counts.by_monitor.number) == (5, 0, 5)
+
+
+def test_lines_since_and_until_a_time_count_and_a_long_log_is_not_read_to_get_there(tmp_path: Path) -> None:
+    line = "2024-03-27T{:02}:{:02}:{:02}.12+0000 osd.7 (osd.7) 1 : cluster [WRN] {}\n"
+    text = "".join(
+        line.format(hour, minute, second, sums(1)) + "x" * 200 + "\n"
+        for hour in range(24) for minute in range(0, 60, 5) for second in range(0, 60, 20)
+    )  # fmt: skip
+    text = text.replace("x\n", "x" * 2000 + "\n")
+    read_ = Read.nothing(Clock())
+    read_.since = datetime(2024, 3, 27, 12, 0, 0, tzinfo=UTC).timestamp()
+    read_.until = datetime(2024, 3, 27, 12, 9, 59, tzinfo=UTC).timestamp()
+    read([tmp_path / write(tmp_path, "ceph.log", text)], lambda _: None, read_)
+    assert read_.cluster.osds[7].total == 2 * 3
+    assert read_.bytes < len(text) / 2
