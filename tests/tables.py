@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from plimsoll_agent.model.limits import PARAMETERS, Parameter
 from plimsoll_agent.store import state
+from plimsoll_insight.slow.blame import STATES, Blame
 from tests import slips, trust, words
 from tests.lab.faults import table as faults
 
@@ -54,6 +55,19 @@ def _meaning(parameter: Parameter) -> str:
             return f"burst: what ``{name.removesuffix('_max')}`` may rise to for a short while"
         case _:
             return f"how long the burst ``{name.removesuffix('_length')}`` may last; 1 unless given"
+
+
+def _slow_states() -> Iterator[Sequence[str]]:
+    words = {
+        Blame.OWN: "its own disk or queue",
+        Blame.LOCK: "a lock",
+        Blame.REPLICA: "other OSDs",
+        Blame.NETWORK: "the network",
+        Blame.UNKNOWN: "unknown",
+    }
+    for each in STATES:
+        if each.place:
+            yield f"``{each.words}``", words[each.blame], each.means, f"``{each.place}``", each.releases
 
 
 def _state_files() -> Iterator[Sequence[str]]:
@@ -104,6 +118,12 @@ TABLES = (
         _state_files,
     ),
     Table("trust.rst", ("Who", "Can", "Cannot", "Test"), (20, 30, 30, 20), _trust),
+    Table(
+        "../guide/slow-requests.rst",
+        ("State", "Waits for", "Why", "Set in", "Printed"),
+        (26, 14, 30, 16, 14),
+        _slow_states,
+    ),
     Table("glossary.rst", ("Avoid", "Say instead"), (50, 50), _words),
 )
 

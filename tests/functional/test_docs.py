@@ -328,6 +328,8 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     (directory / "a_clat_hist.1.log").write_text("")
     yield "hist", run("hist", str(directory)).status
     yield "slow", run("slow", str(directory / "a_clat_hist.1.log")).status
+    (directory / "health").write_text("HEALTH_OK\n")
+    yield "slow", run("slow", str(directory / "health")).status
     yield "forecast", run("forecast", "--degraded", "50", "--network", "10Gbit/s", "--osds-per-domain", "3").status
     file, recorded = directory / "drill", "drill mark, drill report, drill compare"
     record = ("drill", "record", str(file), "--for", "1s", "--interval", "500ms", "--no-ceph", "--uri", test_node)
