@@ -26,7 +26,8 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 if TYPE_CHECKING:
     from plimsoll_insight.hist.flows import Extent
     from plimsoll_insight.hist.percentiles import Interval, Latency
-    from plimsoll_insight.hist.study import Part, Row, Rows, Study
+    from plimsoll_insight.hist.study import Part, Row, Rows, Study, Whole
+    from plimsoll_insight.hist.timeline import Timeline
 
 _PERCENTILES = "50,95,99,99.9"
 _MOST_PERCENTILES = 20
@@ -99,13 +100,15 @@ class Hist(LocalCommand, Listing):
             raise UsageError("--probes: no probe completed a request since then; see: plimsoll probe history")
         asked = studies.study(parts, width, fractions, self._progress)
         by = "group" if parsed_args.group else parsed_args.by
+        whole = studies.Whole(asked)
         if parsed_args.plot is None:
-            rows = asked.rows(_key(by))
-            self.closing = (*_closing(asked, rows), *unread)
+            rows = asked.rows(_key(by), whole.add)
+            self.closing = (*_closing(asked, rows, whole), *unread)
         else:
-            rows = _plotted(parsed_args.plot, asked, _key(by), unread)
-            self.closing = (*_closing(asked, rows), *unread, f"Drawn: {parsed_args.plot}")
-        return _columns(fractions, by), (_cells(row, asked, by) for row in rows)
+            rows = _plotted(parsed_args.plot, asked, _key(by), unread, whole)
+            self.closing = (*_closing(asked, rows, whole), *unread, f"Drawn: {parsed_args.plot}")
+        spans = asked.spans(_key(by))
+        return _columns(fractions, by), (_cells(row, asked, by, spans[row.whose]) for row in rows)
 
     def _progress(self, done: int, whole: int) -> None:
         stderr = self.app.stderr
@@ -122,13 +125,21 @@ class Hist(LocalCommand, Listing):
         return [part for part in found if part is not None]
 
 
-def _plotted(path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str]) -> Rows:
+def _plotted(
+    path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str], whole: Whole
+) -> Rows:
     with plotting(path):
         from plimsoll_insight.hist import plots
         from plimsoll_insight.hist.heat import Heat
     heat = Heat(asked.scale)
-    rows = asked.rows(key, heat.add)
-    files.save(path, plots.drawn(path.suffix, asked, rows, heat, [*_closing(asked, rows), *unread]), PlimsollError)
+
+    def seen(timeline: Timeline, wanted: int) -> None:
+        heat.add(timeline, wanted)
+        whole.add(timeline, wanted)
+
+    rows = asked.rows(key, seen)
+    sentences = [*_closing(asked, rows, whole), *unread]
+    files.save(path, plots.drawn(path.suffix, asked, rows, heat, sentences), PlimsollError)
     return rows
 
 
@@ -220,9 +231,11 @@ def _columns(fractions: Sequence[Fraction], by: str) -> Sequence[Column]:
     )
 
 
-def _cells(row: Row, asked: Study, by: str) -> tuple[object, ...]:
+def _cells(row: Row, asked: Study, by: str, span: tuple[float, float]) -> tuple[object, ...]:
+    from plimsoll_insight.hist.study import seconds_of
+
     interval = row.interval
-    seconds = asked.clock.width_ms / 1000
+    seconds = seconds_of(interval, span)
     return (
         *([] if by == "all" else [row.whose if row.whose is not None else Shown(None, "all")]),
         _time(interval.begin_ms, asked),
@@ -242,7 +255,7 @@ def _time(milliseconds: float, asked: Study) -> Shown:
     if asked.is_of_epoch:
         time = datetime.fromtimestamp(milliseconds / 1000, UTC)
         return Shown(time.isoformat(timespec="milliseconds"), second(time))
-    return Shown(milliseconds / 1000, f"{milliseconds / 1000:g} s")
+    return Shown(milliseconds / 1000, f"{milliseconds / 1000:.10g} s")
 
 
 def _latency(latency: Latency | None) -> Shown:
@@ -263,7 +276,7 @@ def _state(interval: Interval) -> Shown:
     return Shown("ok", "ok")
 
 
-def _closing(asked: Study, rows: Iterable[Row]) -> Iterable[str]:
+def _closing(asked: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
     from plimsoll_insight.hist.percentiles import bound_of
     from plimsoll_insight.hist.study import ALL, stalls
 
@@ -273,6 +286,7 @@ def _closing(asked: Study, rows: Iterable[Row]) -> Iterable[str]:
     if least >= _TOLD_NS:
         bound += f", or {least / 1000:g} µs where that is more"
     logs = plural(len(asked.parts), "log")
+    yield from _of_whole_run(run, asked)
     yield f"{whole:.0f} requests in {logs}; percentiles are within {bound}."
     found = stalls(rows)
     for stall in found[:_STALLS_TOLD]:
@@ -284,10 +298,43 @@ def _closing(asked: Study, rows: Iterable[Row]) -> Iterable[str]:
     yield from _lost([part.extent for part in asked.parts], asked)
 
 
+def _of_whole_run(run: Whole, asked: Study) -> Iterable[str]:
+    from plimsoll_insight.hist.percentiles import name_of
+
+    begin, end = asked.spans(None)[None]
+    seconds = max((end - begin) / 1000, 0.001)
+    for each in run.told():
+        if not each.completed:
+            continue
+        told = [
+            f"{name_of(fraction)} {_latency(latency).human_readable()}"
+            for fraction, latency in zip(asked.fractions, each.percentiles, strict=True)
+        ]
+        rate = iops_words(each.completed / seconds)
+        slowest = _latency(each.slowest).human_readable()
+        yield f"Whole run, {each.direction}: {rate} IOPS for {seconds:.10g} s; {', '.join(told)}, slowest {slowest}."
+
+
 def _stall(run: Sequence[Interval], asked: Study) -> str:
     begin, end = (_time(each, asked).human_readable() for each in (run[0].begin_ms, run[-1].end_ms))
     most = max(interval.waiting for interval in run)
     return f"Stalled: no request completed from {begin} to {end}; up to {most:.0f} waited."
+
+
+def _of_servers(asked: Study) -> Iterable[str]:
+    """What a server of fio did to the rows that it sent."""
+    undone = [part.name for part in asked.parts if part.extent.is_subtracted]
+    if undone:
+        yield (
+            f"{plural(len(undone), 'log')} of fio --client: each row had the row two before in it, as fio's server"
+            " subtracts in place; it is taken out."
+        )
+    doubtful = [part.name for part in asked.parts if part.extent.may_be_subtracted]
+    if doubtful:
+        yield (
+            f"{doubtful[0]}{f' and {len(doubtful) - 1} more' if len(doubtful) > 1 else ''}: of fio --client, whose"
+            " server may have put requests into several rows; the counts do not tell. fio's JSON has them right."
+        )
 
 
 def _lost(extents: Sequence[Extent], asked: Study) -> Iterable[str]:
@@ -297,6 +344,7 @@ def _lost(extents: Sequence[Extent], asked: Study) -> Iterable[str]:
             "fio never logs its last interval: up to"
             f" {interval / 1000:.3g} s at the end of each log are not in these figures (fio's JSON has them)."
         )
+    yield from _of_servers(asked)
     incomplete = sum(extent.unread.incomplete for extent in extents)
     if incomplete:
         yield f"{plural(incomplete, 'log')} ended in the middle of a line, which is left out."

@@ -12,7 +12,8 @@ of. The first interval of a direction begins with its first completion.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,14 +24,19 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, Reader, Records, Unread
 from plimsoll_insight.hist.scale import SCALES, Floats, Scale
-from plimsoll_insight.hist.sources import Source
+from plimsoll_insight.hist.sources import Source, is_of_client
 from plimsoll_probes.model.histogram import Histogram
 
 _LATE = 1.5
 """A row is late when it ends so many intervals after the one before it."""
 _EPOCH_MS = 10**11
 """Times from here on are of the Unix epoch (fio's log_unix_epoch): 1973; no run takes three years."""
+_WITHIN = 10
+_LEAST_UPTIME_MS = 60_000
 _JSON_MOST = 8 << 20
+_INFLATE = "fio compressed it (log_store_compressed): fio --inflate-log={} > NAME_clat_hist.1.log"
+_LEAST_ROWS = 4
+"""Of a direction: fewer do not prove that a server subtracted them."""
 _JSON_PARTS = 100_000
 """Objects and lists: what takes much memory for few bytes."""
 
@@ -67,14 +73,30 @@ class Extent:
     """No row is earlier than the one before it of its direction."""
     damaged: str = ""
     """Why the file could be read to some place only."""
+    is_subtracted: bool = False
+    """Of ``fio --client``, whose server subtracts from each row what it sent as the one before: undone here."""
+    may_be_subtracted: bool = False
+    """The same, and the counts do not tell whether it did."""
 
     @property
     def is_of_epoch(self) -> bool:
         return self.first_ms >= _EPOCH_MS
 
+    @property
+    def is_of_machine(self) -> bool:
+        """Times since the machine's start (log_alternate_epoch_clock_id): it was long before that of the log."""
+        span = max(self.last_ms - self.first_ms, self.interval_ms)
+        return not self.is_of_epoch and self.first_ms > max(_WITHIN * span, _LEAST_UPTIME_MS)
+
+    @property
+    def begin_ms(self) -> int:
+        return self.first_ms - self.interval_ms if self.is_of_epoch or self.is_of_machine else 0
+
 
 def survey(source: Source) -> Extent:
     """Raises ``UnreadableLog`` where the file has no row."""
+    if source.path.suffix == ".fz":
+        raise UnreadableLog(f"{_shown(source)}: {_INFLATE.format(_shown(source))}")
     if _is_json(source):
         found, runtime = _json(source)
         seen = frozenset(flow.direction for flow in found)
@@ -87,9 +109,12 @@ def survey(source: Source) -> Extent:
     lasts = [0] * len(DIRECTIONS)
     is_ordered = True
     damages: list[str] = []
+    proof = _Proof() if is_of_client(source.path) else None
     with opened(source.path, damages.append) as stream:
         reader = Reader(stream)
         for records in reader:
+            if proof is not None:
+                proof.add(records)
             scales.add(records.scale)
             directions.update(np.flatnonzero(np.bincount(records.direction[records.row])).tolist())
             for direction in range(len(DIRECTIONS)):
@@ -105,7 +130,66 @@ def survey(source: Source) -> Extent:
         why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
         raise UnreadableLog(f"{_shown(source)}: {why}")
     return Extent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
-                  frozenset(directions), is_ordered, "".join(damages))  # fmt: skip
+                  frozenset(directions), is_ordered, "".join(damages),
+                  proof is not None and proof.is_proven, proof is not None and proof.is_open)  # fmt: skip
+
+
+class _Proof:
+    """Whether a server subtracted rows in place, so that each has what the row two before has, and more.
+
+    fio sends a row as what was added to a sum, and keeps the difference as the sum (``client.c``, ``server.c``). Of
+    rows that are right some column falls from one row to the one two after, unless there are very few requests.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, list[Ints]] = {}
+        self._rows: dict[int, int] = {}
+        self._falls = self._grows = False
+
+    def add(self, records: Records) -> None:
+        for direction, now in _dense(records):
+            two = self._last.setdefault(direction, [])
+            if len(two) == 2:
+                more = now - two[0]
+                self._falls |= bool((more < 0).any())
+                self._grows |= bool((more > 0).any())
+            self._last[direction] = [*two[-1:], now]
+            self._rows[direction] = self._rows.get(direction, 0) + 1
+
+    @property
+    def is_proven(self) -> bool:
+        return not self._falls and self._grows and max(self._rows.values(), default=0) >= _LEAST_ROWS
+
+    @property
+    def is_open(self) -> bool:
+        return not self._falls and not self.is_proven and max(self._rows.values(), default=0) > 1
+
+
+def _dense(records: Records) -> Iterator[tuple[int, Ints]]:
+    """Each row's direction, and all its columns."""
+    borders = np.searchsorted(records.row, np.arange(len(records.time_ms) + 1))
+    for number, direction in enumerate(records.direction.tolist()):
+        row = np.zeros(records.scale.columns, np.int64)
+        part = slice(borders[number], borders[number + 1])
+        row[records.column[part]] = records.count[part]
+        yield direction, row
+
+
+class _Added:
+    """Rows without what the row two before has."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, list[Ints]] = {}
+
+    def __call__(self, records: Records) -> Records:
+        rows: list[Ints] = []
+        for direction, now in _dense(records):
+            two = self._last.setdefault(direction, [])
+            rows.append(now - two[0] if len(two) == 2 else now)
+            self._last[direction] = [*two[-1:], now]
+        table = np.array(rows)
+        row, column = np.nonzero(table)
+        return replace(records, row=row, column=column, count=table[row, column])
 
 
 class Log:
@@ -113,7 +197,7 @@ class Log:
 
     def __init__(self, source: Source, extent: Extent) -> None:
         self._source, self._extent = source, extent
-        start = extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0
+        start = extent.begin_ms
         self._begin = _Mark(float("-inf"), 0, tuple(_Known(start, left) for left in extent.rows))
         self._mark = self._begin
 
@@ -130,8 +214,11 @@ class Log:
         with opened(self._source.path, lambda _: None, mark.place) as stream:
             reader = Reader(stream)
             place = -1
+            added = _Added()
             for records in reader:
-                if reader.place != place and self._extent.is_ordered:
+                if self._extent.is_subtracted:
+                    records = added(records)
+                if reader.place != place and self._extent.is_ordered and not self._extent.is_subtracted:
                     place = reader.place
                     if all(each.end_ms <= next_ms for each in known):
                         self._mark = _Mark(next_ms + self._source.offset_ms, mark.place + place, _copies(known))
@@ -267,9 +354,17 @@ def _interval(steps: list[int], first: int) -> int:
 # --- fio's JSON+
 
 
+_DOCUMENT = re.compile(r"^[ \t]*\{", re.MULTILINE)
+_DIRECTORY_OF_JSON = 64 << 10
+
+
 def _is_json(source: Source) -> bool:
     with opened(source.path, lambda _: None) as stream:
-        return stream.read(4096).lstrip().startswith(b"{") or ".json" in source.path.suffixes
+        begin = stream.read(_DIRECTORY_OF_JSON)
+    if ".json" in source.path.suffixes or begin.lstrip().startswith(b"{"):
+        return True
+    # Text for people before it, with --output-format=normal,json+.
+    return _DOCUMENT.search(begin.decode("utf-8", "replace")) is not None or b'"fio version"' in begin
 
 
 def _json(source: Source) -> tuple[list[Flow], int]:
@@ -281,27 +376,70 @@ def _json(source: Source) -> tuple[list[Flow], int]:
     try:
         if text.count(b"{") + text.count(b"[") > _JSON_PARTS:
             raise ValueError("too many parts")
-        # fio may print lines of errors first (its issue 1685).
-        told = json.loads(text[text.index(b"{") :])
-        return _flows_of(told)
+        return _flows_of(_document(text.decode("utf-8", "replace")))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PlimsollError) as error:
-        raise UnreadableLog(
-            f"{_shown(source)}: no latencies of fio in it; they are there with --output-format=json+"
-        ) from error
+        why = (
+            "its directions are together (unified_rw_reporting); run fio without it"
+            if isinstance(error, _Together)
+            else "no latencies of fio in it; they are there with --output-format=json+"
+        )
+        raise UnreadableLog(f"{_shown(source)}: {why}") from error
+
+
+class _Together(ValueError):
+    """No direction has requests of its own."""
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    """The last one of fio: with status-interval it prints all again, with what came since. Raises ``ValueError``.
+
+    fio may print lines of errors first (its issue 1685), and text for people before and after.
+    """
+    decoder, place = json.JSONDecoder(), 0
+    found: Mapping[str, Any] | None = None
+    while (begin := _DOCUMENT.search(text, place)) is not None:
+        try:
+            told, place = decoder.raw_decode(text, begin.end() - 1)
+        except ValueError:
+            place = begin.end()
+            continue
+        if isinstance(told, dict) and ("jobs" in told or "client_stats" in told):
+            found = told
+    if found is None:
+        raise ValueError("no document")
+    return found
+
+
+def _jobs(told: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Those of ``fio --client`` without the sum of all, which is there where there are several."""
+    jobs = [*(told.get("jobs") or ()), *(told.get("client_stats") or ())]
+    alone = [job for job in jobs if job.get("jobname") != "All clients"]
+    return alone or jobs
+
+
+def _bins(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Of latencies of the same requests those from the submission to the completion, else of all their time."""
+    for kind in ("clat_ns", "lat_ns"):
+        bins = (part.get(kind) or {}).get("bins")
+        if bins:
+            return dict(bins)
+    return None
 
 
 def _flows_of(told: Mapping[str, Any]) -> tuple[list[Flow], int]:
     found, longest = [], 0
-    for job in told["jobs"]:
+    for job in _jobs(told):
         for number, direction in enumerate(DIRECTIONS):
             part = job.get(direction) or {}
-            bins = part.get("clat_ns", {}).get("bins")
+            bins = _bins(part)
             if bins:
                 runtime = int(part["runtime"])
                 latency = Histogram.from_midpoints({int(middle): count for middle, count in bins.items()})
                 if latency.buckets and 0 < runtime < _EPOCH_MS:
                     found.append(of_histogram(number, 0, runtime, latency))
                     longest = max(longest, runtime)
+    if not found and any(_bins(job.get("mixed") or {}) for job in _jobs(told)):
+        raise _Together("mixed")
     if not found:
         raise ValueError("no bins")
     return found, longest

@@ -14,7 +14,12 @@ from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
-_LOG = re.compile(r"(?P<guest>.*?)_?(?P<kind>clat|slat|lat)_hist(?P<job>(?:\.\d+)?)\.log(?:\.gz|\.zst)?", re.DOTALL)
+_LOG = re.compile(
+    r"(?P<guest>.*?)_?(?P<kind>clat|slat|lat)_hist(?P<job>(?:\.\d+)?)\.log"
+    r"(?:\.(?!(?:gz|zst|fz)$)(?P<host>.+?))?(?:\.gz|\.zst|\.fz)?",
+    re.DOTALL,
+)
+"""With the name of a host at the end, as ``fio --client`` writes it."""
 _JSON = re.compile(r"(?P<guest>.*)\.json(?:\.gz|\.zst)?", re.DOTALL)
 
 
@@ -42,7 +47,8 @@ def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
     """A file is taken as it is. Of a directory, what has the name of a histogram log; JSON only where there is none,
     since fio tells of the same requests in both; ``lat`` and ``slat`` only where there is no ``clat`` of them.
 
-    The guest is the directory below the one that was given, else the file's name before ``_clat_hist``.
+    The guest is the directory below the one that was given, else the host of ``fio --client``, else the file's name
+    before ``_clat_hist``.
     Raises ``UsageError``.
     """
     found = []
@@ -84,12 +90,22 @@ def _files(top: Path) -> list[Path]:
 
 def _one_kind(logs: list[Path]) -> list[Path]:
     """Of latencies of the same requests, those that fio counts from the submission to the completion."""
-    kinds: dict[tuple[Path, str, str], set[str]] = {}
+    kinds: dict[tuple[Path, str, str, str | None], set[str]] = {}
     told = [(path, match) for path in logs if (match := _LOG.fullmatch(path.name))]
     for path, match in told:
-        kinds.setdefault((path.parent, match["guest"], match["job"]), set()).add(match["kind"])
+        kinds.setdefault(_run(path, match), set()).add(match["kind"])
     best = {run: next(each for each in ("clat", "lat", "slat") if each in seen) for run, seen in kinds.items()}
-    return [path for path, match in told if best[path.parent, match["guest"], match["job"]] == match["kind"]]
+    return [path for path, match in told if best[_run(path, match)] == match["kind"]]
+
+
+def _run(path: Path, match: re.Match[str]) -> tuple[Path, str, str, str | None]:
+    return path.parent, match["guest"], match["job"], match["host"]
+
+
+def is_of_client(path: Path) -> bool:
+    """Whether ``fio --client`` wrote it, by its name."""
+    match = _LOG.fullmatch(path.name)
+    return bool(match and match["host"])
 
 
 def _refuse_twice(paths: Iterable[Path]) -> None:
@@ -119,7 +135,10 @@ def _guest(path: Path, top: Path) -> str:
     below = path.relative_to(top).parts
     if len(below) > 1:
         return below[0]
-    match = _LOG.fullmatch(path.name) or _JSON.fullmatch(path.name)
+    log = _LOG.fullmatch(path.name)
+    if log:
+        return log["host"] or log["guest"] or path.name
+    match = _JSON.fullmatch(path.name)
     return (match and match["guest"]) or path.name
 
 

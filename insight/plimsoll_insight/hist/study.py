@@ -43,8 +43,7 @@ class Part:
 
     @property
     def begin_ms(self) -> int:
-        extent = self.extent
-        return self.offset_ms + (extent.first_ms - extent.interval_ms if extent.is_of_epoch else 0)
+        return self.offset_ms + self.extent.begin_ms
 
     @property
     def end_ms(self) -> int:
@@ -101,6 +100,15 @@ class Study:
     def is_of_epoch(self) -> bool:
         return self.parts[0].extent.is_of_epoch
 
+    def spans(self, key: Callable[[Part], str] | None) -> dict[str | None, tuple[float, float]]:
+        """When the logs of each that ``key`` names, and of all, begin and end, in ms."""
+        found: dict[str | None, tuple[float, float]] = {}
+        for part in self.parts:
+            for whose in (ALL, *([key(part)] if key else [])):
+                begin, end = found.get(whose, (part.begin_ms, part.end_ms))
+                found[whose] = min(begin, part.begin_ms), max(end, part.end_ms)
+        return found
+
     def rows(self, key: Callable[[Part], str] | None, seen: Callable[[Timeline, int], None] | None = None) -> Rows:
         """Of each that ``key`` names and of all, in the order of time; without a key only of all. Each has the
         directions of its parts and, where the study has several, these together.
@@ -152,6 +160,22 @@ class Study:
             )
 
 
+class Whole:
+    """All requests of a study, whenever they completed: its ``add`` is a ``seen`` of ``Study.rows``."""
+
+    def __init__(self, asked: Study) -> None:
+        self._asked = asked
+        self._line = Timeline(Clock(asked.clock.begin_ms, asked.clock.number * asked.clock.width_ms, 1), asked.scale)
+
+    def add(self, seen: Timeline, wanted: int) -> None:
+        self._line.done[:, 0] += seen.done[:, :wanted].sum(axis=1)
+
+    def told(self) -> list[Interval]:
+        """One for each direction, and where there are several, one for all; how many waited is not in it."""
+        present = _directions(self._asked.parts)
+        return list(intervals(self._line, 1, self._asked.fractions, present, together=len(present) > 1))
+
+
 def _directions(parts: Iterable[Part]) -> list[int]:
     return sorted({direction for part in parts for direction in part.extent.directions})
 
@@ -171,6 +195,13 @@ def study(
         raise UsageError("--offset: it moves times beyond the year 5000")
     begin, end = min(part.begin_ms for part in parts), max(part.end_ms for part in parts)
     width = width_ms or _usual(end - begin, max(part.extent.interval_ms for part in parts))
+    of_machine = {part.extent.is_of_machine: part.name for part in parts}
+    if len(of_machine) > 1:
+        one, other = of_machine[True], of_machine[False]
+        raise UsageError(
+            f"{one} has times since its machine's start, and {other} has times since its own: they have no clock in"
+            " common; give them one after the other"
+        )
     if of_epoch == {True}:
         begin -= begin % width
     number = max(-(-(end - begin) // width), 1)
@@ -183,6 +214,12 @@ def study(
 def _usual(span_ms: int, log_interval_ms: int) -> int:
     least = max(span_ms / _USUAL_INTERVALS, 0.9 * log_interval_ms)
     return next((each for each in _NICE_MS if each >= least), _NICE_MS[-1])
+
+
+def seconds_of(interval: Interval, span: tuple[float, float]) -> float:
+    """How much of it lies between the begin and the end of the logs: the first and the last may be shorter."""
+    inside = min(interval.end_ms, span[1]) - max(interval.begin_ms, span[0])
+    return (inside if inside > 0 else interval.end_ms - interval.begin_ms) / 1000
 
 
 def stalls(rows: Iterable[Row]) -> list[list[Interval]]:

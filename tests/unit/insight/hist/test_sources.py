@@ -7,6 +7,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.flows import Flow, Log, survey
 from plimsoll_insight.hist.sources import Chosen, Source, sources
+from plimsoll_insight.hist.study import Part, seconds_of, study
 from tests.unit.insight.hist.fiolog import Request, fio_log
 
 MS = 10**6
@@ -214,3 +216,87 @@ def test_times_of_the_unix_epoch_begin_an_interval_before_the_first_row(tmp_path
     extent = survey(source)
     assert extent.is_of_epoch
     assert next(iter(flows(source))).begin_ms[0] == extent.first_ms - 1000
+
+
+REPORTS = SAMPLES.parent / "reports" / "hist"
+
+
+def rates(*paths: Path) -> list[tuple[object, float]]:
+    """Requests of each second, and how long it is."""
+    parts = [
+        Part(str(path), "g", "", extent, 0, Log(source, extent).flows)
+        for path in paths for source in [Source(path, "g", "")] for extent in [survey(source)]
+    ]  # fmt: skip
+    asked = study(parts, 1000, [Fraction(1, 2)], lambda *_: None)
+    span = asked.spans(None)[None]
+    return [
+        (pytest.approx(row.interval.completed), seconds_of(row.interval, span))
+        for row in asked.rows(None) if row.interval.direction == "read"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [
+    "27-steady_clat_hist.1.log.gz", "29-monotonic_clat_hist.1.log.gz", "30-client/F_clat_hist.1.log.guest-a.gz",
+])  # fmt: skip
+def test_a_log_of_1000_a_second_that_ends_at_3_5_s(name: str) -> None:
+    """By the clock of the machine, and as a server of fio sent it, too."""
+    assert rates(REPORTS / name) == [(1000, 1), (1000, 1), (1000, 1), (500, 0.5)]
+
+
+def test_the_first_interval_of_an_epoch_is_as_long_as_the_log_is_in_it(tmp_path: Path) -> None:
+    log = fio_log([Request(each * MS, MS) for each in range(2000)], 100, epoch_ms=1_700_000_000_250)
+    (tmp_path / "F_clat_hist.1.log").write_text(log)
+    first, second, *_ = (seconds for _, seconds in rates(tmp_path / "F_clat_hist.1.log"))
+    assert (first, second) == (pytest.approx(0.749, abs=0.002), 1)
+
+
+@pytest.mark.parametrize(("rows", "repaired", "open_"), [
+    ([5, 5, 10, 10, 15, 15], True, False), ([5, 5, 5, 5, 5, 5], False, True), ([5, 7, 4, 9, 3, 8], False, False),
+    ([5, 5, 10], False, True),
+])  # fmt: skip
+def test_rows_of_a_server_are_repaired_where_the_counts_prove_it_and_else_left(
+    tmp_path: Path, rows: list[int], repaired: bool, open_: bool
+) -> None:
+    def row(number: int, count: int) -> str:
+        return ", ".join([f"{500 * number}", "0", "4096", *(str(count * (each == 448)) for each in range(1856))])
+
+    text = "".join(f"{row(number, count)}\n" for number, count in enumerate(rows, 1))
+    for name, of_client in (("F_clat_hist.1.log.host-a", True), ("F_clat_hist.1.log", False)):
+        (tmp_path / name).write_text(text)
+        extent = survey(Source(tmp_path / name, "g", ""))
+        assert (extent.is_subtracted, extent.may_be_subtracted) == (repaired and of_client, open_ and of_client)
+        expected = 5 * len(rows) if repaired and of_client else sum(rows)
+        assert requests(tmp_path / name) == expected
+
+
+def test_logs_of_a_client_are_found_by_the_names_of_its_hosts(tmp_path: Path) -> None:
+    for name in ("F_clat_hist.1.log.web-1", "F_clat_hist.1.log.10.0.0.7.gz", "F_clat_hist.1.log.zst"):
+        (tmp_path / name).write_text("")
+    assert sorted(guest for _, guest, _ in found(tmp_path)) == ["10.0.0.7", "F", "web-1"]
+
+
+@pytest.mark.parametrize(("name", "number"), [
+    ("32-mixed-normal-and-json.out", 12_001), ("34-client-stats.json", 12_001), ("35-lat-only.json", 12_000),
+])  # fmt: skip
+def test_forms_of_fio_s_json(name: str, number: int) -> None:
+    assert requests(REPORTS / name) == number
+
+
+def test_of_status_intervals_the_last_document_counts_and_of_a_client_not_the_sum_of_all(tmp_path: Path) -> None:
+    job = json.loads((REPORTS / "35-lat-only.json").read_text())["jobs"][0]
+    early = {"jobs": [{**job, "read": {**job["read"], "lat_ns": {"bins": {"100": 1}}}, "write": {}}]}
+    late = {"jobs": [], "client_stats": [job, job, {**job, "jobname": "All clients"}], "fio version": "fio-3.41"}
+    text = f"g: (g=0)\nfio-3.41\n{json.dumps(early)}\n\n{json.dumps(late, indent=2)}\n\nRun status\n"
+    (tmp_path / "out").write_text(text)
+    assert requests(tmp_path / "out") == 24_000
+
+
+def test_what_fio_compressed_says_how_to_read_it() -> None:
+    with pytest.raises(UnreadableLog, match="fio --inflate-log="):
+        survey(Source(REPORTS / "36-stored_clat_hist.1.log.fz", "g", ""))
+
+
+def test_directions_that_are_together_say_so(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"jobs": [{"mixed": {"clat_ns": {"bins": {"100": 5}}}}]}))
+    with pytest.raises(UnreadableLog, match="unified_rw_reporting"):
+        survey(Source(tmp_path / "a.json", "g", ""))
