@@ -112,6 +112,8 @@ class Disk:
     """Its throttle filters: each one's group and the limits of that. libvirt refuses to read or set other limits of
     such a disk; ``defined`` and ``actual`` are what the filters leave together."""
     namespace: str | None = None
+    snapshot: str | None = None
+    """The image's snapshot that it is; None for the image itself."""
     monitors: tuple[str, ...] = ()
     bus: str | None = None
     encrypted: bool = False
@@ -141,8 +143,9 @@ class Disk:
 
     @property
     def within_guest(self) -> str:
-        """Identity among the disks of its guest, on any node: the volume or the image."""
-        return self.volume_id or self.path
+        """Identity among the disks of its guest, on any node: the volume or the image, or a snapshot of it."""
+        named = self.volume_id or self.path
+        return f"{named}@{self.snapshot}" if self.snapshot else named
 
     @property
     def mark(self) -> Mark | None:

@@ -14,6 +14,10 @@ _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
         "consumer back-end: Nova does not get it, so QEMU limits nothing; set the consumer to front-end,"
         " unless librbd shall limit (Cinder's RBD driver from 1.3.0 on)"
     ),
+    LintCode.OTHER_BACK_END: (
+        "consumer back-end, with keys of another storage than RBD: QEMU limits nothing; keep it if its volume types"
+        " are of such a back end"
+    ),
     LintCode.BOTH: (
         "consumer both: QEMU limits, and librbd too with Cinder's RBD driver from 1.3.0 on;"
         " set the consumer to front-end"
@@ -26,6 +30,10 @@ _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
         f"unknown key, it does nothing; did you mean {facts['nearest']}?"
         if facts["nearest"]
         else "unknown key, it does nothing; remove it"
+    ),
+    LintCode.OF_STORAGE: (
+        "does nothing on RBD; with consumer both the driver of another storage may read it; keep it if it is that"
+        " driver's"
     ),
     LintCode.GROUP_NAME: "Nova ignores it, and plimsoll does not read it from a spec; set the group in a rule",
     LintCode.NO_VALUE: lambda facts: (

@@ -31,10 +31,12 @@ _LARGE_GIB = 1000
 
 class LintCode(StrEnum):
     BACK_END = "back-end"
+    OTHER_BACK_END = "other-back-end"
     BOTH = "both"
     UNKNOWN_CONSUMER = "unknown-consumer"
     NO_KEYS = "no-keys"
     UNKNOWN_KEY = "unknown-key"
+    OF_STORAGE = "of-storage"
     GROUP_NAME = "group-name"
     NO_VALUE = "no-value"
     NOT_A_NUMBER = "not-a-number"
@@ -58,7 +60,9 @@ class LintCode(StrEnum):
 
 WARNINGS = frozenset(
     {
+        LintCode.OTHER_BACK_END,
         LintCode.BOTH,
+        LintCode.OF_STORAGE,
         LintCode.ZERO,
         LintCode.ONE_DIRECTION,
         LintCode.MAX_IS_CEILING,
@@ -99,19 +103,23 @@ _Found = tuple[str | None, LintCode, dict[str, object]]
 
 def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     if spec.consumer == Consumer.BACK_END:
-        yield None, LintCode.BACK_END, {}
-        return  # its keys are the storage's own
+        is_other = bool(spec.keys) and all(map(_is_of_storage, spec.keys))
+        yield None, LintCode.OTHER_BACK_END if is_other else LintCode.BACK_END, {}
+        return
     if not spec.for_nova:
         yield None, LintCode.UNKNOWN_CONSUMER, {"consumer": spec.consumer}
         return
-    if spec.consumer == Consumer.BOTH:
+    of_storage = [key for key in spec.keys if spec.consumer == Consumer.BOTH and _is_of_storage(key)]
+    if spec.consumer == Consumer.BOTH and not of_storage:
         yield None, LintCode.BOTH, {}
     if not spec.keys:
         yield None, LintCode.NO_KEYS, {}
     for key in sorted(spec.keys):
         if key == "group_name":
             yield key, LintCode.GROUP_NAME, {}
-        elif key not in _KEYS and key not in _PER_GB:
+        elif key in of_storage:
+            yield key, LintCode.OF_STORAGE, {}
+        elif key not in PARAMETER_OF:
             yield key, LintCode.UNKNOWN_KEY, {"nearest": _nearest(key)}
     for base in BASES:
         yield from _of_base(spec.keys, base)
@@ -119,6 +127,11 @@ def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     yield from _of_totals(spec.keys)
     yield from _of_directions(spec.keys)
     yield from _of_size(spec.keys)
+
+
+def _is_of_storage(key: str) -> bool:
+    """Of an array, whose driver reads it: it is none of Nova's names, nor like one."""
+    return key != "group_name" and key not in PARAMETER_OF and _nearest(key) is None
 
 
 def _nearest(key: str) -> str | None:

@@ -70,7 +70,7 @@ class BlockingCheck:
 
     def blocks(self, check: str, health: ClusterHealth) -> str | None:
         """Why a raised check blocks, None where it does not. An unknown number blocks."""
-        if not fnmatchcase(check, self.pattern):
+        if not any(fnmatchcase(name, self.pattern) for name in (check, _NOW_CALLED.get(check, check))):
             return None
         if not self.above:
             return check
@@ -82,6 +82,10 @@ class BlockingCheck:
         if not health.osds:
             return f"{check} ({count} OSDs, total unknown)"
         return f"{check} ({count} of {health.osds} OSDs)" if 100 * count > self.above * health.osds else None
+
+
+_NOW_CALLED = {"REQUEST_SLOW": "SLOW_OPS", "REQUEST_STUCK": "SLOW_OPS"}
+"""Of Luminous and Mimic; ``SLOW_OPS`` is both since Nautilus."""
 
 
 def _exactly(number: str, decimals: str) -> int | Fraction:

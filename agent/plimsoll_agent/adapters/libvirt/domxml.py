@@ -58,10 +58,18 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     )
     # The device is "disk" by default (libvirt's formatdomain).
     elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
-    found = [_disk(guest, element, root=number == 0, groups=groups) for number, element in enumerate(elements)]
+    # Nova writes a config drive that is a disk before the volumes.
+    first = next((element for element in elements if not _is_config_drive(element)), None)
+    found = [_disk(guest, element, root=element is first, groups=groups) for element in elements]
     others = (element.find("target") for element, disk in zip(elements, found, strict=True) if disk is None)
     named = tuple(target.get("dev", "") for target in others if target is not None)
     return replace(guest, other_disks=named), tuple(disk for disk in found if disk is not None)
+
+
+def _is_config_drive(disk: ET.Element) -> bool:
+    source = disk.find("source")
+    name = "" if source is None else source.get("name") or source.get("file") or ""
+    return name.endswith(("_disk.config", "/disk.config"))
 
 
 def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
@@ -185,6 +193,7 @@ def _disk(
         pool=path[0],
         namespace=path[1] if len(path) == 3 else None,
         image=path[-1],
+        snapshot=_attribute(_only(source, "snapshot"), "name"),
         node=source.get("index", ""),
         # Not from the image's name: after a volume migration the image keeps another volume's id.
         volume_id=serial.lower() if _UUID.fullmatch(serial) else None,

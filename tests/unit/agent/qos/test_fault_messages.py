@@ -23,6 +23,9 @@ _SPECS: list[dict[str, str | None]] = [
 FAULTS = [
     *(fault for keys in _SPECS for fault in lint(QosSpec("1", "gold", "both", keys))),
     *lint(QosSpec("1", "gold", "back-end", {})),
+    *lint(QosSpec("1", "gold", "back-end", {"maxIOPS": "5"})),
+    *lint(QosSpec("1", "gold", "both", {"maxIOPS": "5"})),
+    *lint(QosSpec("1", "gold", "front-end", {"maxIOPS": "5"})),
     *lint(QosSpec("1", "gold", "sideways", {})),
 ]
 

@@ -125,6 +125,15 @@ def test_both_throttles_twice_on_rbd_and_its_other_faults_are_found_too() -> Non
     assert found({"read_iop_sec": "5"}, "both") == {(None, LintCode.BOTH), ("read_iop_sec", LintCode.UNKNOWN_KEY)}
 
 
+@pytest.mark.parametrize("key", ["maxIOPS", "minIOPS", "latency", "IOType", "maxBWS", "hpe3par:vvs"])
+def test_keys_of_an_array_s_driver_are_no_error(key: str) -> None:
+    assert found({"total_iops_sec": "500", key: "500"}, "both") == {(key, LintCode.OF_STORAGE)}
+    assert found({key: "500"}, "back-end") == {(None, LintCode.OTHER_BACK_END)}
+    assert found({key: "500", "total_iops_sec": "5"}, "back-end") == {(None, LintCode.BACK_END)}
+    for consumer in ("both", "back-end"):
+        assert {fault.severity for fault in lint(QosSpec("1", "flash", consumer, {key: "500"}))} == {"warning"}
+
+
 def test_a_spec_without_keys_is_a_fault() -> None:
     assert found({}) == {(None, LintCode.NO_KEYS)}
 

@@ -344,3 +344,11 @@ def test_what_is_no_entry_is_refused_in_one_line(text: str, complaint: str) -> N
     with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
         BlockingCheck.read(text)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("check", ["REQUEST_SLOW", "REQUEST_STUCK"])
+def test_slow_ops_stands_for_its_names_in_luminous_and_mimic(check: str) -> None:
+    health = ClusterHealth("fsid", (check,))
+    assert BlockingCheck.read("SLOW_OPS").blocks(check, health) == check
+    assert BlockingCheck.read(check).blocks(check, health) == check
+    assert BlockingCheck.read("OSD_FULL").blocks(check, health) is None

@@ -52,6 +52,23 @@ def test_slow_requests_without_a_number_are_unknown() -> None:
     assert status(json.dumps(ANSWER | {"health": {"checks": checks}})).slow is None
 
 
+@pytest.mark.parametrize(("checks", "slow"), [
+    ({"REQUEST_SLOW": "14 slow requests are blocked > 32 sec. Implicated osds 3,9"}, 14),
+    ({"REQUEST_STUCK": "4 stuck requests are blocked > 4096 sec. Implicated osds 3,9"}, 4),
+    ({"REQUEST_SLOW": "14 slow requests are blocked > 32 sec", "REQUEST_STUCK": "4 stuck requests are blocked"}, 18),
+    ({"SLOW_OPS": "0 slow ops, oldest one blocked for 6 sec, osd.1 has slow ops"}, 1),
+    ({"REQUEST_STUCK": "some stuck requests"}, None),
+])  # fmt: skip
+def test_slow_requests_of_each_release_and_a_first_report_of_0_are_some(
+    checks: dict[str, str], slow: int | None
+) -> None:
+    told = {name: {"summary": {"message": message}} for name, message in checks.items()}
+    well = {"num_osds": 3, "num_up_osds": 3, "num_in_osds": 3}
+    clean = {"pgs_by_state": [{"state_name": "active+clean", "count": 64}]}
+    found = status(json.dumps({"health": {"checks": told}, "osdmap": well, "pgmap": clean}))
+    assert (found.slow, found.is_well) == (slow, False)
+
+
 @pytest.mark.parametrize("answer", ["", "[]", "{}", '{"health": {"checks": {}}, "osdmap": {}, "pgmap": {}}'])
 def test_an_answer_that_is_not_understood_is_one_error(answer: str) -> None:
     with pytest.raises(Rejected, match=r"^ceph status cannot be read"):

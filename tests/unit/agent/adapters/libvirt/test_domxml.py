@@ -599,3 +599,16 @@ def test_the_log_of_a_console_is_read_once_from_what_nova_writes() -> None:
 def test_only_logs_in_files_are_taken_and_a_bounded_number(devices: str, paths: list[str]) -> None:
     guest, _ = parse(f"<domain><name>a</name><uuid>{GUEST}</uuid><devices>{devices}</devices></domain>")
     assert guest.consoles == tuple(paths)
+
+
+def test_a_snapshot_is_another_disk_than_its_image() -> None:
+    image, snapshot = disks_of(rbd(), rbd(source="<snapshot name='s'/>").replace("'vda'", "'vdb'"))
+    assert (image.path, snapshot.path) == (snapshot.path, "volumes/img")
+    assert (image.within_guest, snapshot.within_guest) == ("volumes/img", "volumes/img@s")
+    assert image.key != snapshot.key
+
+
+@pytest.mark.parametrize("name", ["vms/x_disk.config", "vms/instance-1/disk.config"])
+def test_a_config_drive_that_is_a_disk_is_not_the_root(name: str) -> None:
+    drive, volume = disks_of(rbd(name=name).replace("'vda'", "'vdz'"), rbd())
+    assert (drive.root, volume.root) == (False, True)
