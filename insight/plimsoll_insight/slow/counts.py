@@ -195,7 +195,9 @@ class Names(Generic[_Name]):
     def add(self, osd: int, name: _Name, number: int = 1) -> None:
         if number <= 0:
             return
-        counts = self.of.setdefault(osd, Counter())
+        counts = self.of.get(osd)
+        if counts is None:
+            counts = self.of[osd] = Counter()
         if name not in counts:
             name = name if self._known < _MOST_BY_OSD else cast(_Name, "other")
             self._known += 1
@@ -258,17 +260,27 @@ class Counts:
         return self.by_pool.of_all
 
     def osd(self, number: int) -> OsdCount:
-        return self.osds.setdefault(number, OsdCount())
+        found = self.osds.get(number)
+        if found is None:
+            found = self.osds[number] = OsdCount()
+        return found
 
     def add(self, event: Event, *, is_repeated: bool = False) -> None:
         """``is_repeated``: an OSD that crashes prints it again; the first time may not be there."""
+        kind = type(event)
+        if kind is SlowRequest:
+            self._request(event)  # type: ignore[arg-type]
+            self._seen(event.time)  # type: ignore[union-attr]
+            return
         match event:
-            case SlowRequest():
-                self._request(event)
-            case SlowCount() | Oldest():
-                is_new = self._once(event.osd, type(event).__name__, round(event.time, 3), event.number)
+            case SlowCount():
+                is_new = self._once(event.osd, round(event.time, 3), event.number)
                 if is_new or not is_repeated:
-                    self._count(event) if isinstance(event, SlowCount) else self._oldest(event)
+                    self._count(event)
+            case Oldest():
+                is_new = self._once(event.osd, "oldest", round(event.time, 3), event.number)
+                if is_new or not is_repeated:
+                    self._oldest(event)
             case Batch():
                 self._batch(event)
             case Blamed():
@@ -286,9 +298,15 @@ class Counts:
                 self.by_monitor.clear(event.time)
             case _:
                 return
-        time = event.time
-        self.first = time if self.first is None else min(self.first, time)
-        self.last = time if self.last is None else max(self.last, time)
+        self._seen(event.time)
+
+    def _seen(self, time: float) -> None:
+        if self.first is None or self.last is None:
+            self.first = self.last = time
+        elif time < self.first:
+            self.first = time
+        elif time > self.last:
+            self.last = time
 
     def _batch(self, event: Batch) -> None:
         for osd in event.osds:
@@ -318,7 +336,7 @@ class Counts:
                 self.osd(peer).replica += 1
                 self.blamed.add(event.time, peer, 1)
         # A replica's part has the id of the whole request.
-        if not self._once(*((one.id, event.osd) if one.is_replica else (one.id, event.osd, "request"))):
+        if not (self._once(one.id, event.osd) if one.is_replica else self._once(one.id, event.osd, "request")):
             return
         is_first = self._once(one.id, "named")
         if is_first:

@@ -287,6 +287,60 @@ def said(told: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
         return None
 
 
+_MOST_HEAD = 200
+_QUICK = re.compile(rb"\S+(?: [\d:.]+)? osd\.(\d{1,5}) ")
+
+
+def of_cluster(line: bytes, clock: Clock) -> SlowRequest | SlowCount | None:
+    """The usual lines of the cluster's log, which come by the million in a storm, as ``event`` reads them but in a
+    fifth of the time; None for all others.
+    """
+    at = line.find(b" : cluster [WRN] ", 0, _MOST_HEAD)
+    if at < 0 or line[:2] != b"20":
+        return None
+    head = _QUICK.match(line)
+    if head is None or head.end() > at or int(head[1]) >= _MOST_OSDS:
+        return None
+    begin = at + 17
+    try:
+        if line.startswith(b"slow request ", begin):
+            return _quick_request(line, begin, int(head[1]), clock)
+        if b" slow requests (by type [ " not in line[begin : begin + 40]:
+            return None
+        sums = _summed(line[begin:])
+        return None if sums is None else SlowCount(clock.time(line), int(head[1]), *sums)
+    except ValueError:
+        return None
+
+
+def _quick_request(line: bytes, begin: int, osd: OSD, clock: Clock) -> SlowRequest | None:
+    """Of an RBD image or another object, as one client asked for it."""
+    state_at = line.rfind(b" currently ")
+    if state_at < 0:
+        return None
+    state = line[state_at + 11 :]
+    if b"from" in state or not line.startswith(b"slow request osd_op(client.", begin):
+        return None  # with peers, or in the older words
+    since_at = line.rfind(b") initiated ", begin, state_at)
+    if since_at < 0 or b" initiated " in line[since_at + 12 : state_at]:
+        return None
+    time = clock.time(line)
+    age = time - clock.time(line[since_at + 12 : state_at])
+    one = operation(b"osd_op", line[begin + 20 : since_at])
+    return SlowRequest(time, osd, _named(state[:100]), age if age > 0 else 0.0, (), one, False)
+
+
+@lru_cache(maxsize=4096)
+def _named(state: bytes) -> str:
+    return state.strip().decode("utf-8", "replace")
+
+
+@lru_cache(maxsize=4096)
+def _summed(words: bytes) -> tuple[int, Mapping[str, int], Mapping[str, int]] | None:
+    together = _SUM.match(words)
+    return (int(together[1]), _pairs(together[2]), _pairs(together[3] or b"")) if together else None
+
+
 def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | None:
     if osd is not None:
         found = _of_one(time, osd, words, clock)
@@ -341,9 +395,9 @@ def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
     if new:
         age = time - clock.time(new[4])
         return _request(time, osd, age, new[1] or new[3], new[2] or new[3], new[5], tells_locks=False)
-    together = _SUM.match(words)
-    if together:
-        return SlowCount(time, osd, int(together[1]), _pairs(together[2]), _pairs(together[3] or b""))
+    sums = _summed(words)
+    if sums:
+        return SlowCount(time, osd, *sums)
     batch = _BATCH.match(words)
     if batch:
         return Batch(time, (osd,), float(batch[2]), int(batch[1]), float(batch[2]))

@@ -13,7 +13,18 @@ from typing import BinaryIO
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import MINUTE, Counts
-from plimsoll_insight.slow.events import NOBODY, Clock, Event, Known, Oldest, SlowCount, SlowRequest, lines, said
+from plimsoll_insight.slow.events import (
+    NOBODY,
+    Clock,
+    Event,
+    Known,
+    Oldest,
+    SlowCount,
+    SlowRequest,
+    lines,
+    of_cluster,
+    said,
+)
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrapped
 
 _BLOCK = 4 << 20
@@ -101,6 +112,10 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
             heapq.heappush(heap, (each.time or at, number, each, told))
             return
 
+    if len(paths) == 1:  # most often, and then without a queue
+        for told in _file(paths[0], begins[paths[0]], found, progress, size):
+            (found.own if told.is_own else found.cluster).add(told.event, is_repeated=told.is_repeated)
+        return found
     while waiting or heap:
         while waiting and (not heap or ((begins[waiting[-1]] or 0.0) <= heap[0][0] and len(heap) < _MOST_OPEN)):
             path = waiting.pop()
@@ -246,6 +261,9 @@ class _Owner:
         self.is_nobodys = False
 
     def said(self, line: bytes, found: Read) -> Iterator[_Said]:
+        if (quick := of_cluster(line, found.clock)) is not None:
+            yield from self._told(quick, line, found, is_own=False, is_repeated=False)
+            return
         told = unwrapped(line)
         osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
         event = said(told, osd, found.clock)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plimsoll_insight.slow.events import (
     Blamed,
@@ -19,8 +22,10 @@ from plimsoll_insight.slow.events import (
     SlowRequest,
     event,
     lines,
+    of_cluster,
     operation,
 )
+from tests import depth
 
 OLD_OP = (
     "osd_op(client.4140.0:39903 rbd_data.102afe660f2.0000000000000094"
@@ -287,3 +292,30 @@ def test_a_hostile_line_takes_no_time(begin: bytes) -> None:
 ])  # fmt: skip
 def test_numbers_that_nothing_has_are_not_understood(line: str) -> None:
     assert said(line) is None
+
+
+_LINES = [
+    line
+    for path in sorted((Path(__file__).parents[2] / "data/ceph-dialects").glob("*/*"))
+    for line in lines(path.read_bytes().rstrip(b"\n") + b"\n")
+]
+
+
+@given(st.sampled_from(_LINES), st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=3))
+@settings(max_examples=depth.count(quick=200, landing=2000, soak=1_000_000), deadline=None)
+def test_the_usual_lines_are_read_quickly_as_slowly(line: bytes, changes: list[tuple[int, bytes]]) -> None:
+    for place, new in changes:
+        line = line[:place] + new.replace(b"\n", b"") + line[place + len(new) :]
+    quick = of_cluster(line, Clock())
+    assert quick is None or quick == event(line, None, Clock())
+
+
+def test_most_lines_of_a_storm_are_usual() -> None:
+    head = OCTOPUS.encode()
+    for words in (
+        f"slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed",
+        "6 slow requests (by type [ 'delayed' : 6 ] most affected pool [ 'volumes' : 5 ])",
+    ):
+        found = of_cluster(head + words.encode(), Clock())
+        assert found is not None
+        assert found == event(head + words.encode(), None, Clock())
