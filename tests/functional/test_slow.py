@@ -427,6 +427,15 @@ def test_the_health_of_a_cluster_as_json(plimsoll: Callable[..., Ran], tmp_path:
     assert (ran.status, ran.out) == (0, "No slow requests.\n")
 
 
+def test_the_last_lines_of_the_cluster_s_log_as_json(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    words = "6 slow requests (by type [ 'delayed' : 6 ] most affected pool [ 'volumes' : 6 ])"
+    entry = {"name": "osd.4", "stamp": "2024-03-27T18:29:18.120000+0000", "seq": 1, "channel": "cluster",
+             "priority": "[WRN]", "message": words}  # fmt: skip
+    (tmp_path / "saved").write_text(json.dumps([entry, entry]))
+    rows = json.loads(plimsoll("slow", str(tmp_path / "saved"), "-f", "json").out)
+    assert {row["name"]: row["total_slow"] for row in rows} == {"osd.4": 6}
+
+
 def test_only_the_osds_that_have_most_are_shown(plimsoll: Callable[..., Ran]) -> None:
     report = str(REPORTS / "17-included-below-ceph.log")
     rows = json.loads(plimsoll("slow", report, "--top", "1", "-f", "json").out)

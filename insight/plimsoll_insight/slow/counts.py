@@ -314,6 +314,8 @@ class Counts:
             self.osd(osd).at_once = max(self.osd(osd).at_once, event.number)
 
     def _blamed(self, event: Blamed) -> None:
+        if event.others and not event.osds:
+            return  # a monitor's own: no requests to an OSD
         self.by_monitor.add(event)
         for osd in event.osds:
             self._age(osd, event.age)

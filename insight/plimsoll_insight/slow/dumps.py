@@ -29,7 +29,7 @@ _BEGINS = re.compile(r"[{\[]")
 _MOST_TRIES = 1000
 _OPERATIONS = ("Ops", "ops", "ops_in_flight", "complaints")
 _DUMPED = re.compile(
-    rb'"(?:ops|Ops|num to keep|size|num_ops|num_blocked_ops|complaint_time|checks|threshold to keep)"\s*:'
+    rb'"(?:ops|Ops|num to keep|size|num_ops|num_blocked_ops|complaint_time|checks|threshold to keep|stamp)"\s*:'
 )
 _BEGUN = re.compile(rb"(?m)^(?:osd\.\d{1,5}: ?)?(?:\{|\[\s*(?:\{|$))")
 _LABEL = re.compile(r"\bosd\.(\d{1,5})\b")
@@ -86,6 +86,10 @@ def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
 
 def _dumps(told: Any, osd: int | None, where: str, clock: Clock) -> Iterator[Dump]:
     if isinstance(told, list):
+        logged = [each for each in told if isinstance(each, dict) and "stamp" in each and "message" in each]
+        if logged:
+            yield Dump(events=tuple(_logged(logged, clock)))
+            return
         for each in told:
             if isinstance(each, dict):
                 yield from _dumps(each, _named(each, osd), where, clock)
@@ -101,6 +105,15 @@ def _dumps(told: Any, osd: int | None, where: str, clock: Clock) -> Iterator[Dum
         for name, each in told.items():
             if isinstance(each, dict | list) and (number := osd_of_file(str(name))) is not None:
                 yield from _dumps(each, number, where, clock)
+
+
+def _logged(entries: Sequence[Mapping[str, Any]], clock: Clock) -> Iterator[Event]:
+    """Of ``ceph log last`` as JSON."""
+    for each in entries:
+        line = f"{each['stamp']} {each.get('name')} (x) 0 : cluster [WRN] {each['message']}"[:10_000]
+        found = event(line.encode("utf-8", "replace"), None, clock)
+        if found is not None:
+            yield found
 
 
 def _named(told: Mapping[str, Any], osd: int | None) -> int | None:

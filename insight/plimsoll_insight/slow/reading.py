@@ -47,6 +47,7 @@ _TELLING = re.compile(
     rb"\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
 )
 """In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's."""
+_OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
 _AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
 
@@ -160,7 +161,7 @@ def _file(
 ) -> Iterator[_Said]:
     """Its lines of interest."""
     before, of_interest = found.bytes, 0
-    owner = _Owner(osd_of_file(path.name))
+    owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
     mtime = path.stat().st_mtime
     begins = b""
     with opened(path) as stream:
@@ -253,8 +254,8 @@ class _Owner:
     speak, else as the file's name says.
     """
 
-    def __init__(self, by_name: int | None) -> None:
-        self._by_name = by_name
+    def __init__(self, by_name: int | None, *, is_of_mds: bool) -> None:
+        self._by_name, self._is_of_mds = by_name, is_of_mds and by_name is None
         self._of: dict[bytes, int] = {}
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
@@ -265,6 +266,8 @@ class _Owner:
             yield from self._told(quick, line, found, is_own=False, is_repeated=False)
             return
         told = unwrapped(line)
+        if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)):
+            return  # its requests are those of files
         osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
         event = said(told, osd, found.clock)
         is_own = not told.is_dated or any(each in told.text for each in _OWN)

@@ -137,6 +137,13 @@ FORMS: dict[str, str] = {
         ),
         dated=False,
     ),
+    "short-monotonic": text_of(
+        lambda second, line: f"[{123 + second}.123456] stor-07 ceph-osd[4242]: {line}"
+    ),
+    "kubectl logs --timestamps": text_of(
+        lambda second, line: f"2024-03-27T18:29:{18 + second}.120000001Z debug {line}"
+    ),
+    "docker compose": text_of(lambda _, line: f"osd7  | debug {line}"),
     "crashed": text_of(lambda second, line: f"  {second - 9}> {line}"),
     "cephadm, docker": text_of(
         lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 bash[131]: debug {line}"
@@ -290,6 +297,20 @@ def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str)
     read_, counts = found(tmp_path, write(tmp_path, "saved", f"{line}\n"))
     assert (read_.missed, {osd: each.stalls for osd, each in counts.osds.items()}) == (0, {4: 1})
     assert answer_of(read_, counts) is Answer.SOME
+
+
+@pytest.mark.parametrize("text", [
+    f"{MON}Health check failed: 1 MDSs report slow requests (MDS_SLOW_REQUEST)\n",
+    "[WRN] MDS_SLOW_REQUEST: 1 MDSs report slow requests\n    mds.a(mds.0): 4 slow requests are blocked > 30 secs\n",
+    "[WRN] MDS_SLOW_METADATA_IO: 1 MDSs report slow metadata IOs\n    mds.a(mds.0): 3 slow metadata IOs are blocked"
+    " > 30 secs, oldest blocked for 33 secs\n",
+    f"{MON}9 slow ops, oldest one blocked for 34 sec, mon.ceph-b has slow ops (SLOW_OPS)\n",
+    "Mar 27 18:29:18 stor-07 ceph-mds[7]: log_channel(cluster) log [WRN] : 1 slow requests, 1 included below; oldest"
+    " blocked for > 31.0 secs\nHEALTH_OK\n",
+])  # fmt: skip
+def test_requests_to_metadata_servers_and_monitors_are_none_of_an_osd(tmp_path: Path, text: str) -> None:
+    read_, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert (read_.missed, dict(counts.osds), answer_of(read_, counts)) == (0, {}, Answer.NONE)
 
 
 # --- none, or cannot tell
