@@ -26,6 +26,8 @@ from plimsoll_agent.model.disk import DiskName, guest_of
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
+from plimsoll_agent.model.usage import Rates, Used
+from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.store.clock import Clocks
 from plimsoll_agent.store.entries import Happening, RecordedEvent
 from plimsoll_agent.store.record import Record
@@ -34,6 +36,7 @@ from plimsoll_agent.store.state import Busy, Given, State
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.clouds import a_spec
 from tests.unit.enforcing import KNOWN, RICH, Shell, settings
+from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import a_volume, guest
 from tests.unit.values import NOON
 
@@ -617,3 +620,19 @@ def test_nothing_is_released_while_something_changes_its_guest(
         assert orphaned.run(Approve, "--remove", "--type", "gold") == Busy.exit_status
         locks.close()
         assert orphaned.run(Approve, "--remove", "--type", "gold") == 0, "it waits for no pass over the node"
+
+
+def test_what_disks_used_is_read_from_the_history_and_unknown_where_that_cannot_be_read(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    def used() -> Mapping[str, Used]:
+        return context.pass_context(shell.settings, read_only=True).situation.used()
+
+    assert used() == {}
+    state = context.state_of(shell.settings)
+    append(state, a_last_pass(a_last_disk(a_name(1), rates=Rates(70.0, 0.0, 0.0, 900.0, 300.0)), looked=NOON))
+    assert used() == {a_name(1).key: Used(70, 900)}
+    state.usage.unlink()
+    state.usage.symlink_to("/etc/passwd")
+    assert used() == {}
+    assert "what disks used is unknown" in caplog.text

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass
-from plimsoll_agent.monitor.usage_history import PastDisk, append, passes
+from plimsoll_agent.monitor.usage_history import PastDisk, append, most_used, passes
 from plimsoll_agent.store.state import State, StateError
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.values import NOON
@@ -34,6 +34,14 @@ def test_a_pass_is_kept_with_four_digits_and_without_disks_of_which_nothing_is_k
     (past,) = passes(State(tmp_path))
     used = PastDisk(150.2, 12290.0, 0.008123, "write_iops_sec", 0.5025, 100)
     assert (past.at, dict(past.disks)) == (NOON, {a_name(1).key: used})
+
+
+def test_the_most_that_a_disk_used_is_the_highest_average_of_each_kind(tmp_path: Path) -> None:
+    name, state = a_name(1), State(tmp_path)
+    for iops, of_bytes in ((100.0, 7000.0), (300.0, 9000.0), (200.0, 4000.0)):
+        append(state, a_last_pass(a_last_disk(name, rates=Rates(iops, 0.0, 0.0, of_bytes, 300.0)), looked=NOON))
+    append(state, a_pass(number=2))
+    assert most_used(state) == {name.key: Used(300, 9000), a_name(2).key: Used(150.2, 12290)}
 
 
 def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Used
-from plimsoll_agent.policy.decide import Decision, Desired
+from plimsoll_agent.policy.decide import BrakeMemory, Decision, Desired
 from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.reconcile.brake import Brake, large_changes
-from plimsoll_agent.reconcile.outcome import Earlier, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes
+from plimsoll_agent.reconcile.outcome import Counted, Earlier, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from tests.fakes import FakeDisk
 from tests.unit import told
@@ -256,6 +256,15 @@ def test_a_tenfold_raise_stops_a_single_disk_and_a_retype_does_not(
     assert stopped(node.run()) is None
 
 
+def test_of_a_raise_now_and_a_cut_to_come_the_one_that_stops_a_disk_alone_counts() -> None:
+    disk, now, then = a_disk(actual=GOLD), Limits(total_iops_sec=50000), Limits(total_iops_sec=2000)
+    change = Change(disk, GOLD, now, Direction.RAISE, BY_RULE, Code.DESIRED_CHANGED)
+    decision = Decision(Desired(now, BY_RULE), (), ahead=((NOON + timedelta(hours=1), Desired(then, BY_RULE)),))
+    situation = a_situation(memory={disk.key: replace(DESIRED, later=())})
+    (large,) = large_changes([Outcome(disk, decision, change, Result(Kind.PLANNED, BY_RULE))], situation, Brake())
+    assert (large.after, large.alone is not None) == (now, True)
+
+
 @pytest.mark.parametrize(("iops", "counts"), [(4500, False), (4501, True)])
 def test_a_raise_by_half_is_not_counted(tmp_path: Path, iops: int, counts: bool) -> None:
     node = a_node(tmp_path, 6, 20)
@@ -286,6 +295,27 @@ def test_a_report_has_how_many_disks_count_also_where_none_is_stopped(tmp_path: 
     report = node.run(mode, scope=Scope(frozenset({uuid_of(0)})))
     assert (report.large, report.considered, stopped(report)) == (5, 20, None), "those of the whole node"
     assert node.run(Mode.PLAN).large == (5 if mode is Mode.PLAN else 4)
+
+
+def test_earlier_changes_are_grouped_by_time_and_source_without_disks_that_count_again() -> None:
+    early, late = NOON - timedelta(minutes=30), NOON - timedelta(minutes=5)
+    of_rule, of_type = (
+        replace(DESIRED, by_rules=("slow", "cap")),
+        replace(DESIRED, by_type="gold", by_rules=("slow",)),
+    )
+    memory = {"a": of_rule, "b": of_rule, "c": of_type, "d": replace(DESIRED, source=Code.NODE_DEFAULT), "e": DESIRED}
+    recent = dict.fromkeys("abc", late) | dict.fromkeys("def", early) | {"g": late}
+    situation = replace(a_situation(memory=memory), brake=BrakeMemory(recent=recent))
+    again = LargeChange("a", GOLD, BRONZE, Counted.LOWERED, 0.4, None, BY_RULE)
+    stop = braked([again], situation, Brake(), disks=7, whole=True)
+    assert stop is not None
+    assert stop.earlier == (
+        Earlier(early, 2, None),
+        Earlier(early, 1, "node-default"),
+        Earlier(late, 1, None),
+        Earlier(late, 1, "gold"),
+        Earlier(late, 1, "slow"),
+    )
 
 
 # --- disks that a rule leaves alone
