@@ -1030,6 +1030,7 @@ def braked_for(
         (OBSERVED, CUT_A_LITTLE, MORE, None),
         (OBSERVED, MORE, BRONZE, "raised"),
         (OBSERVED, SLIP, UNLIMITED, None),
+        (OBSERVED, UNLIMITED, UNLIMITED, None),
         # against what is in force where nothing was desired, and against what was there before a hold
         (replace(OBSERVED, desired=None), SLIP, UNLIMITED, None),
         (replace(OBSERVED, desired=None), BRONZE, MORE, "lowered"),

@@ -132,6 +132,15 @@ def test_a_retype_to_a_low_limit_is_no_edit(tmp_path: Path) -> None:
     assert stopped(node.run()) is None
 
 
+def test_retypes_to_a_limit_that_is_somewhat_lower_and_too_low_are_no_edit(tmp_path: Path) -> None:
+    start = Rules((of_bronze(9),), default=Limits(total_iops_sec=15), revision=AAA)
+    node = a_fresh_node(tmp_path, 0, 20, start)
+    node.run()
+    for number in range(10):
+        node.disk(number).pool = "bronze"
+    assert stopped(node.run()) is None
+
+
 # --- limits that are added
 
 
@@ -187,6 +196,13 @@ def test_first_rules_of_a_node_ask_only_where_they_are_below_what_disks_used(tmp
             node.used = {key_of(node, number): Used(used, 0) for number in range(20)}
         node.rules = rules(of=BBB)
         assert hows(node.run()) == ({"added": 20} if used == 6000 else {})
+
+
+def test_first_limits_that_are_shared_are_no_raise(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 1, 20, Rules((of_bronze(3000),), revision=AAA))
+    node.used = {key_of(node, number): Used(1, 0) for number in range(20)}
+    node.rules = replace(node.rules, default=replace(GOLD, group_name="all"), revision=BBB)
+    assert stopped(node.run()) is None
 
 
 def test_first_limits_of_others_count_once_plimsoll_has_limited_a_disk(tmp_path: Path) -> None:
@@ -364,6 +380,14 @@ def test_a_rule_that_would_leave_many_disks_alone_counts(tmp_path: Path) -> None
     assert stopped(node.run()) is None
     node.rules = left_alone(BRONZE_DISKS, CCC)
     assert stopped(node.run()) is None, "they are left alone already"
+
+
+def test_disks_that_come_under_a_rule_that_leaves_them_alone_are_no_edit(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 0, 20, left_alone(BRONZE_DISKS, AAA))
+    for number in range(10):
+        node.disk(number).pool = "bronze"
+    report = node.run()
+    assert (stopped(report), kinds(report)[:10]) == (None, ["left-alone"] * 10)
 
 
 def test_a_rule_that_leaves_few_disks_alone_asks_nothing(tmp_path: Path) -> None:
