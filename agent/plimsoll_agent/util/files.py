@@ -202,6 +202,19 @@ def set_aside(path: Path, error: type[PlimsollError]) -> Path:
         raise error(f"{path}: cannot be set aside: {trouble.strerror}") from trouble
 
 
+def no_room(directory: Path) -> str:
+    """Why nothing can be saved there: its file system is full or read-only. Empty if neither, or unknown."""
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return ""
+    if status.f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    # Some file systems have no number of inodes.
+    full = not status.f_bavail or (status.f_files and not status.f_favail)
+    return os.strerror(errno.ENOSPC) if full else ""
+
+
 def sweep(directory: Path, names: tuple[str, ...]) -> None:
     """Remove temporary files that killed processes left of these files."""
     starts = tuple(f".{name}." for name in names)

@@ -20,6 +20,7 @@ from plimsoll_agent.monitor import daemon_status, pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.store.state import CorruptState, Given, State, StateError
+from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.cli.base import HistoryCommand, now
@@ -35,7 +36,8 @@ class Status(HistoryCommand, Page):
     It reads only the files of passes and probes. It needs no libvirt, Ceph or network, so it works while those hang.
     The ranges in [health] decide what is a problem.
 
-    Exit status: 0 no problems, 3 problems, 1 no pass yet or a file cannot be read, 64 usage.
+    Exit status: 0 no problems, 3 problems, 1 no pass yet, a file cannot be read, or the state
+    directory is full or read-only, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -77,6 +79,10 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         with history_of(settings, shown=True) as history:
             return Probes.of(history, at, setup)
 
+    if trouble := files.no_room(state.directory):
+        complaints[status.NO_ROOM] = (
+            f"{state.directory}: {trouble}: what passes find now is not saved, and not shown here"
+        )
     approvals, approvals_unread = _approvals(state)
     return status.Status(
         now=at,

@@ -50,6 +50,8 @@ from plimsoll_probes.store.history import History
 
 FORMAT_VERSION = 3
 NONE = "-"
+NO_ROOM = "state"
+"""The name of the complaint that the state directory cannot be written."""
 
 
 @frozen
@@ -97,7 +99,9 @@ class Told:
 
 @frozen(kw_only=True)
 class Status:
-    """This node by its files. ``complaints`` has an error for each that could not be read (``pass``, ``probes``)."""
+    """This node by its files. ``complaints`` has an error for each that could not be read (``pass``, ``probes``), and
+    ``NO_ROOM``.
+    """
 
     now: datetime
     last: LastPass | None
@@ -199,6 +203,8 @@ def _follows(told: Told, found: Sequence[Told]) -> bool:
 def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
     barred = setup.sudo and os.strerror(errno.EACCES) in text
     do = setup.plimsoll("status") if barred else setup.plimsoll("state", "check")
+    if name == NO_ROOM:
+        do = f"df -h {text.partition(': ')[0]}"
     return Problem(text, do, reason=because(Code.NOT_READ, source=name, detail=text))
 
 

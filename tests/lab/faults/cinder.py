@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
 
 from lab import behind
 from lab.cloud import Guest
@@ -17,7 +16,7 @@ from plimsoll_agent.model.limits import Limits
 from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.webserver import key_pair
-from tests.lab.faults.scene import FULL_PASSES, LOOSE, TIGHT, USUAL, Row, Scene
+from tests.lab.faults.scene import FULL_PASSES, LOOSE, TIGHT, USUAL, Row, Scene, Where
 from tests.lab.passes import LIMIT
 
 VOLUMES = (5, 5, 5, 5, 1)
@@ -25,13 +24,6 @@ VOLUMES = (5, 5, 5, 5, 1)
 REVERTED = 5.0
 """Seconds after which an external change is reverted, as that of a disk that a rule limits."""
 REMOVED = {"total_iops_sec": 0}
-
-
-class Where(NamedTuple):
-    """A disk of a guest."""
-
-    guest: Guest
-    target: str
 
 
 class Site:
@@ -78,6 +70,10 @@ class Site:
             self._publish()
         assert self.refresh() == 0
 
+    def edit(self, keys: dict[str, str]) -> None:
+        """The QoS spec of all volumes."""
+        self._cinder.specs[0]["specs"] = keys
+
     def refresh(self) -> int:
         return self._node.run("catalogue", "refresh", "--now").status
 
@@ -93,7 +89,7 @@ def _ends_well(node: Node, *words: str) -> None:
 
 
 @contextmanager
-def _catalogue(scene: Scene, source: str) -> Iterator[Site]:
+def with_catalogue(scene: Scene, source: str) -> Iterator[Site]:
     """The daemon with such a catalogue; then again without."""
     before = scene.node.settings.read_text()
     scene.stop()
@@ -111,7 +107,7 @@ def _catalogue(scene: Scene, source: str) -> Iterator[Site]:
 @contextmanager
 def changed(scene: Scene, victim: Guest, source: str) -> Iterator[None]:
     """While Cinder answers, and while it does not."""
-    with _catalogue(scene, source) as site:
+    with with_catalogue(scene, source) as site:
         new = scene.cloud.paused_guests([[volume(2**30) for _ in range(number)] for number in VOLUMES])
         for guest in new:
             scene.watch.begin(guest.uuid)
@@ -147,13 +143,7 @@ def _change(scene: Scene, disks: Sequence[Where]) -> None:
 
 
 def _right(scene: Scene, disks: Sequence[Where], within: float) -> None:
-    def wrong() -> list[str]:
-        found = {guest: scene.limits(guest) or {} for guest in {where.guest for where in disks}}
-        return [f"{guest.name} {target}" for guest, target in disks if found[guest].get(target) != LIMIT]
-
-    scene.until(lambda: not wrong(), "reverted", within, wrong)
-    for guest, target in disks:
-        scene.watch.excuse_no_more(guest.uuid, target)
+    scene.until_all([(where, LIMIT) for where in disks], within)
 
 
 ROWS = tuple(

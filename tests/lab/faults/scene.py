@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lab.cloud import Cloud, Guest
 from lab.cloud.command import LabError
@@ -37,6 +37,13 @@ MORE_MEMORY = 24 * 2**20
 MORE_DESCRIPTORS = 12
 """As many more may be open: it keeps a connection to libvirt, of two each, for every call made at once."""
 _LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE
+
+
+class Where(NamedTuple):
+    """A disk of a guest."""
+
+    guest: Guest
+    target: str
 
 
 class Scene:
@@ -138,6 +145,21 @@ class Scene:
             for target in guest.disks:
                 self.watch.excuse_no_more(guest.uuid, target)
         return time.monotonic() - began
+
+    def until_all(self, desired: Sequence[tuple[Where, Limits]], within: float) -> None:
+        """Wait until each of these disks has its limits."""
+
+        def wrong() -> list[str]:
+            found = {guest: self.limits(guest) or {} for guest in {where.guest for where, _ in desired}}
+            return [
+                f"{where.guest.name} {where.target}: {found[where.guest].get(where.target)}"
+                for where, limits in desired
+                if found[where.guest].get(where.target) != limits
+            ]
+
+        self.until(lambda: not wrong(), "limits", within, wrong)
+        for where, _ in desired:
+            self.watch.excuse_no_more(where.guest.uuid, where.target)
 
     def until(
         self, true: Callable[[], object], what: str, within: float = 60.0, tell: Callable[[], Any] = lambda: ""

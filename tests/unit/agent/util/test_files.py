@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -254,3 +255,25 @@ def test_what_is_added_stands_behind_what_was_there(tmp_path: Path) -> None:
         files.append(tmp_path / "file", more)
     assert (tmp_path / "file").read_bytes() == b"abc"
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o137 == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({}, ""),
+        ({"f_bavail": 0}, "No space left on device"),
+        ({"f_favail": 0}, "No space left on device"),
+        ({"f_favail": 0, "f_files": 0}, ""),  # btrfs counts none
+        ({"f_flag": os.ST_RDONLY}, "Read-only file system"),
+    ],
+)
+def test_where_nothing_can_be_saved_is_found_out_without_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: dict[str, int], said: str
+) -> None:
+    usual = {"f_bavail": 5, "f_files": 9, "f_favail": 5, "f_flag": 0}
+    monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(**usual | found))
+    assert files.no_room(tmp_path) == said
+
+
+def test_of_a_directory_that_does_not_exist_nothing_is_said(tmp_path: Path) -> None:
+    assert files.no_room(tmp_path / "none") == ""

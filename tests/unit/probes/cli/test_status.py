@@ -153,6 +153,16 @@ def test_what_cannot_be_read_is_1_and_the_rest_is_shown(here: Here, name: str) -
     assert ("last good" in here.out) is (name != "pass.json")
 
 
+def test_a_state_directory_without_room_is_no_green_light(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of the last pass may be from before the disk was full."""
+    here.passed(good())
+    monkeypatch.setattr("plimsoll_agent.util.files.no_room", lambda directory: "No space left on device")
+    assert here.run() == 1
+    ((said, do),) = here.problems().items()
+    assert "No space left on device: what passes find now is not saved" in said
+    assert do == f"df -h {here.directory}"
+
+
 def test_a_file_that_cannot_be_read_is_not_called_a_node_without_a_pass(here: Here) -> None:
     here.state.last_pass.write_bytes(b"{")
     here.run()
