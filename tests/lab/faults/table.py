@@ -113,4 +113,9 @@ ELSEWHERE = (
         "no limit changes; the last catalogue stays in use",
         "tests/lab/test_cinder_down.py::test_a_control_plane_in_trouble_changes_no_limit_and_holds_nobody_up",
     ),
+    Elsewhere(
+        "an operator's day: edits, an accident, daemon and libvirtd killed, damaged files, a full disk",
+        "no disk that is not as desired stands under a green ``plimsoll status`` longer than passes need to find it",
+        "tests/lab/faults/test_day.py::test_no_light_is_green_over_a_disk_that_is_not_as_desired",
+    ),
 )
