@@ -427,6 +427,30 @@ def test_the_health_of_a_cluster_as_json(plimsoll: Callable[..., Ran], tmp_path:
     assert (ran.status, ran.out) == (0, "No slow requests.\n")
 
 
+@pytest.mark.parametrize(("words", "sentence"), [
+    ("HEALTH_WARN; 30 requests are blocked > 32 sec; 3 osds have slow requests", "Monitors: at least 30 at once"),
+    ("Health check failed: 2 OSD(s) experiencing slow operations in BlueStore (BLUESTORE_SLOW_OP_ALERT)",
+     "BlueStore of OSDs that no line names was slow itself."),
+])  # fmt: skip
+def test_some_of_osds_that_no_line_names_are_not_none(
+    plimsoll: Callable[..., Ran], tmp_path: Path, words: str, sentence: str
+) -> None:
+    (tmp_path / "ceph.log").write_text(
+        f"2018-06-05 10:00:10.0 mon.a mon.0 10.0.0.1:6789/0 5 : cluster [INF] {words}\n"
+    )
+    ran = plimsoll("slow", str(tmp_path / "ceph.log"))
+    assert (ran.status, " ".join(ran.out.split()).startswith(sentence)) == (0, True)
+    [row] = json.loads(plimsoll("slow", str(tmp_path / "ceph.log"), "-f", "json").out)
+    assert (row["answer"], row["reason"].startswith(sentence)) == ("some", True)
+
+
+@pytest.mark.parametrize("by", ["time", "state", "pool", "image"])
+def test_a_view_without_rows_of_what_monitors_sum_up_says_so(plimsoll: Callable[..., Ran], by: str) -> None:
+    ran = plimsoll("slow", str(REPORTS / "01-monitor-only-ceph.log"), "--by", by)
+    assert "Monitors: at least 61 at once" in ran.out
+    assert "No slow requests" not in ran.out
+
+
 def test_the_last_lines_of_the_cluster_s_log_as_json(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     words = "6 slow requests (by type [ 'delayed' : 6 ] most affected pool [ 'volumes' : 6 ])"
     entry = {"name": "osd.4", "stamp": "2024-03-27T18:29:18.120000+0000", "seq": 1, "channel": "cluster",

@@ -49,6 +49,7 @@ _MOST_IMAGES = 100
 _SHOWN = 10
 _SHORTEST, _LONGEST = 1.0, 86_400.0
 _LED_BY = 3
+_NAMES = "Next: give ceph health detail, or the OSDs' own logs, which name them."
 _LARGEST_FILE = 64 << 20
 _BEGIN = 64 << 10
 
@@ -153,6 +154,15 @@ class Slow(LocalCommand, Listing):
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
             self.empty = " ".join(("No slow requests in what is known.", *unknown))
+        if answer is Answer.SOME and not counts.requests:
+            # No view but the tree has a row of them.
+            self.empty = " ".join((*_closing(counts, tree, said, is_complete=False), *unknown))
+        if answer is Answer.SOME and not counts.osds:
+            # Monitors have a sum, and no line names an OSD.
+            self.empty = " ".join((*_by_monitor(counts), *_look_at(counts, None), *unknown, _NAMES))
+            if parsed_args.formatter != "table":
+                rows = [(answer.value, " ".join((*_by_monitor(counts), *_look_at(counts, None))), _NAMES)]
+                return (Column("answer"), Column("reason"), Column("next")), rows
         if answer is Answer.CANNOT_TELL:
             next_ = _next(found, live=parsed_args.live)
             self.status = CANNOT_TELL
@@ -636,6 +646,8 @@ def _by_monitor(counts: Counts) -> Iterator[str]:
 def _look_at(counts: Counts, said: Verdict) -> Iterator[str]:
     """What to look at next."""
     stalled = [osd for osd, each in counts.osds.items() if each.stalls]
+    if counts.by_monitor.stalls and not stalled:
+        yield "BlueStore of OSDs that no line names was slow itself."
     if stalled:
         yield f"BlueStore of {_osds(stalled)} was slow itself: look at the disk (smartctl, dmesg, iostat)."
     have = {osd: max(each.total, each.least) for osd, each in counts.osds.items() if each.total or each.least}

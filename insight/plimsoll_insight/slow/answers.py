@@ -24,7 +24,7 @@ def is_some(count: OsdCount) -> bool:
 
 def answer_of(found: Read, counts: Counts, unanswered: Sequence[str] = ()) -> Answer:
     """``unanswered``: what of a running cluster is unknown."""
-    if counts.by_monitor.number or any(is_some(each) for each in counts.osds.values()):
+    if counts.by_monitor.number or counts.by_monitor.stalls or any(is_some(each) for each in counts.osds.values()):
         return Answer.SOME
     if found.missed or unanswered or not found.telling:
         return Answer.CANNOT_TELL

@@ -110,6 +110,8 @@ class Sums:
     end: float | None = None
     """Of the last line that tells of some."""
     cleared: float | None = None
+    stalls: bool = False
+    """BlueStore of OSDs that no line names was slow."""
 
     def add(self, told: Blamed) -> None:
         self.number = max(self.number, told.number, len(told.osds))
@@ -123,6 +125,7 @@ class Sums:
                 self.cleared = None
 
     def merge(self, other: Sums) -> None:
+        self.stalls |= other.stalls
         if other.begin is None or other.end is None:
             return
         told = Blamed(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
@@ -325,6 +328,7 @@ class Counts:
                 count.at_once = max(count.at_once, event.number)
 
     def _stalls(self, event: Stalls) -> None:
+        self.by_monitor.stalls |= not event.osds
         for osd in event.osds:
             if self._once("stall", osd, round(event.time, 3), event.age):
                 self.osd(osd).stalls += 1
