@@ -665,6 +665,8 @@ def _unknown(found: Read, counts: Counts) -> Iterator[str]:
     """What the figures do not have in them."""
     if found.foreign:
         yield f"Not a log of Ceph: {_few(found.foreign)}."
+    if found.outside:
+        yield f"No line is of that time: {_few(found.outside)}."
     if found.silent:
         yield f"No log of the cluster, an OSD or a leading monitor: {_few(found.silent)}."
     if found.empty and not found.bytes:

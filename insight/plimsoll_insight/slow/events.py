@@ -153,6 +153,8 @@ _OF_INTEREST = (
     b"but it is still running",
 )
 """Whatever is counted has one of these."""
+_OF_CEPH = (b"slow request", b"slow op", b" blocked > ", b"stuck request", b"wrongly marked")
+"""Of these, those that no other program of a host writes."""
 _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) (?:\[\w+\]|.*? : (?:cluster )?(?:\[\w+\]|\d)) (.*)", re.DOTALL)
 """In a file, or shorter, as ``ceph -w`` prints it."""
 _OF_OSD = re.compile(rb"log_channel\((\w+)\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
@@ -363,7 +365,7 @@ def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | N
             return Changed(time, _osd(changed[1]), what)
     if _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
-    return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_INTEREST) else None
+    return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_CEPH) else None
 
 
 def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:

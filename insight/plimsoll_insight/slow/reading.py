@@ -73,6 +73,8 @@ class Read:
     """those without a byte,"""
     silent: list[str] = field(default_factory=list)
     """and logs of Ceph that never have slow requests: of audits, of other daemons."""
+    outside: list[str] = field(default_factory=list)
+    """Files without a line of the time that is asked for."""
     nobodys: list[str] = field(default_factory=list)
     """Files that do not tell whose they are."""
     telling: int = 0
@@ -160,7 +162,7 @@ def _file(
     path: Path, begin: float | None, found: Read, progress: Callable[[int], None], size: int
 ) -> Iterator[_Said]:
     """Its lines of interest."""
-    before, of_interest = found.bytes, 0
+    before, of_interest, latest = found.bytes, 0, 0.0
     owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
     mtime = path.stat().st_mtime
     begins = b""
@@ -177,20 +179,36 @@ def _file(
                 first = time_of(block[: block.find(b"\n")][:600], found.clock)
                 if first is not None and first > found.until + _MARGIN:
                     break
+            if found.since is not None:
+                latest = max(latest, _last_time(block, found.clock) or latest)
             for line in lines(block):
                 of_interest += 1
                 found.clock.until = mtime
                 yield from owner.said(line[:_LONGEST], found)
         yield from owner.left(found)
     name = printable(str(path))
+    if begin is not None and (
+        (found.since is not None and latest < found.since) or (found.until is not None and begin > found.until)
+    ):
+        found.outside.append(name)
+        return
     if owner.is_nobodys:
         found.nobodys.append(name)
     if not of_interest and begin is None and not _TELLING.search(begins):
         (found.empty if found.bytes == before else found.foreign).append(name)
-    elif of_interest or (_TELLING.search(begins) and not (_AUDIT.search(begins) and not _other(begins))):
+    elif owner.understood or (_TELLING.search(begins) and not (_AUDIT.search(begins) and not _other(begins))):
         found.telling += 1
     else:
         found.silent.append(name)
+
+
+def _last_time(block: bytes, clock: Clock) -> float | None:
+    """Of the last lines that have one."""
+    for line in reversed(block[-_LONGEST:].rstrip().split(b"\n")[-20:]):
+        time = time_of(line[:600], clock)
+        if time is not None:
+            return time
+    return None
 
 
 def _other(begin: bytes) -> bool:
@@ -260,6 +278,8 @@ class _Owner:
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
         self.is_nobodys = False
+        self.understood = 0
+        """Lines that tell something."""
 
     def said(self, line: bytes, found: Read) -> Iterator[_Said]:
         if (quick := of_cluster(line, found.clock)) is not None:
@@ -304,6 +324,7 @@ class _Owner:
             if len(found.examples) < _SHOWN:
                 found.examples.append(printable(line[:200].decode("utf-8", "replace")))
             return
+        self.understood += type(event) is not Known
         told = _Said(event, is_own, is_repeated)
         outside = (found.since is not None and told.time < found.since) or (
             found.until is not None and told.time > found.until

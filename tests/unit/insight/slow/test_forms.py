@@ -325,6 +325,10 @@ def test_requests_to_metadata_servers_and_monitors_are_none_of_an_osd(tmp_path: 
      Answer.CANNOT_TELL),
     ("2024-03-27T18:29:18.1+0000 7f44444 0 mgr.server handle_open\n", Answer.CANNOT_TELL),
     ("Mar 27 18:29:18 stor-07 kernel: sd 0:0:0:0: [sda] done\n", Answer.CANNOT_TELL),
+    ("Mar 27 18:29:18 stor-07 sshd[7]: connection failed (timeout)\nMar 27 18:29:19 stor-07 systemd[1]: will boot\n",
+     Answer.CANNOT_TELL),
+    ("Mar 27 18:29:18 stor-07 sshd[7]: connection failed (timeout)\n"
+     "Mar 27 18:29:18 stor-07 ceph-osd[4242]: osd.7 2301 tick\n", Answer.NONE),
     ("", Answer.CANNOT_TELL),
     (f"{own(0, 'log_channel(cluster) log [WRN] : slow requests in words that no release has')}\n",
      Answer.CANNOT_TELL),
@@ -382,3 +386,19 @@ def test_lines_since_and_until_a_time_count_and_a_long_log_is_not_read_to_get_th
     read([tmp_path / write(tmp_path, "ceph.log", text)], lambda _: None, read_)
     assert read_.cluster.osds[7].total == 2 * 3
     assert read_.bytes < len(text) / 2
+
+
+@pytest.mark.parametrize(("since", "until", "answer"), [
+    (None, None, Answer.SOME), (-60, None, Answer.SOME), (1, None, Answer.SOME), (3600, None, Answer.CANNOT_TELL),
+    (None, -60, Answer.CANNOT_TELL), (2, 3, Answer.NONE), (2, 3600, Answer.NONE),
+])  # fmt: skip
+def test_a_log_of_another_time_could_not_have_told(
+    tmp_path: Path, since: int | None, until: int | None, answer: Answer
+) -> None:
+    later = own(5, "osd.7 2301 tick")
+    read_ = Read.nothing(Clock())
+    begin = T0.timestamp()
+    read_.since, read_.until = (None if each is None else begin + each for each in (since, until))
+    text = FORMS["its own file"] + f"{later}\n"
+    read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
+    assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
