@@ -44,7 +44,7 @@ _TELLING = re.compile(
     rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
     rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
     rb"log_channel\(cluster\)|\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
-    rb"\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
+    rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
 )
 """In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's."""
 _OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
@@ -196,7 +196,11 @@ def _file(
         found.nobodys.append(name)
     if not of_interest and begin is None and not _TELLING.search(begins):
         (found.empty if found.bytes == before else found.foreign).append(name)
-    elif owner.understood or (_TELLING.search(begins) and not (_AUDIT.search(begins) and not _other(begins))):
+    elif (
+        owner.understood
+        or owner.missed
+        or (_TELLING.search(begins) and not (_AUDIT.search(begins) and not _other(begins)))
+    ):
         found.telling += 1
     else:
         found.silent.append(name)
@@ -278,8 +282,8 @@ class _Owner:
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
         self.is_nobodys = False
-        self.understood = 0
-        """Lines that tell something."""
+        self.understood = self.missed = 0
+        """Lines that tell something, and those that are not understood."""
 
     def said(self, line: bytes, found: Read) -> Iterator[_Said]:
         if (quick := of_cluster(line, found.clock)) is not None:
@@ -321,6 +325,7 @@ class _Owner:
     ) -> Iterator[_Said]:
         if event is None:
             found.missed += 1
+            self.missed += 1
             if len(found.examples) < _SHOWN:
                 found.examples.append(printable(line[:200].decode("utf-8", "replace")))
             return
