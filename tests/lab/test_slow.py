@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,15 +110,20 @@ def logging(cloud: Cloud, to: Path) -> Callable[[], list[str]]:
     return logged
 
 
+def rows_of(node: Node, *words: str) -> list[dict[str, Any]]:
+    """None also where it cannot be told, as of logs without a new line."""
+    return [row for row in node.run("slow", *words, "-f", "json").data() if "name" in row]
+
+
 def named(node: Node, *words: str) -> list[str]:
     """Who stands out."""
-    rows = node.run("slow", *words, "-f", "json").data()
+    rows = rows_of(node, *words)
     print(*(f"{row['name']}: {row['slow_primary']} + {row['slow_subop']} {row['verdict']}" for row in rows), sep="\n")
     return [row["name"] for row in rows if row["verdict"]]
 
 
 def failed_in(node: Node, *words: str) -> list[str]:
-    rows = node.run("slow", *words, "-f", "json").data()
+    rows = rows_of(node, *words)
     return [row["name"] for row in rows if row["type"] == "osd" and row["failed"]]
 
 
