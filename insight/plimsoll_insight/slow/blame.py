@@ -1,7 +1,8 @@
 """Whom a request waits for, by the state that Ceph prints: what the state means in Ceph's source, and since when.
 
 ``currently`` prints the last event of the request until Mimic (``TrackedOp::mark_event``), and a flag since Nautilus
-(``OpRequest::state_string``), as the sums do. A flag says how far a request is, not what it waits for.
+(``OpRequest::state_string``), as the sums do. A flag says how far a request is, not what it waits for; but in the
+line of a delayed request its event stands for the flag, and says that.
 """
 
 from __future__ import annotations
@@ -40,22 +41,23 @@ class State:
 
 _EVENTS = "Jewel to Mimic, dumps of all"
 _FLAGS = "since Nautilus"
+_DELAYS = "all, sums until Mimic"
 STATES = (
-    State("waiting for rw locks", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _EVENTS),
-    State("waiting for blocked object", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for rw locks", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _DELAYS),
+    State("waiting for blocked object", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _DELAYS),
     State("waiting for ondisk", Blame.LOCK, "an earlier write of the object", "ReplicatedPG.cc", "Jewel"),
     State("op_commit", Blame.REPLICA, "its own disk has committed, a replica not", "ReplicatedBackend.cc", _EVENTS),
     State("op_applied", Blame.REPLICA, "its own disk has applied, a replica not", "ReplicatedBackend.cc", _EVENTS),
     State("waiting for readable", Blame.REPLICA, "other OSDs must renew the lease", "PrimaryLogPG.cc",
-          "dumps since Octopus"),
-    State("waiting for peered", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc", _EVENTS),
-    State("waiting for active", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc", _EVENTS),
-    State("waiting for pg to", Blame.REPLICA, "OSDs of the placement group must agree", "OSD.cc", _EVENTS),
-    State("waiting for missing object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _EVENTS),
-    State("waiting for unreadable object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _EVENTS),
-    State("waiting for degraded object", Blame.UNKNOWN, "recovery, to any OSD", "PrimaryLogPG.cc", _EVENTS),
-    State("waiting for map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _EVENTS),
-    State("wait for new map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _EVENTS),
+          "since Octopus"),
+    State("waiting for peered", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc", _DELAYS),
+    State("waiting for active", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc", _DELAYS),
+    State("waiting for pg to", Blame.REPLICA, "OSDs of the placement group must agree", "OSD.cc", _DELAYS),
+    State("waiting for missing object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _DELAYS),
+    State("waiting for unreadable object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _DELAYS),
+    State("waiting for degraded object", Blame.UNKNOWN, "recovery, to any OSD", "PrimaryLogPG.cc", _DELAYS),
+    State("waiting for map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
+    State("wait for new map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
     State("waiting for sub ops", Blame.UNKNOWN, "its own disk or a replica: set before both", "OpRequest.h", _FLAGS),
     State("sub_op_commit_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
           "ReplicatedBackend.cc", _EVENTS),
@@ -63,10 +65,11 @@ STATES = (
           "ReplicatedBackend.cc", "Jewel to Luminous"),
     State("no flag points reached", Blame.UNKNOWN, "not queued yet", "OpRequest.h", _FLAGS),
     State("initiated", Blame.UNKNOWN, "nothing is known but its begin", "OpRequest.cc", _EVENTS),
-    State("header_read", Blame.NETWORK, "its data are still to come, or too many requests wait", "OSD.cc", _EVENTS),
-    State("throttled", Blame.NETWORK, "its data are still to come", "OSD.cc", _EVENTS),
-    State("all_read", Blame.OWN, "its own messenger", "OSD.cc", _EVENTS),
-    State("dispatched", Blame.OWN, "its own queue", "OSD.cc", _EVENTS),
+    State("header_read", Blame.NETWORK, "its data are still to come, or too many requests wait", "TrackedOp.h",
+          _EVENTS),
+    State("throttled", Blame.NETWORK, "its data are still to come", "TrackedOp.h", _EVENTS),
+    State("all_read", Blame.OWN, "its own messenger", "TrackedOp.h", _EVENTS),
+    State("dispatched", Blame.OWN, "its own queue", "TrackedOp.h", _EVENTS),
     State("queued_for_pg", Blame.OWN, "its own queue", "OSD.cc", _EVENTS),
     State("queued for pg", Blame.OWN, "its own queue", "OpRequest.h", _FLAGS),
     State("reached_pg", Blame.OWN, "its own work", "OSD.cc", _EVENTS),
@@ -74,7 +77,7 @@ STATES = (
     State("started", Blame.OWN, "its own disk", "PrimaryLogPG.cc", _EVENTS),
     State("delayed", Blame.OWN, "its own queue, or a wait that no line names: a lock, recovery, scrub", "OpRequest.h",
           _FLAGS),
-    State("waiting for scrub", Blame.OWN, "its own scrub", "PrimaryLogPG.cc", _EVENTS),
+    State("waiting for scrub", Blame.OWN, "its own scrub", "PrimaryLogPG.cc", _DELAYS),
     State("commit_queued_for_journal_write", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
     State("write_thread_in_journal_buffer", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
     State("journaled_completion_queued", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
