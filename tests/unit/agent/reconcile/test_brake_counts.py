@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
@@ -38,6 +39,7 @@ from tests.unit.agent.reconcile.test_brake import (
     rules,
     stopped,
 )
+from tests.unit.clouds import a_catalogue
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.values import NOON, a_disk, a_situation
 
@@ -388,6 +390,26 @@ def test_disks_that_come_under_a_rule_that_leaves_them_alone_are_no_edit(tmp_pat
         node.disk(number).pool = "bronze"
     report = node.run()
     assert (stopped(report), kinds(report)[:10]) == (None, ["left-alone"] * 10)
+
+
+def test_a_rule_that_leaves_disks_alone_until_an_end_counts_where_other_limits_come_then(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 6, 20)
+    alone = Rule(name="bench", match=BRONZE_DISKS, manage=False, until=NOON + timedelta(hours=3))
+    node.rules = Rules((alone, of_bronze(2500)), default=GOLD, revision=BBB)
+    report = node.run()
+    assert (stopped(report), hows(report)) == ((6, 20), {"unmanaged": 6})
+
+
+def test_the_region_approves_of_rules_that_leave_disks_alone_also_beside_a_catalogue(tmp_path: Path) -> None:
+    override = Rule(name="bronze", match=BRONZE_DISKS, limits=BRONZE, override=True)
+    node = a_fresh_node(tmp_path, 6, 6, Rules((override,), revision=AAA))
+    node.catalogue = a_catalogue()
+    node.run()
+    node.rules = left_alone(BRONZE_DISKS, BBB)
+    assert hows(node.run()) == {"unmanaged": 6}
+    until = node.now + timedelta(days=1)
+    node.orders = Orders((RegionApproval(Of.RULES, BBB, node.now, until, "ann", "meant"),))
+    assert stopped(node.run()) is None
 
 
 def test_a_rule_that_leaves_few_disks_alone_asks_nothing(tmp_path: Path) -> None:
