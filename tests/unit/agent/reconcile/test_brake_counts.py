@@ -181,11 +181,11 @@ def test_a_disk_whose_use_is_unknown_counts_by_the_use_of_its_class(
         node.used[key_of(node, 1)] = Used(0, 0)
     node.rules = rules(WITH_BYTES, of=BBB)
     report = node.run()
-    if others == "bronze":  # all but the one whose own use is known
+    if others == "gold":  # nothing is known of the class
+        assert hows(report) == {"added": counted}
+    else:  # bronze: all but the one whose own use is known
         assert stopped(report) is None
         assert len(node.state.load_memory().brake.recent) == counted  # type: ignore[union-attr]
-    else:
-        assert hows(report) == ({"added": counted} if counted else {})
 
 
 def test_first_rules_of_a_node_ask_only_where_they_are_below_what_disks_used(tmp_path: Path) -> None:
@@ -198,6 +198,13 @@ def test_first_rules_of_a_node_ask_only_where_they_are_below_what_disks_used(tmp
             node.used = {key_of(node, number): Used(used, 0) for number in range(20)}
         node.rules = rules(of=BBB)
         assert hows(node.run()) == ({"added": 20} if used == 6000 else {})
+
+
+def test_of_two_added_limits_one_below_what_a_disk_used_is_enough(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 1, 20, Rules((of_bronze(3000),), revision=AAA))
+    node.used = {key_of(node, number): Used(1, 200 * MIB) for number in range(20)}
+    node.rules = replace(node.rules, default=replace(GOLD, total_bytes_sec=100 * MIB), revision=BBB)
+    assert hows(node.run()) == {"added": 19}
 
 
 def test_first_limits_that_are_shared_are_no_raise(tmp_path: Path) -> None:
