@@ -307,7 +307,7 @@ def test_every_query_of_the_dashboards_has_data_of_a_node_with_probes_and_drift(
 def refreshed(node: Node) -> None:
     """As a refresher leaves it that has asked Cinder twice, of the volumes that a pass has met."""
     now = datetime.now(UTC)
-    node.use_region_file("region.json", node.home / "region.pub")
+    node.use_catalogue(source="openstack", cloud="lab")
     assert node.run("enforce").status == 3, "nobody knows yet what Cinder says"
     met = attachments.load(node.state.attachments)
     assert met is not None

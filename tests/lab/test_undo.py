@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -167,7 +168,8 @@ def test_one_that_hangs_is_said_to_be_unknown_and_keeps_nobody_else(
     with stopped(hangs):
         done = node.run("undo", "--since", moment, "--yes", *only(hangs, well))
     assert done.status == 3, done.out + done.err
-    assert f"? {hangs.name} lab vda  unknown: no answer from QEMU within 5 s" in done.out
+    # Undo looks first, and libvirt does not answer a second time: not even the server's name.
+    assert re.search(rf"^\? {hangs.name} (lab )?vda  unknown: no answer from QEMU within 5 s", done.out, re.MULTILINE)
     assert all_actual(hypervisor, hangs, well) == [NEW, OLD]
     assert node.run("undo", "--since", moment, "--yes", *only(hangs, well)).status == 0
     assert all_actual(hypervisor, hangs, well) == [OLD, OLD]
