@@ -138,7 +138,8 @@ class Undo(TellsDisks):
             if not self._agrees(number, since, bound=bound and parsed_args.disks is None):
                 self.say("Nothing changed.")
                 return 1
-        wish = replace(wish, agreed=shown.agreement)
+        if asks or bound:
+            wish = replace(wish, agreed=shown.agreement)
         return self._told(self._run(parsed_args, settings, wish, read_only=False), parsed_args, settings)
 
     def _since(self, parsed_args: argparse.Namespace, record: Record, now: datetime) -> datetime:

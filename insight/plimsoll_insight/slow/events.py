@@ -290,7 +290,9 @@ def said(told: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
 
 
 _MOST_HEAD = 200
-_QUICK = re.compile(rb"\S+(?: [\d:.]+)? osd\.(\d{1,5}) ")
+_CLOCK = rb"\d\d:\d\d:\d\d(?:\.\d{1,9})?"
+_USUAL_TIME = re.compile(rb"20\d\d-\d\d-\d\d(?: " + _CLOCK + rb"|T" + _CLOCK + rb"(?:[+-]\d\d:?\d\d|Z)?)")
+_QUICK = re.compile(_USUAL_TIME.pattern + rb" osd\.(\d{1,5}) \(osd\.\d{1,5}\) \d{1,18}")
 
 
 def of_cluster(line: bytes, clock: Clock) -> SlowRequest | SlowCount | None:
@@ -298,10 +300,8 @@ def of_cluster(line: bytes, clock: Clock) -> SlowRequest | SlowCount | None:
     fifth of the time; None for all others.
     """
     at = line.find(b" : cluster [WRN] ", 0, _MOST_HEAD)
-    if at < 0 or line[:2] != b"20":
-        return None
-    head = _QUICK.match(line)
-    if head is None or head.end() > at or int(head[1]) >= _MOST_OSDS:
+    head = _QUICK.fullmatch(line, 0, at) if at >= 0 else None
+    if head is None or int(head[1]) >= _MOST_OSDS:
         return None
     begin = at + 17
     try:
@@ -324,10 +324,11 @@ def _quick_request(line: bytes, begin: int, osd: OSD, clock: Clock) -> SlowReque
     if b"from" in state or not line.startswith(b"slow request osd_op(client.", begin):
         return None  # with peers, or in the older words
     since_at = line.rfind(b") initiated ", begin, state_at)
-    if since_at < 0 or b" initiated " in line[since_at + 12 : state_at]:
+    since = line[since_at + 12 : state_at]
+    if since_at < 0 or not _USUAL_TIME.fullmatch(since):
         return None
     time = clock.time(line)
-    age = time - clock.time(line[since_at + 12 : state_at])
+    age = time - clock.time(since)
     one = operation(b"osd_op", line[begin + 20 : since_at])
     return SlowRequest(time, osd, _named(state[:100]), age if age > 0 else 0.0, (), one, False)
 
