@@ -382,7 +382,7 @@ def prometheus_of(lines: Mapping[str, list[str]], directory: Path) -> Iterator[S
         "series.txt",
         "data",
     ]
-    subprocess.run(blocks, cwd=directory, check=True, capture_output=True, timeout=120)
+    subprocess.run(blocks, cwd=directory, check=True, capture_output=True, timeout=280)
     (directory / "prometheus.yaml").write_text("{}\n")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
