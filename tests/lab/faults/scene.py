@@ -18,6 +18,7 @@ from lab.cloud.disk import volume
 from lab.cloud.libvirtd import bindings
 from lab.node import Node
 from lab.waiting import until
+from plimsoll_agent.daemon.connections import MOST_CALLS
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
@@ -34,7 +35,7 @@ FULL_PASSES = 10
 """Seconds between two of them, the least that can be set."""
 MORE_MEMORY = 24 * 2**20
 """Bytes by which the daemon may be larger after a fault than before all of them."""
-MORE_DESCRIPTORS = 12
+MORE_DESCRIPTORS = 2 * MOST_CALLS
 """As many more may be open: it keeps a connection to libvirt, of two each, for every call made at once."""
 _LIVE = 1  # VIR_DOMAIN_AFFECT_LIVE
 
