@@ -161,7 +161,8 @@ class Slow(LocalCommand, Listing):
             # Monitors have a sum, and no line names an OSD.
             self.empty = " ".join((*_by_monitor(counts), *_look_at(counts, None), *unknown, _NAMES))
             if parsed_args.formatter != "table":
-                rows = [(answer.value, " ".join((*_by_monitor(counts), *_look_at(counts, None))), _NAMES)]
+                why = " ".join((*_by_monitor(counts), *_look_at(counts, None)))
+                rows = [(answer.value, why, _NAMES.removeprefix("Next: "))]
                 return (Column("answer"), Column("reason"), Column("next")), rows
         if answer is Answer.CANNOT_TELL:
             next_ = _next(found, live=parsed_args.live)
@@ -171,7 +172,8 @@ class Slow(LocalCommand, Listing):
                 self.app.stderr.writelines(
                     f"{each}\n" for each in (*unknown, next_) if parsed_args.formatter != "table"
                 )
-                rows = [(answer.value, " ".join(unknown), next_)] if parsed_args.formatter != "table" else []
+                own = (answer.value, " ".join(unknown), next_.removeprefix("Next: "))
+                rows = [own] if parsed_args.formatter != "table" else []
                 return (Column("answer"), Column("reason"), Column("next")), rows
             self.closing = (*self.closing, self.empty)
         if parsed_args.formatter != "table":
