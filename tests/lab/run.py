@@ -5,7 +5,7 @@ waits more than it works, and follows side by side: a lane begins when those are
 comes up meanwhile. Clouds are taken down at the end, however it ends; the common one stays where
 ``PLIMSOLL_LAB_KEEP`` is set.
 
-With ``--second-try`` the tests that failed are tried once more at the end, alone.
+With ``--second-try`` the tests that failed are tried once more at the end, alone and in a new cloud.
 
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
@@ -148,6 +148,8 @@ def main(words: Sequence[str]) -> int:
                 if chosen.exitfirst and statuses - {0, NONE_FOUND}:
                     break
         os.environ[SECOND_TRY] = "1"
+        if failed:  # by a guest that hangs, say: what is left of the common cloud may be what failed
+            _down(statuses)
         for lane in failed:
             words = [*lane.words(chosen.markers), "--last-failed", "--last-failed-no-failures=none", *rest]
             print(f"--- {lane.name}: the tests that failed, once more, alone", flush=True)
@@ -206,8 +208,11 @@ def _wait(run: Run) -> None:
 
 
 def _take_down(statuses: set[int]) -> None:
-    if os.environ.get("PLIMSOLL_LAB_KEEP"):
-        return
+    if not os.environ.get("PLIMSOLL_LAB_KEEP"):
+        _down(statuses)
+
+
+def _down(statuses: set[int]) -> None:
     try:
         Cloud().down()
     except LabError as error:
