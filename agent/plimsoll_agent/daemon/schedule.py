@@ -226,9 +226,8 @@ class Schedule:
 
     def ended(self, uuid: str, result: PassResult, now: float) -> None:
         guest = self._guests[uuid]
-        if (
-            result is PassResult.INCOMPLETE and guest.result is not result
-        ):  # only a full pass tells status and metrics
+        if result is PassResult.INCOMPLETE and guest.result is not result:
+            # Only a full pass tells status and metrics.
             self._full_at = min(self._full_at, max(now, self._full_began + TOLD_APART))
         another, guest.another, guest.runs = guest.another, False, False
         guest.result = result

@@ -49,7 +49,7 @@ _MOST_IMAGES = 100
 _SHOWN = 10
 _SHORTEST, _LONGEST = 1.0, 86_400.0
 _LED_BY = 3
-_NAMES = "Next: give ceph health detail, or the OSDs' own logs, which name them."
+_NAMES = "give ceph health detail, or the OSDs' own logs, which name them."
 _LARGEST_FILE = 64 << 20
 _BEGIN = 64 << 10
 
@@ -159,20 +159,20 @@ class Slow(LocalCommand, Listing):
             self.empty = " ".join((*_closing(counts, tree, said, is_complete=False), *unknown))
         if answer is Answer.SOME and not counts.osds:
             # Monitors have a sum, and no line names an OSD.
-            self.empty = " ".join((*_by_monitor(counts), *_look_at(counts, None), *unknown, _NAMES))
+            why = " ".join((*_by_monitor(counts), *_look_at(counts, None)))
+            self.empty = " ".join((why, *unknown, f"Next: {_NAMES}"))
             if parsed_args.formatter != "table":
-                why = " ".join((*_by_monitor(counts), *_look_at(counts, None)))
-                rows = [(answer.value, why, _NAMES.removeprefix("Next: "))]
+                rows = [(answer.value, why, _NAMES)]
                 return (Column("answer"), Column("reason"), Column("next")), rows
         if answer is Answer.CANNOT_TELL:
             next_ = _next(found, live=parsed_args.live)
             self.status = CANNOT_TELL
-            self.empty = f"{self.empty} So it cannot be told whether there are any. {next_}"
+            self.empty = f"{self.empty} So it cannot be told whether there are any. Next: {next_}"
             if not counts.osds:
                 self.app.stderr.writelines(
-                    f"{each}\n" for each in (*unknown, next_) if parsed_args.formatter != "table"
+                    f"{each}\n" for each in (*unknown, f"Next: {next_}") if parsed_args.formatter != "table"
                 )
-                own = (answer.value, " ".join(unknown), next_.removeprefix("Next: "))
+                own = (answer.value, " ".join(unknown), next_)
                 rows = [own] if parsed_args.formatter != "table" else []
                 return (Column("answer"), Column("reason"), Column("next")), rows
             self.closing = (*self.closing, self.empty)
@@ -691,10 +691,10 @@ def _few(names: Sequence[str]) -> str:
 
 def _next(found: Read, *, live: bool) -> str:
     if live:
-        return "Next: ask the OSDs that did not answer again, or give ceph.log."
+        return "ask the OSDs that did not answer again, or give ceph.log."
     if found.missed:
-        return "Next: give the cluster's log (ceph.log) too, or the journal as journalctl -o short-iso prints it."
-    return "Next: give ceph.log, or ceph-osd.N.log of the OSDs, of the time in question."
+        return "give the cluster's log (ceph.log) too, or the journal as journalctl -o short-iso prints it."
+    return "give ceph.log, or ceph-osd.N.log of the OSDs, of the time in question."
 
 
 def _osd_name(osd: int) -> str:

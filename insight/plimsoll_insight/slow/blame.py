@@ -7,7 +7,6 @@ line of a delayed request its event stands for the flag, and says that.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from functools import lru_cache
 
@@ -86,14 +85,10 @@ STATES = (
     State("unknown", Blame.UNKNOWN, "the line tells no state", "", ""),
 )  # fmt: skip
 """As ``docs/guide/slow-requests.rst`` has them."""
-_WHICH = re.compile(
-    "|".join(f"({re.escape(each.words)})" for each in sorted(STATES, key=lambda each: -len(each.words)))
-)
-_ORDER = sorted(STATES, key=lambda each: -len(each.words))
+_LONGEST_FIRST = sorted(STATES, key=lambda each: -len(each.words))
 
 
 @lru_cache(maxsize=4096)
 def of_state(state: str) -> Blame:
     """A state that the table has not is the OSD's own: it has the request, and no line says that it waits."""
-    found = _WHICH.match(state)
-    return _ORDER[(found.lastindex or 1) - 1].blame if found else Blame.OWN
+    return next((each.blame for each in _LONGEST_FIRST if state.startswith(each.words)), Blame.OWN)
