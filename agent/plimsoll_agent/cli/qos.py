@@ -10,10 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.command.base import OneLineErrors, add_format, add_verbose, text_of
+from plimsoll_agent.command.base import LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.command.until import ended_early
-from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.layout.changes import laid_out
 from plimsoll_agent.messages.plan import Manner, TextLine
@@ -42,7 +40,7 @@ _STDIN = "-"
 _DEADLINE = 60.0
 
 
-class _CloudCommand(OneLineErrors):
+class _CloudCommand(LocalCommand):
     """A command that may ask Cinder."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -57,13 +55,9 @@ class _CloudCommand(OneLineErrors):
 
     def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
         """Raises ``ConfigError``."""
-        settings = self.settings().catalogue
+        settings = self.settings(parsed_args).catalogue
         cloud = parsed_args.cloud or os.environ.get("OS_CLOUD") or settings.cloud
         return connected(replace(settings, cloud=cloud), deadline=_DEADLINE)
-
-    def settings(self) -> Settings:
-        """Raises ``ConfigError``."""
-        return config.load(self.app.options.config_file, self.app.options.config_dir)
 
     def say(self, line: str) -> None:
         """Print a line; a closed standard output must not end a plan in the middle."""
@@ -152,7 +146,7 @@ class _Planning(_CloudCommand):
         live = qos_cinder.read(api)
         steps = qos_plan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
         return _Planned(
-            file, live, steps, self._effects(file.declared, live, steps, api), self.settings().brake.lowest
+            file, live, steps, self._effects(file.declared, live, steps, api), self.settings(parsed_args).brake.lowest
         )
 
     def _effects(
@@ -366,7 +360,7 @@ class QosLint(_CloudCommand):
         file = _read(parsed_args.file) if parsed_args.file else None
         declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args)).declared()
         found = [
-            *review.review(declared, self.settings().brake.lowest),
+            *review.review(declared, self.settings(parsed_args).brake.lowest),
             *(() if file is None else review.numbers(file)),
         ]
         findings = [(None if file is None else file.line_of(finding.path), finding) for finding in found]

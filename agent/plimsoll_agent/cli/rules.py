@@ -6,9 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent.command.base import OneLineErrors, add_format, text_of
-from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.command.base import LocalCommand, add_format, text_of
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import Checked
 from plimsoll_agent.rules.model import Rules
@@ -19,7 +17,7 @@ from plimsoll_agent.util.text import plural
 _STDIN = "-"
 
 
-class RulesCheck(OneLineErrors):
+class RulesCheck(LocalCommand):
     """Check a rules file: list its faults, each with its line and the nearest valid word.
 
     Warnings are for what is valid but probably not intended, such as a rule that has ended, or one that an earlier
@@ -42,8 +40,8 @@ class RulesCheck(OneLineErrors):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        origin, text = self._read(parsed_args.file)
-        lowest = self._settings().brake.lowest
+        origin, text = self._read(parsed_args)
+        lowest = self.settings(parsed_args).brake.lowest
         checked = loader.check(text, datetime.now(UTC), lowest)
         if parsed_args.format != "text":
             told = [_data(origin, remark) for remark in checked.remarks]
@@ -55,16 +53,13 @@ class RulesCheck(OneLineErrors):
                 self.app.stdout.write(f"{origin}: {_sum(checked, checked.rules)}\n")
         return int(checked.rules is None or (parsed_args.strict and checked.warnings > 0))
 
-    def _read(self, given: str | None) -> tuple[str, str]:
+    def _read(self, parsed_args: argparse.Namespace) -> tuple[str, str]:
         """The name for messages, and the text. Raises ``ConfigError``."""
+        given = parsed_args.file
         if given == _STDIN:
             return schema.STDIN, loader.some(schema.standard_input(), schema.STDIN)
-        path = Path(given) if given else self._settings().rules_file
+        path = Path(given) if given else self.settings(parsed_args).rules_file
         return str(path), loader.read(path, required=True)
-
-    def _settings(self) -> Settings:
-        """Raises ``ConfigError``."""
-        return config.load(self.app.options.config_file, self.app.options.config_dir)
 
 
 def _data(origin: str, remark: Remark) -> dict[str, object]:
