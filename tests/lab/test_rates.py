@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from lab.cloud import Guest
 from lab.looking import put
+from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_probes.evaluate.allowance import reach
@@ -105,6 +109,34 @@ def test_read_and_write_limits_hold_each_on_its_own(unlimited: Guest, hypervisor
     assert within is not None
     assert operations(did.write) == pytest.approx(within.high / 2, rel=TOLERANCE)
     assert operations(did.read) == pytest.approx(operations(did.write), rel=0.25)
+
+
+def test_what_waits_passes_at_once_where_the_group_changes_and_only_there(
+    unlimited: Guest, hypervisor: Libvirt
+) -> None:
+    """It is what ``drains`` tells of, and so must be what QEMU does."""
+
+    def done() -> int:
+        return hypervisor.block_stats(unlimited.uuid, ["vdb"])["vdb"].read_requests
+
+    slow, shared = Limits(total_iops_sec=5), Limits(total_iops_sec=5, group_name="some")
+    put(hypervisor, unlimited.uuid, "vdb", slow)
+    words = ["fio", "--name=wait", f"--filename={FILE}", "--rw=randread", "--bs=4k", "--direct=1"]
+    words += ["--ioengine=libaio", "--iodepth=60", "--time_based", "--runtime=12"]
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(unlimited.exec, words, timeout=120)
+        idle = done()
+        until(lambda: done() > idle)
+        passed = {}
+        for name, limits in {"again": slow, "joins": shared, "in it": replace(shared, total_iops_sec=6)}.items():
+            before = done()
+            put(hypervisor, unlimited.uuid, "vdb", limits)
+            time.sleep(1)
+            passed[name] = done() - before
+        waiting.result()
+    assert passed["again"] < 20
+    assert passed["joins"] >= 50
+    assert passed["in it"] < 20
 
 
 @pytest.mark.core

@@ -25,7 +25,7 @@ from plimsoll_agent.messages.sentences import (
     unknown_words,
     words,
 )
-from plimsoll_agent.model.direction import Direction, direction, share_left
+from plimsoll_agent.model.direction import Direction, direction, drains, share_left
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import BASES, Limits, Unit, of_unit
@@ -140,7 +140,10 @@ def change_words(before: Limits, after: Limits, manner: Manner) -> str:
     if direction(before, after) is Direction.REMOVE:
         return f"{what} (removed)"
     left = share_left(before, after)
-    return f"{what} (to {_percent(left)} %)" if left < 0.5 else what
+    notes = [f"to {_percent(left)} %"] if left < 0.5 else []
+    if drains(before, after):
+        notes.append("what waits passes at once")
+    return f"{what} ({'; '.join(notes)})" if notes else what
 
 
 def turn_words(before: Limits, after: Limits) -> str:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages.plan import counts
+from plimsoll_agent.model.direction import drains
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
@@ -55,6 +56,7 @@ def change_data(change: Change) -> dict[str, object]:
         "before": change.before.in_effect(),
         "after": change.after.in_effect(),
         "direction": change.direction.value,
+        "drains": drains(change.before, change.after),
         "reason": change.reason.as_record(),
         "cause": change.cause.value,
     }

@@ -37,9 +37,17 @@ def direction(before: Limits, after: Limits) -> Direction:
     raised = any(_base_raised(before, after, base) for base in BASES)
     # The size from which a request counts as several; 0, none at all, allows most.
     raised = raised or _ceiling(after.size_iops_sec) > _ceiling(before.size_iops_sec)
-    # Another group ends the sharing of a limit. Like a removal, it makes QEMU drain the disk.
-    raised = raised or (before.group_name != after.group_name and not before.unlimited)
+    raised = raised or drains(before, after)  # another group ends the sharing of a limit, too
     return Direction.RAISE if raised else Direction.LOWER
+
+
+def drains(before: Limits, after: Limits) -> bool:
+    """Whether the change makes QEMU drain the disk, so that all requests that wait for the limit pass at once.
+
+    It does so where a disk leaves a throttle group, and each disk with limits is in one, if by itself
+    (``blk_io_limits_disable`` in QEMU's block/block-backend.c).
+    """
+    return not before.unlimited and (after.unlimited or before.group_name != after.group_name)
 
 
 def most_permissive(directions: Iterable[Direction]) -> Direction:

@@ -11,6 +11,7 @@ from plimsoll_agent.messages.plan import (
     Manner,
     Severity,
     TextLine,
+    change_words,
     edits_words,
     incomplete_words,
     plan_lines,
@@ -46,6 +47,21 @@ UNKNOWN = Outcome(a_disk(actual=IOPS), Decision(Unknown(MISSING), ()), None, Res
 )
 def test_a_change_has_one_word_and_what_is_left(before: Limits, after: Limits, words: str) -> None:
     assert turn_words(before, after) == words
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (IOPS, Limits(total_iops_sec=250, group_name="g"), "what waits passes at once"),
+        (Limits(total_iops_sec=250, group_name="g"), Limits(total_iops_sec=25), "to 10 %; what waits passes at once"),
+        (Limits(), Limits(total_iops_sec=250, group_name="g"), None),
+        (Limits(total_iops_sec=250, group_name="g"), Limits(total_iops_sec=200, group_name="g"), None),
+        (IOPS, Limits(), "removed"),
+    ],
+)
+def test_a_change_of_group_says_that_waiting_requests_pass(before: Limits, after: Limits, words: str | None) -> None:
+    note = change_words(before, after, Manner()).partition(" (")[2]
+    assert note == ("" if words is None else f"{words})")
 
 
 MIB = 2**20

@@ -81,6 +81,7 @@ def test_an_outcome_tells_what_was_what_is_and_why() -> None:
         "before": {"total_iops_sec": 500},
         "after": {"total_iops_sec": 250, "total_iops_sec_max": 400},
         "direction": "lower",
+        "drains": False,
         "reason": {"code": "rule", "rule": "gold"},
         "cause": "desired-changed",
     }
