@@ -131,6 +131,7 @@ def test_the_daemon_limits_guests_and_a_new_container_goes_on_from_its_state(
     assert host.run("podman exec plimsoll id -un").strip() == "plimsoll"
     assert "Read-only file system" in host.run("podman exec plimsoll touch /opt/plimsoll/x", check=False)
     assert host.run("stat -c %a /var/textfile/plimsoll-pass.prom").strip() == "644", "node_exporter reads it"
+    assert '"PLIMSOLL_AFTER": "{\\"total_iops_sec\\": 250}"' in host.said
     before = recorded(host)
     host.plimsoll("pause", "--reason", "test")
     host.stop()

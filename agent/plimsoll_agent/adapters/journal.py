@@ -1,14 +1,19 @@
 """Copies entries of the record to systemd's journal, as fields for a site's log pipeline.
 
 Each is one datagram in the journal's native protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL). A datagram that the
-journal does not take at once is dropped: the record has the entry.
+journal does not take at once is dropped: the record has the entry. Where there is no journal, as in a container, an
+entry is a line of the log, which goes to where the site collects that of containers.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+
+LOG = logging.getLogger(__name__)
 
 SOCKET = Path("/run/systemd/journal/socket")
 
@@ -26,6 +31,9 @@ class Journal:
                 to.setblocking(False)
                 for entry in entries:
                     to.sendto(datagram(entry), str(self._path))
+        except FileNotFoundError:
+            for entry in entries:
+                LOG.info("%s", json.dumps(entry))
         except OSError:  # full, gone, or the entry is too large
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -153,8 +154,15 @@ def test_values_with_lines_and_odd_bytes_come_through_whole() -> None:
     assert parsed(datagram(fields)) == {"MESSAGE": b"a\nb=c\n", "PLIMSOLL_WHO": b"ann\\udcff", "PLIMSOLL_WHY": b""}
 
 
-def test_without_a_journal_nothing_breaks(tmp_path: Path) -> None:
-    Journal(tmp_path / "none").send({"MESSAGE": "x"})
+def test_without_a_journal_an_entry_is_a_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    entries = [{"MESSAGE": "a\nb", "PLIMSOLL_WHO": "ann"}, {"MESSAGE": "c"}]
+    Journal(tmp_path / "none").send(*entries)
+    assert [json.loads(line) for line in caplog.messages] == entries
+    assert not any("\n" in line for line in caplog.messages)
+
+
+def test_a_journal_that_is_none_breaks_nothing(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
     Journal(tmp_path / "plain").send({"MESSAGE": "x"})
 
