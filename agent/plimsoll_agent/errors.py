@@ -19,6 +19,12 @@ class ConfigError(PlimsollError):
     """A fault in the operator's files; one line per fault, with file, line and key."""
 
 
+class CannotTell(PlimsollError):
+    """What was read cannot answer the question, or is not understood. It is not the same as nothing found."""
+
+    exit_status = 5
+
+
 class Unreachable(PlimsollError):
     """A service is unreachable: libvirt is down, refuses the connection, or has another socket."""
 

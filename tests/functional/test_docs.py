@@ -327,6 +327,8 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     yield "hist", run("hist", str(Path(__file__).parents[1] / "unit/data/fio-hist")).status
     (directory / "a_clat_hist.1.log").write_text("")
     yield "hist", run("hist", str(directory)).status
+    os.mkfifo(directory / "pipe")
+    yield "hist", run("hist", str(directory / "pipe")).status
     yield "slow", run("slow", str(directory / "a_clat_hist.1.log")).status
     (directory / "health").write_text("HEALTH_OK\n")
     yield "slow", run("slow", str(directory / "health")).status

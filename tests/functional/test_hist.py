@@ -71,6 +71,18 @@ def test_a_wrong_word_is_one_line_and_status_64(
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("a_clat_hist.1.log", "no row\n"), ("a.json", '{"jobs": []}'), ("a_clat_hist.1.log.fz", "x")]
+)
+def test_a_file_without_histograms_cannot_tell(
+    plimsoll: Callable[..., Ran], tmp_path: Path, name: str, text: str
+) -> None:
+    """That is neither an idle disk, status 0, nor a file that cannot be read, 1."""
+    (tmp_path / name).write_text(text)
+    ran = plimsoll("hist", str(tmp_path / name))
+    assert (ran.status, ran.out, len(ran.err.splitlines())) == (5, "", 1)
+
+
 def test_logs_of_two_kinds_of_clocks_are_refused(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     row = ", ".join(["0"] * 29)
     (tmp_path / "a_clat_hist.1.log").write_text(f"1000, 0, 4096, {row}\n")

@@ -46,7 +46,7 @@ class Hist(LocalCommand, Listing):
     Unix epoch begin together. WAITING is the mean number of requests that were waiting; an interval in which some
     waited and none completed is stalled.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status: 0, 5 cannot tell from what was read, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -17,7 +17,7 @@ from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.command.moments import moment_of, time_of
-from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
+from plimsoll_agent.errors import CannotTell, PlimsollError, Unreachable, UsageError
 from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.monitor import pass_summary_file
@@ -29,7 +29,7 @@ from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
-from plimsoll_insight.slow.answers import CANNOT_TELL, Answer, answer_of, is_some
+from plimsoll_insight.slow.answers import Answer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
 from plimsoll_insight.slow.events import NOBODY, Clock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
@@ -166,7 +166,7 @@ class Slow(LocalCommand, Listing):
                 return (Column("answer"), Column("reason"), Column("next")), rows
         if answer is Answer.CANNOT_TELL:
             next_ = _next(found, live=parsed_args.live)
-            self.status = CANNOT_TELL
+            self.status = CannotTell.exit_status
             self.empty = f"{self.empty} So it cannot be told whether there are any. Next: {next_}"
             if not counts.osds:
                 self.app.stderr.writelines(

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.errors import CannotTell, PlimsollError
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, Reader, Records, Unread
@@ -93,10 +93,14 @@ class Extent:
         return self.first_ms - self.interval_ms if self.is_of_epoch or self.is_of_machine else 0
 
 
+class NoHistograms(UnreadableLog, CannotTell):
+    """A file was read, and there is no histogram in it that is understood."""
+
+
 def survey(source: Source) -> Extent:
-    """Raises ``UnreadableLog`` where the file has no row."""
+    """Raises ``NoHistograms``, and ``UnreadableLog`` where the file cannot be read."""
     if source.path.suffix == ".fz":
-        raise UnreadableLog(f"{_shown(source)}: {_INFLATE.format(_shown(source))}")
+        raise NoHistograms(f"{_shown(source)}: {_INFLATE.format(_shown(source))}")
     if _is_json(source):
         found, runtime = _json(source)
         seen = frozenset(flow.direction for flow in found)
@@ -128,7 +132,7 @@ def survey(source: Source) -> Extent:
                 steps += _steps(records)
     if first is None or last is None:
         why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
-        raise UnreadableLog(f"{_shown(source)}: {why}")
+        raise NoHistograms(f"{_shown(source)}: {why}")
     return Extent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
                   frozenset(directions), is_ordered, "".join(damages),
                   proof is not None and proof.is_proven, proof is not None and proof.is_open)  # fmt: skip
@@ -372,7 +376,7 @@ def _json(source: Source) -> tuple[list[Flow], int]:
     with opened(source.path) as stream:
         text = stream.read(_JSON_MOST + 1)
     if len(text) > _JSON_MOST:
-        raise UnreadableLog(f"{_shown(source)}: more than {_JSON_MOST >> 20} MiB of JSON")
+        raise NoHistograms(f"{_shown(source)}: more than {_JSON_MOST >> 20} MiB of JSON")
     try:
         if text.count(b"{") + text.count(b"[") > _JSON_PARTS:
             raise ValueError("too many parts")
@@ -383,7 +387,7 @@ def _json(source: Source) -> tuple[list[Flow], int]:
             if isinstance(error, _Together)
             else "no latencies of fio in it; they are there with --output-format=json+"
         )
-        raise UnreadableLog(f"{_shown(source)}: {why}") from error
+        raise NoHistograms(f"{_shown(source)}: {why}") from error
 
 
 class _Together(ValueError):

@@ -8,9 +8,6 @@ from enum import StrEnum
 from plimsoll_insight.slow.counts import Counts, OsdCount
 from plimsoll_insight.slow.reading import Read
 
-CANNOT_TELL = 5
-"""The exit status of a command whose input could not have told, or was not understood."""
-
 
 class Answer(StrEnum):
     NONE = "none"
