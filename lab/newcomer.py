@@ -28,8 +28,6 @@ CLONE = "root/plimsoll"
 # What was downloaded from elsewhere is no part of a machine. pip keeps wheels that it has built beside it, and these
 # would hide that a compiler is missing.
 DOWNLOADS = {"apt": "var/cache/apt/archives", "pip": "root/.cache/pip/http"}
-# What the administrator of this machine has set so that it reaches its mirrors.
-FILES = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
 VARIABLES = ("http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL", "PLIMSOLL_LAB_MIRROR", "TERM")
 # Another lab may be up on this machine, and its ports are this one's, too.
 OFFSET = "PLIMSOLL_LAB_PORT_OFFSET"
@@ -72,11 +70,7 @@ class Newcomer:
         tree, begun = self._bare.ensure(self._cache, say), self.home / "begun"
         shutil.rmtree(begun, ignore_errors=True)
         run(["cp", "--archive", tree, begun], timeout=300)
-        for name in FILES:
-            if Path("/", name).exists():
-                shutil.copyfile(Path("/", name), begun / name)
-        proxies = [line for line in run(["apt-config", "dump"]).splitlines() if "::proxy" in line.lower()]
-        (begun / "etc/apt/apt.conf.d/proxies").write_text("".join(f"{line}\n" for line in proxies))
+        debian.reach_mirrors(begun)
         run(["git", "clone", "--quiet", "--no-hardlinks", CHECKOUT, begun / CLONE])
         begun.rename(self.root)
 

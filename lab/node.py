@@ -45,7 +45,7 @@ class Node:
         self.home = home
         self.state = State(home / "state")
         self.catalogue = home / "catalogue"
-        self.environment = os.environ | {"COLUMNS": "200"}
+        self.environment = os.environ | {"COLUMNS": "200", "PATH": f"{cloud.layout.commands}:{os.environ['PATH']}"}
         self.settings = home / "plimsoll.conf"
         self.settings.write_text(
             f"[DEFAULT]\nmode = {mode}\nrules_file = {home}/rules.yaml\nstate_dir = {home}/state\n"

@@ -19,6 +19,7 @@ from .cut import cut_off
 from .daemon import Daemon
 from .layout import Layout
 from .namespace import Namespace
+from .release import program
 
 # What to ask a daemon's admin socket, and the answer that it gives when it serves.
 READY: dict[str, tuple[str, str, object]] = {
@@ -33,16 +34,19 @@ class Ceph:
         self.conf = layout.ceph_conf
         self._layout = layout
         self._namespace = namespace
-        self._client = CephClient(self.conf)
+        self._client = CephClient(layout)
 
     # --- what a test does with it
 
     def run(self, *words: str, timeout: float = 60) -> str:
         """`ceph WORDS` as client.admin."""
-        return run(["ceph", "-c", self.conf, "--connect-timeout", "15", *words], timeout=timeout)
+        return self._run("ceph", "-c", self.conf, "--connect-timeout", "15", *words, timeout=timeout)
 
     def rbd(self, *words: str | Path, timeout: float = 120) -> str:
-        return run(["rbd", "-c", self.conf, *words], timeout=timeout)
+        return self._run("rbd", "-c", self.conf, *words, timeout=timeout)
+
+    def _run(self, *words: str | Path, timeout: float = 60, boxed: bool = False) -> str:
+        return run(program(words, self._layout), timeout=timeout, boxed=boxed)
 
     def batch(self, steps: Sequence[dict[str, Any]], timeout: float = 120) -> list[str]:
         """Many steps without a process for each; see bindings.py for what a step is."""
@@ -69,7 +73,9 @@ class Ceph:
             raise LabError(f"no daemon {name}: there are {', '.join(self.daemon_names)}")
         argv = [f"/usr/bin/ceph-{kind}", "-f", "-i", number, "-c", str(self.conf)]
         log = self._layout.logs / f"ceph/{name}.out"
-        return Daemon(self._namespace, name, argv, log, lambda: self._serves(name))
+        return Daemon(
+            self._namespace, name, program(argv, self._layout, inside=True), log, lambda: self._serves(name)
+        )
 
     def _serves(self, name: str) -> bool:
         """Asked of the daemon itself: after a crash the monitor takes it for alive for some seconds more."""
@@ -157,9 +163,9 @@ class Ceph:
         """From nothing to pools; the data directories must not exist yet."""
         fsid = str(uuid.uuid4())
         # "ceph version 16.2.15 (…) pacific (stable)"
-        release = int(run(["/usr/bin/ceph-mon", "--version"]).split()[2].partition(".")[0])
+        release = int(self._run("ceph-mon", "--version").split()[2].partition(".")[0])
         keys = {name: cephconf.new_key(release) for name in cephconf.CAPABILITIES}
-        self._write_files(fsid, keys)
+        self._write_files(fsid, keys, release)
         osd_ids = {number: str(uuid.uuid4()) for number in cephconf.OSDS}
         with ThreadPoolExecutor() as pool:
             made = [pool.submit(self._make_osd, number, osd_ids[number]) for number in cephconf.OSDS]
@@ -189,11 +195,11 @@ class Ceph:
         if healed:
             self.wait_healthy()
 
-    def _write_files(self, fsid: str, keys: dict[str, str]) -> None:
+    def _write_files(self, fsid: str, keys: dict[str, str], release: int) -> None:
         home = self.conf.parent
         for directory in ("run/ceph", "var/log/ceph", "var/lib/ceph/crash", "ceph/mon.a", "ceph/mgr.a"):
             (self._layout.root / directory).mkdir(parents=True, exist_ok=True)
-        self.conf.write_text(cephconf.conf(self._layout.root, fsid))
+        self.conf.write_text(cephconf.conf(self._layout.root, fsid, release))
         rings = {
             home / "ceph.client.admin.keyring": ("client.admin",),
             home / "ceph.client.cinder.keyring": ("client.cinder",),
@@ -212,14 +218,14 @@ class Ceph:
     def _make_monitor(self, fsid: str) -> None:
         monmap = self._layout.root / "ceph/monmap"
         address = f"[v2:127.0.0.1:{ports.MONITOR_V2},v1:127.0.0.1:{ports.MONITOR_V1}]"
-        run(["monmaptool", "--create", "--fsid", fsid, "--addv", "a", address, monmap])
+        self._run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", address, monmap)
         keyring = self._layout.root / "ceph/all.keyring"
         words = ["--mkfs", "-i", "a", "--monmap", str(monmap), "--keyring", str(keyring)]
-        run(["ceph-mon", "-c", self.conf, *words], boxed=True)
+        self._run("ceph-mon", "-c", self.conf, *words, boxed=True)
 
     def _make_osd(self, number: int, osd_id: str) -> None:
         words = ["--mkfs", "-i", str(number), "--osd-uuid", osd_id, "--no-mon-config"]
-        run(["ceph-osd", "-c", self.conf, *words], timeout=120, boxed=True)
+        self._run("ceph-osd", "-c", self.conf, *words, timeout=120, boxed=True)
 
     def _introduce(self, osd_ids: dict[int, str]) -> None:
         """Tell the monitor which OSDs will come."""

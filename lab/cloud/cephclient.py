@@ -14,6 +14,8 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from .command import LabError
+from .layout import Layout
+from .release import program
 
 DEBIANS_PYTHON = "/usr/bin/python3"
 
@@ -33,8 +35,9 @@ class _Running:
 class CephClient:
     """Starts it when it is first asked, and again where it has ended or the cluster is another one."""
 
-    def __init__(self, conf: Path) -> None:
-        self._conf = conf
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._conf = layout.ceph_conf
         self._lock = threading.Lock()
         self._running: _Running | None = None
 
@@ -71,10 +74,10 @@ class CephClient:
         ):
             self._end()
         if self._running is None:
-            program = [DEBIANS_PYTHON, "-I", Path(__file__).with_name("bindings.py"), self._conf]
+            words = program([DEBIANS_PYTHON, "-I", Path(__file__).with_name("bindings.py"), self._conf], self._layout)
             complaints = TemporaryFile("w+")  # noqa: SIM115 - closed where the process ends
             process = subprocess.Popen(
-                program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True
             )
             self._running = _Running(process, complaints, cluster)
             self._finalizer = weakref.finalize(self, self._running.end)

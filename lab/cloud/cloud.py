@@ -25,6 +25,7 @@ from . import (
     preflight,
     progress,
     prometheus,
+    release,
 )
 from .attachment import Attachment
 from .booted import BootedGuest
@@ -100,10 +101,12 @@ class Cloud:
         if self._own("libvirt") != "libvirt" and "libvirt" in chosen:
             raise LabError(f"of {', '.join(parts)} some have to do with the first libvirtd")
         preflight.check_packages(*self._packages(chosen))
+        release.ensure(self.layout, self.say)
         bindings()
         while True:
             with self.layout.locked(self.say, shared=True):
                 if self._is_sound(chosen):
+                    release.check(self.layout)
                     self._bring_up(chosen)
                     return
             with self.layout.locked(self.say):
@@ -169,6 +172,7 @@ class Cloud:
         self._wipe()
         preflight.check_space(self.layout)
         preflight.check_ports()
+        release.write(self.layout)
         self.namespace.start()
 
     def _wipe(self) -> None:

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import keep
-from .command import run
+from .command import LabError, run
 
 MIRROR = "http://deb.debian.org/debian"
 BUILD_SPACE = 2 * 1024**3
+
+
+# What the administrator of this machine has set so that it reaches its mirrors.
+SET_BY_ADMINISTRATORS = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
 
 
 def make(tree: Path, suite: str, packages: Collection[str], log: Path) -> None:
@@ -32,6 +36,30 @@ def make(tree: Path, suite: str, packages: Collection[str], log: Path) -> None:
     hasty.unlink()
 
 
+def reach_mirrors(tree: Path) -> None:
+    """As this machine does."""
+    for name in SET_BY_ADMINISTRATORS:
+        if Path("/", name).exists() and (tree / name).parent.is_dir():
+            shutil.copyfile(Path("/", name), tree / name)
+    proxies = [line for line in run(["apt-config", "dump"]).splitlines() if "::proxy" in line.lower()]
+    (tree / "etc/apt/apt.conf.d/proxies").write_text("".join(f"{line}\n" for line in proxies))
+
+
+def add(tree: Path, packages: Collection[str], log: Path) -> None:
+    """With apt, which knows alternatives and what is provided by others, as debootstrap does not."""
+    reach_mirrors(tree)
+    policy = tree / "usr/sbin/policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 101\n")  # no daemon is started there
+    policy.chmod(0o755)
+    # A mirror may be a week behind, and debootstrap does not ask how old it is either.
+    (tree / "etc/apt/apt.conf.d/lab").write_text(
+        'Acquire::Check-Valid-Until "false";\nDPkg::Options {"--force-unsafe-io";};\n'
+    )
+    enter = 'mount -t proc proc "$0/proc" && DEBIAN_FRONTEND=noninteractive exec chroot "$0" apt-get -qq -y "$@"'
+    for words in (["update"], ["install", "--no-install-recommends", *packages]):
+        run(["sh", "-c", enter, tree, *words], timeout=1200, boxed=True, log=log)
+
+
 @dataclass(frozen=True)
 class Kept:
     """A tree that is made once, and kept under a name made of what it is."""
@@ -41,16 +69,25 @@ class Kept:
     packages: tuple[str, ...]
     dropped: tuple[str, ...]
     """Directories that are empty in it."""
+    added: tuple[str, ...] = ()
+    """Packages with many of others below them."""
 
     def tree(self, cache: Path) -> Path:
         """There once it was made."""
-        digest = hashlib.sha256(repr((self.suite, self.packages, self.dropped)).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(repr((self.suite, self.packages, self.dropped, *self.added)).encode()).hexdigest()[
+            :16
+        ]
         return cache / f"{self.name}-{digest}"
 
     def ensure(self, cache: Path, say: Callable[[str], None]) -> Path:
         def build(directory: Path) -> Path:
             tree = directory / "tree"
-            make(tree, self.suite, self.packages, directory / "log")
+            try:
+                make(tree, self.suite, self.packages, directory / "log")
+                if self.added:
+                    add(tree, self.added, directory / "log")
+            except LabError as error:
+                raise LabError(f"Debian {self.suite} is not kept here and cannot be made: {error}") from None
             for name in self.dropped:
                 shutil.rmtree(tree / name)
                 (tree / name).mkdir()
@@ -62,7 +99,5 @@ class Kept:
             build,
             outdated=lambda: cache.glob(f"{self.name}-*"),
             space=BUILD_SPACE,
-            before=lambda: say(
-                f"{self.name}: fetching Debian {self.suite} with debootstrap, once, in about a minute"
-            ),
+            before=lambda: say(f"{self.name}: fetching Debian {self.suite} with debootstrap, once, in some minutes"),
         )

@@ -85,6 +85,11 @@ class Layout:
         return self.root / "python"
 
     @property
+    def commands(self) -> Path:
+        """For PATH: what asks the cloud's Ceph, where this machine's own does not."""
+        return self.root / "bin"
+
+    @property
     def logs(self) -> Path:
         return self.root / "var/log"
 

@@ -13,6 +13,7 @@ from .command import LabError
 from .daemon import Daemon
 from .layout import Layout
 from .namespace import Namespace
+from .release import program
 
 SECRET = "457eb676-33da-42ec-9a8c-9293d545c337"
 
@@ -75,7 +76,8 @@ class Libvirt:
             argv = ["unshare", "--mount", "sh", "-c", command]
             if hostname:
                 argv = ["unshare", "--mount", "--uts", "sh", "-c", f"hostname {hostname} && {command}"]
-        self.daemon = Daemon(namespace, name, argv, self.home / "var/log/libvirt/libvirtd.out", self._serves)
+        log = self.home / "var/log/libvirt/libvirtd.out"
+        self.daemon = Daemon(namespace, name, program(argv, layout, inside=True), log, self._serves)
 
     @property
     def uri(self) -> str:

@@ -20,6 +20,7 @@ from .command import LabError
 from .daemon import Daemon
 from .layout import CHECKOUT, Layout
 from .namespace import Namespace
+from .release import program
 
 REGION = "lab"
 NODES = dict(zip(("node-1", "node-2"), ports.NODE_EXPORTERS, strict=True))
@@ -53,6 +54,7 @@ class Prometheus:
     """Scrapes and evaluates each second; each series has the labels ``region`` and ``instance`` (node-1, node-2)."""
 
     def __init__(self, layout: Layout, namespace: Namespace) -> None:
+        self._layout = layout
         self._home = layout.root / "prometheus"
         self._logs = layout.logs
         self._namespace = namespace
@@ -214,29 +216,32 @@ class Prometheus:
     def _daemon(self, name: str, argv: list[str], ready: str) -> Daemon:
         return Daemon(self._namespace, name, argv, self._logs / f"{name}.log", lambda: _answers(ready))
 
+    def _of_release(self, *argv: str) -> list[str]:
+        return program(argv, self._layout, inside=True)
+
     def _prometheus(self) -> list[str]:
-        return [
+        return self._of_release(
             *("/usr/bin/prometheus", f"--config.file={self._home}/prometheus.json", "--log.level=warn"),
             *(f"--storage.tsdb.path={self._home}/data", f"--web.listen-address=127.0.0.1:{ports.PROMETHEUS}"),
             # After a reload it knows no Alertmanager for 5 s: what fires then is to be said again at once.
             *("--web.enable-lifecycle", "--web.enable-admin-api", "--rules.alert.resend-delay=1s"),
-        ]
+        )
 
     def _alertmanager(self) -> list[str]:
-        return [
+        return self._of_release(
             *("/usr/bin/prometheus-alertmanager", f"--config.file={self._home}/alertmanager.json"),
             *(f"--storage.path={self._home}/alertmanager", "--cluster.listen-address=", "--log.level=warn"),
             f"--web.listen-address=127.0.0.1:{ports.ALERTMANAGER}",
-        ]
+        )
 
     def _exporter(self, node: str) -> list[str]:
-        return [
+        return self._of_release(
             # As its package starts it: what only root may read is not to come out of it.
             *("/usr/bin/setpriv", "--reuid=prometheus", "--regid=prometheus", "--clear-groups", "--"),
             *("/usr/bin/prometheus-node-exporter", "--collector.disable-defaults", "--log.level=warn"),
             *("--collector.textfile", f"--collector.textfile.directory={self._home}/{node}"),
             f"--web.listen-address=127.0.0.1:{NODES[node]}",
-        ]
+        )
 
     def _webhook(self) -> list[str]:
         script = Path(__file__).with_name("services") / "webhook.py"

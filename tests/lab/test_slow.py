@@ -18,6 +18,7 @@ import pytest
 from lab.cloud import Cloud, Guest, adminsocket
 from lab.cloud.command import DIES_WITH_US
 from lab.cloud.disk import volume
+from lab.cloud.release import program
 from lab.node import Node
 from tests import depth
 
@@ -75,7 +76,9 @@ def loaded(cloud: Cloud) -> Iterator[Guest]:
              f"--rbd-qos-write-iops-limit={IOPS}", "bench", "--io-type", "write", "--io-size", "4K",
              "--io-threads", "48", "--io-total", "1T", "--io-pattern", "rand",
              f"{image.pool}/{image.image}"]  # fmt: skip
-    with subprocess.Popen([*DIES_WITH_US, *words], stdout=subprocess.PIPE, text=True) as client:
+    with subprocess.Popen(
+        [*DIES_WITH_US, *program(words, cloud.layout)], stdout=subprocess.PIPE, text=True
+    ) as client:
         assert client.stdout is not None
         while not client.stdout.readline().strip().startswith("2 "):  # its figures of each second
             assert client.poll() is None, "rbd bench ended"

@@ -1,0 +1,111 @@
+"""The daemons of another release of Debian than this machine's, by PLIMSOLL_LAB_RELEASE.
+
+Its tree is made once and kept. A program of it runs with the tree's /usr in the place of this machine's, in a mount
+namespace of its own: all else, and so each socket, device and file, is at the same path for it as for the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import debian, preflight
+from .command import LabError
+from .layout import CHECKOUT, Layout
+
+VARIABLE = "PLIMSOLL_LAB_RELEASE"
+# Libraries are found by the cache, and by links of alternatives.
+_COVERED = ("usr", "etc/ld.so.cache", "etc/alternatives")
+_COMMAND = " && ".join((*(f'mount --bind "$0/{name}" /{name}' for name in _COVERED), 'exec "$@"'))
+_PACKAGES = (
+    *preflight.PACKAGES,
+    *preflight.FOR_PROMETHEUS,
+    "python3-rados",
+    "python3-rbd",
+)
+RELEASES = {
+    "bookworm": _PACKAGES,
+    "trixie": (*_PACKAGES, "libvirt-daemon-driver-secret"),
+    "sid": (*_PACKAGES, "libvirt-daemon-driver-secret"),
+}
+"""What the lab starts or asks, in the packages of each."""
+
+
+def name() -> str:
+    """The release of the cloud's daemons. Raises LabError for one that the lab does not know."""
+    own = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    chosen = os.environ.get(VARIABLE) or own
+    if chosen != own and chosen not in RELEASES:
+        raise LabError(f"{VARIABLE}={chosen}: the lab knows {', '.join(RELEASES)}")
+    return chosen
+
+
+def kept() -> debian.Kept | None:
+    """The tree of that release; None where it is this machine's own."""
+    chosen = name()
+    if chosen == platform.freedesktop_os_release().get("VERSION_CODENAME", ""):
+        return None
+    return debian.Kept(
+        f"{chosen}-lab",
+        chosen,
+        (),
+        dropped=("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt", "var/lib/apt/lists"),
+        added=RELEASES[chosen],
+    )
+
+
+def ensure(layout: Layout, say: Callable[[str], None]) -> None:
+    """Make the tree where it is needed and was not made yet. Raises LabError."""
+    tree = kept()
+    if tree is None:
+        return
+    for path in (layout.root, CHECKOUT):
+        if Path("/usr") in path.parents:
+            raise LabError(
+                f"{path}: below /usr, which {tree.suite}'s covers: clone or set PLIMSOLL_LAB_DIR elsewhere"
+            )
+    preflight.check_these(preflight.FOR_THE_IMAGE)
+    tree.ensure(layout.cache, say)
+
+
+def write(layout: Layout) -> None:
+    """What a cloud that begins is of; and its commands for PATH, where this machine's may be too old to ask it."""
+    (layout.root / "release").write_text(name())
+    layout.commands.mkdir()
+    if kept():
+        for command in ("ceph", "rbd"):
+            file = layout.commands / command
+            file.write_text(f'#!/bin/sh\nexec {shlex.join(program([f"/usr/bin/{command}"], layout))} "$@"\n')
+            file.chmod(0o755)
+
+
+def check(layout: Layout) -> None:
+    """Raises LabError where the cloud that is up is of another release."""
+    up = (layout.root / "release").read_text()
+    if up != name():
+        raise LabError(
+            f"{layout.root}: a cloud of {up} is up; `python -m lab.cloud down` ends it, {VARIABLE}={up} uses it"
+        )
+
+
+def program(argv: Sequence[str | Path], layout: Layout, *, inside: bool = False) -> list[str]:
+    """How a program of the release is started; ``inside`` the cloud's namespace, or out here.
+
+    The process is the program's own in the end: its pid, signals and exit status are.
+    """
+    tree = kept()
+    words = [str(word) for word in argv]
+    if tree is None:
+        return words
+    return [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        _COMMAND,
+        str(tree.tree(layout.cache_inside if inside else layout.cache)),
+        *words,
+    ]
