@@ -46,7 +46,7 @@ class Ceph:
         return self._run("rbd", "-c", self.conf, *words, timeout=timeout)
 
     def _run(self, *words: str | Path, timeout: float = 60, boxed: bool = False) -> str:
-        return run(program(words, self._layout), timeout=timeout, boxed=boxed)
+        return run(program(words, self._layout.cache), timeout=timeout, boxed=boxed)
 
     def batch(self, steps: Sequence[dict[str, Any]], timeout: float = 120) -> list[str]:
         """Many steps without a process for each; see bindings.py for what a step is."""
@@ -74,7 +74,7 @@ class Ceph:
         argv = [f"/usr/bin/ceph-{kind}", "-f", "-i", number, "-c", str(self.conf)]
         log = self._layout.logs / f"ceph/{name}.out"
         return Daemon(
-            self._namespace, name, program(argv, self._layout, inside=True), log, lambda: self._serves(name)
+            self._namespace, name, program(argv, self._layout.cache_inside), log, lambda: self._serves(name)
         )
 
     def _serves(self, name: str) -> bool:

@@ -74,7 +74,9 @@ class CephClient:
         ):
             self._end()
         if self._running is None:
-            words = program([DEBIANS_PYTHON, "-I", Path(__file__).with_name("bindings.py"), self._conf], self._layout)
+            words = program(
+                [DEBIANS_PYTHON, "-I", Path(__file__).with_name("bindings.py"), self._conf], self._layout.cache
+            )
             complaints = TemporaryFile("w+")  # noqa: SIM115 - closed where the process ends
             process = subprocess.Popen(
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True

@@ -101,7 +101,7 @@ class Cloud:
         if self._own("libvirt") != "libvirt" and "libvirt" in chosen:
             raise LabError(f"of {', '.join(parts)} some have to do with the first libvirtd")
         preflight.check_packages(*self._packages(chosen))
-        release.ensure(self.layout, self.say)
+        release.ensure(self.layout.cache, self.say)
         bindings()
         while True:
             with self.layout.locked(self.say, shared=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import keep, mariadb, novaconf, ports, preflight, serviceconf, servicesenv
+from . import keep, mariadb, novaconf, ports, preflight, release, serviceconf, servicesenv
 from .command import LabError, run
 
 Say = Callable[[str], None]
@@ -79,8 +79,8 @@ def _novas() -> str:
 
 
 def _prefix(whose: str) -> str:
-    # Clouds of other ports have theirs beside it.
-    return f"databases-{whose}-{ports.OFFSET}-"
+    # Clouds of other ports and releases have theirs beside it.
+    return f"{release.prefix()}databases-{whose}-{ports.OFFSET}-"
 
 
 def _digest(whose: servicesenv.Of, written: str, *makers: str | Path) -> str:

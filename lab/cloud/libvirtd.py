@@ -77,7 +77,7 @@ class Libvirt:
             if hostname:
                 argv = ["unshare", "--mount", "--uts", "sh", "-c", f"hostname {hostname} && {command}"]
         log = self.home / "var/log/libvirt/libvirtd.out"
-        self.daemon = Daemon(namespace, name, program(argv, layout, inside=True), log, self._serves)
+        self.daemon = Daemon(namespace, name, program(argv, layout.cache_inside), log, self._serves)
 
     @property
     def uri(self) -> str:

@@ -21,6 +21,7 @@ from .daemon import Daemon
 from .layout import Layout
 from .login import Login
 from .namespace import Namespace
+from .release import program
 from .served import AccessLog, Request
 
 PORTS = (ports.KEYSTONE, ports.CINDER)
@@ -69,7 +70,8 @@ class OpenStack:
         desired = {"PATH": f"{self.environment_inside}/bin:{PATH}", "PYTHONWARNINGS": "ignore"} | dict(environ or {})
         prefix = ["env", *(f"{variable}={value}" for variable, value in desired.items())]
         log = self._logs / f"{name}.out"
-        return Daemon(self._namespace, name, [*prefix, *argv], log, lambda: url is None or _answers(url))
+        of_release = program([*prefix, *argv], self._layout.cache_inside)
+        return Daemon(self._namespace, name, of_release, log, lambda: url is None or _answers(url))
 
     # --- who may ask
 

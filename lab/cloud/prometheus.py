@@ -217,7 +217,7 @@ class Prometheus:
         return Daemon(self._namespace, name, argv, self._logs / f"{name}.log", lambda: _answers(ready))
 
     def _of_release(self, *argv: str) -> list[str]:
-        return program(argv, self._layout, inside=True)
+        return program(argv, self._layout.cache_inside)
 
     def _prometheus(self) -> list[str]:
         return self._of_release(

@@ -25,6 +25,8 @@ _PACKAGES = (
     *preflight.FOR_PROMETHEUS,
     "python3-rados",
     "python3-rbd",
+    # What pip needs for the services of OpenStack, among them libvirt's bindings.
+    *("gcc", "libc6-dev", "libvirt-dev", "pkg-config", "python3-dev", "python3-venv"),
 )
 RELEASES = {
     "bookworm": _PACKAGES,
@@ -57,18 +59,23 @@ def kept() -> debian.Kept | None:
     )
 
 
-def ensure(layout: Layout, say: Callable[[str], None]) -> None:
+def ensure(cache: Path, say: Callable[[str], None]) -> None:
     """Make the tree where it is needed and was not made yet. Raises LabError."""
-    tree = kept()
-    if tree is None:
-        return
-    for path in (layout.root, CHECKOUT):
-        if Path("/usr") in path.parents:
-            raise LabError(
-                f"{path}: below /usr, which {tree.suite}'s covers: clone or set PLIMSOLL_LAB_DIR elsewhere"
-            )
-    preflight.check_these(preflight.FOR_THE_IMAGE)
-    tree.ensure(layout.cache, say)
+    if which := kept():
+        preflight.check_these(preflight.FOR_THE_IMAGE)
+        which.ensure(cache, say)
+
+
+def tree(cache: Path) -> Path:
+    """What is the root of its programs."""
+    which = kept()
+    return which.tree(cache) if which else Path("/")
+
+
+def prefix() -> str:
+    """Of the names of what is kept for each release."""
+    which = kept()
+    return f"{which.suite}-" if which else ""
 
 
 def write(layout: Layout) -> None:
@@ -76,9 +83,12 @@ def write(layout: Layout) -> None:
     (layout.root / "release").write_text(name())
     layout.commands.mkdir()
     if kept():
+        for path in (layout.root, layout.cache, CHECKOUT):
+            if Path("/usr") in path.parents:
+                raise LabError(f"{path}: the /usr of {name()} covers it; PLIMSOLL_LAB_DIR and a clone go elsewhere")
         for command in ("ceph", "rbd"):
             file = layout.commands / command
-            file.write_text(f'#!/bin/sh\nexec {shlex.join(program([f"/usr/bin/{command}"], layout))} "$@"\n')
+            file.write_text(f'#!/bin/sh\nexec {shlex.join(program([f"/usr/bin/{command}"], layout.cache))} "$@"\n')
             file.chmod(0o755)
 
 
@@ -91,21 +101,12 @@ def check(layout: Layout) -> None:
         )
 
 
-def program(argv: Sequence[str | Path], layout: Layout, *, inside: bool = False) -> list[str]:
-    """How a program of the release is started; ``inside`` the cloud's namespace, or out here.
+def program(argv: Sequence[str | Path], cache: Path) -> list[str]:
+    """How a program of the release is started, where its tree is kept in ``cache``; other paths in the namespace.
 
     The process is the program's own in the end: its pid, signals and exit status are.
     """
-    tree = kept()
     words = [str(word) for word in argv]
-    if tree is None:
+    if kept() is None:
         return words
-    return [
-        "unshare",
-        "--mount",
-        "sh",
-        "-c",
-        _COMMAND,
-        str(tree.tree(layout.cache_inside if inside else layout.cache)),
-        *words,
-    ]
+    return ["unshare", "--mount", "sh", "-c", _COMMAND, str(tree(cache)), *words]

@@ -77,7 +77,7 @@ def loaded(cloud: Cloud) -> Iterator[Guest]:
              "--io-threads", "48", "--io-total", "1T", "--io-pattern", "rand",
              f"{image.pool}/{image.image}"]  # fmt: skip
     with subprocess.Popen(
-        [*DIES_WITH_US, *program(words, cloud.layout)], stdout=subprocess.PIPE, text=True
+        [*DIES_WITH_US, *program(words, cloud.layout.cache)], stdout=subprocess.PIPE, text=True
     ) as client:
         assert client.stdout is not None
         while not client.stdout.readline().strip().startswith("2 "):  # its figures of each second

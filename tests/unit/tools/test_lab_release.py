@@ -24,16 +24,14 @@ def test_this_machines_programs_are_started_as_they_stand(
     layout: Layout, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.setenv(release.VARIABLE, asked)
-    assert release.program(["ceph", layout.root], layout) == ["ceph", str(layout.root)]
-    assert release.program(["ceph"], layout, inside=True) == ["ceph"]
+    assert release.program(["ceph", layout.root], layout.cache) == ["ceph", str(layout.root)]
 
 
 def test_another_releases_programs_are_those_of_its_tree(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(release.VARIABLE, "sid")
-    for inside, cache in ((False, layout.cache), (True, layout.cache_inside)):
-        *_, tree, first, last = release.program(["ceph", "status"], layout, inside=inside)
-        assert (first, last) == ("ceph", "status")
-        assert (Path(tree).parent, Path(tree).name.partition("-")[0]) == (cache, "sid")
+    *_, tree, first, last = release.program(["ceph", "status"], layout.cache)
+    assert (first, last) == ("ceph", "status")
+    assert (Path(tree).parent, Path(tree).name.partition("-")[0]) == (layout.cache, "sid")
 
 
 def test_a_release_that_the_lab_does_not_know_is_named_with_those_that_it_knows(
@@ -41,7 +39,7 @@ def test_a_release_that_the_lab_does_not_know_is_named_with_those_that_it_knows(
 ) -> None:
     monkeypatch.setenv(release.VARIABLE, "trixi")
     with pytest.raises(LabError, match="PLIMSOLL_LAB_RELEASE=trixi: the lab knows bookworm, trixie, sid"):
-        release.program(["ceph"], layout)
+        release.program(["ceph"], layout.cache)
 
 
 def test_a_cloud_that_is_up_is_not_taken_for_one_of_another_release(
