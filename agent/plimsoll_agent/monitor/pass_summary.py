@@ -169,6 +169,9 @@ class LastPass:
     """Disks of an earlier pass, if no RBD disk is found, while their guests run with disks in their places."""
     unseen: Mapping[str, int] = field(default_factory=dict)
     """``corrected`` of disks of unreachable guests, by ``Disk.key``."""
+    unread: Mapping[str, tuple[str, Reading]] = field(default_factory=dict)
+    """``attachment`` and the last ``reading`` of disks that were not read now, by ``Disk.key``: what such a disk does
+    until its next reading is in the averages then."""
     wrong_since: Mapping[str, datetime] = field(default_factory=dict)
     """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, a source that is down, a guest (by its
     uuid) that is unreachable."""
@@ -266,6 +269,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         totals=totals,
         missing=missing,
         unseen=_unseen(before, unreachable),
+        unread=_unread(before, disks, unreachable, setting),
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,
@@ -400,8 +404,7 @@ def _reverts(outcome: Outcome) -> bool:
 
 def _disks(before: LastPass | None, report: PassReport, setting: Setting) -> tuple[LastDisk, ...]:
     known = {} if before is None else {disk.named.key: disk for disk in before.disks}
-    same_run = before is not None and before.boot == setting.boot
-    usages = _usages(known if same_run else {}, report)
+    usages = _usages(_readings(before, setting), report)
     corrected = Counter(_corrected(before))
     corrected.update(outcome.disk.key for outcome in setting.between if _reverts(outcome))
     return tuple(
@@ -453,7 +456,28 @@ def _disk(report: PassReport, outcome: Outcome, corrected: int, usage: Usage, si
     )
 
 
-def _usages(known: Mapping[str, LastDisk], report: PassReport) -> dict[str, Usage]:
+def _readings(before: LastPass | None, setting: Setting) -> dict[str, tuple[str, Reading]]:
+    """``attachment`` and the last reading, by ``Disk.key``; the clock of readings starts with the node."""
+    if before is None or before.boot != setting.boot:
+        return {}
+    found = {disk.named.key: (disk.attachment, disk.reading) for disk in before.disks if disk.reading is not None}
+    return {**before.unread, **found}
+
+
+def _unread(
+    before: LastPass | None, disks: Iterable[LastDisk], unreachable: Iterable[UnreachableGuest], setting: Setting
+) -> dict[str, tuple[str, Reading]]:
+    """Of disks that are still there, as far as is known."""
+    is_read = {disk.named.key: disk.reading is not None for disk in disks}
+    guests = {each.guest.uuid for each in unreachable}
+    return {
+        key: last
+        for key, last in _readings(before, setting).items()
+        if not is_read.get(key, guest_of(key) not in guests)
+    }
+
+
+def _usages(known: Mapping[str, tuple[str, Reading]], report: PassReport) -> dict[str, Usage]:
     """The disks' usage since the reading before, by ``Disk.key``."""
     of_guest: dict[str, list[Disk]] = {}
     for outcome in report.outcomes:
@@ -462,9 +486,9 @@ def _usages(known: Mapping[str, LastDisk], report: PassReport) -> dict[str, Usag
     usages: dict[str, Usage] = {}
     for disks in of_guest.values():
         last = [
-            Usage(disk, then.reading)
+            Usage(disk, then[1])
             for disk in disks
-            if (then := known.get(disk.key)) is not None and then.attachment == disk.attachment
+            if (then := known.get(disk.key)) is not None and then[0] == disk.attachment
         ]
         read = {disk.target: report.readings[disk.key] for disk in disks if disk.key in report.readings}
         usages |= {usage.disk.key: usage for usage in follow(last, disks, read)}

@@ -93,6 +93,7 @@ def _data(last: LastPass) -> dict[str, object]:
         },
         "missing": [asdict(each) for each in last.missing],
         "unseen": dict(last.unseen),
+        "unread": {key: [attachment, _reading_data(reading)] for key, (attachment, reading) in last.unread.items()},
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
@@ -106,8 +107,11 @@ def _catalogue_data(catalogue: LastCatalogue) -> dict[str, object]:
     }
 
 
+def _reading_data(reading: Reading) -> list[object]:
+    return [reading.at, *astuple(reading.stats)]
+
+
 def _disk_data(disk: LastDisk) -> dict[str, object]:
-    reading = disk.reading
     return {
         "named": asdict(disk.named),
         "volume_type": disk.volume_type,
@@ -120,7 +124,7 @@ def _disk_data(disk: LastDisk) -> dict[str, object]:
         "drifted": disk.drifted,
         "corrected": disk.corrected,
         "attachment": disk.attachment,
-        "reading": None if reading is None else [reading.at, *astuple(reading.stats)],
+        "reading": maybe(_reading_data, disk.reading),
         "rates": maybe(astuple, disk.rates),
         "shares": dict(disk.shares),
         "allowed": dict(disk.allowed),
@@ -174,6 +178,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         ),
         missing=several(DiskName.read, value["missing"]),
         unseen=mapping(count, value["unseen"]),
+        unread=mapping(lambda told: (text(told[0]), _reading(told[1])), value.get("unread", {})),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )

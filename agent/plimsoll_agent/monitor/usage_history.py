@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from plimsoll_agent.model.reason import Code
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
@@ -47,14 +48,20 @@ class PastPass:
 
     at: datetime
     disks: Mapping[str, PastDisk] = field(hash=False)
+    unanswered: frozenset[str] = frozenset()
+    """The UUIDs of guests that were asked and did not answer."""
 
 
 def append(state: State, last: LastPass) -> None:
-    """Add the averages of a pass; without any there is nothing to add. Raises ``StateError``."""
+    """Add the averages of a pass, and the guests that did not answer; without any there is nothing to add. Raises
+    ``StateError``.
+    """
     disks = {disk.named.key: _row(disk, disk.rates) for disk in last.disks if disk.rates is not None}
-    if not disks or last.looked is None:
+    hung = sorted(each.guest.uuid for each in last.unreachable if each.reason.code is Code.TIMED_OUT)
+    if not (disks or hung) or last.looked is None:
         return
-    line = json.dumps({"at": last.looked.timestamp(), "disks": disks}, separators=(",", ":")).encode() + b"\n"
+    row = {"at": last.looked.timestamp(), "disks": disks} | ({"unanswered": hung} if hung else {})
+    line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
     try:
         with suppress(FileNotFoundError):
             if state.usage.stat().st_size + len(line) > MOST_BYTES:
@@ -93,7 +100,11 @@ def _of(path: Path) -> Iterator[PastPass]:
 
 
 def _past(value: Any) -> PastPass:
-    return PastPass(datetime.fromtimestamp(number(value["at"]), UTC), mapping(_disk, value["disks"]))
+    return PastPass(
+        datetime.fromtimestamp(number(value["at"]), UTC),
+        mapping(_disk, value["disks"]),
+        frozenset(decoding.several(text, value.get("unanswered", []))),
+    )
 
 
 def _disk(value: Any) -> PastDisk:

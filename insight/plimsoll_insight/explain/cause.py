@@ -13,6 +13,12 @@ with fewer than 10 requests in five minutes, of which one may have been the firs
 unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a type of
 fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
 
+An interval in which the guest was asked and did not answer is slow while a check was raised, as in 2. One without a
+reading, or whose pass is overdue, is slow while a check was raised, then or soon after as above, if there were
+requests before and the next reading, which compares with the one before, is slow; or if the guest did not answer in
+another interval of the same gap. Else such an interval is **not read**: with a check; without one if the guest did
+not answer; and where checks are unknown, if the next reading is slow.
+
 Each slow interval has the first cause that applies:
 
 1. **limit**: it used 95 % of one of its limits or more. QEMU then delays its requests.
@@ -27,8 +33,9 @@ Each slow interval has the first cause that applies:
 7. none; if it used half of such a limit, that is perhaps the cause.
 
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
-fewer than two, where half of the time or more is known; **unknown** where less is known, where fewer than three
-intervals are, and where most slow intervals have no cause. Intervals of one pass count as one of the two, or three.
+fewer than two, where half of the time or more is known, none is slow without a reading, and none is not read. It is
+**unknown** where one is not read, where less is known, where fewer than three intervals are, and where most slow
+intervals have no cause. Intervals of one pass count as one of the two, or three.
 """
 
 from __future__ import annotations
@@ -36,8 +43,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
-from itertools import groupby
+from enum import Enum, StrEnum, auto
+from itertools import groupby, pairwise
 from statistics import median
 
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
@@ -66,6 +73,8 @@ WAITED = 2.0
 CATCHING_UP = 0.5
 """Of what is usual: requests that follow one another after a stall took 0.8 of it in the lab, and may take less."""
 HARDLY = 0.1
+OVERDUE = 2.0
+"""Times that passes are apart, or an interval is long."""
 LEAST_SLOW = 2
 LEAST_KNOWN = 3
 
@@ -83,7 +92,11 @@ class Cause(StrEnum):
 class Unexplained(StrEnum):
     """Why the cause is unknown."""
 
+    NOT_READ = "not-read"
+    """The guest had no reading while requests may have waited."""
     TOO_LITTLE = "too-little-data"
+    FEW_PASSES = "few-passes"
+    """Most of the time is known, by fewer than three passes."""
     NO_USUAL = "usual-latency-unknown"
     NODE = "node"
     """Slow, as others on its node are, and the rest of the region is not."""
@@ -107,21 +120,30 @@ class Finding:
     neighbour: Neighbour | None = None
     """The one that is named most often; for the operator."""
     raised: tuple[str, ...] = ()
+    unread: tuple[Interval, ...] = ()
+    """Without a reading, while requests may have waited."""
 
 
 def find(evidence: Evidence) -> Finding:
     """The cause, by the rules above."""
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
-    judged = list(around.judged(intervals, max(LATE, evidence.seconds)))
+    judged = list(around.judged(around.without_overdue(intervals, evidence.seconds), max(LATE, evidence.seconds)))
     slow = [each for each, is_slow in judged if is_slow]
     known, total = sum(is_slow is not None for _, is_slow in judged), len(judged)
-    if _passes(slow) < LEAST_SLOW:
-        if _passes([each for each, is_slow in judged if is_slow is not None]) >= LEAST_KNOWN and known * 2 >= total:
-            return Finding(Cause.NOT_SLOW, None, (), len(slow), known, total)
-        no_usual = usual is None and any(each.latency is not None for each in intervals)
-        why = Unexplained.NO_USUAL if no_usual else Unexplained.TOO_LITTLE
-        return Finding(Cause.UNKNOWN, why, (), len(slow), known, total)
+    unread = tuple(around.unread(judged))
+    if _passes(slow) < LEAST_SLOW and all(each.read and not each.unanswered for each in slow):
+        why = None
+        if unread:
+            why = Unexplained.NOT_READ
+        elif usual is None and known * 2 < total and any(each.latency is not None for each in intervals):
+            why = Unexplained.NO_USUAL
+        elif known * 2 < total or not known:
+            why = Unexplained.TOO_LITTLE
+        elif _passes([each for each, is_slow in judged if is_slow is not None]) < LEAST_KNOWN:
+            why = Unexplained.FEW_PASSES
+        cause = Cause.UNKNOWN if why else Cause.NOT_SLOW
+        return Finding(cause, why, (), len(slow), known, total, unread=unread)
     of_cause: dict[Cause | Unexplained, list[Interval]] = {}
     for each in slow:
         of_cause.setdefault(around.cause(each), []).append(each)
@@ -129,10 +151,10 @@ def find(evidence: Evidence) -> Finding:
     most = max(of_cause, key=lambda cause: (len(of_cause[cause]), -first.index(cause)))
     theirs = tuple(of_cause[most])
     if isinstance(most, Unexplained):
-        return Finding(Cause.UNKNOWN, most, theirs, len(slow), known, total)
+        return Finding(Cause.UNKNOWN, most, theirs, len(slow), known, total, unread=unread)
     named = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
     checks = Counter(check for each in theirs for check in around.new(each)) if most is Cause.CLUSTER else Counter()
-    return Finding(most, None, theirs, len(slow), known, total, _usual_one(named), tuple(sorted(checks)))
+    return Finding(most, None, theirs, len(slow), known, total, _usual_one(named), tuple(sorted(checks)), unread)
 
 
 def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float | None:
@@ -164,8 +186,17 @@ def _slow(latency: float | None, usual: float | None) -> bool:
     return latency is not None and usual is not None and latency >= max(FACTOR * usual, FLOOR)
 
 
-def _stopped(intervals: Sequence[Interval], usual: float | None, late: float) -> Iterator[bool]:
-    """Of each, whether it had no requests, or hardly any after many and these not slow: slow ones have waited."""
+class _Run(Enum):
+    """What intervals that follow one another have in common."""
+
+    REQUESTS = auto()
+    STOPPED = auto()
+    """No requests, or hardly any after many and these not slow: slow ones have waited."""
+    UNREAD = auto()
+
+
+def _runs(intervals: Sequence[Interval], usual: float | None, late: float) -> Iterator[_Run]:
+    """Of each interval, of which run it is."""
     before: Interval | None = None
     for each in intervals:
         many = 0.0
@@ -173,10 +204,12 @@ def _stopped(intervals: Sequence[Interval], usual: float | None, late: float) ->
             many = before.operations
         hardly = each.operations is not None and each.operations < HARDLY * many and not _by_latency(each, usual)
         if each.operations == 0 or hardly:
-            yield True
-        else:
+            yield _Run.STOPPED
+        elif each.read:
             before = each
-            yield False
+            yield _Run.REQUESTS
+        else:
+            yield _Run.UNREAD
 
 
 class _Around:
@@ -200,16 +233,65 @@ class _Around:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
-        stopped = iter(_stopped(intervals, self._usual, late))
-        runs = [(is_stopped, list(run)) for is_stopped, run in groupby(intervals, key=lambda _: next(stopped))]
-        for number, (is_stopped, run) in enumerate(runs):
-            if not is_stopped:
-                yield from ((each, _by_latency(each, self._usual)) for each in run)
-                continue
+        kinds = iter(_runs(intervals, self._usual, late))
+        runs = [(kind, list(run)) for kind, run in groupby(intervals, key=lambda _: next(kinds))]
+        for number, (kind, run) in enumerate(runs):
             before = runs[number - 1][1][-1] if number else None
             after = runs[number + 1][1][0] if number + 1 < len(runs) else None
-            for each, waited in self._without_requests(before, run, after, late):
-                yield each, waited if waited or not each.operations else _by_latency(each, self._usual)
+            if kind is _Run.REQUESTS:
+                judged = [(each, _by_latency(each, self._usual)) for each in run]
+            elif kind is _Run.UNREAD:
+                judged = list(self._without_reading(before, run, after, late))
+            else:
+                judged = [
+                    (each, waited if waited or not each.operations else _by_latency(each, self._usual))
+                    for each, waited in self._without_requests(before, run, after, late)
+                ]
+            yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in judged)
+
+    def without_overdue(self, intervals: Sequence[Interval], seconds: float) -> list[Interval]:
+        """While a check is raised the last reading tells nothing once the next one is overdue."""
+        passes = sorted({each.observed for each in intervals if each.observed is not None})
+        apart = median(later - one for one, later in pairwise(passes)) if len(passes) > 1 else seconds
+        most = OVERDUE * max(apart, seconds)
+        return [
+            Interval(each.at, each.node, raised=each.raised, observed=each.observed, unanswered=each.unanswered)
+            if each.observed is not None and each.at - each.observed > most and self.new(each)
+            else each
+            for each in intervals
+        ]
+
+    def unread(self, judged: Sequence[tuple[Interval, bool | None]]) -> Iterator[Interval]:
+        """Without a reading while requests may have waited."""
+        after: Interval | None = None
+        found = list[Interval]()
+        for each, is_slow in reversed(judged):
+            if each.read:
+                after = each
+            if is_slow is not None or (each.read and not each.unanswered):
+                continue
+            if self.new(each) or each.unanswered or (each.raised is None and self._slow_by_others(after)):
+                found.append(each)
+        yield from reversed(found)
+
+    def _slow_by_others(self, one: Interval | None) -> bool:
+        """Its requests took long, and not by its limit."""
+        held = one is not None and one.share is not None and one.share >= AT_LIMIT_RATIO
+        return one is not None and not held and bool(_by_latency(one, self._usual))
+
+    def _without_reading(
+        self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
+    ) -> Iterator[tuple[Interval, bool | None]]:
+        """``before`` and ``after`` are next to it: ``after`` compares with the reading of ``before``."""
+        raised = [each for each in (*run, after) if each is not None and self.new(each)]
+        waited = bool(before is not None and before.operations and self._slow_by_others(after))
+        waited = waited or any(each.unanswered for each in run)
+        soon = bool(raised and before is not None and raised[0].at - before.at <= late)
+        for each in run:
+            if raised and waited and (self.new(each) or (soon and each.at < raised[0].at)):
+                yield replace(each, raised=tuple(sorted({*(each.raised or ()), *self.new(raised[0])}))), True
+            else:
+                yield each, None
 
     def _without_requests(
         self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float

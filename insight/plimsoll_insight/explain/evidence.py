@@ -63,6 +63,12 @@ class Interval:
     """Checks of its cluster that tell of stopped or slow requests."""
     observed: float | None = None
     """When that pass read the disks' counters: intervals may be of the same one."""
+    unanswered: bool = False
+    """Whether its guest was asked in this interval and did not answer."""
+
+    @property
+    def read(self) -> bool:
+        return self.operations is not None or self.latency is not None or self.share is not None
 
 
 @frozen

@@ -23,8 +23,11 @@ CAUSES: Mapping[Cause, str] = {
     Cause.NOT_SLOW: "none, it is not slow",
     Cause.UNKNOWN: "unknown",
 }
+FEW_PASSES = "fewer than three passes have measured it: ask again after the next ones, or for a longer --since"
 UNEXPLAINED: Mapping[Unexplained, str] = {
+    Unexplained.NOT_READ: "it had no reading while its requests may have waited",
     Unexplained.TOO_LITTLE: "too little is known",
+    Unexplained.FEW_PASSES: FEW_PASSES,
     Unexplained.NO_USUAL: "what is usual for its type is unknown: load plimsoll-rules.yaml into Prometheus",
     Unexplained.NODE: "the disks of other guests on its node are slow too, and the region is not: look at the node",
     Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and nothing around it is slow",
@@ -78,6 +81,7 @@ def disk_lines(
         yield f"  {_minute(at)}: an external change was reverted"
     for held in disk.held:
         yield f"  held by an operator: {_between(*held)}"
+    yield from (f"  {line}" for line in _unread_lines(disk, finding))
     yield f"  {_load_words(intervals)}"
     if not _idle(intervals):
         yield f"  {_latency_words(disk, finding)}"
@@ -133,7 +137,9 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
             return f"Your {whose} used {of_limit} {between}."
         return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
     took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
-    words = "no requests were completed" if took is None else f"requests took {seconds_words(took)} on average"
+    words = f"requests took {seconds_words(took or 0.0)} on average"
+    if took is None:
+        words = "no requests were completed" if all(each.read for each in finding.slow) else "requests waited"
     instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
     if finding.cause is Cause.CLUSTER:
         why = "our storage cluster was impaired"
@@ -227,11 +233,27 @@ def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
             disk.evidence.usual,
         )
     )
+    if {each.of_type_disks for each in slow if each.latency is not None} == {1}:
+        of_type = "is itself, the only one with requests"
     return (
         f"requests took {own} {when}; in the same time the median disk of its type {of_type}, of others on its node"
         f" {of_node};"
         f" usual for its type {usual}"
     )
+
+
+def _unread_lines(disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
+    """When its guest did not answer, and when else it had no reading while requests may have waited."""
+    silent = [each for each in disk.evidence.intervals if each.unanswered]
+    for words, intervals in (
+        ("the guest did not answer", silent),
+        ("no reading while its requests may have waited", [each for each in finding.unread if not each.unanswered]),
+    ):
+        if intervals:
+            checks = sorted({check for each in intervals for check in each.raised or ()})
+            named = f"; raised then: {printable(', '.join(checks))}" if checks else ""
+            when = _between(intervals[0].at - disk.evidence.seconds, intervals[-1].at)
+            yield f"{words}: {plural(len(intervals), 'interval')} {when}{named}"
 
 
 def _cluster_words(intervals: Sequence[Interval]) -> str:

@@ -20,14 +20,16 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
-from plimsoll_insight.explain.messages import disk_lines
+from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
 from plimsoll_insight.explain.questions import UNITS, ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
 
 _MOST_MISSING = 2016
 _TOO_LITTLE = "too little is known (few requests, or few passes with [metrics] textfile_dir)"
 _UNEXPLAINED: Mapping[Unexplained, str] = {
+    Unexplained.NOT_READ: f"{UNEXPLAINED[Unexplained.NOT_READ]}; Ceph's health is unknown here",
     Unexplained.TOO_LITTLE: _TOO_LITTLE,
+    Unexplained.FEW_PASSES: FEW_PASSES,
     Unexplained.NO_USUAL: "what is usual for its type is unknown: few passes, or few disks of its type here",
     Unexplained.NODE: "the disks of other guests on this node are slow too: it is the node, or the cluster",
     Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and no other guest is slow",
@@ -111,8 +113,9 @@ def _without_gaps(found: Sequence[Interval], seconds: float) -> Iterator[Interva
 
 def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interval:
     own, actual = one.disks.get(disk.key), disk.actual
+    unanswered = disk.guest.uuid in one.unanswered
     if own is None:
-        return Interval(one.at.timestamp())
+        return Interval(one.at.timestamp(), unanswered=unanswered)
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
     waits = [each.latency for each in others.values() if each.latency is not None]
     of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]

@@ -11,6 +11,7 @@ from itertools import groupby, pairwise
 
 from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
 from plimsoll_agent.model.limits import PARAMETERS
+from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
@@ -153,8 +154,8 @@ def disks(
     for line in sorted(info, key=lambda line: max(line.values)):
         if volume is None or label(line, "volume") == volume:
             targets[label(line, "target_device")] = line
-    shared = _Around(ask, over, guest, stays, region)
-    measured = _Own(over, own, stays)
+    shared = _Around(ask, over, guest, stays, region, span.step)
+    measured = _Own(over, own, stays, span.step)
     found = []
     for target in sorted(targets):
         facts = targets[target]
@@ -208,7 +209,7 @@ def _stays(where: Mapping[float, NodeKey]) -> list[Stay]:
 class _Own:
     """What is measured of the guest's own disks."""
 
-    def __init__(self, over: Over, own: str, stays: Sequence[Stay]) -> None:
+    def __init__(self, over: Over, own: str, stays: Sequence[Stay], step: int) -> None:
         nodes = Selection(stays[0].node[0] or None).matchers(
             any_of("instance", sorted({stay.node[1] for stay in stays}))
         )
@@ -225,6 +226,12 @@ class _Own:
         )
         self._unlimited = _by_disk(over(each("plimsoll_disk_unlimited", own, *_DISK)))
         self._states = _lines_by_disk(over(each("plimsoll_disk_state", own, *_DISK, "state", "reason")))
+        hung = f"plimsoll_disk_state{own[:-1]},reason={quoted(Code.TIMED_OUT.value)}}}"
+        self._unanswered = _by_disk(
+            line
+            for line in over(f"max by ({by}, reason) ({_within(hung, step)})")
+            if label(line, "reason") == Code.TIMED_OUT.value
+        )
         self._reverted = _by_disk(over(each("plimsoll_disk_external_changes_reverted_total", own, *_DISK)))
         self._held = over(each("plimsoll_disk_hold_end_timestamp_seconds", own, *_DISK))
 
@@ -233,6 +240,7 @@ class _Own:
         if node is None or observed is None or at - observed >= STALE:
             return Interval(at)
         key = node, target
+        unanswered = at in self._unanswered.get(key, ())
         shares = {
             label(line, "parameter"): line.values[at]
             for line in self._shares.get(key, ())
@@ -251,6 +259,7 @@ class _Own:
             burst=f"{limit}_max" in limits,
             latency=_value(self._latency, key, at),
             observed=observed,
+            unanswered=unanswered,
         )
 
     def _set(self, key: tuple[NodeKey, str], at: float) -> dict[str, int] | None:
@@ -301,8 +310,10 @@ class _Own:
 class _Around:
     """What is measured of other disks, of the nodes and of the clusters."""
 
-    def __init__(self, ask: Ask, over: Over, guest: FoundGuest, stays: Sequence[Stay], region: Sequence[str]) -> None:
-        self._ask, self._over, self._guest, self._region = ask, over, guest, region
+    def __init__(
+        self, ask: Ask, over: Over, guest: FoundGuest, stays: Sequence[Stay], region: Sequence[str], step: int
+    ) -> None:
+        self._ask, self._over, self._guest, self._region, self._step = ask, over, guest, region, step
         nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
         self._others = "{" + ",".join([*region, nodes, f"uuid!={quoted(guest.uuid)}"]) + "}"
         every = "{" + ",".join([*region, nodes]) + "}"
@@ -346,8 +357,10 @@ class _Around:
         region = key_of(facts)[0]
 
         def added(one: Interval) -> Interval:
-            of_type = _known(medians.get(one.at))
-            known = replace(one, of_type=of_type, of_type_disks=_whole(counts.get(one.at)), raised=raised(one.at))
+            disks = _whole(counts.get(one.at))
+            # Of a disk that is alone it would be its own.
+            of_type = None if disks == 1 else _known(medians.get(one.at))
+            known = replace(one, of_type=of_type, of_type_disks=disks, raised=raised(one.at))
             if one.node is None:
                 return known
             node = region, one.node
@@ -403,7 +416,7 @@ class _Around:
         if cluster not in self._health:
             checks = [
                 line
-                for line in self._over("max by (name, cluster) (ceph_health_detail) == 1")
+                for line in self._over(f"max by (name, cluster) ({_within('ceph_health_detail', self._step)}) == 1")
                 if label(line, "cluster") in ("", cluster) and _tells(label(line, "name"))
             ]
             told = [
@@ -450,6 +463,11 @@ def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     runs = f"increase(plimsoll_probe_runs_total{{{nodes}}}[{seconds}s])"
     told = ask(f"sum by (verdict) (max without (job) ({runs})) > 0")
     return {label(series, "verdict"): max(1, round(series.value)) for series in told}
+
+
+def _within(metric: str, step: int) -> str:
+    """The most in the interval that ends at each step: what is true for less than one is seen too."""
+    return f"max_over_time({metric}[{max(step - 1, 1)}s]) or {metric}"
 
 
 def _tells(check: str) -> bool:

@@ -87,6 +87,7 @@ def _interval(one: Interval) -> dict[str, object]:
         "latency": one.latency,
         "type_latency": one.of_type,
         "node_latency": one.of_node,
+        "unanswered": one.unanswered,
         "checks": None if one.raised is None else list(one.raised),
     }
 

@@ -137,6 +137,25 @@ def test_averages_are_over_the_time_between_two_readings(watched: Watched) -> No
     assert watched.disk().shares["total_iops_sec"] == pytest.approx(100 / 250)
 
 
+@pytest.mark.parametrize("lists_disks", [True, False])
+def test_what_a_guest_does_while_it_is_not_read_is_in_the_averages_after_it(
+    watched: Watched, lists_disks: bool
+) -> None:
+    """Two passes find it hung, or cannot even read which disks it has; the third reads it again."""
+    watched.passes()
+    there = watched.node.hypervisor.by_uuid[UUIDS[1]]
+    xml = there.xml
+    there.trouble, there.xml = (hangs(), xml) if lists_disks else (None, "<domain")
+    for _ in range(2):
+        assert [each.guest.uuid for each in watched.passes().unreachable] == [UUIDS[1]]
+    there.trouble, there.xml = None, xml
+    watched.does(90_000)
+    last = watched.passes()
+    rates = watched.disk().rates
+    assert rates is not None
+    assert (rates.seconds, rates.read_iops, last.unread) == (3 * FIVE_MINUTES, 100, {})
+
+
 def test_what_a_limit_allows_is_told_by_the_second(watched: Watched) -> None:
     watched.passes()
     watched.passes()

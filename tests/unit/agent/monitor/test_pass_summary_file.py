@@ -285,5 +285,7 @@ def test_each_part_damaged_in_each_way(state: State, whole: dict[str, Any]) -> N
 
 
 def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: State, whole: dict[str, Any]) -> None:
+    later = {"unread"}  # without it the first reading after a gap has no averages
     for name in whole:
-        assert read(state, json.dumps({key: whole[key] for key in whole if key != name}).encode()) is None
+        without = json.dumps({key: whole[key] for key in whole if key != name}).encode()
+        assert (read(state, without) is None) == (name not in later)

@@ -16,6 +16,7 @@ from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.model.usage import Rates
@@ -25,7 +26,7 @@ from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.policy.decide import decide
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
 from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
@@ -169,12 +170,34 @@ def test_time_without_passes_is_unknown(tmp_path: Path) -> None:
     assert (len(past["intervals"]), past["known_intervals"]) == (22, 12)
 
 
+@pytest.mark.parametrize(("after", "cause"), [(0.004, "not-slow"), (0.9, "unknown")])
+def test_a_gap_is_in_the_first_reading_after_it(tmp_path: Path, after: float, cause: str) -> None:
+    """Libvirt is busy now and then; what a guest waits for in a gap shows in the averages over it."""
+    without = [*others(100, 100, 100)]
+    remember(tmp_path, *[CALM] * 9, without, without, [own(latency=after), *without], *[CALM] * 9)
+    past = json.loads(ran(tmp_path, "--since", "24h", "-f", "json")[1])["past"]["disk"]
+    assert (past["cause"], past["unexplained"]) == (cause, "not-read" if cause == "unknown" else None)
+
+
+def test_a_guest_that_did_not_answer_is_told_and_is_not_called_not_slow(tmp_path: Path) -> None:
+    remember(tmp_path, *[CALM] * 9)
+    hung = UnreachableGuest(GuestRef(DISK.guest.uuid, "i"), because(Code.TIMED_OUT, detail="?"))
+    for back in (1, 0):
+        looked = NOW - timedelta(minutes=5 * back, seconds=42) + timedelta(minutes=10)
+        append(State(tmp_path), a_last_pass(*others(5), looked=looked, unreachable=(hung,)))
+    out = ran(tmp_path, "--since", "24h")[1]
+    assert "  the guest did not answer: 2 intervals between 2026-11-20 11:59 and 12:09 UTC\n" in out
+    assert "Cause: unknown: it had no reading while its requests may have waited; Ceph's health is unknown" in out
+    assert "no longer than usual" not in out
+
+
 TOO_LITTLE = "too little is known (few requests, or few passes with [metrics] textfile_dir)"
 NO_USUAL = "what is usual for its type is unknown: few passes, or few disks of its type here"
 
 
 @pytest.mark.parametrize(
-    ("disks", "why"), [([own(0.2, 0.9)], NO_USUAL), ([own(1.0, None)], TOO_LITTLE), (others(5), TOO_LITTLE)]
+    ("disks", "why"),
+    [([own(0.2, 0.9)], NO_USUAL), ([own(1.0, None)], "fewer than three passes"), (others(5), TOO_LITTLE)],
 )
 def test_one_pass_shows_no_cause(tmp_path: Path, disks: list[LastDisk], why: str) -> None:
     keep(tmp_path, *disks)

@@ -157,7 +157,7 @@ def each_two_seconds(*intervals: Interval) -> Evidence:
         (of(), Unexplained.TOO_LITTLE),
         (of(*[NOTHING] * 288), Unexplained.TOO_LITTLE),
         (of(*[CALM] * 100, *[NOTHING] * 101), Unexplained.TOO_LITTLE),
-        (of(CALM, CALM), Unexplained.TOO_LITTLE),
+        (of(CALM, CALM), Unexplained.FEW_PASSES),
         (of(*[CALM] * 288, usual=None), Unexplained.NO_USUAL),
     ],
 )
@@ -277,9 +277,68 @@ def test_one_pass_in_several_intervals_is_one() -> None:
     held = replace(CALM, share=1.0)
     once = [replace(one, observed=number // 5) for number, one in enumerate([*[CALM] * 20, *[held] * 5])]
     assert find(of(*once)).cause is Cause.NOT_SLOW
-    assert find(of(*[replace(CALM, observed=1.0)] * 20)).unexplained is Unexplained.TOO_LITTLE
+    assert find(of(*[replace(CALM, observed=1.0)] * 20)).unexplained is Unexplained.FEW_PASSES
     twice = [replace(one, observed=number // 5) for number, one in enumerate([*[CALM] * 20, *[held] * 10])]
     assert (find(of(*twice)).cause, find(of(*twice)).all_slow) == (Cause.LIMIT, 10)
+
+
+# --- a stall is never explained away
+
+
+ILL = replace(NOTHING, raised=("SLOW_OPS",))
+HUNG = replace(ILL, unanswered=True)
+LATE = replace(CALM, latency=0.9)
+
+
+@pytest.mark.parametrize(
+    ("stall", "cause", "slow"),
+    [
+        ([HUNG], Cause.CLUSTER, 1),
+        ([HUNG, ILL, ILL], Cause.CLUSTER, 3),  # the last two were not asked
+        (
+            [replace(CALM, unanswered=True, raised=("SLOW_OPS",))],
+            Cause.CLUSTER,
+            1,
+        ),  # and answered in the same interval
+        ([replace(IDLE, raised=("SLOW_OPS",)), HUNG, HUNG], Cause.CLUSTER, 3),
+        ([ILL, LATE], Cause.CLUSTER, 1),  # what happened in the gap is in the sum after it
+        ([ILL], Unexplained.NOT_READ, 0),
+        ([ILL, replace(LATE, share=1.0)], Unexplained.NOT_READ, 0),  # that waited for its limit
+        ([NOTHING, LATE], Unexplained.NOT_READ, 0),  # without Ceph's health
+        ([replace(NOTHING, unanswered=True)], Unexplained.NOT_READ, 0),
+        ([NOTHING], Cause.NOT_SLOW, 0),
+        ([replace(NOTHING, raised=()), LATE], Cause.NOT_SLOW, 0),  # nothing was wrong with the cluster
+        ([replace(NOTHING, raised=(), unanswered=True)], Unexplained.NOT_READ, 0),  # all OSDs may be gone at once
+        ([replace(IDLE, raised=())] * 9, Cause.NOT_SLOW, 0),  # a person paused it
+        ([replace(IDLE, raised=("OSD_DOWN",))] * 9, Cause.NOT_SLOW, 0),  # and resumed it: no request has waited
+    ],
+)
+def test_a_guest_that_was_not_read_while_a_check_was_raised_is_never_called_not_slow(
+    stall: list[Interval], cause: Cause | Unexplained, slow: int
+) -> None:
+    found = find(of(*[CALM] * 90, *stall, *[CALM] * 90))
+    assert (found.unexplained or found.cause) is cause
+    assert (len(found.slow), bool(found.unread)) == (slow, cause is Unexplained.NOT_READ)
+    if cause is Cause.CLUSTER:
+        assert found.raised == ("SLOW_OPS",)
+
+
+def test_a_gap_that_begins_before_ceph_raises_its_check_has_it_too() -> None:
+    found = find(each_two_seconds(*[CALM] * 50, *[replace(NOTHING, raised=())] * 9, HUNG, *[CALM] * 90))
+    assert (found.cause, len(found.slow), found.raised) == (Cause.CLUSTER, 10, ("SLOW_OPS",))
+
+
+def test_a_check_that_is_raised_all_the_time_makes_no_gap_suspicious() -> None:
+    always = replace(CALM, raised=("SLOW_OPS",))
+    assert find(of(*[always] * 50, ILL, *[always] * 50)).cause is Cause.NOT_SLOW
+
+
+def test_the_last_reading_before_passes_stop_tells_nothing_of_a_check_that_is_raised_later() -> None:
+    """Its metrics stay until the next pass."""
+    passes = [replace(CALM, observed=300.0 * number) for number in range(50)]
+    silent = [replace(passes[-1], raised=("SLOW_OPS",))] * 8
+    assert find(of(*passes, *silent)).unexplained is Unexplained.NOT_READ
+    assert find(of(*passes, *[passes[-1]] * 8)).cause is Cause.NOT_SLOW
 
 
 @pytest.mark.parametrize(

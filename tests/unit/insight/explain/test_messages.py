@@ -89,6 +89,30 @@ def test_what_is_unknown_is_called_so() -> None:
     ) in told(*[CALM] * 9)
 
 
+def test_a_stall_in_which_nothing_could_be_read_is_the_clusters_and_the_tenant_is_told_so() -> None:
+    hung = Interval(0, "n1", raised=("SLOW_OPS",), unanswered=True)
+    lines = told(*[CALM] * 90, hung, *[CALM] * 90)
+    assert (
+        "the guest did not answer: 1 interval between 1970-01-01 07:25 and 07:30 UTC; raised then: SLOW_OPS" in lines
+    )
+    assert any(line.startswith("Cause: the cluster: SLOW_OPS; between 1970-01-01 07:25 and 07:30") for line in lines)
+    assert lines[-1] == (
+        'To the tenant: "For your volume v1, requests waited between 1970-01-01 07:25 and 07:30 UTC, because our'
+        ' storage cluster was impaired."'
+    )
+    lines = told(*[CALM] * 90, replace(hung, unanswered=False), *[CALM] * 90)
+    assert any(line.startswith("no reading while its requests may have waited: 1 interval between") for line in lines)
+    assert lines[-1] == 'To the tenant: "Our measurements do not show what your volume v1 waited for."'
+
+
+def test_too_little_is_not_said_where_all_of_the_time_is_known() -> None:
+    assert any(
+        line.startswith("Cause: unknown: fewer than three passes have measured it")
+        and line.endswith("known 100 % of the time")
+        for line in told(CALM, CALM)
+    )
+
+
 def test_a_disk_without_requests_made_none() -> None:
     idle = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
     lines = told(*[idle] * 9)

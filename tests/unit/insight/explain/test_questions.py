@@ -28,12 +28,16 @@ def always(value: float, since: float = 0, until: float = NOW) -> Values:
     return {at: value for at in TIMES if since <= at <= until}
 
 
-def explained(told: Mapping[str, Sequence[Line]], usual: float | None = 0.004) -> tuple[ExplainedDisk, list[Stay]]:
+def explained(
+    told: Mapping[str, Sequence[Line]], usual: float | None = 0.004, asked: list[str] | None = None
+) -> tuple[ExplainedDisk, list[Stay]]:
     nodes = {line.labels["instance"] for line in told["plimsoll_disk_info"]}
     fresh = [Line({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
     told = {"pass_observed_timestamp": fresh, **told}
 
     def over(promql: str) -> Sequence[Line]:
+        if asked is not None:
+            asked.append(promql)
         found = [lines for name, lines in told.items() if name in promql and "uuid!=" not in promql]
         return found[0] if found else []
 
@@ -232,6 +236,42 @@ def test_checks_of_other_clusters_and_checks_that_tell_of_no_request_do_not_coun
     assert {one.raised for one in disk.evidence.intervals} == {(), ("OSD_HOST_DOWN",)}
     unknown, _ = explained({"plimsoll_disk_info": [on("n", always(1), cluster="c")]})
     assert {one.raised for one in unknown.evidence.intervals} == {None}
+
+
+def test_a_stall_between_two_passes_is_seen_by_its_check_and_its_guest() -> None:
+    """Prometheus answers for the whole step, so that a minute is seen among steps of five."""
+    asked = list[str]()
+    stall = NOW - 3600
+    answers: Mapping[str, Sequence[Line]] = {
+        "plimsoll_disk_info": [on("n", always(1), cluster="c")],
+        "average_latency_seconds": [on("n", always(0.004))],
+        "average_operations": [on("n", always(50))],
+        "plimsoll_disk_state": [
+            on("n", {stall: 1.0}, state="unknown", reason="timed-out"),
+            on("n", always(1), state="in-sync", reason="node-default"),
+        ],
+        "ceph_health_detail": [Line({"name": "SLOW_OPS"}, {stall: 1.0})],
+        "ceph_health_status": [Line({}, always(0))],
+    }
+    disk, _ = explained(answers, asked=asked)
+    assert [one.at for one in disk.evidence.intervals if one.unanswered] == [stall]
+    assert (find(disk.evidence).cause, find(disk.evidence).raised) == (Cause.CLUSTER, ("SLOW_OPS",))
+    for metric in ("plimsoll_disk_state{", "ceph_health_detail"):
+        assert any(f"max_over_time({metric}" in promql and "[299s]" in promql for promql in asked)
+
+
+def test_the_median_of_a_type_is_not_shown_where_the_disk_is_alone_in_it() -> None:
+    answers = {
+        "plimsoll_disk_info": [on("n", always(1))],
+        "latency_seconds:count": [Line({}, always(1))],
+        "latency_seconds:median": [Line({}, always(0.0525))],
+        "average_latency_seconds": [on("n", always(0.0525))],
+    }
+    disk, _ = explained(answers)
+    assert {one.of_type for one in disk.evidence.intervals} == {None}
+    assert any("the median disk of its type is itself, the only one with requests" in line for line in told(disk))
+    two, _ = explained({**answers, "latency_seconds:count": [Line({}, always(2))]})
+    assert {one.of_type for one in two.evidence.intervals} == {0.0525}
 
 
 def test_names_that_tenants_chose_are_shown_safely() -> None:
