@@ -31,11 +31,14 @@ from tests import depth
 pytestmark = pytest.mark.hurt
 
 RUNS = depth.count(quick=1, landing=1, soak=20)
+IS_SOAK = depth.DEPTH is depth.Depth.SOAK
 STEP, PAUSE = 2, 3.0
 """Seconds from interval to interval, and between two passes: an interval has the averages of the last pass, so none
 may be missed, although it is scraped up to a second late."""
 CALM, TROUBLE = 12, 18
 """Seconds before what is wrong, and of it."""
+AFTER = 8
+"""Seconds after which what it was is asked again."""
 SOON = 30.0
 RATE = 60
 FIO = "fio --name=w --filename=/mnt/volume/explain --size=64M --direct=1 --ioengine=libaio --rw=randwrite"
@@ -173,6 +176,50 @@ def a_stopped_osd(plant: Plant) -> Iterator[None]:
         osd.cont()
 
 
+@contextmanager
+def a_frozen_osd(plant: Plant) -> Iterator[None]:
+    """It is never taken for down, so that what is sent to it waits for as long as it is frozen."""
+    ceph = plant.cloud.ceph
+    ceph.run("osd", "set", "nodown")
+    try:
+        with a_stopped_osd(plant):
+            yield
+    finally:
+        ceph.run("osd", "unset", "nodown")
+
+
+@contextmanager
+def all_osds_gone(plant: Plant) -> Iterator[None]:
+    ceph = plant.cloud.ceph
+    osds = [name for name in ceph.daemon_names if name.startswith("osd.")]
+    for name in osds:
+        ceph.daemon(name).stop()
+    ceph.run("osd", "down", *osds)  # as the monitor finds after some minutes, where none is left to tell
+    try:
+        yield
+    finally:
+        for name in osds:
+            ceph.daemon(name).cont()
+
+
+@contextmanager
+def a_person_who_pauses_it(plant: Plant) -> Iterator[None]:
+    plant.guest.domain().suspend()
+    try:
+        yield
+    finally:
+        plant.guest.domain().resume()
+
+
+def _told(plant: Plant, since: float) -> tuple[ExplainedDisk, Finding]:
+    disk, finding = explained(plant.prometheus, plant.guest, int(time.monotonic() - since))
+    print(f"load of this machine: {os.getloadavg()[0]:.1f}")
+    print("\n".join(messages.disk_lines(disk, finding, {}, {})))
+    for one in disk.evidence.intervals:
+        print(replace(one, neighbours=()), *one.neighbours, sep="\n  ")
+    return disk, finding
+
+
 @pytest.mark.parametrize(
     ("trouble", "expected"),
     [
@@ -180,6 +227,8 @@ def a_stopped_osd(plant: Plant) -> Iterator[None]:
         (its_limit, Cause.LIMIT),
         (a_neighbour, Cause.NEIGHBOUR),
         (a_stopped_osd, Cause.CLUSTER),
+        (a_frozen_osd, Cause.CLUSTER),
+        *([(all_osds_gone, Cause.CLUSTER), (a_person_who_pauses_it, Cause.NOT_SLOW)] if IS_SOAK else []),
     ],
 )
 def test_the_cause_is_found(
@@ -187,12 +236,11 @@ def test_the_cause_is_found(
 ) -> None:
     with trouble(plant):
         time.sleep(TROUBLE)
-        disk, finding = explained(plant.prometheus, plant.guest, int(time.monotonic() - since))
-    print(f"load of this machine: {os.getloadavg()[0]:.1f}")
-    print("\n".join(messages.disk_lines(disk, finding, {}, {})))
-    for one in disk.evidence.intervals:
-        print(replace(one, neighbours=()), *one.neighbours, sep="\n  ")
+        _, finding = _told(plant, since)
     assert finding.cause is expected
+    if trouble in (a_frozen_osd, all_osds_gone, a_person_who_pauses_it):
+        time.sleep(AFTER)
+        assert _told(plant, since)[1].cause is expected, "afterwards"
     if expected is Cause.NEIGHBOUR:
         assert finding.neighbour
         assert finding.neighbour.uuid == plant.other.uuid

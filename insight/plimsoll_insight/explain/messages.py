@@ -137,9 +137,12 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
             return f"Your {whose} used {of_limit} {between}."
         return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
     took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
+    ended = sum(each.latency is not None for each in finding.slow)
+    took = took if 2 * ended > len(finding.slow) else None
     words = f"requests took {seconds_words(took or 0.0)} on average"
     if took is None:
-        words = "no requests were completed" if all(each.read for each in finding.slow) else "requests waited"
+        words = f"{'hardly any' if ended else 'no'} requests were completed"
+        words = words if all(each.read for each in finding.slow) else "requests waited"
     instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
     if finding.cause is Cause.CLUSTER:
         why = "our storage cluster was impaired"

@@ -105,6 +105,14 @@ def test_a_stall_in_which_nothing_could_be_read_is_the_clusters_and_the_tenant_i
     assert lines[-1] == 'To the tenant: "Our measurements do not show what your volume v1 waited for."'
 
 
+@pytest.mark.parametrize(("ended", "words"), [(0, "no"), (1, "hardly any")])
+def test_the_few_requests_that_ended_in_a_stall_do_not_tell_how_long_requests_took(ended: int, words: str) -> None:
+    none = replace(CALM, operations=0.0, latency=None, raised=("SLOW_OPS",))
+    some = replace(CALM, operations=5.0, latency=0.9, raised=("SLOW_OPS",))
+    lines = told(*[CALM] * 90, *[none] * 3, *[some] * ended, *[none] * 2)
+    assert f"For your volume v1, {words} requests were completed between" in lines[-1]
+
+
 def test_too_little_is_not_said_where_all_of_the_time_is_known() -> None:
     assert any(
         line.startswith("Cause: unknown: fewer than three passes have measured it")

@@ -109,6 +109,27 @@ def test_who_is_counted(events: list[tuple[float, str]], duration: float, counts
     assert {osd: tuple(getattr(each, name) for name in names) for osd, each in some.osds.items()} == counts
 
 
+def test_a_request_that_waits_for_leases_waits_for_others_and_a_ping_is_no_load_of_its_image() -> None:
+    """Of an OSD whose replica was frozen: since Octopus others must renew the lease of a placement group."""
+    write, inside = "0000000000000094:head [write 0~4096]", "watch ping cookie 140 gen 2"
+    ping = DESCRIPTION.replace(f"data.102afe660f2.{write}", f"header.102afe660f2:head [{inside}]")
+    ping = ping.replace("39903", "39904")
+    waits = (
+        (0, "queued_for_pg"),
+        (0.1, "reached_pg"),
+        (0.2, "waiting for readable"),
+        (14.9, "reached_pg"),
+        (15, "done"),
+    )
+    counts = Counts()
+    for description in (ping, DESCRIPTION):
+        [found] = requests(dump(*waits).replace(DESCRIPTION.encode(), description.encode()), 0, "dump", Clock())
+        assert (found.state, found.peers) == ("waiting for readable", ())
+        assert found.operation.image == (None if description == ping else "102afe660f2")
+        counts.add(found)
+    assert (counts.osds[0].total, counts.osds[0].blamed) == (2, 0)
+
+
 def test_the_age_is_that_of_whom_it_waited_for_too() -> None:
     some = Counts()
     for each in requests(SAMPLE.read_bytes(), 1, "sample", Clock()):
