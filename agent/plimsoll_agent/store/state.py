@@ -168,7 +168,7 @@ USAGE = StateFile(
     "usage.jsonl",
     owner="passes over the whole node, with metrics",
     version=None,
-    what="the use and the latency of each disk, a line a pass: ``disk explain --since`` reads it",
+    what="each disk's use and latency, guests that did not answer, a line a pass: ``disk explain --since`` reads it",
     corrupt="what cannot be read is left out",
     missing="a new one begins",
 )
