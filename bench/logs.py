@@ -1,7 +1,8 @@
 """What ``hist`` and ``slow`` cost beside the tools of today, on logs made here: ``script/bench hist`` and ``slow``.
 
-The logs are copies of real ones, kept for the tests. The other tool is given with ``--peer``, as neither is in a
-distribution: fio's ``tools/hist/fiologparser_hist.py`` with ``--python`` of an environment that has pandas, and
+The logs are copies of real ones, kept for the tests; with ``--slow-share`` slow gets a storm as Octopus logs it,
+in which that part of the lines tells one slow request each. The other tool is given with ``--peer``, as neither is in
+a distribution: fio's ``tools/hist/fiologparser_hist.py`` with ``--python`` of an environment that has pandas, and
 ``ceph_log_parser.awk`` (github.com/linuxkidd/ceph-log-parsers), which needs gawk. Slow as they are, they get
 ``--part`` of the work, and the ratio is per byte. For hist give ``--part 1``: what fiologparser_hist.py takes grows
 with the square of the number of logs (50 take 6 s, 150 take 32 s). Times are of the processor.
@@ -12,11 +13,14 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from bench.lab import say
 from bench.measure import Cost, Spread, once
@@ -24,6 +28,7 @@ from bench.ways import PLIMSOLL
 
 DATA = Path(__file__).parents[1] / "tests" / "unit" / "data"
 _MIB = 1 << 20
+_STATES = ("delayed", "waiting for sub ops", "waiting for rw locks", "queued for pg", "started", "commit_sent")
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ def main(kind: str, words: Sequence[str]) -> int:
     )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="of ours; default: %(default)s")
     parser.add_argument("--mib", type=int, default=512, help="size of the log of slow; default: %(default)s")
+    parser.add_argument("--slow-share", type=float, metavar="PART", help="of the lines, such as 0.5")
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as home:
         work = {"hist": _hist, "slow": _slow}[kind](Path(home), arguments)
@@ -86,6 +92,8 @@ def _slow(home: Path, arguments: argparse.Namespace) -> Work:
     for name, size in (("ceph.log", arguments.mib * _MIB), ("part.log", int(arguments.part * arguments.mib * _MIB))):
         logs.append(home / name)
         with logs[-1].open("wb") as file:
+            if arguments.slow_share is not None:
+                _storm(file, size, text.splitlines(keepends=True), arguments.slow_share)
             while file.tell() < size:
                 file.write(text)
     return Work(
@@ -94,6 +102,33 @@ def _slow(home: Path, arguments: argparse.Namespace) -> Work:
         lambda paths: [PLIMSOLL, "slow", *map(str, paths)],
         lambda paths: ["gawk", "-f", str(arguments.peer), *map(str, paths)],
     )
+
+
+def _storm(file: BinaryIO, size: int, others: Sequence[bytes], share: float) -> None:
+    others = [line for line in others if b"slow" not in line]
+    chance = random.Random(1)
+    begin = datetime(2026, 11, 21, 9, 24, tzinfo=UTC)
+    number = written = 0
+    while written < size:
+        number += 1
+        if chance.random() >= share:
+            written += file.write(chance.choice(others))
+            continue
+        now = begin + timedelta(milliseconds=20 * number)
+        since = now - timedelta(seconds=30 + 30 * chance.random())
+        osd, pool = chance.randrange(24), chance.randrange(1, 4)
+        image, part = 0x102AFE660F00 + chance.randrange(300), chance.randrange(1 << 14)
+        written += file.write(
+            f"{_logged(now)} osd.{osd} (osd.{osd}) {number} : cluster [WRN] slow request osd_op("
+            f"client.{4000 + chance.randrange(200)}.0:{number} {pool}.{chance.randrange(64):x}"
+            f" {pool}:{chance.randrange(1 << 32):08x}:::rbd_data.{image:x}.{part:016x}:head"
+            f" [write {4096 * chance.randrange(1000)}~4096 in=4096b] snapc 0=[] ondisk+write+known_if_redirected e20)"
+            f" initiated {_logged(since)} currently {chance.choice(_STATES)}\n".encode()
+        )
+
+
+def _logged(time: datetime) -> str:
+    return f"{time:%Y-%m-%dT%H:%M:%S.%f%z}"
 
 
 def _measure(work: Work, arguments: argparse.Namespace) -> None:

@@ -147,9 +147,9 @@ class Once:
         self._old: set[int] = set()
 
     def __call__(self, *key: Hashable) -> bool:
-        if self.is_known(*key):
-            return False
         digest = hash(key)
+        if digest in self._new or digest in self._old:
+            return False
         if len(self._new) >= _REMEMBERED:
             self._old, self._new = self._new, set()
         self._new.add(digest)
@@ -170,9 +170,11 @@ class Intervals:
 
     def add(self, time: float, osd: int, number: int) -> None:
         key = int(time // self.width), osd
-        self.counts[key] += number
-        if not self.counts[key]:
-            del self.counts[key]
+        now = self.counts.get(key, 0) + number
+        if now:
+            self.counts[key] = now
+        else:
+            self.counts.pop(key, None)
         while len(self.counts) > self._most and self.width < _LONGEST:
             self.widen()
 
@@ -481,7 +483,8 @@ class Counts:
 
     def _age(self, osd: int, age: float) -> None:
         count = self.osd(osd)
-        count.worst_age = max(count.worst_age, age)
+        if age > count.worst_age:
+            count.worst_age = age
 
     @staticmethod
     def _named(counter: Counter[_Name], name: _Name | None, number: int = 1) -> None:

@@ -27,7 +27,7 @@ from plimsoll_insight.slow.events import (
 )
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrapped
 
-_BLOCK = 4 << 20
+_BLOCK = 1 << 20
 _SMALL_BLOCK = 256 << 10
 """Of several files at once."""
 _LONGEST = 64 << 10
@@ -84,6 +84,9 @@ class Read:
     def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Read:
         """``width``: of an interval, in seconds."""
         return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
+
+    def is_asked(self, time: float) -> bool:
+        return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
 
 
 @dataclass
@@ -184,7 +187,13 @@ def _file(
             for line in lines(block):
                 of_interest += 1
                 found.clock.until = mtime
-                yield from owner.said(line[:_LONGEST], found)
+                quick = of_cluster(line[:_LONGEST], found.clock)
+                if quick is None:
+                    yield from owner.said(line[:_LONGEST], found)
+                    continue
+                owner.understood += 1
+                if found.is_asked(quick.time):
+                    yield _Said(quick, False, False)
         yield from owner.left(found)
     name = printable(str(path))
     if begin is not None and (
@@ -286,9 +295,6 @@ class _Owner:
         """Lines that tell something, and those that are not understood."""
 
     def said(self, line: bytes, found: Read) -> Iterator[_Said]:
-        if (quick := of_cluster(line, found.clock)) is not None:
-            yield from self._told(quick, line, found, is_own=False, is_repeated=False)
-            return
         told = unwrapped(line)
         if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)):
             return  # its requests are those of files
@@ -331,8 +337,5 @@ class _Owner:
             return
         self.understood += type(event) is not Known
         told = _Said(event, is_own, is_repeated)
-        outside = (found.since is not None and told.time < found.since) or (
-            found.until is not None and told.time > found.until
-        )
-        if not (outside and not isinstance(event, Known)):
+        if found.is_asked(told.time) or isinstance(event, Known):
             yield told

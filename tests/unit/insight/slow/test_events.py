@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -306,6 +307,36 @@ _LINES = [
 def test_the_usual_lines_are_read_quickly_as_slowly(line: bytes, changes: list[tuple[int, bytes]]) -> None:
     for place, new in changes:
         line = line[:place] + new.replace(b"\n", b"") + line[place + len(new) :]
+    quick = of_cluster(line, Clock())
+    assert quick is None or quick == event(line, None, Clock())
+
+
+_USUAL = f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed"
+_FIELD = re.compile(r"[\w.+:-]+|[^\w.+:-]+")
+_OTHER_FIELDS = [
+    "", "60.0", "24:61", "9999-01-01T00:00:00+0000", "2021-09-19T13:05:31Z", "2021-09-19T13:05:31+02:00", "osd.32768",
+    "2021-09-19T13:05:31.5-0530", "2021-09-19 13:05:31", "2021-09-19T13:05:31+9999", "[watch ping", "client.1.0:3",
+    " currently ", "waiting for subops from 1,2", ") initiated ", "rbd_header.aabbcc", "(", " 1.3 ", " [", "watch",
+    "rbd_data.3.77aabb00ccdd.0000000000000001", "rbd_data.123456.0000000000000000.0000000000000001",
+]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(_FIELD.findall(_USUAL)) - 1),
+            st.sampled_from(_OTHER_FIELDS),
+            st.booleans(),
+        ),
+        max_size=4,
+    )
+)
+@settings(max_examples=depth.count(quick=500, landing=5000, soak=1_000_000), deadline=None)
+def test_a_usual_request_with_other_fields_is_read_quickly_as_slowly(changes: list[tuple[int, str, bool]]) -> None:
+    fields = _FIELD.findall(_USUAL)
+    for place, new, is_more in changes:
+        fields[place] = fields[place] + new if is_more else new
+    line = "".join(fields).encode()
     quick = of_cluster(line, Clock())
     assert quick is None or quick == event(line, None, Clock())
 
