@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,6 @@ from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.store.record import SCHEMA_VERSION, Record
 from tests import depth
 from tests.functional.conftest import Ran
-from tests.measuring import unmeasured
 from tests.unit.agent.store.test_record import a_change
 from tests.unit.values import NOON, OF_0_1_0
 
@@ -33,35 +33,6 @@ Plimsoll = Callable[..., Ran]
 # Columns that are called in JSON what the other lists call them.
 AS_JSON = {"disk": "key", "guest_name": "guest", "target": "disk", "volume_id": "volume"}
 ROOT = Path(__file__).parents[2]
-
-# A pass after another, each id told once it is known: that is when the call to libvirt would be made.
-WRITER = """
-import sys
-from datetime import timedelta
-from pathlib import Path
-from plimsoll_agent.store.entries import Conclusion, Ending
-from plimsoll_agent.store.record import Record
-from tests.unit.agent.store.test_record import a_change
-from tests.unit.values import NOON
-record = Record(Path(sys.argv[1]))
-print("ready", flush=True)
-while True:
-    ids = record.intend([a_change()] * 40, NOON, "tests", "04d2ab")
-    print(*ids, flush=True)
-    record.conclude([Conclusion(id_, Ending.DONE) for id_ in ids[1:]], NOON + timedelta(seconds=1))
-"""
-
-
-def killed_writer(path: Path, after: float) -> list[int]:
-    """The ids that a writer knew of when it was killed, in the middle of whatever it did."""
-    command = [sys.executable, "-c", WRITER, str(path)]
-    with unmeasured(), subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == b"ready\n"
-        time.sleep(after)
-        writer.send_signal(signal.SIGKILL)
-        *whole, _ = writer.stdout.read().split(b"\n")
-    return [int(id_) for line in whole for id_ in line.split()]
 
 
 def in_child(work: Callable[[], None]) -> int:
@@ -74,6 +45,31 @@ def in_child(work: Callable[[], None]) -> int:
         finally:
             os._exit(status)
     return child
+
+
+def write_for_ever(path: Path, told: int) -> None:
+    """A pass after another, each id told once it is known: that is when the call to libvirt would be made."""
+    record = Record(path)
+    os.write(told, b"ready\n")
+    while True:
+        ids = record.intend([a_change()] * 40, NOON, "tests", "04d2ab")
+        os.write(told, " ".join(map(str, ids)).encode() + b"\n")
+        record.conclude([Conclusion(id_, Ending.DONE) for id_ in ids[1:]], NOON + timedelta(seconds=1))
+
+
+def killed_writer(path: Path, after: float) -> list[int]:
+    """The ids that a writer knew of when it was killed, in the middle of whatever it did."""
+    read, told = os.pipe()
+    writer = in_child(lambda: write_for_ever(path, told))
+    os.close(told)
+    with os.fdopen(read, "rb") as output:
+        assert output.readline() == b"ready\n"
+        time.sleep(after)
+        os.kill(writer, signal.SIGKILL)
+        *whole, _ = output.read().split(b"\n")
+    _, status = os.waitpid(writer, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL, "it ended before"
+    return [int(id_) for line in whole for id_ in line.split()]
 
 
 def test_a_killed_writer_leaves_no_gap_and_no_intent_that_was_promised_is_lost(tmp_path: Path) -> None:
