@@ -25,6 +25,7 @@ _PACKAGES = (
     *preflight.FOR_PROMETHEUS,
     "python3-rados",
     "python3-rbd",
+    "qemu-utils",
     # What pip needs for the services of OpenStack, among them libvirt's bindings.
     *("gcc", "libc6-dev", "libvirt-dev", "pkg-config", "python3-dev", "python3-venv"),
 )

@@ -150,6 +150,7 @@ REFUSED = "internal error: unable to execute QEMU agent command 'guest-exec': "
         (failed(86, "Guest agent is not responding: Guest agent not available for now"), AgentTimedOut, "for now"),
         (failed(86, "Guest agent disappeared while executing command"), AgentTimedOut, "disappeared"),
         (failed(97, "guest agent didn't respond to synchronization within '5' seconds"), AgentTimedOut, "synchroni"),
+        (failed(112, "guest agent didn't respond to command within '5' seconds"), AgentTimedOut, "to command within"),
         (failed(1, REFUSED + "Command guest-exec has been disabled"), AgentRefused, "^Command guest-exec has been"),
         (failed(1, REFUSED + "x" * 10**6), AgentRefused, "^x{900,1000}$"),
         (failed(38, "No complete agent response found in 10485760 bytes"), AgentGarbled, "No complete"),

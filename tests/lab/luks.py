@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from lab.cloud import Cloud
 from lab.cloud.disk import Disk, xml
+from lab.cloud.release import program
 
 PASSPHRASE = b"correct horse"
 
@@ -18,7 +19,8 @@ def encrypted(cloud: Cloud, disk: Disk, target: str) -> Iterator[str]:
     """The XML of the disk, whose image is made here: ``disk.size`` is what the guest sees, without the header."""
     image = f"rbd:{disk.image.pool}/{disk.image.image}:conf={cloud.ceph.conf}:id=admin"
     key = ["--object", f"secret,id=key,data={PASSPHRASE.decode()}", "-o", "key-secret=key,iter-time=10"]
-    create = ["qemu-img", "create", "-q", "-f", "luks", *key, image, str(disk.size)]
+    qemu_img = ["qemu-img", "create", "-q", "-f", "luks", *key, image, str(disk.size)]
+    create = program(qemu_img, cloud.layout.cache)
     # On a busy machine QEMU's own measure of a passphrase's cost gives up now and then.
     while "accurate CPU usage" in (made := subprocess.run(create, capture_output=True, text=True, timeout=60)).stderr:
         remove(cloud, disk)

@@ -15,6 +15,7 @@ import pytest
 
 from lab.cloud import Cloud, Guest
 from lab.cloud.layout import CHECKOUT
+from lab.cloud.release import program
 from lab.node import Node
 from lab.waiting import until
 from plimsoll_insight.drill.recording import read
@@ -57,7 +58,7 @@ def argv(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., list[str 
     osds = [sys.executable, str(tmp_path / "osds.py")]
     usual = {
         "host": HOST, "confirm": HOST, "unit": "osd.{osd}", "stop": [*osds, "stop"], "start": [*osds, "start"],
-        "ceph": ["ceph", "-c", str(cloud.ceph.conf)], "client": ["--ceph-conf", str(cloud.ceph.conf)],
+        "ceph": program(["ceph", "-c", cloud.ceph.conf], cloud.layout.cache), "client": ["--ceph-conf", str(cloud.ceph.conf)],
         "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
         "calm": 10, "directory": str(tmp_path),
     }  # fmt: skip

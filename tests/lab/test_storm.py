@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -100,7 +101,9 @@ def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_
     assert node.run("enforce", "--guest", grouped.uuid).status == 0
     with one_osd_killed(cloud) as kill_the_others:
         known = clusters.read([cloud.ceph.conf])
-        health = Ceph("plimsoll", 5).health(known.known[0])
+        ceph = shutil.which("ceph", path=node.environment["PATH"])
+        assert ceph
+        health = Ceph("plimsoll", 5, ceph).health(known.known[0])
         for entry, blocks in THRESHOLDS.items():
             gate = Gate(known, lambda _: health, [BlockingCheck.read(entry)])
             assert gate.blocks(health) == blocks, entry

@@ -41,9 +41,9 @@ Answer = TypeVar("Answer")
 # libvirt's bindings print every error on stderr unless there is a handler.
 libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
-# Not in all bindings: an older libvirt uses other codes.
-_AGENT_COMMAND_TIMEOUT = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_TIMEOUT", None)
-_AGENT_COMMAND_FAILED = getattr(libvirt, "VIR_ERR_AGENT_COMMAND_FAILED", None)
+# Of libvirt 11.2 and later (virterror.h), to which bindings without these names may be connected.
+_AGENT_COMMAND_TIMEOUT = 112
+_AGENT_COMMAND_FAILED = 113
 _LONGEST_COMPLAINT = 1000  # characters: an agent may send megabytes
 
 # In milliseconds. Other clients' calls to QEMU take a few.
