@@ -58,7 +58,8 @@ def argv(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., list[str 
     osds = [sys.executable, str(tmp_path / "osds.py")]
     usual = {
         "host": HOST, "confirm": HOST, "unit": "osd.{osd}", "stop": [*osds, "stop"], "start": [*osds, "start"],
-        "ceph": program(["ceph", "-c", cloud.ceph.conf], cloud.layout.cache), "client": ["--ceph-conf", str(cloud.ceph.conf)],
+        "ceph": program(["ceph", "-c", cloud.ceph.conf], cloud.layout.cache),
+        "client": ["--ceph-conf", str(cloud.ceph.conf)],
         "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
         "calm": 10, "directory": str(tmp_path),
     }  # fmt: skip
