@@ -95,7 +95,10 @@ def write(layout: Layout) -> None:
 
 def check(layout: Layout) -> None:
     """Raises LabError where the cloud that is up is of another release."""
-    up = (layout.root / "release").read_text()
+    try:
+        up = (layout.root / "release").read_text()
+    except FileNotFoundError:
+        raise LabError(f"{layout.root}: a cloud of an older checkout is up; end it: python -m lab.cloud down") from None
     if up != name():
         raise LabError(
             f"{layout.root}: a cloud of {up} is up; `python -m lab.cloud down` ends it, {VARIABLE}={up} uses it"
