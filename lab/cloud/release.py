@@ -98,7 +98,7 @@ def check(layout: Layout) -> None:
     try:
         up = (layout.root / "release").read_text()
     except FileNotFoundError:
-        raise LabError(f"{layout.root}: a cloud of an older checkout is up; end it: python -m lab.cloud down") from None
+        raise LabError(f"{layout.root}: an older checkout's cloud is up; python -m lab.cloud down ends it") from None
     if up != name():
         raise LabError(
             f"{layout.root}: a cloud of {up} is up; `python -m lab.cloud down` ends it, {VARIABLE}={up} uses it"
