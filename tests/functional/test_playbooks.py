@@ -288,6 +288,54 @@ def test_a_variable_that_is_set_by_the_name_of_an_earlier_version_stops_a_playbo
     assert ended.stdout.count("TASK [") <= 2, "nothing was done"
 
 
+# --- how many disks, over all nodes
+
+
+def sums(ansible: Ansible, playbook: str, name: str, hosts: Mapping[str, Any], *words: str) -> tuple[bool, str]:
+    """Whether a play goes on after its sums over hosts, and what it says: its tasks that touch no node."""
+    (play,) = [
+        each
+        for each in yaml.safe_load((PLAYBOOKS / f"{playbook}.yml").read_text(encoding="utf-8"))
+        if each["name"] == name
+    ]
+    tasks = [task for each in play["tasks"] for task in each.get("block", [each])]
+    shown = [
+        task for task in tasks if "number" in task["name"] or "Show how many" in task["name"]
+        if "ansible.builtin.pause" not in task
+    ]  # fmt: skip
+    assert len(shown) == {"rollout": 2, "rollback": 1}[playbook], [task["name"] for task in tasks]
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (ansible.home / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": connection, "hosts": dict(hosts)}}))
+    alone = {"hosts": "all", "gather_facts": False, "vars": play["vars"], "tasks": shown}
+    (ansible.home / "sums.yml").write_text(yaml.safe_dump([alone]))
+    ran = ansible("ansible-playbook", "-i", "hosts.yml", "sums.yml", "-e", "plimsoll_mode=enforce", *words)
+    return ran.returncode == 0, " ".join((ran.stdout + ran.stderr).split())
+
+
+def test_large_changes_are_counted_over_all_nodes_that_can_tell(ansible: Ansible) -> None:
+    """No node's brake sees 40 and 30 disks together; one that has no plimsoll, or an old one, tells nothing."""
+    counted = {"n1": ["40", "300"], "n2": ["30", "300"], "n3": []}
+    hosts = {name: {"__agent_counted": {"stdout_lines": lines}} for name, lines in counted.items()} | {"n4": {}}
+    goes_on, said = sums(ansible, "rollout", "Count large changes over all nodes", hosts)
+    assert not goes_on
+    assert "would change 70 of 600 disks much, on the 2 of 4 nodes that can tell" in said
+    assert "-e plimsoll_rollout_large=70" in said
+    assert sums(ansible, "rollout", "Count large changes over all nodes", hosts, "-e", "plimsoll_rollout_large=70")[0]
+    of_many = {"n1": {"__agent_counted": {"stdout_lines": ["70", "9000"]}}}
+    assert sums(ansible, "rollout", "Count large changes over all nodes", of_many)[0], "less than 1 %"
+
+
+def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ansible: Ansible) -> None:
+    common = {"__rollback_undoes": True, "__rollback_node": {"stdout_lines": ["0.2.0"]}}
+    hosts = {"n1": {"__rollback_disks": 40}, "n2": {"__rollback_disks": 30}, "n3": {}}
+    words = ("-e", json.dumps(common | {"plimsoll_rollback_to": "0.1.0"}))
+    goes_on, said = sums(ansible, "rollback", "Roll back", hosts, *words)
+    assert not goes_on
+    assert "70 disks would be" in said
+    assert sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=70")[0]
+    assert not sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=40")[0]
+
+
 # --- what the role agent enables
 
 
