@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from plimsoll_agent.messages.sentences import note_words, unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef
-from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor.daemon_status import DOES_NOT_RUN, NO_EVENTS, NOT_RELOADED, DaemonStatus
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, NodeSetup
 from plimsoll_agent.monitor.pass_summary import BRAKED, PAUSED, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, Level, Measure, Thresholds, alarms
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
-from plimsoll_agent.util import durations
+from plimsoll_agent.util import durations, files
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import minute, plural, printable
 
@@ -234,6 +235,20 @@ def _braked(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> F
     needs = approved or MEASURE["braked"].wrong
     text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
     return Figure("braked", last.braked_disks, disks, (Problem(text, setup.plimsoll("plan"), since),))
+
+
+NO_ROOM = Measure("state", "agent", "", "", "", "whether passes can save what they find", "not saved", Level.UNKNOWN)
+"""It has no value and no ranges: a problem, or nothing."""
+
+
+def no_room(directory: Path) -> Finding | None:
+    """That the state directory is full or read-only: then the last pass that was saved may not be the last one."""
+    if not (why := files.no_room(directory)):
+        return None
+    text = f"{printable(str(directory))}: {why}: what passes find now is not saved, and not shown here"
+    reason = because(Code.NOT_READ, source=NO_ROOM.name, detail=text)
+    figure = Figure(NO_ROOM.name, None, why, (Problem(text, f"df -h {printable(str(directory))}", reason=reason),))
+    return Finding(NO_ROOM, figure, Thresholds("", ""), NO_ROOM.missing)
 
 
 def figures_of_daemon(

@@ -17,10 +17,10 @@ from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles
 from plimsoll_agent.layout.problems import Line
 from plimsoll_agent.monitor import daemon_status, pass_summary_file, textfile
+from plimsoll_agent.monitor.health import no_room
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.store.state import CorruptState, Given, State, StateError
-from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.cli.base import HistoryCommand, now
@@ -79,10 +79,6 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         with history_of(settings, shown=True) as history:
             return Probes.of(history, at, setup)
 
-    if trouble := files.no_room(state.directory):
-        complaints[status.NO_ROOM] = (
-            f"{state.directory}: {trouble}: what passes find now is not saved, and not shown here"
-        )
     approvals, approvals_unread = _approvals(state)
     return status.Status(
         now=at,
@@ -96,6 +92,7 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> statu
         thresholds=settings.health,
         setup=setup,
         complaints=complaints,
+        no_room=no_room(state.directory),
         consoles=_consoles(state) if settings.consoles.read else None,
         daemon=daemon_status.load_or_none(state),
     )

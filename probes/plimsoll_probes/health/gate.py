@@ -67,7 +67,7 @@ class Fault:
 
 def faults(status: Status, asked: Asked) -> tuple[Fault, ...]:
     """Empty for a healthy node; else the faults of the pass, then those of figures, the worst first."""
-    found = [Fault(Level.UNKNOWN, "", text) for text in status.complaints.values()]
+    found = [Fault(Level.UNKNOWN, "", each.text) for each in status.trouble]
     last = status.last
     if last is None:
         none = Fault(Level.UNKNOWN, "", NEVER_PASSED, status.setup.no_pass())

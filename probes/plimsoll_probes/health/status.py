@@ -50,8 +50,6 @@ from plimsoll_probes.store.history import History
 
 FORMAT_VERSION = 3
 NONE = "-"
-NO_ROOM = "state"
-"""The name of the complaint that the state directory cannot be written."""
 
 
 @frozen
@@ -99,9 +97,7 @@ class Told:
 
 @frozen(kw_only=True)
 class Status:
-    """This node by its files. ``complaints`` has an error for each that could not be read (``pass``, ``probes``), and
-    ``NO_ROOM``.
-    """
+    """This node by its files. ``complaints`` has an error for each that could not be read: ``pass``, ``probes``."""
 
     now: datetime
     last: LastPass | None
@@ -119,6 +115,7 @@ class Status:
     thresholds: Mapping[str, Thresholds]
     setup: NodeSetup = field(default_factory=NodeSetup)
     complaints: Mapping[str, str] = field(default_factory=dict)
+    no_room: Finding | None = None
     consoles: Consoles | None = None
     """None where they are not read."""
     daemon: DaemonStatus | None = None
@@ -152,9 +149,15 @@ class Status:
         return f"{said}; the {which} applies it"
 
     @property
+    def trouble(self) -> tuple[Problem, ...]:
+        """The files that could not be read, and that passes cannot write them."""
+        unread = tuple(_complaint(*each, self.setup) for each in self.complaints.items())
+        return unread if self.no_room is None else (*unread, *self.no_room.figure.problems)
+
+    @property
     def known(self) -> bool:
-        """Whether all files could be read."""
-        return self.last is not None and not self.complaints
+        """Whether all files could be read, and passes can write them."""
+        return self.last is not None and not self.trouble
 
     @property
     def level(self) -> Level:
@@ -169,7 +172,7 @@ class Status:
 
     def problems(self) -> Iterator[Told]:
         """What is wrong, the worst first. What two figures tell of the same disks is told once."""
-        found = [Told(Level.UNKNOWN, "", _complaint(*each, self.setup)) for each in self.complaints.items()]
+        found = [Told(Level.UNKNOWN, "", each) for each in self.trouble]
         texts: set[str] = set()
         disks: set[str] = set()
         for finding in self.judgement.wrong:
@@ -203,8 +206,6 @@ def _follows(told: Told, found: Sequence[Told]) -> bool:
 def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
     barred = setup.sudo and os.strerror(errno.EACCES) in text
     do = setup.plimsoll("status") if barred else setup.plimsoll("state", "check")
-    if name == NO_ROOM:
-        do = f"df -h {text.partition(': ')[0]}"
     return Problem(text, do, reason=because(Code.NOT_READ, source=name, detail=text))
 
 
@@ -273,13 +274,16 @@ def _passes(last: LastPass, now: datetime) -> str:
 def _mode(status: Status) -> dict[str, str]:
     last, told = status.last, dict[str, str]()
     observe = status.observe if last is None else not last.enforcing
-    told["mode"] = f"observe: no limit is written until {_ENFORCE}" if observe else "enforce"
+    told["mode"] = "enforce"
+    if observe:
+        told["mode"] = f"observe: {f'no limit is written until {_ENFORCE}' if status.observe else _LAST_OBSERVED}"
     if status.paused is not None:
         told["pause"] = f"nothing is written: {reason_words(status.paused)}"
     return told
 
 
 _ENFORCE = "mode = enforce in the settings"
+_LAST_OBSERVED = "the last pass wrote no limit; the settings have mode enforce"
 
 
 def _facts_of_disks(last: LastPass, status: Status) -> dict[str, str]:
@@ -407,7 +411,7 @@ def data(status: Status) -> dict[str, object]:
     return {
         "version": FORMAT_VERSION,
         "level": status.level.name.lower(),
-        "complaints": list(status.complaints.values()),
+        "complaints": [each.text for each in status.trouble],
         "problems": [_problem_data(told) for told in status.problems()],
         "findings": [_finding_data(finding) for finding in status.judgement.findings],
         "pass": None if last is None else _pass_data(last),

@@ -25,7 +25,7 @@ from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS, Level, Measure
 from plimsoll_agent.util import quantities
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
-from plimsoll_probes.nagios.judging import STATE, Judging, WorstFirst
+from plimsoll_probes.nagios.judging import STATE, Found, Judging, WorstFirst
 from plimsoll_probes.nagios.measure import Measuring, NoData, Only, measure
 from plimsoll_probes.nagios.wording import FIRST_LINE, WHOLE, Wording, head, output
 
@@ -93,7 +93,8 @@ def check(options: argparse.Namespace, now: datetime) -> Report:
     ranges = thresholds(options, settings.health)
     wording = Wording(options.subject, measured.extent, None if options.verbose else _MOST_LINES)
     judging = [Judging(each.name, ranges[each.name]) for each in measures(options.subject)]
-    nagios = Check(Measuring(measured), *judging, wording, WorstFirst())
+    found = map(Found, measured.findings)
+    nagios = Check(Measuring(measured), *judging, *found, wording, WorstFirst())
     nagios()
     first = head(options.subject, nagios.state) + nagios.summary_str
     more = [*nagios.verbose_str, *(f"note: {line}" for line in warnings.lines)]

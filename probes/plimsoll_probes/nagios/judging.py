@@ -50,6 +50,20 @@ class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
         return Performance(metric.name, decimal(metric.value), metric.uom, *ranges, metric.min)
 
 
+class Found(Context):  # type: ignore[misc]  # nagiosplugin has no types
+    """A finding that has no figure to judge."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.measure.name)
+        self._finding = finding
+
+    def evaluate(self, metric: Metric, _resource: Measuring) -> Judged:
+        return Judged(self._finding, metric)
+
+    def performance(self, _metric: Metric, _resource: Measuring) -> None:
+        """It has no value."""
+
+
 class WorstFirst(Results):  # type: ignore[misc]  # nagiosplugin has no types
     """Results as ``Level`` ranks them: nagiosplugin itself ranks UNKNOWN above CRITICAL."""
 

@@ -12,7 +12,14 @@ from nagiosplugin import Metric, Resource
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
-from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_disks, figures_of_pass
+from plimsoll_agent.monitor.health import (
+    Figure,
+    Finding,
+    figures_of_daemon,
+    figures_of_disks,
+    figures_of_pass,
+    no_room,
+)
 from plimsoll_agent.monitor.next_command import NodeSetup
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE
@@ -43,10 +50,11 @@ class Only:
 
 @frozen
 class Measured:
-    """The figures, and a short text on what they cover."""
+    """The figures, a short text on what they cover, and what is found without a figure."""
 
     figures: tuple[Figure, ...]
     extent: str
+    findings: tuple[Finding, ...] = ()
 
 
 class Measuring(Resource):  # type: ignore[misc]  # nagiosplugin has no types
@@ -54,10 +62,13 @@ class Measuring(Resource):  # type: ignore[misc]  # nagiosplugin has no types
 
     def __init__(self, measured: Measured) -> None:
         self.of = {figure.name: figure for figure in measured.figures}
+        self.findings = measured.findings
 
     def probe(self) -> Iterator[Metric]:
         for name, figure in self.of.items():
             yield Metric(name, figure.value, MEASURE[name].unit or None, min=0)
+        for finding in self.findings:
+            yield Metric(finding.measure.name, None)
 
 
 def measure(subject: str, directory: Path, only: Only, now: datetime, setup: NodeSetup | None = None) -> Measured:
@@ -70,7 +81,9 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
             return _of_probes(readable(State(directory)), only, now, setup)
         state = State(directory)
         daemon = daemon_status.load_or_none(state) if subject == "agent" else None
-        return _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
+        measured = _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
+        found = no_room(directory) if subject == "agent" else None
+        return measured if found is None else replace(measured, findings=(found,))
     except OSError as error:
         raise NoData(f"{directory}: {files.reason(error)}") from error
     except StateError as error:

@@ -487,3 +487,73 @@ def test_limits_that_others_changed_since_are_not_taken_back(tmp_path: Path) -> 
     node.rules = left_alone(BRONZE_DISKS, CCC)
     node.run()
     assert bronze(node) == {Limits(total_iops_sec=70)}
+
+
+def test_limits_are_not_taken_back_by_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """How long ago they were set is unknown then."""
+    node = a_node_left_alone(tmp_path, 5)
+    node.rules = left_alone(MISSPELLED, BBB)
+    node.run()
+    node.now -= timedelta(minutes=6)  # each pass is 5 later than the one before
+    node.rules = left_alone(BRONZE_DISKS, CCC)
+    assert (codes(node.run())[:5], bronze(node)) == ([Code.RULE_UNMANAGES] * 5, {GOLD})
+
+
+def test_limits_that_were_left_alone_for_a_while_are_not_taken_back_later(tmp_path: Path) -> None:
+    """What a disk has when a rule leaves it alone is its tenant's from then on, also if that rule is edited again."""
+    node = a_node_left_alone(tmp_path, 5)
+    node.rules = left_alone(MISSPELLED, BBB)
+    node.run()
+    for disk in bronze_disks(node):
+        set_by_hand(disk, BRONZE)
+    node.rules = left_alone(BRONZE_DISKS, CCC)
+    node.run()
+    for disk in bronze_disks(node):
+        set_by_hand(disk, GOLD)
+    assert (codes(node.run())[:5], bronze(node)) == ([Code.RULE_UNMANAGES] * 5, {GOLD})
+
+
+def test_a_disk_that_had_its_limit_already_is_limited_by_plimsoll_too(tmp_path: Path) -> None:
+    """It wrote nothing, but has seen it in force: the node's first limits were before."""
+    override = Rule(name="bronze", match=BRONZE_DISKS, limits=BRONZE, override=True)
+    node = a_fresh_node(tmp_path, 1, 20, Rules((override,), revision=AAA))
+    for disk in bronze_disks(node):
+        set_by_hand(disk, BRONZE)
+    node.run()
+    assert node.hypervisor.writes == []
+    node.rules = replace(node.rules, default=GOLD, revision=BBB)
+    assert hows(node.run()) == {"added": 19}
+
+
+@pytest.mark.parametrize(
+    ("idle", "disk", "counted"),
+    [
+        (("fast", "a"), ("fast", "b"), False),
+        (("fast", "a"), ("slow", "a"), True),
+        (("fast", "a"), (None, "a"), True),
+        ((None, "a"), (None, "a"), False),
+        ((None, "a"), (None, "b"), True),
+    ],
+)
+def test_disks_are_alike_by_their_volume_type_or_where_it_is_unknown_by_their_pool(
+    idle: tuple[str | None, str], disk: tuple[str | None, str], counted: bool
+) -> None:
+    """A limit that is added counts unless the use of a disk of the class says that it is enough."""
+    disks = [
+        a_disk(actual=BRONZE, volume_id=f"{name}0b0de-c647-4620-be6b-d427f6cb59cf", volume_type=type, pool=pool)
+        for name, (type, pool) in (("e725", idle), ("aaaa", disk))
+    ]
+    outcomes = [
+        Outcome(
+            each,
+            Decision(Desired(WITH_BYTES, BY_RULE), ()),
+            Change(each, BRONZE, WITH_BYTES, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED),
+            Result(Kind.PLANNED, BY_RULE),
+        )
+        for each in disks
+    ]
+    remembered = replace(DESIRED, desired=BRONZE, enforced=True)
+    situation = a_situation(memory={each.key: remembered for each in disks})
+    situation = replace(situation, used=lambda: {disks[0].key: Used(0, 0)})
+    found = large_changes(outcomes, situation, Brake())
+    assert [(each.key, each.how) for each in found] == ([(disks[1].key, Counted.ADDED)] if counted else [])

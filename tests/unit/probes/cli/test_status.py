@@ -465,6 +465,9 @@ def test_mode_observe_is_told_as_what_it_means(here: Here) -> None:
     ((line, do),) = here.problems().items()
     assert line.endswith("1 disk unlimited: instance-00000001 vdb: mode is observe: nothing is written")
     assert do == "plimsoll plan"
+    assert here.row("mode") == "observe: the last pass wrote no limit; the settings have mode enforce"
+    here.mode = "observe"
+    here.run()
     assert here.row("mode") == "observe: no limit is written until mode = enforce in the settings"
 
 

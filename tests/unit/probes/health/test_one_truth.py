@@ -30,7 +30,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.monitor import daemon_metrics, daemon_status, pass_metrics, pass_summary_file
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
-from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_pass, judge
+from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_pass, judge, no_room
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting, failed, fold
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, alarms
 from plimsoll_agent.reconcile.grade import Grade, exit_status
@@ -333,6 +333,7 @@ class Seen:
             written={},
             thresholds=SHIPPED,
             daemon=daemon_status.load(self.node.state),
+            no_room=no_room(self.node.state.directory),
         )
 
 
@@ -608,6 +609,18 @@ def test_the_nodes_may_have_every_state_and_go_wrong_in_every_way() -> None:
     assert kinds == set(Kind)
     rest = {each.name for each in MEASURES if each.subject == "probe"}
     assert wrong == set(MEASURE) - rest - {"pass_age", "pass_seconds", "observed_age", "at_limit"}
+
+
+@given(nodes, st.booleans())
+@examples_of(60)
+def test_without_room_for_its_state_they_are_as_bad_too(whole: Whole, full: bool) -> None:
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        seen = Seen(whole, Path(directory))
+        patch.setattr(
+            "plimsoll_agent.util.files.no_room", lambda directory: "No space left on device" if full else ""
+        )
+        checked_alike(seen, {name: value for name, (value, _) in seen.told()["health"].items()})
+        assert not full or seen.status.exit_status == 1
 
 
 @given(nodes, st.booleans())

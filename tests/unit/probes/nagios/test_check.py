@@ -102,6 +102,22 @@ def a_failed_disk(number: int, **other: Any) -> LastDisk:
 # --- the states
 
 
+@pytest.mark.parametrize(("good_pass", "status"), [(True, 3), (False, 2)])
+def test_a_state_directory_without_room_is_no_green_light(
+    state: State, run: Run, monkeypatch: pytest.MonkeyPatch, good_pass: bool, status: int
+) -> None:
+    """What passes find since is in no file."""
+    ended = datetime.now(UTC) - timedelta(hours=0 if good_pass else 5)
+    pass_summary_file.save(state, recent(a_last_disk(), ended=ended))
+    monkeypatch.setattr("plimsoll_agent.util.files.no_room", lambda directory: "No space left on device")
+    ran = run("agent", "--no-data", "ok")
+    assert ran.status == status
+    assert "No space left on device: what passes find now is not saved" in ran.out
+    assert f"  next: df -h {state.directory}" in ran.more
+    assert "state=" not in ran.first
+    assert run("limits").status == 0, "told once"
+
+
 def test_ok_says_what_was_looked_at_and_has_every_figure_that_is_known(state: State, run: Run) -> None:
     pass_summary_file.save(state, recent(a_last_disk(), a_last_disk(a_name(2)), interval=300.0))
     ran = run("limits")
