@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -136,3 +136,18 @@ def test_what_has_ended_is_left_out() -> None:
     assert orders.standing(NOON + HOUR) == Orders()
     pause = RegionPause(NOON, NOON + HOUR, "a", "")
     assert Orders(pause=pause).standing(NOON) == Orders(pause=pause)
+    assert Orders((APPROVAL,)).standing(NOON) == Orders((APPROVAL,))
+
+
+@pytest.mark.parametrize(("until", "told"), [(NOON + HOUR, "2026-11-20T13:00:00+00:00"), (None, None)])
+def test_a_pause_tells_its_end(until: datetime | None, told: str | None) -> None:
+    assert RegionPause(NOON, until, "ann", "Ceph moves").reason.facts["until"] == told
+
+
+def test_bounds_are_the_highest_of_those_that_are_approved_now() -> None:
+    given = replace(APPROVAL, of=Of.BOUNDS, digest="")
+    disks, percent, less = replace(given, disks=7), replace(given, percent=30), replace(given, disks=6, percent=20)
+    assert Orders((disks, replace(APPROVAL, disks=99, percent=99))).bounds(NOON) == (7, 0)
+    assert Orders((percent,)).bounds(NOON) == (0, 30)
+    assert Orders((disks, less, percent)).bounds(NOON) == (7, 30)
+    assert Orders((disks, less, percent)).bounds(NOON + HOUR) == (0, 0)
