@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 LOG = logging.getLogger(__name__)
+LOG.setLevel(logging.WARNING)  # commands print what they do; the daemon, which does not, lowers it
 
 SOCKET = Path("/run/systemd/journal/socket")
 

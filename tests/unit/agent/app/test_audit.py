@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.adapters import journal
 from plimsoll_agent.adapters.journal import Journal, datagram
 from plimsoll_agent.app import audit
 from plimsoll_agent.model.direction import Direction
@@ -155,11 +156,18 @@ def test_values_with_lines_and_odd_bytes_come_through_whole() -> None:
 
 
 def test_without_a_journal_an_entry_is_a_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", journal.LOG.name)
     entries = [{"MESSAGE": "a\nb", "PLIMSOLL_WHO": "ann"}, {"MESSAGE": "c"}]
     Journal(tmp_path / "none").send(*entries)
     assert [json.loads(line) for line in caplog.messages] == entries
     assert not any("\n" in line for line in caplog.messages)
+
+
+def test_a_command_does_not_log_what_it_prints(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A person would read each change twice."""
+    caplog.set_level("INFO")
+    Journal(tmp_path / "none").send({"MESSAGE": "x"})
+    assert not caplog.messages
 
 
 def test_a_journal_that_is_none_breaks_nothing(tmp_path: Path) -> None:
