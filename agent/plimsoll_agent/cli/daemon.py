@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import logging
 
+from plimsoll_agent.adapters import journal
 from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.libvirt.event_link import EventLink
@@ -44,6 +46,7 @@ class Daemon(NodeCommand):
             World(load, stamp, _connect, lambda settings, tell: EventLink(settings.uri, tell), ServiceManager())
         )
         heed_signals(service)
+        journal.LOG.setLevel(logging.INFO)
         gc.freeze()  # modules stay
         gc.set_threshold(*_OFTEN)
         return service.run()

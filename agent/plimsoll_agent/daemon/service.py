@@ -16,7 +16,6 @@ from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from plimsoll_agent.adapters import journal
 from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.app.context import state_of
@@ -150,7 +149,6 @@ class Service:
         with state.daemon_locked() as self._lock:
             self._link = self._world.link(self._settings, self._tell)
             self._world.manager.ready()
-            journal.LOG.setLevel(logging.INFO)
             LOG.info("plimsoll daemon %s runs (mode %s)", self._version, self._settings.mode)
             try:
                 while not self._ends():
