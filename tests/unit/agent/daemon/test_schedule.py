@@ -63,6 +63,7 @@ def test_a_burst_of_events_leads_to_one_pass_and_one_more_for_those_that_came_du
     schedule.event(an_event(EventKind.DEVICE_ADDED), 2)
     schedule.event(an_event(EventKind.DEVICE_ADDED), 2)
     assert schedule.begin(2) is None, "one runs"
+    assert (schedule.queue, schedule.wake_at()) == (0, 300), "until it ends there is nothing to wake for"
     schedule.ended(A, PassResult.CHANGED, 3)
     assert (schedule.begin(3), schedule.begin(3)) == (A, None)
     schedule.ended(A, PassResult.IN_SYNC, 4)
@@ -174,11 +175,20 @@ def test_a_guest_that_does_not_answer_is_set_aside_for_longer_each_time(schedule
         assert schedule.begin(waiting.until - 0.1) is None
         waits.append(waiting.until - now)
         assert schedule.wake_at() <= waiting.until
+        assert schedule.set_aside(waiting.until) == (), "it is due"
         now = waiting.until + 60  # no damping
     assert waits == [5, 10, 20, 40, 80, 160, 320, 600, 600]
     assert schedule.begin(now) == A
     schedule.ended(A, PassResult.IN_SYNC, now)
     assert (schedule.set_aside(now), schedule.queue) == ((), 0)
+
+
+def test_a_guest_keeps_its_name_through_an_event_without_one(schedule: Schedule) -> None:
+    schedule.event(an_event(EventKind.STARTED), 0)
+    schedule.event(replace(an_event(EventKind.DEVICE_ADDED), name=""), 0)
+    assert schedule.begin(0) == A
+    schedule.ended(A, PassResult.UNREACHABLE, 0)
+    assert [waiting.name for waiting in schedule.set_aside(0)] == ["instance-aaaaaaaa"]
 
 
 @pytest.mark.parametrize("result", [PassResult.UNREACHABLE, PassResult.FAILED])
@@ -251,6 +261,7 @@ def test_where_another_pass_works_on_the_guest_it_is_tried_again_soon(schedule: 
     schedule.event(an_event(EventKind.STARTED), 0)
     assert schedule.begin(0) == A
     schedule.ended(A, PassResult.BUSY, 0)
+    assert schedule.set_aside(0) == (), "it has not failed"
     assert (schedule.begin(0), schedule.begin(module.BUSY_AGAIN)) == (None, A)
 
 
@@ -348,6 +359,10 @@ def test_a_full_pass_that_failed_is_tried_again_later_each_time_but_never_after_
         waits.append(schedule.wake_at() - now)
         now = schedule.wake_at()
     assert waits == [10, 20, 40, 80, 160, 300, 300]
+    schedule.full_pass_due(now)
+    assert schedule.begin_full_pass(now)
+    schedule.full_pass_ended(False, now)
+    assert schedule.wake_at() == now + 10, "something has happened since"
 
 
 def test_where_the_queue_is_full_a_full_pass_is_due(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
