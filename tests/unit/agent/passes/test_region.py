@@ -278,6 +278,19 @@ def test_before_the_first_file_orders_are_unknown_and_a_pause_of_the_catalogue_b
     assert pause_actual(a_place(tmp_path), NOON) is None, "what nobody signed counts once at most"
 
 
+def test_before_the_first_file_a_damaged_catalogue_leaves_orders_unknown(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("{")
+    assert found(tmp_path).orders == Orders()
+    assert "does not exist yet" in why(tmp_path)
+
+
+def test_a_key_may_be_a_link_as_where_a_mount_brings_it(tmp_path: Path) -> None:
+    keep_region_file(tmp_path, GIVEN)
+    (tmp_path / "region.pub").rename(tmp_path / "mounted")
+    (tmp_path / "region.pub").symlink_to(tmp_path / "mounted")
+    assert found(tmp_path) == RegionOrders(GIVEN, begun=NOON)
+
+
 def test_a_new_key_may_begin_with_an_earlier_generation(tmp_path: Path) -> None:
     keep_region_file(tmp_path, GIVEN, 10**15)
     assert found(tmp_path).unknown is None
