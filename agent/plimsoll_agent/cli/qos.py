@@ -12,6 +12,7 @@ from pathlib import Path
 from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.command.base import LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.command.until import ended_early
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.layout.changes import laid_out
 from plimsoll_agent.messages.plan import Manner, TextLine
@@ -53,11 +54,10 @@ class _CloudCommand(LocalCommand):
         add_format(parser)
         return parser
 
-    def cinder(self, parsed_args: argparse.Namespace) -> Cinder:
+    def cinder(self, parsed_args: argparse.Namespace, settings: Settings) -> Cinder:
         """Raises ``ConfigError``."""
-        settings = self.settings(parsed_args).catalogue
-        cloud = parsed_args.cloud or os.environ.get("OS_CLOUD") or settings.cloud
-        return connected(replace(settings, cloud=cloud), deadline=_DEADLINE)
+        cloud = parsed_args.cloud or os.environ.get("OS_CLOUD") or settings.catalogue.cloud
+        return connected(replace(settings.catalogue, cloud=cloud), deadline=_DEADLINE)
 
     def say(self, line: str) -> None:
         """Print a line; a closed standard output must not end a plan in the middle."""
@@ -142,12 +142,11 @@ class _Planning(_CloudCommand):
         )
         return parser
 
-    def planned(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> _Planned:
+    def planned(self, parsed_args: argparse.Namespace, settings: Settings, api: Cinder, file: QosFile) -> _Planned:
         live = qos_cinder.read(api)
         steps = qos_plan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
-        return _Planned(
-            file, live, steps, self._effects(file.declared, live, steps, api), self.settings(parsed_args).brake.lowest
-        )
+        effects = self._effects(file.declared, live, steps, api)
+        return _Planned(file, live, steps, effects, settings.brake.lowest)
 
     def _effects(
         self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder
@@ -195,7 +194,8 @@ class QosPlan(_Planning):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         self.check(parsed_args)
         file = _read(parsed_args.file)
-        planned = self.planned(parsed_args, self.cinder(parsed_args), file)
+        settings = self.settings(parsed_args)
+        planned = self.planned(parsed_args, settings, self.cinder(parsed_args, settings), file)
         left = qos_plan.undeclared(file.declared, planned.live)
         if parsed_args.format != "text":
             self.say_data(serialize.plan_data(planned.steps, planned.effects, left), parsed_args)
@@ -234,8 +234,9 @@ class QosApply(_Planning):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         self.check(parsed_args)
         file = _read(parsed_args.file)
-        api = self.cinder(parsed_args)
-        planned = self.planned(parsed_args, api, file)
+        settings = self.settings(parsed_args)
+        api = self.cinder(parsed_args, settings)
+        planned = self.planned(parsed_args, settings, api, file)
         text = parsed_args.format == "text"
         refusal = words.refusal_line(planned.impossible, () if parsed_args.force else planned.errors)
         asks = bool(planned.weight) and refusal is None and not parsed_args.yes and not parsed_args.dry_run
@@ -330,7 +331,7 @@ class QosExport(_CloudCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        declared = qos_cinder.read(self.cinder(parsed_args)).declared()
+        declared = qos_cinder.read(self.cinder(parsed_args, self.settings(parsed_args))).declared()
         text = qos_file.text_of(declared)
         if parsed_args.format == "json":
             text = f"{text_of(qos_file.data_of(declared), parsed_args.format)}\n"
@@ -358,9 +359,10 @@ class QosLint(_CloudCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         file = _read(parsed_args.file) if parsed_args.file else None
-        declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args)).declared()
+        settings = self.settings(parsed_args)
+        declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args, settings)).declared()
         found = [
-            *review.review(declared, self.settings(parsed_args).brake.lowest),
+            *review.review(declared, settings.brake.lowest),
             *(() if file is None else review.numbers(file)),
         ]
         findings = [(None if file is None else file.line_of(finding.path), finding) for finding in found]

@@ -218,7 +218,8 @@ def _median(seconds: Iterable[float]) -> float:
 
 def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
     """The summary after a pass over the whole node."""
-    disks = _disks(before, report, setting)
+    readings = _readings(before, setting)
+    disks = _disks(before, report, setting, readings)
     unreachable = report.unreachable_guests
     missing = _missing(before, report)
     notes = (*report.notes, *_notes_of(missing))
@@ -269,7 +270,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         totals=totals,
         missing=missing,
         unseen=_unseen(before, unreachable),
-        unread=_unread(before, disks, unreachable, setting),
+        unread=_unread(readings, disks, unreachable),
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,
@@ -402,9 +403,11 @@ def _reverts(outcome: Outcome) -> bool:
     return outcome.result.kind is Kind.CHANGED and change is not None and change.cause in EXTERNAL
 
 
-def _disks(before: LastPass | None, report: PassReport, setting: Setting) -> tuple[LastDisk, ...]:
+def _disks(
+    before: LastPass | None, report: PassReport, setting: Setting, readings: Mapping[str, tuple[str, Reading]]
+) -> tuple[LastDisk, ...]:
     known = {} if before is None else {disk.named.key: disk for disk in before.disks}
-    usages = _usages(_readings(before, setting), report)
+    usages = _usages(readings, report)
     corrected = Counter(_corrected(before))
     corrected.update(outcome.disk.key for outcome in setting.between if _reverts(outcome))
     return tuple(
@@ -465,16 +468,12 @@ def _readings(before: LastPass | None, setting: Setting) -> dict[str, tuple[str,
 
 
 def _unread(
-    before: LastPass | None, disks: Iterable[LastDisk], unreachable: Iterable[UnreachableGuest], setting: Setting
+    readings: Mapping[str, tuple[str, Reading]], disks: Iterable[LastDisk], unreachable: Iterable[UnreachableGuest]
 ) -> dict[str, tuple[str, Reading]]:
     """Of disks that are still there, as far as is known."""
     is_read = {disk.named.key: disk.reading is not None for disk in disks}
     guests = {each.guest.uuid for each in unreachable}
-    return {
-        key: last
-        for key, last in _readings(before, setting).items()
-        if not is_read.get(key, guest_of(key) not in guests)
-    }
+    return {key: last for key, last in readings.items() if not is_read.get(key, guest_of(key) not in guests)}
 
 
 def _usages(known: Mapping[str, tuple[str, Reading]], report: PassReport) -> dict[str, Usage]:

@@ -226,10 +226,9 @@ class _Own:
         )
         self._unlimited = _by_disk(over(each("plimsoll_disk_unlimited", own, *_DISK)))
         self._states = _lines_by_disk(over(each("plimsoll_disk_state", own, *_DISK, "state", "reason")))
-        hung = f"plimsoll_disk_state{own[:-1]},reason={quoted(Code.TIMED_OUT.value)}}}"
         self._unanswered = _by_disk(
             line
-            for line in over(f"max by ({by}, reason) ({_within(hung, step)})")
+            for line in over(f"max by ({by}, reason) ({_within(f'plimsoll_disk_state{own}', step)})")
             if label(line, "reason") == Code.TIMED_OUT.value
         )
         self._reverted = _by_disk(over(each("plimsoll_disk_external_changes_reverted_total", own, *_DISK)))

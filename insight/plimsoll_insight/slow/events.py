@@ -312,7 +312,7 @@ _USUAL_REQUEST = re.compile(
 
 def of_cluster(line: bytes, clock: Clock) -> SlowRequest | SlowCount | None:
     """The usual lines of the cluster's log, which come by the million in a storm, as ``event`` reads them but in a
-    tenth of the time; None for all others.
+    third of the time; None for all others.
     """
     usual = _USUAL_REQUEST.fullmatch(line)
     if usual is not None:
