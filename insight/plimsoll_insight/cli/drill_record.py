@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.app.context import pass_context, state_of
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.command.base import NodeCommand, add_guests
@@ -37,6 +37,9 @@ from plimsoll_probes.execute.steady import SteadyProbe
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.model.finding import Trouble
 from plimsoll_probes.output.messages import iops_words, latency_words, why_words
+
+if TYPE_CHECKING:
+    from plimsoll_agent.adapters.libvirt.client import Libvirt
 
 _LEAST, _MOST = 0.5, 60.0
 CLUSTER, LOG, GUESTS, CHANGES, STORE = "ceph", "log", "guests", "changes", "store"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 
-from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import unreachable_words
@@ -111,6 +110,8 @@ def agents(settings: Settings, at_once: int) -> Iterator[Callable[[str, str, int
 
     A separate connection, so that no read of a disk waits for a slow agent.
     """
+    from plimsoll_agent.adapters.libvirt.client import Libvirt
+
     libvirt = Libvirt(settings.uri, deadline=_AGENT_DEADLINE, at_once=at_once)
     yield libvirt.agent
     if not libvirt.hung:

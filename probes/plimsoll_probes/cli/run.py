@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.app.context import PassContext, pass_context, pause_actual, state_of
 from plimsoll_agent.command.base import NodeCommand, add_format, limits_from, text_of
 from plimsoll_agent.config.settings import Settings
@@ -37,6 +37,9 @@ from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule import timetable
 from plimsoll_probes.schedule.targets import Planned, Target, objective_for
 from plimsoll_probes.store.history import History
+
+if TYPE_CHECKING:
+    from plimsoll_agent.adapters.libvirt.client import Libvirt
 
 LOG = logging.getLogger(__name__)
 
