@@ -17,16 +17,18 @@ from plimsoll_agent.util.frozen import frozen
 
 _STAMP = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _DATED = re.compile(
-    rb"(?:^|(?<=[\s|]))" + _STAMP + rb" (?:[0-9a-f]{5,16} +-?\d{1,2} |(?:osd|mon|mgr|mds|client)\.\S{1,200} "
+    rb"(?:^|(?<=[\s|:-]))" + _STAMP + rb" (?:[0-9a-f]{5,16} +-?\d{1,2} |(?:osd|mon|mgr|mds|client)\.\S{1,200} "
     rb"(?:\(|\[(?:INF|WRN|ERR|DBG|SEC)|- |(?:\w{3,6}\.\S{1,200} )?[\w.:,\[\]]{3,120}/\d))"
 )
-"""Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``."""
+"""Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``; after ``FILE:``, too, as grep prints it."""
 _UNDATED = re.compile(
     rb"log_channel\(\w+\) log |\bosd\.\d{1,6} \d{1,9} |\bbluestore\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
     rb"\bslow request "
 )
 """Ceph's words without a time."""
 _IDENT = re.compile(rb"(\S{1,255}?)(\[\d{1,9}\])?: (?:debug |cluster |audit )?(?: *-?\d{1,5}> )?$")
+_GREP = re.compile(rb"^(\S{1,255}?)[:-](?:\d{1,9}[:-])?(?:debug |cluster |audit )?$")
+"""``FILE:`` or ``FILE:LINE:`` of grep, ``FILE-`` of its context."""
 _POD = re.compile(rb"\bceph-osd-(\d{1,5})-")
 _OSD_IN = re.compile(
     rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", re.IGNORECASE
@@ -86,10 +88,13 @@ def unwrapped(line: bytes) -> Wrapped:
     head = line[:start]
     text = line[start:]
     ident = _IDENT.search(head)
+    file = None if ident else _GREP.search(head)
     pod = None if ident else _POD.search(head)
     osd = _osd_of(ident[1]) if ident else int(pod[1]) if pod else None
+    if file and osd is None:
+        osd = osd_of_file(file[1].rpartition(b"/")[2].decode("utf-8", "replace"))
     thread = _THREAD.match(text) if dated and not (ident and ident[2]) else None
-    who = (ident[1] + ident[2] if ident and ident[2] else None) or (thread[1] if thread else b"")
+    who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
     return Wrapped(text, dated, head, osd, who, bool(head and REPEATED.search(head)))
 
 

@@ -144,6 +144,10 @@ FORMS: dict[str, str] = {
         lambda second, line: f"2024-03-27T18:29:{18 + second}.120000001Z debug {line}"
     ),
     "docker compose": text_of(lambda _, line: f"osd7  | debug {line}"),
+    "grep": text_of(lambda _, line: f"/srv/osd-3/ceph-osd.7.log-20240327:{line}"),
+    "grep -n": text_of(lambda second, line: f"{12 + second}:{line}"),
+    "grep -n of several files": text_of(lambda second, line: f"ceph-osd.7.log:{12 + second}:{line}"),
+    "context of grep": text_of(lambda second, line: f"ceph-osd.7.log-{12 + second}-{line}"),
     "crashed": text_of(lambda second, line: f"  {second - 9}> {line}"),
     "cephadm, docker": text_of(
         lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 bash[131]: debug {line}"
@@ -221,6 +225,25 @@ def test_a_journal_of_a_host_has_several_osds_by_their_processes(tmp_path: Path)
     assert {osd: each.primary for osd, each in counts.osds.items()} == {4: 6, 5: 9}
 
 
+@pytest.mark.parametrize("prefix", ["ceph.log:", "ceph.log-20240327-", "/srv/osd-3/ceph.log.1.gz:17:", "17:", "> "])
+@pytest.mark.parametrize(
+    "speaker", ["osd.9 (osd.9) 1", "osd.9 osd.9 10.0.0.3:6800/2205 784", "osd.9 10.0.0.3:6800/2205 784"]
+)
+def test_a_found_line_of_the_cluster_s_log_names_its_osd_and_its_time(
+    tmp_path: Path, prefix: str, speaker: str
+) -> None:
+    line = f"{prefix}2024-03-27T18:29:18.120000+0000 {speaker} : cluster [WRN] {sums(4)}\n"
+    read_, counts = found(tmp_path, write(tmp_path, "saved", line))
+    assert ({osd: each.primary for osd, each in counts.osds.items()}, read_.nobodys) == ({9: 4}, [])
+    assert counts.first == pytest.approx(T0.timestamp(), abs=1)
+
+
+def test_lines_of_two_osds_with_the_same_thread_are_told_apart_by_the_file_that_grep_names(tmp_path: Path) -> None:
+    text = "".join(f"ceph-osd.{osd}.log:{own(0, channel(number))}\n" for osd, number in ((4, 6), (5, 9)))
+    _, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {4: 6, 5: 9}
+
+
 def test_the_cluster_s_log_in_the_journal_names_its_osd(tmp_path: Path) -> None:
     told = fields(0, sums(4), "ceph-mon@a.service") | {"CEPH_NAME": "osd.9", "CEPH_CHANNEL": "cluster"}
     _, counts = found(tmp_path, write(tmp_path, "journal.json", json.dumps(told)))
@@ -248,6 +271,7 @@ STATES = {
     "Mar 27 18:29:18 stor1 ceph-mon[7]: log_channel(cluster) log [WRN] : Health check failed: ",
     "2019-06-11T03:10:14.1+0000 7f44 0 log_channel(cluster) log [WRN] : Health check update: ",
     "2019-06-11 03:10:14.100001 mon.stor1 [WRN] Health check failed: ",
+    f"ceph.log-20190611:{MON}Health check failed: ",
 ])  # fmt: skip
 @pytest.mark.parametrize("words", list(STATES))
 def test_a_monitor_s_sum_is_at_least_so_many_of_these_osds(tmp_path: Path, begin: str, words: str) -> None:
