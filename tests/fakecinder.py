@@ -7,8 +7,10 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from plimsoll_agent.adapters import block_storage
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
 
 _PUTTABLE = re.compile(r"[a-zA-Z0-9\-_:. /]{1,255}")
@@ -54,6 +56,11 @@ class FakeCinder:
 
     # --- the API
 
+    @cached_property
+    def storage(self) -> Any:
+        """As ``OpenStack`` has it: what openstacksdk sends is what is asked here."""
+        return block_storage.storage(self)
+
     def get(
         self, service: str, path: str, params: Mapping[str, str] | None = None, *, microversion: str | None = None
     ) -> Any:
@@ -85,7 +92,7 @@ class FakeCinder:
                 self._refuse_taken(self.specs, name)
                 self._refuse_consumer(consumer)
                 keys = {key: value for key, value in told.items() if value is not None}  # obj_get_changes, as below
-                return {"qos_specs": self.specs[self.spec(name, keys, consumer)]}
+                return {"qos_specs": dict(self.specs[self.spec(name, keys, consumer)])}
             case ["types"]:
                 told = body["volume_type"]
                 self._refuse_taken(self.types, told["name"])
@@ -164,23 +171,6 @@ class FakeCinder:
                 raise Refused(f"no such path: {path}", 404)
         self.between()
 
-    def pages(
-        self,
-        service: str,
-        path: str,
-        key: str,
-        params: Mapping[str, str] | None = None,
-        *,
-        microversion: str | None = None,
-    ) -> Iterator[list[Any]]:
-        query = dict(params or {})
-        while True:
-            answer = self.get(service, path, query)
-            yield answer[key]
-            if not any(word.endswith("_links") for word in answer):
-                return
-            query["marker"] = answer[key][-1]["id"]
-
     # --- its rules
 
     def _asked(self, method: str, service: str, path: str) -> list[str]:
@@ -191,6 +181,8 @@ class FakeCinder:
 
     def _page(self, word: str, links: str, values: list[Any], query: Mapping[str, str]) -> dict[str, Any]:
         ids = [one["id"] for one in values]
+        if "marker" in query and query["marker"] not in ids:
+            raise Refused(f"marker {query['marker']} could not be found.", 404)
         first = ids.index(query["marker"]) + 1 if "marker" in query else 0
         page = values[first : first + self.page]
         more = {links: [{"rel": "next", "href": "…"}]} if len(page) == self.page else {}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lab.command import Forked
+from lab.command import PLIMSOLL, Forked
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
 from tests.fakecinder import FakeCinder
 from tests.functional.cloudserver import Cloud, Handler, Server, credentials
@@ -141,3 +143,13 @@ def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, n
     assert process.returncode == 3
     site.cinder.before = lambda method, path: None
     assert site.run("apply", str(site.file)).status == 0
+
+
+@pytest.mark.parametrize(("words", "loaded"), [(("qos", "export"), True), (("catalogue", "refresh"), False)])
+def test_qos_alone_loads_openstacksdk(site: Site, words: tuple[str, ...], loaded: bool) -> None:
+    settings = site.settings.read_text()
+    site.settings.write_text(f"{settings}source = openstack\ndirectory = {site.settings.parent}/catalogue\n")
+    command = [sys.executable, "-X", "importtime", PLIMSOLL, "--config-file", site.settings, *words]
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+    assert ran.returncode == 0
+    assert ("openstack.connection" in re.findall(r"^import time:.*\| +(\S+)$", ran.stderr, re.MULTILINE)) is loaded

@@ -45,8 +45,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # openstacksdk 4 warns of itself at every turn.
-    config.addinivalue_line("filterwarnings", "ignore:::openstack")
     # This process is measured; commands would only be slower for it, and functional tests measure them.
     os.environ.pop("COVERAGE_PROCESS_START", None)
 

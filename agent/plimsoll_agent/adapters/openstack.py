@@ -1,6 +1,6 @@
 """OpenStack's APIs as one user: JSON in and out, a deadline on each call, errors of one line without a secret.
 
-It imports openstacksdk and keystoneauth1, which take half a second, so no module of a pass may import it.
+It imports keystoneauth1, and openstacksdk for ``storage`` alone, so no module of a pass may import it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from plimsoll_agent.adapters import credentials
 from plimsoll_agent.adapters.credentials import Login
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.adapters.http import Session, bounded
+from plimsoll_agent.adapters.listing import Listing
 from plimsoll_agent.adapters.network import chained, plain_url, why
-from plimsoll_agent.catalogue.api import BLOCK_STORAGE, COMPUTE, PAGE, Refused
-from plimsoll_agent.errors import DeadlineExceeded, PlimsollError, Rejected, Unreachable
+from plimsoll_agent.catalogue.api import BLOCK_STORAGE, COMPUTE, Refused
+from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Rejected, Unreachable
 from plimsoll_agent.util.text import printable
 
 _NAMES = {BLOCK_STORAGE: "Cinder", COMPUTE: "Nova"}
@@ -37,7 +39,6 @@ _ATTEMPTS = 4
 _FIRST_PAUSE = 0.5
 # A page of 1000 volumes is some 2 MiB, a page of servers some 5.
 _LONGEST_ANSWER = 64 * 2**20
-_MOST_PAGES = 10_000
 _NETWORK = (
     exceptions.ConnectionError,
     requests.ConnectionError,
@@ -134,41 +135,26 @@ class OpenStack:
         *,
         microversion: str | None = None,
     ) -> Iterator[list[Any]]:
-        """The entries below ``key``, page after page; an entry may come twice. Raises as ``get``.
+        """The entries below ``key``, page after page; an entry may come twice. Raises as ``get``."""
+        listing = Listing(
+            f"{_NAMES[service]}: {path}",
+            key,
+            lambda more: self.get(service, path, {**(params or {}), **more}, microversion=microversion),
+        )
+        while listing.more:
+            yield listing.page()
 
-        The next page is asked for by the id of the last entry, never by the address in a link.
-        """
-        who = f"{_NAMES[service]}: {path}"
-        markers: list[str] = []
-        passed: set[str] = set()
-        for _ in range(_MOST_PAGES):
-            answer = self._page(service, path, dict(params or {}), markers, microversion)
-            try:
-                page = answer[key]
-                ids = [entry["id"] for entry in page]
-                links = next((answer[name] for name in answer if name.endswith("_links")), None)
-                if not isinstance(page, list) or not all(isinstance(id, str) for id in ids):
-                    raise ValueError("no list of entries with ids")
-                more = len(page) >= PAGE if links is None else any(link.get("rel") == "next" for link in links)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise Rejected(f"{who}: the answer has no list of {key}") from error
-            yield page
-            if not more or not ids:
-                return
-            if ids[-1] in passed:
-                raise Rejected(f"{who}: the pages repeat")
-            passed.add(ids[-1])
-            markers = ids[-1:-4:-1]
-        raise Rejected(f"{who}: more than {_MOST_PAGES} pages")
-
-    def _page(self, service: str, path: str, params: dict[str, str], markers: list[str], version: str | None) -> Any:
-        for number, marker in enumerate(markers, 1):
-            try:
-                return self.get(service, path, {**params, "limit": str(PAGE), "marker": marker}, microversion=version)
-            except Refused as error:  # that entry was deleted since: the one before it will do
-                if error.status not in (400, 404) or number == len(markers):
-                    raise
-        return self.get(service, path, {**params, "limit": str(PAGE)}, microversion=version)
+    @cached_property
+    def storage(self) -> Any:
+        """Cinder by openstacksdk's proxy, whose methods raise as ``get``. Raises ``ConfigError``."""
+        try:
+            from plimsoll_agent.adapters.block_storage import storage
+        except ImportError as error:
+            raise ConfigError(
+                f"openstacksdk cannot be used ({error}); plimsoll qos needs 4.17 or later, which comes with:"
+                " pip install 'plimsoll-agent[openstack]'"
+            ) from error
+        return storage(self)
 
     # --- one call ---------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ plan and the API. Both return values; neither prints or asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
+from typing import Any
 from urllib.parse import quote
 
-from plimsoll_agent.catalogue.api import BLOCK_STORAGE
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError, Rejected
 from plimsoll_agent.qos.cinder import Cinder, Live
+from plimsoll_agent.qos.file import Spec
 from plimsoll_agent.qos.plan import (
     Associate,
     ChangeExtraSpecs,
@@ -25,7 +26,23 @@ from plimsoll_agent.qos.plan import (
     Disassociate,
     Step,
 )
+from plimsoll_agent.util.decoding import UNREADABLE
 from plimsoll_agent.util.frozen import frozen
+
+# Arguments beside which openstacksdk passes a QoS spec's keys: a key with such a name would not be sent as one.
+_ARGUMENTS = frozenset(
+    {
+        "self",
+        "id",
+        "qos_spec",
+        "resource_type",
+        "value",
+        "base_path",
+        "connection",
+        "_synchronized",
+        "__conflicting_attrs",
+    }
+)
 
 
 class How(StrEnum):
@@ -91,7 +108,7 @@ class _Client:
     """Cinder's API, and the ids by name, also of what a step created."""
 
     def __init__(self, live: Live, api: Cinder) -> None:
-        self._api = api
+        self._storage = api.storage
         self._specs = {name: spec.id for name, spec in live.specs.items()}
         self._types = {name: type.id for name, type in live.types.items()}
         self.lost = ""
@@ -112,61 +129,64 @@ class _Client:
     def take(self, step: Step) -> None:
         match step:
             case CreateSpec(spec):
-                body = {**spec.keys, "name": spec.name, "consumer": spec.consumer}
-                made = self._api.post(BLOCK_STORAGE, "/qos-specs", {"qos_specs": body})
-                self._specs[spec.name] = _id(made, "qos_specs")
+                self._specs[spec.name] = _id(lambda: self._create(spec))
             case ChangeSpec():
                 self._change(step)
             case CreateType(type):
-                told: dict[str, object] = {"name": type.name}
-                if type.description is not None:
-                    told["description"] = type.description
-                if type.public is not None:
-                    told["os-volume-type-access:is_public"] = type.public
-                if type.extra_specs is not None:
-                    told["extra_specs"] = dict(type.extra_specs)
-                self._types[type.name] = _id(
-                    self._api.post(BLOCK_STORAGE, "/types", {"volume_type": told}), "volume_type"
-                )
+                given: dict[str, object] = {
+                    "description": type.description,
+                    "is_public": type.public,
+                    "extra_specs": None if type.extra_specs is None else dict(type.extra_specs),
+                }
+                words = {name: value for name, value in given.items() if value is not None}
+                self._types[type.name] = _id(lambda: self._storage.create_type(name=type.name, **words).id)
             case ChangeType(before, description, public):
                 given = {"description": description, "is_public": public}
                 changed = {name: value for name, value in given.items() if value is not None}
-                self._api.put(BLOCK_STORAGE, f"/types/{before.id}", {"volume_type": changed})
+                # Not update_type: its is_public is a POST's (findings/openstacksdk-volume-type-update.sh).
+                self._storage.put(f"/types/{before.id}", json={"volume_type": changed})
             case ChangeExtraSpecs():
-                path = f"/types/{self._types[step.name]}/extra_specs"
-                if step.put:
-                    self._api.post(BLOCK_STORAGE, path, {"extra_specs": step.put})
-                for key in step.unset:
-                    self._api.delete(BLOCK_STORAGE, f"{path}/{quote(key, safe='')}")
+                id = self._types[step.name]
+                if step.put:  # not update_type_extra_specs, which takes no null
+                    self._storage.post(f"/types/{id}/extra_specs", json={"extra_specs": step.put})
+                self._storage.delete_type_extra_specs(id, [quote(key, safe="") for key in step.unset])
             case Associate():
                 self._associate(step)
             case Disassociate(type_name, spec_name):
-                self._tie("disassociate", spec_name, type_name)
+                self._untie(spec_name, type_name)
             case DeleteType(name):
-                self._api.delete(BLOCK_STORAGE, f"/types/{self._types[name]}")
+                self._storage.delete_type(self._types[name])
             case DeleteSpec(name, force):
-                self._api.delete(BLOCK_STORAGE, f"/qos-specs/{self._specs[name]}", {"force": str(force).lower()})
+                self._storage.delete_qos_spec(self._specs[name], force=str(force).lower())
+
+    def _create(self, spec: Spec) -> Any:
+        body = {**spec.keys, "name": spec.name, "consumer": spec.consumer}
+        if body.keys() & _ARGUMENTS:
+            return self._storage.post("/qos-specs", json={"qos_specs": body}).json()["qos_specs"]["id"]
+        return self._storage.create_qos_spec(**body).id
 
     def _change(self, step: ChangeSpec) -> None:
-        path = f"/qos-specs/{self._specs[step.after.name]}"
+        id = self._specs[step.after.name]
         together = {**step.put, **step.interim}
         if step.after.consumer != step.before.consumer:
             together["consumer"] = step.after.consumer
-        if together:
-            self._api.put(BLOCK_STORAGE, path, {"qos_specs": together})
+        if together.keys() & _ARGUMENTS:
+            self._storage.put(f"/qos-specs/{id}", json={"qos_specs": together})
+        elif together:
+            self._storage.update_qos_spec(id, **together)
         # Cinder removes keys one by one in any order (objects/qos_specs.py, save): the per-GB key must go while its
         # minimum and maximum are still there.
         first = [key for key in step.unset if key.endswith("_per_gb")]
         for keys in (first, [key for key in step.unset if key not in first]):
             if keys:
-                self._api.put(BLOCK_STORAGE, f"{path}/delete_keys", {"keys": keys})
+                self._storage.delete_qos_spec_metadata(id, keys)
 
     def _associate(self, step: Associate) -> None:
         if step.instead_of is None:
-            return self._tie("associate", step.spec, step.type)
-        self._tie("disassociate", step.instead_of, step.type)
+            return self._tie(step.spec, step.type)
+        self._untie(step.instead_of, step.type)
         try:
-            self._tie("associate", step.spec, step.type)
+            self._tie(step.spec, step.type)
         except Rejected as error:
             self._restore(step, error)
             raise
@@ -179,17 +199,23 @@ class _Client:
     def _restore(self, step: Associate, refusal: Rejected) -> None:
         """Associate the old spec again. Raises ``Rejected`` where the type has none now."""
         try:
-            self._tie("associate", str(step.instead_of), step.type)
+            self._tie(str(step.instead_of), step.type)
         except PlimsollError as error:
             raise Rejected(f"{refusal}; and {error}: the volume type has no QoS spec now") from error
 
-    def _tie(self, verb: str, spec: str, type: str) -> None:
-        # Both are GETs that change things, and idempotent.
-        self._api.get(BLOCK_STORAGE, f"/qos-specs/{self._specs[spec]}/{verb}", {"vol_type_id": self._types[type]})
+    def _tie(self, spec: str, type: str) -> None:
+        # This and its opposite are GETs that change things, and idempotent.
+        self._storage.associate_qos_spec(self._specs[spec], self._types[type])
+
+    def _untie(self, spec: str, type: str) -> None:
+        self._storage.disassociate_qos_spec(self._specs[spec], self._types[type])
 
 
-def _id(made: object, word: str) -> str:
+def _id(create: Callable[[], Any]) -> str:
     try:
-        return str(made[word]["id"])  # type: ignore[index]
-    except (KeyError, TypeError) as error:
-        raise Rejected(f"Cinder's answer has no id of what it created ({type(made).__name__})") from error
+        id = create()
+    except UNREADABLE as error:
+        raise Rejected(f"Cinder's answer has no id of what it created ({type(error).__name__})") from error
+    if not id:
+        raise Rejected("Cinder's answer has no id of what it created")
+    return str(id)

@@ -1,4 +1,4 @@
-"""Reads QoS specs, volume types and attached volumes from Cinder."""
+"""Reads QoS specs, volume types and attached volumes from Cinder, by openstacksdk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Protocol, TypeVar
 
-from plimsoll_agent.catalogue.api import BLOCK_STORAGE, CloudApi
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.qos.file import Declared, Spec, Type
@@ -19,20 +18,18 @@ T = TypeVar("T")
 Named = TypeVar("Named", QosSpec, "LiveType")
 
 
-class Cinder(CloudApi, Protocol):
-    """A ``CloudApi`` that can change things. Every call raises what its ``get`` raises.
+class Cinder(Protocol):
+    """Every call of ``storage`` raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected`` (also ``Refused``).
 
-    After ``Unreachable`` and ``DeadlineExceeded`` it is unknown whether the change was made.
+    After ``Unreachable`` and ``DeadlineExceeded`` it is unknown whether a change was made.
     """
 
-    def post(self, service: str, path: str, body: object) -> Any:
-        """The parsed answer; None where it is empty."""
+    name: str
+    """For people: the cloud's name, or the address of its Keystone."""
 
-    def put(self, service: str, path: str, body: object) -> Any:
-        """As ``post``."""
-
-    def delete(self, service: str, path: str, params: Mapping[str, str] | None = None) -> Any:
-        """As ``post``."""
+    @property
+    def storage(self) -> Any:
+        """Openstacksdk's proxy of block storage (``adapters.block_storage``). Raises ``ConfigError``."""
 
 
 @frozen
@@ -77,41 +74,45 @@ class Attached:
     gib: int
 
 
-def read(api: CloudApi) -> Live:
-    """In three calls, or more where a list has several pages. Raises what ``CloudApi`` raises."""
-    specs = tuple(_each(api, "/qos-specs", "qos_specs", QosSpec.read))
+def read(api: Cinder) -> Live:
+    """In three calls, or more where a list has several pages. Raises what ``Cinder`` raises."""
+    storage = api.storage
+    specs = tuple(_each("/qos-specs", storage.qos_specs(), _spec))
     names = {spec.id: spec.name for spec in specs}
     # Without is_public Cinder shows an admin the public types only.
-    types = _each(api, "/types", "volume_types", lambda value: _type(value, names), {"is_public": "None"})
-    return Live(_by_name("QoS specs", specs), _by_name("volume types", types), _default(api))
+    types = _each("/types", storage.types(is_public="None"), lambda value: _type(value, names))
+    return Live(_by_name("QoS specs", specs), _by_name("volume types", types), _default(storage))
 
 
-def attached(api: CloudApi) -> tuple[Attached, ...]:
-    """Every attached volume of the region, a page at a time. Raises what ``CloudApi`` raises."""
+def attached(api: Cinder) -> tuple[Attached, ...]:
+    """Every attached volume of the region, a page at a time. Raises what ``Cinder`` raises."""
     # This misses the few volumes that are being extended or retyped; reading all volumes would take many more pages.
-    return tuple(_each(api, "/volumes/detail", "volumes", _attached, {"all_tenants": "1", "status": "in-use"}))
+    return tuple(_each("/volumes/detail", api.storage.volumes(all_tenants="1", status="in-use"), _attached))
+
+
+def _spec(value: Any) -> QosSpec:
+    return QosSpec.read({word: getattr(value, word) for word in ("id", "name", "consumer", "specs")})
 
 
 def _type(value: Any, specs: Mapping[str, str]) -> LiveType:
-    if "qos_specs_id" not in value:
+    if value.qos_specs_id == "":
         raise Rejected(
             f"Cinder hides the QoS specs of volume types: allow the user's role in its policy {QOS_SPECS_ID_POLICY}"
         )
-    extra = value.get("extra_specs")
     return LiveType(
-        id=_text(value["id"]),
-        name=_text(value["name"]),
+        id=_text(value.id),
+        name=_text(value.name),
         # Cinder too ignores a spec that no longer exists (qos_specs.associate_qos_with_type).
-        qos_spec=specs.get(value["qos_specs_id"]),
-        description=value.get("description") or "",
-        public=bool(value.get("is_public", True)),
-        extra_specs=None if extra is None else dict(extra),
+        qos_spec=specs.get(value.qos_specs_id),
+        description=value.description or "",
+        public=bool(value.is_public),
+        extra_specs=None if value.extra_specs is None else dict(value.extra_specs),
     )
 
 
 def _attached(value: Any) -> Attached:
-    type = value.get("volume_type")
-    return Attached(None if type is None else _text(type), int(value["size"]))
+    type = value.volume_type
+    return Attached(None if type is None else _text(type), int(value.size))
 
 
 def _text(value: Any) -> str:
@@ -133,18 +134,16 @@ def _by_name(what: str, values: Iterable[Named]) -> dict[str, Named]:
     return named
 
 
-def _default(api: CloudApi) -> str | None:
+def _default(storage: Any) -> str | None:
     try:
-        return _text(api.get(BLOCK_STORAGE, "/types/default")["volume_type"]["name"])
+        return _text(storage.get_type("default").name)
     except (Rejected, *UNREADABLE):  # there may be none
         return None
 
 
-def _each(
-    api: CloudApi, path: str, word: str, make: Callable[[Any], T], params: Mapping[str, str] | None = None
-) -> Iterator[T]:
-    for page in api.pages(BLOCK_STORAGE, path, word, params):
-        try:
-            yield from [make(value) for value in page]
-        except UNREADABLE as error:
-            raise Rejected(f"Cinder: its answer to {path} cannot be read: {printable(str(error))}") from error
+def _each(path: str, values: Iterable[Any], make: Callable[[Any], T]) -> Iterator[T]:
+    try:
+        for value in values:
+            yield make(value)
+    except UNREADABLE as error:
+        raise Rejected(f"Cinder: its answer to {path} cannot be read: {printable(str(error))}") from error
