@@ -17,7 +17,7 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
 class HypervisorContract:
-    """A subclass gives ``hypervisor`` and ``uuid``: a guest of its own with unlimited disks vda and vdb."""
+    """A subclass gives ``hypervisor`` and ``uuid``: a guest of its own, paused, with unlimited disks vda and vdb."""
 
     @pytest.fixture(autouse=True)
     def _unlimited(self, hypervisor: Hypervisor, uuid: str) -> None:
@@ -125,6 +125,10 @@ class HypervisorContract:
         assert survey.actual == {disk.target: hypervisor.actual(disk) for disk in disks}
         assert survey.actual["vda"] == Limits(total_iops_sec=400, group_name="both")
         assert survey.actual["vdb"] == Limits(total_iops_sec=200), "a name that QEMU gave is no group"
+
+    def test_a_guest_that_a_person_paused_is_told_as_paused(self, hypervisor: Hypervisor, uuid: str) -> None:
+        assert hypervisor.look(uuid).paused
+        assert hypervisor.survey(uuid).paused
 
     def test_sizes_are_in_bytes(self, hypervisor: Hypervisor, uuid: str) -> None:
         assert hypervisor.sizes(uuid)["vdb"] % 2**20 == 0

@@ -56,6 +56,8 @@ class FakeGuest:
     xml: str | None = None
     consoles: tuple[str, ...] = ()
     """The files that they are logged to."""
+    paused: bool = False
+    """By a person."""
     marks: str | None = None
     """plimsoll's element in the metadata of the running guest; the persistent definition never has it."""
 
@@ -129,13 +131,13 @@ class FakeHypervisor:
     def look(self, uuid: str) -> Sighting:
         self._happens("look")
         guest = self._guest(uuid)
-        return Sighting(*domxml.parse(guest.xml or domain_xml(guest)), guest.movement)
+        return Sighting(*domxml.parse(guest.xml or domain_xml(guest)), guest.movement, guest.paused)
 
     def survey(self, uuid: str) -> Survey:
         """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
         sighting = self.look(uuid)
         told: dict[str, Limits | PlimsollError | LimitsError] = {}
-        survey = Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks)
+        survey = Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks, sighting.paused)
         for disk in survey.disks if survey.movement is Movement.STAYS else ():
             try:
                 told[disk.target] = self.actual(disk)

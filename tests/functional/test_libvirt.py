@@ -310,6 +310,24 @@ def test_a_survey_of_a_guest_on_the_move_asks_its_qemu_nothing(
     assert asked == []
 
 
+@pytest.mark.parametrize(
+    ("state", "paused"),
+    [
+        ([libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_USER], True),
+        ([libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR], False),
+        ([libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_SNAPSHOT], False),
+        ([libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_MIGRATION], False),
+        ([libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_PAUSED_USER], False),  # another state has other reasons
+    ],
+)
+def test_only_a_person_pauses_a_guest(
+    hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch, state: list[int], paused: bool
+) -> None:
+    uuid = hypervisor.guests()[GROUPED].uuid
+    monkeypatch.setattr(libvirt.virDomain, "state", lambda *_: state)
+    assert (hypervisor.look(uuid).paused, hypervisor.survey(uuid).paused) == (paused, paused)
+
+
 def test_libvirt_tells_its_version_and_that_of_the_hypervisor(hypervisor: Libvirt) -> None:
     with world(hypervisor) as connection:
         told = connection.getLibVersion(), connection.getVersion()

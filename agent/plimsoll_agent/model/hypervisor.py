@@ -37,6 +37,8 @@ class Sighting:
     guest: Guest
     disks: tuple[Disk, ...]
     movement: Movement = Movement.STAYS
+    paused: bool = False
+    """Whether a person has paused it: by libvirt's reason, so not for an I/O error or a migration."""
 
 
 @frozen
@@ -51,6 +53,8 @@ class Survey:
     actual: Mapping[str, Limits | PlimsollError | LimitsError]
     other_disks: tuple[str, ...] = ()
     """The targets of the guest's disks that are not on RBD."""
+    paused: bool = False
+    """As in ``Sighting``."""
 
 
 @frozen

@@ -3,7 +3,7 @@
 Budget: at most ``PER_NODE`` series of the node, ``PER_TYPE`` of each volume type, those of ``pool_metrics`` of each
 pair of pool and volume type, and ``PER_CLUSTER`` of each cluster; with ``disk`` also ``PER_GUEST`` of each guest,
 ``PER_DISK`` of each disk, ``PER_PARAMETER`` more of each parameter that is set, ``PER_LIMIT`` more of each of them
-that is a rate, and one more of a disk that is held.
+that is a rate, and one more of a disk that is held, and of a guest that is paused.
 That makes 21 of a disk with one limit of requests and one of bytes, 29 where both have a burst and its length,
 and 47 of one for which everything is set that can be set together. The machine that makes the region's file has
 three of its own.
@@ -43,7 +43,7 @@ def families(last: LastPass, *, detail: str) -> Iterator[Family]:
     every = [*_of_passes(last), *_of_sources(last), *_of_clusters(last), *_of_types(last)]
     every += of_pools(last.disks)
     if detail == "disk":
-        every += _of_disks(last.disks)
+        every += _of_disks(last.disks, last.paused_guests)
     yield from (family for family in every if family.samples)
 
 
@@ -286,7 +286,7 @@ def _summed(rated: Mapping[str, Sequence[Rates]], of: Callable[[Rates], tuple[fl
 _Named = tuple[tuple[str, str, str], LastDisk]
 
 
-def _of_disks(disks: Sequence[LastDisk]) -> Iterator[Family]:
+def _of_disks(disks: Sequence[LastDisk], paused_guests: frozenset[str]) -> Iterator[Family]:
     named: list[_Named] = [
         ((disk.named.guest_name, disk.named.target, disk.named.guest_uuid), disk) for disk in disks
     ]
@@ -310,6 +310,12 @@ def _of_disks(disks: Sequence[LastDisk]) -> Iterator[Family]:
             ((domain, uuid, disk.server, disk.named.project, disk.project_name, disk.flavor), 1)
             for (domain, _, uuid), disk in {(name[0], name[2]): (name, disk) for name, disk in named}.values()
         ],
+    )
+    yield gauge(
+        "plimsoll_guest_paused",
+        "1 while the guest is paused by a person",
+        ("domain", "uuid"),
+        [(guest, 1) for guest in {(name[0], name[2]): None for name, _ in named} if guest[1] in paused_guests],
     )
     yield gauge(
         "plimsoll_disk_hold_end_timestamp_seconds",

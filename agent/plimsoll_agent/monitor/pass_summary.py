@@ -176,6 +176,8 @@ class LastPass:
     """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, a source that is down, a guest (by its
     uuid) that is unreachable."""
 
+    paused_guests: frozenset[str] = frozenset()
+    """The uuids of those that a person had paused."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
 
@@ -271,6 +273,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         missing=missing,
         unseen=_unseen(before, unreachable),
         unread=_unread(readings, disks, unreachable),
+        paused_guests=report.paused_guests,
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,

@@ -94,6 +94,7 @@ def _data(last: LastPass) -> dict[str, object]:
         "missing": [asdict(each) for each in last.missing],
         "unseen": dict(last.unseen),
         "unread": {key: [attachment, _reading_data(reading)] for key, (attachment, reading) in last.unread.items()},
+        "paused_guests": sorted(last.paused_guests),
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
@@ -179,6 +180,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         missing=several(DiskName.read, value["missing"]),
         unseen=mapping(count, value["unseen"]),
         unread=mapping(lambda told: (text(told[0]), _reading(told[1])), value.get("unread", {})),
+        paused_guests=frozenset(several(text, value.get("paused_guests", []))),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )

@@ -50,17 +50,21 @@ class PastPass:
     disks: Mapping[str, PastDisk] = field(hash=False)
     unanswered: frozenset[str] = frozenset()
     """The UUIDs of guests that were asked and did not answer."""
+    paused: frozenset[str] = frozenset()
+    """The UUIDs of guests that a person had paused."""
 
 
 def append(state: State, last: LastPass) -> None:
-    """Add the averages of a pass, and the guests that did not answer; without any there is nothing to add. Raises
-    ``StateError``.
+    """Add the averages of a pass, the guests that did not answer, and those that were paused; without averages, and
+    if all answered, there is nothing to add. Raises ``StateError``.
     """
     disks = {disk.named.key: _row(disk, disk.rates) for disk in last.disks if disk.rates is not None}
     hung = sorted(each.guest.uuid for each in last.unreachable if each.reason.code is Code.TIMED_OUT)
     if not (disks or hung) or last.looked is None:
         return
-    row = {"at": last.looked.timestamp(), "disks": disks} | ({"unanswered": hung} if hung else {})
+    paused = sorted(last.paused_guests)
+    row = {"at": last.looked.timestamp(), "disks": disks}
+    row |= {name: uuids for name, uuids in (("unanswered", hung), ("paused", paused)) if uuids}
     line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
     try:
         with suppress(FileNotFoundError):
@@ -104,6 +108,7 @@ def _past(value: Any) -> PastPass:
         datetime.fromtimestamp(number(value["at"]), UTC),
         mapping(_disk, value["disks"]),
         frozenset(decoding.several(text, value.get("unanswered", []))),
+        frozenset(decoding.several(text, value.get("paused", []))),
     )
 
 

@@ -44,6 +44,8 @@ class Observation:
     """The disks' counters by ``Disk.key``, where they were read."""
     other_disks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By uuid the targets of the disks that are not on RBD, of each guest that was read and does not migrate."""
+    paused_guests: frozenset[str] = frozenset()
+    """The uuids of those that a person has paused."""
 
 
 _MOST_MEANT = 3
@@ -59,6 +61,7 @@ class _Look:
     readings: Mapping[str, Reading] = field(default_factory=dict)
     """By target."""
     other_disks: tuple[str, ...] | None = None
+    paused: bool = False
 
 
 def observe(
@@ -90,6 +93,7 @@ def observe(
             if disk.target in looks[guest].readings
         },
         other_disks={guest.uuid: others for guest in guests if (others := looks[guest].other_disks) is not None},
+        paused_guests=frozenset(guest.uuid for guest in guests if looks[guest].paused),
     )
 
 
@@ -193,7 +197,7 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
     known = tuple(
         replace(disk, actual=disk.defined if disk.filters else _known(survey.actual[disk.target])) for disk in disks
     )
-    return _Look(known, hung=hung, other_disks=survey.other_disks)
+    return _Look(known, hung=hung, other_disks=survey.other_disks, paused=survey.paused)
 
 
 def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:

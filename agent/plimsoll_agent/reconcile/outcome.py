@@ -211,6 +211,8 @@ class PassReport:
     """How many disks the brake counted, of all that it looked at, also where it stops none."""
     considered: int = 0
     """How many those are."""
+    paused_guests: frozenset[str] = frozenset()
+    """The uuids of those that a person has paused."""
     complaint: str = ""
     """What is wrong with the rules, if the pass used the last good ones."""
 

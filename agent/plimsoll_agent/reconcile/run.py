@@ -171,6 +171,7 @@ def run_pass(
             seen.other_disks,
             len(considered.found),
             considered.of,
+            seen.paused_guests,
         )
 
 

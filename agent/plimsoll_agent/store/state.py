@@ -168,7 +168,8 @@ USAGE = StateFile(
     "usage.jsonl",
     owner="passes over the whole node, with metrics",
     version=None,
-    what="each disk's use and latency, guests that did not answer, a line a pass: ``disk explain --since`` reads it",
+    what="each disk's use and latency, guests that did not answer or were paused, a line a pass: ``disk explain"
+    " --since`` reads it",
     corrupt="what cannot be read is left out",
     missing="a new one begins",
 )

@@ -8,10 +8,15 @@ long as usual or more, and the time that each of these and of their flushes took
 the time without requests or more (half: where a guest makes up for the stall, requests follow one another and take
 less than usual). They did not wait if all that they took is less than that time. If none ends, they waited for
 ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than a tenth of the requests of the interval before,
-for as long as a check may be late, is as none, where requests waited. Without a latency, without what is usual, or
-with fewer than 10 requests in five minutes, of which one may have been the first in hours, an interval is unknown,
-unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a type of
-fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
+for as long as a check may be late, is as none, where requests waited. Without a check they waited too, if the next
+ones show it and are slow, and not by the limit, and the disk had requests in all other intervals. Without a latency,
+without what is usual, or with fewer than 10 requests in five minutes, of which one may have been the first in hours,
+an interval is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow. What is
+usual for a type of fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
+
+A guest that a person paused has no request that waits, once QEMU answers: it waits for them before it is paused. With
+no requests, or less than a tenth of those before, such an interval is not slow whatever check is raised, and nothing
+waited before it if no request ended in it.
 
 An interval in which the guest was asked and did not answer is slow while a check was raised, as in 2. One without a
 reading, or whose pass is overdue, is slow while a check was raised, then or soon after as above, if there were
@@ -193,6 +198,8 @@ class _Run(Enum):
     STOPPED = auto()
     """No requests, or hardly any after many and these not slow: slow ones have waited."""
     UNREAD = auto()
+    PAUSED = auto()
+    """As ``STOPPED``, by a person."""
 
 
 def _runs(intervals: Sequence[Interval], usual: float | None, late: float) -> Iterator[_Run]:
@@ -204,12 +211,22 @@ def _runs(intervals: Sequence[Interval], usual: float | None, late: float) -> It
             many = before.operations
         hardly = each.operations is not None and each.operations < HARDLY * many and not _by_latency(each, usual)
         if each.operations == 0 or hardly:
-            yield _Run.STOPPED
+            yield _Run.PAUSED if each.paused else _Run.STOPPED
         elif each.read:
             before = each
             yield _Run.REQUESTS
         else:
             yield _Run.UNREAD
+
+
+def _before(runs: Sequence[tuple[_Run, Sequence[Interval]]]) -> Interval | None:
+    """The last interval of these; of a pause it tells of the requests before that."""
+    if not runs:
+        return None
+    kind, run = runs[-1]
+    if kind is not _Run.PAUSED:
+        return run[-1]
+    return replace(run[-1], operations=runs[-2][1][-1].operations if len(runs) > 1 else None)
 
 
 class _Around:
@@ -235,17 +252,20 @@ class _Around:
         """
         kinds = iter(_runs(intervals, self._usual, late))
         runs = [(kind, list(run)) for kind, run in groupby(intervals, key=lambda _: next(kinds))]
+        never_rests = sum(kind is _Run.STOPPED for kind, _ in runs) == 1
         for number, (kind, run) in enumerate(runs):
-            before = runs[number - 1][1][-1] if number else None
+            before = _before(runs[:number])
             after = runs[number + 1][1][0] if number + 1 < len(runs) else None
-            if kind is _Run.REQUESTS:
+            if kind is _Run.PAUSED:
+                judged = [(each, _by_latency(each, self._usual) if each.operations else False) for each in run]
+            elif kind is _Run.REQUESTS:
                 judged = [(each, _by_latency(each, self._usual)) for each in run]
             elif kind is _Run.UNREAD:
                 judged = list(self._without_reading(before, run, after, late))
             else:
                 judged = [
                     (each, waited if waited or not each.operations else _by_latency(each, self._usual))
-                    for each, waited in self._without_requests(before, run, after, late)
+                    for each, waited in self._without_requests(before, run, after, late, never_rests)
                 ]
             yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in judged)
 
@@ -294,10 +314,15 @@ class _Around:
                 yield each, None
 
     def _without_requests(
-        self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
+        self,
+        before: Interval | None,
+        run: Sequence[Interval],
+        after: Interval | None,
+        late: float,
+        never_rests: bool,
     ) -> Iterator[tuple[Interval, bool | None]]:
         """``before`` and ``after`` are the intervals next to it."""
-        had_requests = before is not None and before.operations is not None
+        had_requests = before is not None and bool(before.operations)
         raised = [each for each in (*run, after) if each is not None and self.new(each)]
         waited: bool | None = None
         wait = bool(raised and before is not None and had_requests and raised[0].at - before.at <= late)
@@ -305,8 +330,12 @@ class _Around:
             waited = self._waited(before, run, after, late)
         rested: bool | None = False if had_requests else None
         """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
+        if never_rests and not raised and before is not None and before.operations and self._slow_by_others(after):
+            waited = self._waited(before, run, after, late)
         for each in run:
-            if wait and (self.new(each) or each.at < raised[0].at):
+            if waited and not raised:
+                yield each, True
+            elif wait and (self.new(each) or each.at < raised[0].at):
                 if waited and not self.new(each):
                     each = replace(each, raised=(*(each.raised or ()), *sorted(self.new(raised[0]))))
                 yield each, waited
@@ -324,6 +353,8 @@ class _Around:
                 return False
             told = {check for each in run for check in self.new(each)}
             return True if told & set(STOPPED) else None
+        if after.paused and not after.operations:
+            return False if after.latency is None else None
         if after.latency is None or (after.share is not None and after.share >= AT_LIMIT_RATIO):
             return None
         # There may be as many flushes as other requests, with a latency and not among the operations.

@@ -65,6 +65,8 @@ class Interval:
     """When that pass read the disks' counters: intervals may be of the same one."""
     unanswered: bool = False
     """Whether its guest was asked in this interval and did not answer."""
+    paused: bool = False
+    """Whether a person had paused its guest when it was read: then none of its requests waits."""
 
     @property
     def read(self) -> bool:

@@ -246,11 +246,15 @@ def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
 
 
 def _unread_lines(disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
-    """When its guest did not answer, and when else it had no reading while requests may have waited."""
+    """When its guest did not answer, when else it had no reading while requests may have waited, and when it was
+    paused.
+    """
     silent = [each for each in disk.evidence.intervals if each.unanswered]
+    paused = [each for each in disk.evidence.intervals if each.paused]
     for words, intervals in (
         ("the guest did not answer", silent),
         ("no reading while its requests may have waited", [each for each in finding.unread if not each.unanswered]),
+        ("a person paused the guest", paused),
     ):
         if intervals:
             checks = sorted({check for each in intervals for check in each.raised or ()})

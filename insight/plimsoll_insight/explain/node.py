@@ -113,9 +113,9 @@ def _without_gaps(found: Sequence[Interval], seconds: float) -> Iterator[Interva
 
 def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interval:
     own, actual = one.disks.get(disk.key), disk.actual
-    unanswered = disk.guest.uuid in one.unanswered
+    unanswered, paused = disk.guest.uuid in one.unanswered, disk.guest.uuid in one.paused
     if own is None:
-        return Interval(one.at.timestamp(), unanswered=unanswered)
+        return Interval(one.at.timestamp(), unanswered=unanswered, paused=paused)
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
     waits = [each.latency for each in others.values() if each.latency is not None]
     of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]
@@ -133,6 +133,7 @@ def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interva
         of_node=median(waits) if waits else None,
         of_node_disks=len(waits),
         neighbours=tuple(_busiest(rates, disk.guest.uuid)),
+        paused=paused,
     )
 
 

@@ -231,6 +231,7 @@ class _Own:
             for line in over(f"max by ({by}, reason) ({_within(f'plimsoll_disk_state{own}', step)})")
             if label(line, "reason") == Code.TIMED_OUT.value
         )
+        self._paused = _by_node(over(each("plimsoll_guest_paused", own, "uuid")))
         self._reverted = _by_disk(over(each("plimsoll_disk_external_changes_reverted_total", own, *_DISK)))
         self._held = over(each("plimsoll_disk_hold_end_timestamp_seconds", own, *_DISK))
 
@@ -259,6 +260,7 @@ class _Own:
             latency=_value(self._latency, key, at),
             observed=observed,
             unanswered=unanswered,
+            paused=at in self._paused.get(node, ()),
         )
 
     def _set(self, key: tuple[NodeKey, str], at: float) -> dict[str, int] | None:

@@ -88,6 +88,7 @@ def _interval(one: Interval) -> dict[str, object]:
         "type_latency": one.of_type,
         "node_latency": one.of_node,
         "unanswered": one.unanswered,
+        "paused": one.paused,
         "checks": None if one.raised is None else list(one.raised),
     }
 

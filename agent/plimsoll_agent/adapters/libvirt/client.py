@@ -152,7 +152,7 @@ class Libvirt:
 
         def ask(domain: Any) -> Survey:
             sighting = _sighting(domain)
-            survey = Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks)
+            survey = _surveyed(sighting, told)
             known.append(survey)
             for disk in survey.disks if survey.movement is Movement.STAYS else ():
                 try:
@@ -169,7 +169,7 @@ class Libvirt:
         except DeadlineExceeded as error:
             if isinstance(error, StillHangs):
                 sighting = self.look(uuid)
-                known.append(Survey(sighting.disks, sighting.movement, {}, sighting.guest.other_disks))
+                known.append(_surveyed(sighting, {}))
             if not known:
                 raise
             (survey,) = known
@@ -374,7 +374,11 @@ def _agent_error(error: Any) -> PlimsollError | None:
 
 
 def _sighting(domain: Any) -> Sighting:
-    return Sighting(*domxml.parse(domain.XMLDesc(0)), _movement(domain))
+    return Sighting(*domxml.parse(domain.XMLDesc(0)), *_movement(domain))
+
+
+def _surveyed(sighting: Sighting, told: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
+    return Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks, sighting.paused)
 
 
 def _actual(domain: Any, disk: Disk) -> Limits:
@@ -401,17 +405,20 @@ def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockS
             continue
 
 
-def _movement(domain: Any) -> Movement:
+def _movement(domain: Any) -> tuple[Movement, bool]:
+    """And whether a person has paused it: libvirt answers without QEMU."""
     moving = {
         libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
         libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
     }
     movement = moving.get(_operation(domain))
     if movement is not None:
-        return movement
+        return movement, False
     state, reason = domain.state()
     arriving = (libvirt.VIR_DOMAIN_PAUSED_MIGRATION, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP)
-    return Movement.ARRIVING if state == libvirt.VIR_DOMAIN_PAUSED and reason in arriving else Movement.STAYS
+    if state == libvirt.VIR_DOMAIN_PAUSED and reason in arriving:
+        return Movement.ARRIVING, False
+    return Movement.STAYS, state == libvirt.VIR_DOMAIN_PAUSED and reason == libvirt.VIR_DOMAIN_PAUSED_USER
 
 
 def _operation(domain: Any) -> object:

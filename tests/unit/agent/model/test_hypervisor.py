@@ -16,4 +16,4 @@ class TestFakeHypervisor(HypervisorContract):
     @pytest.fixture
     def hypervisor(self) -> FakeHypervisor:
         own = FakeDisk(image=f"{UUID}_disk", pool="vms")
-        return FakeHypervisor(FakeGuest("instance-00000001", UUID, {"vda": own, "vdb": volume()}))
+        return FakeHypervisor(FakeGuest("instance-00000001", UUID, {"vda": own, "vdb": volume()}, paused=True))

@@ -22,6 +22,7 @@ from plimsoll_agent.monitor.pool_metrics import PER_POOL
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from tests.unit.lastpasses import BRONZE, a_last_disk, a_last_pass, a_name, a_varied_pass
+from tests.unit.node import uuid_of
 from tests.unit.values import NOON, examples
 
 GOLDEN = Path(__file__).parents[2] / "data" / "pass_metrics.prom"
@@ -77,7 +78,7 @@ def test_large_sites_keep_aggregates_only() -> None:
     told = samples(a_varied_pass(), "aggregate")
     assert not {"domain", "uuid", "target_device"} & {name for sample in told for name in sample.labels}
     of_disks = {sample.name for sample in samples(a_varied_pass())} - {sample.name for sample in told}
-    assert all(name.startswith(("plimsoll_disk_", "plimsoll_guest_info")) for name in of_disks)
+    assert all(name.startswith(("plimsoll_disk_", "plimsoll_guest_")) for name in of_disks)
     assert "plimsoll_average_bytes_per_second" in {sample.name for sample in told}
 
 
@@ -245,6 +246,13 @@ def test_a_disk_takes_the_series_that_the_budget_says(limits: dict[str, int], mo
     disk = full(Limits(**limits), *bases)  # type: ignore[arg-type]
     by_budget = pass_metrics.PER_DISK + pass_metrics.PER_PARAMETER * len(limits) + pass_metrics.PER_LIMIT * len(bases)
     assert (of_disk(disk) - pass_metrics.PER_GUEST, by_budget) == (most, most)
+
+
+def test_a_guest_takes_one_more_series_while_a_person_has_paused_it() -> None:
+    two = a_last_pass(used(), used(named=a_name(1, "vdc", key=f"{uuid_of(1)}/vms/x")), used(named=a_name(2)))
+    paused = replace(two, paused_guests=frozenset({uuid_of(1), uuid_of(9)}))
+    assert len(samples(paused)) - len(samples(two)) == 1
+    assert named(paused, "guest_paused") == {(a_name(1).guest_name, uuid_of(1)): 1}
 
 
 def test_a_node_and_a_type_take_no_more_series_than_the_budget_allows() -> None:

@@ -156,6 +156,16 @@ def test_what_a_guest_does_while_it_is_not_read_is_in_the_averages_after_it(
     assert (rates.seconds, rates.read_iops, last.unread) == (3 * FIVE_MINUTES, 100, {})
 
 
+def test_who_was_paused_is_told_as_the_last_pass_that_looked_found_it(watched: Watched) -> None:
+    there = watched.node.hypervisor.by_uuid[UUIDS[1]]
+    assert watched.passes().paused_guests == set()
+    there.paused = True
+    assert watched.passes().paused_guests == {UUIDS[1]}
+    assert watched.fails().paused_guests == {UUIDS[1]}
+    there.paused = False
+    assert watched.passes().paused_guests == set()
+
+
 def test_what_a_limit_allows_is_told_by_the_second(watched: Watched) -> None:
     watched.passes()
     watched.passes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from plimsoll_agent.monitor.usage_history import PastDisk, append, most_used, pa
 from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.store.state import State, StateError
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
+from tests.unit.node import uuid_of
 from tests.unit.values import NOON
 
 RATES = Rates(100.0, 50.25, 4096.0, 8192.0, 300.0, 0.00812345)
@@ -55,6 +57,19 @@ def test_a_guest_that_did_not_answer_is_kept_and_one_that_was_not_asked_is_not(t
     append(State(tmp_path), a_last_pass(unreachable=unreachable, looked=NOON))
     (past,) = passes(State(tmp_path))
     assert (dict(past.disks), past.unanswered) == ({}, {"u1"})
+
+
+def test_a_guest_that_a_person_paused_is_kept_with_the_averages_of_a_pass(tmp_path: Path) -> None:
+    append(State(tmp_path), replace(a_pass(), paused_guests=frozenset({uuid_of(1), uuid_of(9)})))
+    append(State(tmp_path), a_last_pass(paused_guests=frozenset({uuid_of(1)}), looked=NOON))
+    (past,) = passes(State(tmp_path))
+    assert (past.paused, past.unanswered) == ({uuid_of(1), uuid_of(9)}, set())
+
+
+def test_a_line_of_before_unanswered_and_paused_guests_were_kept_is_read(tmp_path: Path) -> None:
+    State(tmp_path).usage.write_text('{"at": 1795176000.0, "disks": {"a/b": [1.0, 2.0, null, null, null, null]}}\n')
+    (past,) = passes(State(tmp_path))
+    assert (list(past.disks), past.unanswered, past.paused) == (["a/b"], set(), set())
 
 
 def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: Path) -> None:

@@ -288,6 +288,7 @@ def test_one_pass_in_several_intervals_is_one() -> None:
 ILL = replace(NOTHING, raised=("SLOW_OPS",))
 HUNG = replace(ILL, unanswered=True)
 LATE = replace(CALM, latency=0.9)
+LATE_IN_STALL = replace(LATE, raised=("SLOW_OPS",))
 
 
 @pytest.mark.parametrize(
@@ -321,6 +322,78 @@ def test_a_guest_that_was_not_read_while_a_check_was_raised_is_never_called_not_
     assert (len(found.slow), bool(found.unread)) == (slow, cause is Unexplained.NOT_READ)
     if cause is Cause.CLUSTER:
         assert found.raised == ("SLOW_OPS",)
+
+
+# --- a pause by a person is not the cluster's
+
+
+PAUSED = replace(IDLE, raised=("SLOW_OPS",), paused=True)
+STOPPED = replace(IDLE, raised=("SLOW_OPS",))
+
+
+@pytest.mark.parametrize(
+    ("then", "cause", "slow"),
+    [
+        ([PAUSED] * 9, Cause.NOT_SLOW, 0),
+        ([replace(PAUSED, operations=3.0, latency=0.004)] + [PAUSED] * 9, Cause.NOT_SLOW, 0),  # some, and the pause
+        # Requests that wait end before the pause begins, and none ended: it had none.
+        ([STOPPED, STOPPED, *[PAUSED] * 9], Cause.NOT_SLOW, 0),
+        # They took long, and then it was paused.
+        ([LATE_IN_STALL, LATE_IN_STALL, *[PAUSED] * 9], Cause.CLUSTER, 2),
+        ([STOPPED, replace(LATE_IN_STALL, paused=True), *[PAUSED] * 9], Cause.CLUSTER, 2),
+        ([HUNG, HUNG, *[PAUSED] * 9], Cause.CLUSTER, 2),
+        ([replace(HUNG, paused=True)] * 2, Cause.CLUSTER, 2),  # QEMU waits for requests before it is paused
+        # It was resumed before the cluster was well, and its requests wait.
+        ([*[PAUSED] * 9, STOPPED, STOPPED], Cause.CLUSTER, 2),
+        ([*[PAUSED] * 9, STOPPED, STOPPED, LATE_IN_STALL], Cause.CLUSTER, 3),
+        # It was resumed, and has nothing to do at first.
+        ([*[PAUSED] * 9, STOPPED, CALM], Cause.NOT_SLOW, 0),
+    ],
+)
+def test_what_a_person_paused_is_not_charged_to_the_cluster_and_a_stall_beside_it_is(
+    then: list[Interval], cause: Cause, slow: int
+) -> None:
+    found = find(each_two_seconds(*[CALM] * 50, *then))
+    assert (found.cause, len(found.slow)) == (cause, slow)
+
+
+def test_a_guest_that_had_nothing_to_do_before_its_pause_waits_for_nothing_after_it() -> None:
+    found = find(each_two_seconds(*[CALM] * 50, *[IDLE] * 50, *[PAUSED] * 9, STOPPED, STOPPED))
+    assert (found.cause, found.all_slow) == (Cause.NOT_SLOW, 0)
+
+
+# --- a stall without a check
+
+
+STILL = replace(IDLE, raised=())
+
+
+@pytest.mark.parametrize("raised", [(), None])
+def test_a_disk_that_never_rests_and_stood_still_waited_if_the_next_requests_took_as_long(
+    raised: tuple[str, ...] | None,
+) -> None:
+    usual, still = replace(CALM, raised=raised), replace(STILL, raised=raised)
+    late = replace(usual, operations=1.5, latency=1.2)
+    found = find(each_two_seconds(*[usual] * 50, *[still] * 3, late, *[usual] * 50))
+    assert (found.cause, found.unexplained, len(found.slow)) == (Cause.UNKNOWN, Unexplained.ALONE, 4)
+    around = replace(late, of_type=0.9, of_type_disks=9)
+    of_type = [replace(still, of_type=0.9, of_type_disks=9)] * 3
+    assert find(each_two_seconds(*[usual] * 50, *of_type, around, *[usual] * 50)).cause is Cause.CLUSTER
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        [STILL, STILL, CALM],  # and what came then took as long as ever
+        [STILL, STILL, replace(CALM, operations=1.5, latency=0.05)],  # too little for all of the time
+        [STILL, STILL, replace(CALM, latency=0.9, share=1.0)],  # and waited for its limit
+        [STILL, CALM, STILL, STILL, replace(CALM, latency=0.9)],  # it rests now and then
+        [replace(STILL, paused=True), replace(CALM, latency=0.9)],
+    ],
+)
+def test_a_rest_that_one_slow_reading_follows_is_no_stall_unless_all_shows_it(rest: list[Interval]) -> None:
+    found = find(each_two_seconds(*[CALM] * 50, *rest, *[CALM] * 50))
+    assert (found.cause, found.all_slow <= 1) == (Cause.NOT_SLOW, True)
 
 
 def test_a_gap_that_begins_before_ceph_raises_its_check_has_it_too() -> None:

@@ -105,6 +105,14 @@ def test_a_stall_in_which_nothing_could_be_read_is_the_clusters_and_the_tenant_i
     assert lines[-1] == 'To the tenant: "Our measurements do not show what your volume v1 waited for."'
 
 
+def test_a_pause_is_told_with_the_checks_of_that_time_and_is_no_stall() -> None:
+    paused = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None, raised=("SLOW_OPS",), paused=True)
+    lines = told(*[CALM] * 9, *[paused] * 5, *[CALM] * 9)
+    when = "between 1970-01-01 00:40 and 01:05 UTC"
+    assert f"a person paused the guest: 5 intervals {when}; raised then: SLOW_OPS" in lines
+    assert "Cause: none, it is not slow; known 100 % of the time" in lines
+
+
 @pytest.mark.parametrize(("ended", "words"), [(0, "no"), (1, "hardly any")])
 def test_the_few_requests_that_ended_in_a_stall_do_not_tell_how_long_requests_took(ended: int, words: str) -> None:
     none = replace(CALM, operations=0.0, latency=None, raised=("SLOW_OPS",))

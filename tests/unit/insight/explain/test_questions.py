@@ -260,6 +260,20 @@ def test_a_stall_between_two_passes_is_seen_by_its_check_and_its_guest() -> None
         assert any(f"max_over_time({metric}" in promql and "[299s]" in promql for promql in asked)
 
 
+def test_a_pause_is_that_of_the_guest_on_the_node_where_it_was_then() -> None:
+    """The old node's metrics stay until its next pass."""
+    moved, paused = NOW - 3600, NOW - 7200
+    of_guest = {"region": "r1", "uuid": "u1"}
+    told = {
+        "plimsoll_disk_info": [on("old", always(1, 0, moved)), on("new", always(1, moved))],
+        "average_operations": [on("old", always(0, 0, moved)), on("new", always(0, moved))],
+        "plimsoll_guest_paused": [Line({**of_guest, "instance": "old"}, always(1, paused, moved + 600))],
+    }
+    disk, _ = explained(told)
+    times = [one.at for one in disk.evidence.intervals if one.paused]
+    assert times == [at for at in TIMES if paused <= at < moved]
+
+
 def test_the_median_of_a_type_is_not_shown_where_the_disk_is_alone_in_it() -> None:
     answers = {
         "plimsoll_disk_info": [on("n", always(1))],
