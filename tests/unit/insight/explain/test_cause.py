@@ -357,6 +357,14 @@ def test_what_a_person_paused_is_not_charged_to_the_cluster_and_a_stall_beside_i
     assert (found.cause, len(found.slow)) == (cause, slow)
 
 
+def test_a_pause_in_which_no_request_ends_shows_that_none_waited_before_it() -> None:
+    found = find(each_two_seconds(*[CALM] * 50, STOPPED, STOPPED, *[PAUSED] * 9))
+    assert (found.cause, found.known) == (Cause.NOT_SLOW, found.total)
+    flushed = replace(PAUSED, latency=9.0)  # a flush may have waited all the time
+    found = find(each_two_seconds(*[CALM] * 50, STOPPED, STOPPED, flushed, *[PAUSED] * 9))
+    assert (found.cause, found.known) == (Cause.NOT_SLOW, found.total - 2)
+
+
 def test_a_guest_that_had_nothing_to_do_before_its_pause_waits_for_nothing_after_it() -> None:
     found = find(each_two_seconds(*[CALM] * 50, *[IDLE] * 50, *[PAUSED] * 9, STOPPED, STOPPED))
     assert (found.cause, found.all_slow) == (Cause.NOT_SLOW, 0)
