@@ -4,15 +4,16 @@ An interval is **slow** where the disk was at limit, or its requests took three 
 disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
 where no request ended, although there were requests before, if they waited: a check was raised as in 2, then or at
 most two minutes later (or an interval, if that is longer). They waited if the next requests that end took twice as
-long as usual or more, and the time that each of these and of their flushes took beyond half of the usual adds up to
-the time without requests or more (half: where a guest makes up for the stall, requests follow one another and take
-less than usual). They did not wait if all that they took is less than that time. If none ends, they waited for
-``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than a tenth of the requests of the interval before,
-for as long as a check may be late, is as none, where requests waited. Without a check they waited too, if the next
-ones show it and are slow, and not by the limit, and the disk had requests in all other intervals. Without a latency,
-without what is usual, or with fewer than 10 requests in five minutes, of which one may have been the first in hours,
-an interval is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow. What is
-usual for a type of fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
+long as usual or more (those of several readings, while less than a tenth end), and the time that each of these and of
+their flushes took beyond half of the usual adds up to the time without requests or more (half: where a guest makes up
+for the stall, requests follow one another and take less than usual). They did not wait if all that they took is less
+than that time. If none ends, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than a
+tenth of the requests of the interval before, for as long as a check may be late, is as none, where requests waited.
+Without a check they waited too, if the next ones show it and are slow, and not by the limit, and the disk had
+requests in all other intervals. Without a latency, without what is usual, or with fewer than 10 requests in five
+minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit. One
+without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on a
+node, is unknown if it is 0.1 s or more.
 
 A guest that a person paused has no request that waits, once QEMU answers: it waits for them before it is paused. With
 no requests, or less than a tenth of those before, such an interval is not slow whatever check is raised, and nothing
@@ -21,8 +22,9 @@ waited before it if no request ended in it.
 An interval in which the guest was asked and did not answer is slow while a check was raised, as in 2. One without a
 reading, or whose pass is overdue, is slow while a check was raised, then or soon after as above, if there were
 requests before and the next reading, which compares with the one before, is slow; or if the guest did not answer in
-another interval of the same gap. Else such an interval is **not read**: with a check; without one if the guest did
-not answer; and where checks are unknown, if the next reading is slow.
+another interval of the same gap. Where that reading shows that no requests ended, the gap is a part of the time
+without requests, and slow if they waited, as above. Else such an interval is **not read**: with a check; without one
+if the guest did not answer; and where checks are unknown, if the next reading is slow.
 
 Each slow interval has the first cause that applies:
 
@@ -39,8 +41,9 @@ Each slow interval has the first cause that applies:
 
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known, none is slow without a reading, and none is not read. It is
-**unknown** where one is not read, where less is known, where fewer than three intervals are, and where most slow
-intervals have no cause. Intervals of one pass count as one of the two, or three.
+**unknown** where one is not read, where no requests have ended since the last of all and it is slow, where less is
+known, where fewer than three intervals are, and where most slow intervals have no cause. Intervals of one pass count
+as one of the two, or three.
 """
 
 from __future__ import annotations
@@ -102,6 +105,8 @@ class Unexplained(StrEnum):
     TOO_LITTLE = "too-little-data"
     FEW_PASSES = "few-passes"
     """Most of the time is known, by fewer than three passes."""
+    STANDS_STILL = "stands-still"
+    """Requests may wait since the last pass, which is one."""
     NO_USUAL = "usual-latency-unknown"
     NODE = "node"
     """Slow, as others on its node are, and the rest of the region is not."""
@@ -141,6 +146,8 @@ def find(evidence: Evidence) -> Finding:
         why = None
         if unread:
             why = Unexplained.NOT_READ
+        elif judged and judged[-1][1] and not _by_latency(judged[-1][0], usual):
+            why = Unexplained.STANDS_STILL
         elif usual is None and known * 2 < total and any(each.latency is not None for each in intervals):
             why = Unexplained.NO_USUAL
         elif known * 2 < total or not known:
@@ -204,29 +211,42 @@ class _Run(Enum):
 
 def _runs(intervals: Sequence[Interval], usual: float | None, late: float) -> Iterator[_Run]:
     """Of each interval, of which run it is."""
-    before: Interval | None = None
+    before: list[Interval] = []
     for each in intervals:
-        many = 0.0
-        if before is not None and before.operations is not None and each.at - before.at <= late:
-            many = before.operations
+        many = _many([one for one in before if each.at - one.at <= late]) or 0.0
         hardly = each.operations is not None and each.operations < HARDLY * many and not _by_latency(each, usual)
         if each.operations == 0 or hardly:
             yield _Run.PAUSED if each.paused else _Run.STOPPED
         elif each.read:
-            before = each
+            before = [*(one for one in before if each.at - one.at <= late), each]
             yield _Run.REQUESTS
         else:
             yield _Run.UNREAD
 
 
-def _before(runs: Sequence[tuple[_Run, Sequence[Interval]]]) -> Interval | None:
-    """The last interval of these; of a pause it tells of the requests before that."""
+def _with_gaps(intervals: Sequence[Interval], kinds: list[_Run]) -> list[_Run]:
+    """Where the first reading after a gap shows that no requests ended, none ended in the gap."""
+    for number in reversed(range(len(kinds) - 1)):
+        gap = kinds[number] is _Run.UNREAD and not intervals[number].unanswered
+        if gap and kinds[number + 1] is _Run.STOPPED:
+            kinds[number] = _Run.STOPPED
+    return kinds
+
+
+def _many(intervals: Sequence[Interval]) -> float | None:
+    """The most operations: a stall that begins within an interval leaves that one fewer."""
+    return max((each.operations for each in intervals if each.operations is not None), default=None)
+
+
+def _before(runs: Sequence[tuple[_Run, Sequence[Interval]]], late: float) -> Interval | None:
+    """The last interval of these, with the most operations of those just before it; those before a pause, of one."""
     if not runs:
         return None
+    last = runs[-1][1][-1]
     kind, run = runs[-1]
-    if kind is not _Run.PAUSED:
-        return run[-1]
-    return replace(run[-1], operations=runs[-2][1][-1].operations if len(runs) > 1 else None)
+    if kind is _Run.PAUSED:
+        run = runs[-2][1] if len(runs) > 1 else ()
+    return replace(last, operations=_many([each for each in run if run[-1].at - each.at <= late]))
 
 
 class _Around:
@@ -250,12 +270,13 @@ class _Around:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
-        kinds = iter(_runs(intervals, self._usual, late))
+        kinds = iter(_with_gaps(intervals, [*_runs(intervals, self._usual, late)]))
         runs = [(kind, list(run)) for kind, run in groupby(intervals, key=lambda _: next(kinds))]
         never_rests = sum(kind is _Run.STOPPED for kind, _ in runs) == 1
         for number, (kind, run) in enumerate(runs):
-            before = _before(runs[:number])
-            after = runs[number + 1][1][0] if number + 1 < len(runs) else None
+            before = _before(runs[:number], late)
+            following = [each for _, later in runs[number + 1 :] for each in later]
+            after = following[0] if following else None
             if kind is _Run.PAUSED:
                 judged = [(each, _by_latency(each, self._usual) if each.operations else False) for each in run]
             elif kind is _Run.REQUESTS:
@@ -265,8 +286,9 @@ class _Around:
             else:
                 judged = [
                     (each, waited if waited or not each.operations else _by_latency(each, self._usual))
-                    for each, waited in self._without_requests(before, run, after, late, never_rests)
+                    for each, waited in self._without_requests(before, run, following, late, never_rests)
                 ]
+                judged = [(each, is_slow if each.read else is_slow or None) for each, is_slow in judged]
             yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in judged)
 
     def without_overdue(self, intervals: Sequence[Interval], seconds: float) -> list[Interval]:
@@ -317,21 +339,22 @@ class _Around:
         self,
         before: Interval | None,
         run: Sequence[Interval],
-        after: Interval | None,
+        following: Sequence[Interval],
         late: float,
         never_rests: bool,
     ) -> Iterator[tuple[Interval, bool | None]]:
-        """``before`` and ``after`` are the intervals next to it."""
+        """``before`` is the interval next to it, ``following`` are all after it."""
+        after = following[0] if following else None
         had_requests = before is not None and bool(before.operations)
         raised = [each for each in (*run, after) if each is not None and self.new(each)]
         waited: bool | None = None
         wait = bool(raised and before is not None and had_requests and raised[0].at - before.at <= late)
         if wait and before is not None:
-            waited = self._waited(before, run, after, late)
+            waited = self._waited(before, run, following, late)
         rested: bool | None = False if had_requests else None
         """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
         if never_rests and not raised and before is not None and before.operations and self._slow_by_others(after):
-            waited = self._waited(before, run, after, late)
+            waited = self._waited(before, run, following, late)
         for each in run:
             if waited and not raised:
                 yield each, True
@@ -345,8 +368,13 @@ class _Around:
                 rested = False
                 yield each, None if each.raised is None else False
 
-    def _waited(self, before: Interval, run: Sequence[Interval], after: Interval | None, late: float) -> bool | None:
-        """Whether there were requests that did not end in the ``run``, as ``after`` shows, in which they end."""
+    def _waited(
+        self, before: Interval, run: Sequence[Interval], following: Sequence[Interval], late: float
+    ) -> bool | None:
+        """Whether there were requests that did not end in the ``run``, as the ``following`` show, in which they end:
+        the first one, and where hardly any ended in it, the next ones until many do.
+        """
+        after = following[0] if following else None
         if after is None or after.operations is None:
             last = max((each.at for each in run if self.new(each)), default=None)
             if last is not None and run[-1].at - last > late:
@@ -355,17 +383,26 @@ class _Around:
             return True if told & set(STOPPED) else None
         if after.paused and not after.operations:
             return False if after.latency is None else None
-        if after.latency is None or (after.share is not None and after.share >= AT_LIMIT_RATIO):
+        number = took = 0.0
+        since, without = _time(run[-1]), _time(run[-1]) - _time(before)
+        for each in following:
+            if each.latency is None or each.operations is None:
+                break
+            if each.share is not None and each.share >= AT_LIMIT_RATIO:
+                return None
+            # There may be as many flushes as other requests, with a latency and not among the operations.
+            ended = 2 * each.operations * (_time(each) - since)
+            number, took, since = number + ended, took + ended * each.latency, _time(each)
+            if each.operations >= HARDLY * (before.operations or 0.0):
+                break
+        if after.latency is None:
             return None
-        # There may be as many flushes as other requests, with a latency and not among the operations.
-        number = 2 * after.operations * (_time(after) - _time(run[-1]))
-        without = _time(run[-1]) - _time(before)
-        if number * after.latency < without:
+        if took < without:
             return False
         if self._usual is None or _few(after):
             return None
-        longer = after.latency - CATCHING_UP * self._usual
-        return True if after.latency >= WAITED * self._usual and number * longer >= without else None
+        longer = took - number * CATCHING_UP * self._usual
+        return True if took >= number * WAITED * self._usual and longer >= without else None
 
     def cause(self, slow: Interval) -> Cause | Unexplained:
         if slow.share is not None and slow.share >= AT_LIMIT_RATIO:

@@ -235,6 +235,45 @@ def test_a_few_requests_that_took_long_are_those_that_waited() -> None:
     assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 2)
 
 
+def test_where_hardly_any_ended_at_first_those_that_waited_end_in_the_next_readings() -> None:
+    """In the lab an OSD was frozen for 24 s, and a few requests to others ended just before those to it."""
+    stopped = replace(IDLE, raised=("SLOW_OPS",))
+    few = replace(CALM, operations=1.8, latency=0.02, raised=("SLOW_OPS",))
+    late = replace(CALM, operations=20.0, latency=0.3)
+    found = find(each_two_seconds(*[CALM] * 50, *[stopped] * 9, few, late, *[CALM] * 50))
+    assert (found.cause, len(found.slow), found.all_slow) == (Cause.CLUSTER, 10, 11)
+    soon = replace(late, latency=0.02)  # too little for all of that time
+    found = find(each_two_seconds(*[CALM] * 50, *[stopped] * 9, few, soon, *[CALM] * 50))
+    assert found.all_slow == 2
+
+
+def test_a_stall_that_begins_within_an_interval_is_held_against_the_requests_of_those_before() -> None:
+    """In the lab: 12 of 50 in the interval in which all OSDs went, and 1.5 in that in which they came back."""
+    usual = replace(CALM, operations=50.0)
+    fewer = replace(usual, operations=12.0)
+    stopped = replace(IDLE, raised=("PG_AVAILABILITY",))
+    back, late = replace(usual, operations=1.5, latency=0.0115), replace(usual, operations=37.0, latency=0.3)
+    found = find(each_two_seconds(*[usual] * 50, fewer, *[stopped] * 9, back, late))
+    assert (found.cause, len(found.slow), found.all_slow) == (Cause.CLUSTER, 9, 10)
+    slow_back = replace(back, operations=3.0, latency=0.02)
+    found = find(each_two_seconds(*[usual] * 50, fewer, *[stopped] * 9, slow_back, late))
+    assert (found.cause, len(found.slow), found.all_slow) == (Cause.CLUSTER, 9, 11)
+    few = replace(usual, operations=0.9, latency=0.011, raised=("SLOW_OPS",))
+    found = find(
+        each_two_seconds(*[usual] * 50, replace(usual, operations=6.0), few, replace(IDLE, raised=("SLOW_OPS",)))
+    )
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 2)
+
+
+def test_while_only_the_last_pass_shows_that_no_requests_end_a_disk_is_not_called_not_slow() -> None:
+    stopped = replace(IDLE, raised=("SLOW_OPS",))
+    found = find(each_two_seconds(*[CALM] * 50, stopped))
+    assert (found.unexplained, found.all_slow) == (Unexplained.STANDS_STILL, 1)
+    assert find(each_two_seconds(*[CALM] * 50, stopped, stopped)).cause is Cause.CLUSTER
+    assert find(each_two_seconds(*[CALM] * 50, stopped, CALM)).cause is Cause.NOT_SLOW
+    assert find(each_two_seconds(*[CALM] * 50, replace(CALM, latency=0.9))).cause is Cause.NOT_SLOW
+
+
 def test_a_disk_that_does_less_from_now_on_is_judged_by_that() -> None:
     """It was busy, and has had few requests for hours when some of them wait."""
     less = replace(CALM, operations=5.0)
@@ -402,6 +441,24 @@ def test_a_disk_that_never_rests_and_stood_still_waited_if_the_next_requests_too
 def test_a_rest_that_one_slow_reading_follows_is_no_stall_unless_all_shows_it(rest: list[Interval]) -> None:
     found = find(each_two_seconds(*[CALM] * 50, *rest, *[CALM] * 50))
     assert (found.cause, found.all_slow <= 1) == (Cause.NOT_SLOW, True)
+
+
+@pytest.mark.parametrize(
+    ("then", "cause", "slow"),
+    [
+        ([replace(CALM, operations=50.0, latency=0.06)], Cause.CLUSTER, 6),  # as long as the gap, all together
+        ([replace(CALM, operations=50.0, latency=0.002)], Unexplained.NOT_READ, 0),  # they may have rested
+        ([IDLE], Unexplained.NOT_READ, 0),
+    ],
+)
+def test_what_follows_a_gap_without_requests_tells_whether_they_waited(
+    then: list[Interval], cause: Cause | Unexplained, slow: int
+) -> None:
+    """In the lab libvirtd hung in a stall: the first reading after it had a few requests of before."""
+    hardly = replace(CALM, operations=0.2, latency=0.009, raised=("SLOW_OPS",))
+    found = find(each_two_seconds(*[CALM] * 50, *[ILL] * 4, hardly, *then, *[CALM] * 90))
+    assert (found.unexplained or found.cause) is cause
+    assert found.all_slow == slow
 
 
 def test_a_gap_that_begins_before_ceph_raises_its_check_has_it_too() -> None:
