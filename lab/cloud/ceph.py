@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -66,12 +66,14 @@ class Ceph:
                 return line.split("=", 1)[1].strip()
         raise LabError(f"there is no key of {entity}")
 
-    def daemon(self, name: str) -> Daemon:
-        """`mon.a`, `mgr.a`, `osd.0`, `osd.1` or `osd.2`."""
+    def daemon(self, name: str, environment: Mapping[str, str] | None = None) -> Daemon:
+        """`mon.a`, `mgr.a`, `osd.0`, `osd.1` or `osd.2`; the environment is added to when it is started."""
         kind, _, number = name.partition(".")
         if name not in self.daemon_names:
             raise LabError(f"no daemon {name}: there are {', '.join(self.daemon_names)}")
         argv = [f"/usr/bin/ceph-{kind}", "-f", "-i", number, "-c", str(self.conf)]
+        if environment:
+            argv = ["/usr/bin/env", *(f"{key}={value}" for key, value in environment.items()), *argv]
         log = self._layout.logs / f"ceph/{name}.out"
         return Daemon(
             self._namespace, name, program(argv, self._layout.cache_inside), log, lambda: self._serves(name)
@@ -98,9 +100,9 @@ class Ceph:
         primaries = Counter(group["acting_primary"] for group in told["pg_stats"])
         return f"osd.{primaries.most_common(1)[0][0]}"
 
-    def cut_off(self, osd: int) -> AbstractContextManager[None]:
-        """The network of `osd.N`: it runs, and neither hears the others nor is heard."""
-        return cut_off(cephconf.address(osd))
+    def cut_off(self, osd: int, other: int | None = None) -> AbstractContextManager[None]:
+        """The network of `osd.N`: it runs, and neither hears the others nor is heard; or between it and one other."""
+        return cut_off(cephconf.address(osd), None if other is None else cephconf.address(other))
 
     @contextmanager
     def two_on_one_host(self) -> Iterator[tuple[int, int]]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -38,6 +40,11 @@ STOPPED, RUNNING = 1.2, 0.8
 DELAY = {"osd_debug_inject_dispatch_delay_duration": "1.0", "osd_debug_inject_dispatch_delay_probability": "0.02"}
 """Two of a hundred messages to the OSD wait for a second, and those behind them."""
 DELAYED = 18.0
+BLAMED = depth.count(quick=0, landing=0, soak=10)
+LATE_DISK = 900
+"""Milliseconds that each flush of it takes more."""
+BLAME_DELAYED = 15.0
+SHIM = Path(__file__).with_name("latedisk.c")
 IOPS = 500
 PATIENCE = 60
 _turn = count()
@@ -203,3 +210,117 @@ def test_none_is_named_where_none_is_at_fault(
         time.sleep(LEAST_INTERVALS + 1)
         assert named(node, *asked(cloud, began), "--interval", "1s") == []
         assert named(node, *logged(), *tree, "--interval", "1s") == []
+
+
+# --- whom a request waits for is named, or nobody
+
+
+@dataclass(frozen=True)
+class Disks:
+    """Of OSDs that run with a shim, so that each flush of one may be late."""
+
+    home: Path
+
+    def _file(self, osd: int) -> Path:
+        return self.home / f"late-{osd}"
+
+    @contextmanager
+    def late(self, osd: int) -> Iterator[None]:
+        self._file(osd).write_text(str(LATE_DISK))
+        try:
+            yield
+        finally:
+            self._file(osd).write_text("0")
+
+    def environment(self, osd: int) -> dict[str, str]:
+        self._file(osd).write_text("0")
+        return {"LD_PRELOAD": str(self.home / "latedisk.so"), "LATE_DISK": str(self._file(osd))}
+
+
+@pytest.fixture(scope="module")
+def disks(cloud: Cloud) -> Iterator[Disks]:
+    home = cloud.layout.root / "late"
+    home.mkdir(exist_ok=True)
+    disks = Disks(home)
+    shim = home / "latedisk.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", shim, SHIM, "-ldl"], check=True, timeout=60)
+
+    def restart(environment: Callable[[int], dict[str, str] | None]) -> None:
+        for osd in OSDS:
+            cloud.ceph.daemon(f"osd.{osd}").kill()
+            cloud.ceph.daemon(f"osd.{osd}", environment(osd)).start()
+            cloud.ceph.wait_healthy()
+
+    restart(disks.environment)
+    yield disks
+    restart(lambda _: None)
+
+
+Fault = Callable[[Cloud, Disks, int], AbstractContextManager[set[int]]]
+"""Of the OSD with this number; gives those that may be named."""
+
+
+@contextmanager
+def a_late_disk(cloud: Cloud, disks: Disks, osd: int) -> Iterator[set[int]]:
+    with disks.late(osd):
+        yield {osd}
+
+
+@contextmanager
+def a_late_replica(cloud: Cloud, disks: Disks, osd: int) -> Iterator[set[int]]:
+    """Others ask it only to write what they write."""
+    cloud.ceph.run("osd", "primary-affinity", f"osd.{osd}", "0")
+    cloud.ceph.wait_healthy(steady=1)
+    try:
+        with disks.late(osd):
+            yield {osd}
+    finally:
+        cloud.ceph.run("osd", "primary-affinity", f"osd.{osd}", "1")
+
+
+@contextmanager
+def a_cut_between_two(cloud: Cloud, disks: Disks, osd: int) -> Iterator[set[int]]:
+    """Both are well, and the third one hears both."""
+    other = (osd + 1) % len(OSDS)
+    cloud.ceph.run("osd", "set", "nodown")
+    try:
+        with cloud.ceph.cut_off(osd, other):
+            yield {osd, other}
+    finally:
+        cloud.ceph.run("osd", "unset", "nodown")
+
+
+@contextmanager
+def a_lock_that_is_held(cloud: Cloud, disks: Disks, osd: int) -> Iterator[set[int]]:
+    """Reads of an image that is one object wait for its writes, and these for a replica."""
+    name = f"one-object-{osd}"
+    cloud.ceph.create_image("volumes", name, 2**22)
+    words = ["rbd", "-c", str(cloud.ceph.conf), "--rbd-cache=false", "bench", "--io-type", "readwrite",
+             "--io-size", "4K", "--io-threads", "16", "--io-total", "1T", "--io-pattern", "rand",
+             f"volumes/{name}"]  # fmt: skip
+    command = [*DIES_WITH_US, *program(words, cloud.layout.cache)]
+    try:
+        with a_late_replica(cloud, disks, osd), subprocess.Popen(command, stdout=subprocess.DEVNULL) as client:
+            yield {osd}
+            client.terminate()
+            client.communicate(timeout=PATIENCE)
+    finally:
+        cloud.ceph.rbd("rm", "--no-progress", f"volumes/{name}")
+
+
+BLAME: tuple[Fault, ...] = (a_late_disk, a_late_replica, a_cut_between_two, a_lock_that_is_held)
+
+
+@pytest.mark.parametrize("fault", BLAME)
+@pytest.mark.parametrize("time_", range(BLAMED))
+def test_who_is_waited_for_is_named_or_nobody_and_never_an_innocent_one(
+    time_: int, fault: Fault, node: Node, cloud: Cloud, loaded: Guest, disks: Disks, tmp_path: Path, tree: list[str]
+) -> None:
+    guilty, began, logged = next(_turn) % len(OSDS), datetime.now(UTC), logging(cloud, tmp_path)
+    with fault(cloud, disks, guilty) as may_be_named:
+        time.sleep(BLAME_DELAYED)
+        live = named(node, *asked(cloud, began), "--interval", "2s")
+    logs = logged()
+    of_logs = named(node, *logs, *tree, "--interval", "2s")
+    print(fault.__name__, f"osd.{guilty}", "live:", live, "logs:", of_logs)
+    assert {*live, *of_logs} <= {path_of(osd) for osd in may_be_named}
