@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import debian, keep, recipe
+from . import debian, keep, recipe, release
 from .command import LabError, run
 
 BUILD_SPACE = 4 * 1024**3
@@ -21,35 +21,48 @@ class GuestImage:
 
 
 def cached(cache: Path) -> GuestImage | None:
-    home = cache / recipe.key()
+    home = cache / _name()
     return _image(home) if home.is_dir() else None
 
 
 def ensure(cache: Path, say: Callable[[str], None]) -> GuestImage:
     """The image for the present recipe, built first if there is none; others' builds are waited for."""
+    name = _name()
+    suite = release.of_guests()
+    one_of_it = name.replace(recipe.key(suite), "[0-9a-f]" * 16)
 
     def make(build: Path) -> Path:
         (build / "out").mkdir()
-        _make(build / "tree", build / "out", build / "log")
+        _make(suite, build / "tree", build / "out", build / "log")
         return build / "out"
 
     home = keep.ensure(
         cache,
-        recipe.key(),
+        name,
         make,
-        outdated=lambda: (root.parent for root in cache.glob("*/root.raw")),
+        outdated=lambda: (root.parent for root in cache.glob(f"{one_of_it}/root.raw")),
         space=BUILD_SPACE,
-        before=lambda: say("image: building the guest image with debootstrap, once, in about a minute"),
+        before=lambda: say(f"image: building a guest of Debian {suite} with debootstrap, once, in about a minute"),
     )
     return _image(home)
+
+
+def _name() -> str:
+    """Each release's has one of its own beside it."""
+    suite = release.of_guests()
+    return recipe.key(suite) if suite == recipe.SUITE else f"{suite}-guest-{recipe.key(suite)}"
 
 
 def _image(home: Path) -> GuestImage:
     return GuestImage(home / "vmlinuz", home / "initrd", home / "root.raw")
 
 
-def _make(tree: Path, out: Path, log: Path) -> None:
-    debian.make(tree, recipe.SUITE, recipe.PACKAGES, log)
+def _make(suite: str, tree: Path, out: Path, log: Path) -> None:
+    if suite == recipe.SUITE:
+        debian.make(tree, suite, recipe.packages(suite), log)
+    else:  # debootstrap of this machine does not find all that packages of a later release stand on
+        debian.make(tree, suite, (), log)
+        debian.add(tree, recipe.packages(suite), log)
     _configure(tree)
     run(["chroot", tree, "update-initramfs", "-u", "-k", "all"], timeout=300, boxed=True, log=log)
     kernel = _only(tree, "boot/vmlinuz-*")

@@ -15,7 +15,7 @@ from types import FrameType
 
 from lab import ansiblecore, wheelhouses
 
-from . import containers, databases, fleetrelease, image, preflight, servicesenv
+from . import containers, databases, fleetrelease, image, preflight, release, servicesenv
 from .command import LabError
 from .layout import Layout
 
@@ -54,6 +54,7 @@ def _wheels(cache: Path, say: Say) -> object:
 
 
 KEPT: dict[str, tuple[Callable[[Path], object], Callable[[Path, Say], object]]] = {
+    "daemons": (release.made, release.ensure),
     "image": (image.cached, _image),
     "openstack": (servicesenv.cached, _openstack),
     "databases": (databases.openstacks_cached, databases.ensure_openstack),

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import debian, preflight
+from . import debian, preflight, recipe
 from .command import LabError
 from .layout import CHECKOUT, Layout
 
@@ -46,6 +46,12 @@ def name() -> str:
     return chosen
 
 
+def of_guests() -> str:
+    """The release of the guest with a system in it: what was asked for; else the same on every machine."""
+    name()
+    return os.environ.get(VARIABLE) or recipe.SUITE
+
+
 def kept() -> debian.Kept | None:
     """The tree of that release; None where it is this machine's own."""
     chosen = name()
@@ -58,6 +64,11 @@ def kept() -> debian.Kept | None:
         dropped=("usr/share/doc", "usr/share/locale", "usr/share/man", "var/cache/apt", "var/lib/apt/lists"),
         added=RELEASES[chosen],
     )
+
+
+def made(cache: Path) -> bool:
+    """Whether the tree is there, or none is needed."""
+    return tree(cache).is_dir()
 
 
 def ensure(cache: Path, say: Callable[[str], None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cloud import LabError, release
+from lab.cloud import LabError, image, recipe, release
 from lab.cloud.layout import Layout
 
 
@@ -51,3 +51,40 @@ def test_a_cloud_that_is_up_is_not_taken_for_one_of_another_release(
     monkeypatch.delenv(release.VARIABLE)
     with pytest.raises(LabError, match="a cloud of trixie is up"):
         release.check(layout)
+
+
+def test_each_releases_guest_is_kept_beside_those_of_others_and_takes_the_place_of_its_own_before(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(suite: str, tree: Path, out: Path, log: Path) -> None:
+        (out / "root.raw").write_text(suite)
+
+    monkeypatch.setattr(image, "_make", make)
+
+    def kept() -> dict[str, str]:
+        """The directory of each release's."""
+        return {root.read_text(): root.parent.name for root in layout.cache.glob("*/root.raw")}
+
+    def ensure(asked: str) -> Path:
+        monkeypatch.setenv(release.VARIABLE, asked)
+        assert image.cached(layout.cache) is None
+        made = image.ensure(layout.cache, lambda _: None)
+        assert image.cached(layout.cache) == made
+        return made.root
+
+    first = {suite: ensure(asked) for asked, suite in (("", "bookworm"), ("trixie", "trixie"), ("sid", "sid"))}
+    assert {suite: root.read_text() for suite, root in first.items()} == {suite: suite for suite in first}
+    monkeypatch.setattr(recipe, "SIZE", recipe.SIZE + 1)
+    second = ensure("trixie")
+    assert second != first["trixie"]
+    assert sorted(kept()) == ["bookworm", "sid", "trixie"]
+    assert kept()["trixie"] == second.parent.name
+
+
+def test_the_guest_is_the_same_on_every_machine_that_asks_for_no_release(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(release.VARIABLE, raising=False)
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"VERSION_CODENAME": "trixie"})
+    assert release.of_guests() == recipe.SUITE
+    assert release.kept() is None
