@@ -34,6 +34,7 @@ _WORD = re.compile(r"[A-Za-z0-9!_.+-]{1,64}")
 _SERIAL = re.compile(r"[!-~ ]{0,128}")
 # timeout(1)'s exit statuses after it ended a program, or was killed with it.
 _TIMED_OUT = (124, 137)
+_WITHOUT_FIO = ("look", "piece")
 
 
 @frozen
@@ -203,8 +204,9 @@ class Session:
         tell: Callable[[], None] = lambda: None,
     ) -> Ran:
         argv = ["sh", "-c", SCRIPT, "plimsoll-probe", verb, self.directory, self.name, *words]
+        slow = Trouble(Why.AGENT_TIMED_OUT, detail=f"to {verb} in {self.directory} took more than {seconds:g} s")
         try:
-            return self.shell.run(argv, seconds=seconds, lasts=lasts, stdin=stdin, tell=tell)
+            ran = self.shell.run(argv, seconds=seconds, lasts=lasts, stdin=stdin, tell=tell)
         except Trouble as trouble:
             # The script itself hung, although it has a deadline for fio: nothing was counted.
             match trouble.why, verb:
@@ -213,9 +215,11 @@ class Session:
                 case Why.UNFINISHED, "fill":
                     raise Trouble(Why.FILL_UNFINISHED, seconds=seconds) from trouble
                 case Why.UNFINISHED, _:
-                    detail = f"to {verb} in {self.directory} took more than {seconds:g} s"
-                    raise Trouble(Why.AGENT_TIMED_OUT, detail=detail) from trouble
+                    raise slow from trouble
             raise
+        if verb in _WITHOUT_FIO and _ended_by_timeout(ran):  # what it has said so far is not the whole
+            raise slow
+        return ran
 
 
 def longest_fill(file_size: int, grace: int) -> int:
@@ -247,7 +251,11 @@ def _text(raw: bytes) -> str:
 
 
 def _stopped(said: Mapping[str, Sequence[str]], ran: Ran) -> bool:
-    return said.get("stopped") == ("yes",) or ran.status in _TIMED_OUT or ran.signal is not None
+    return said.get("stopped") == ("yes",) or _ended_by_timeout(ran)
+
+
+def _ended_by_timeout(ran: Ran) -> bool:
+    return ran.status in _TIMED_OUT or ran.signal is not None
 
 
 def _fio_ended_well(said: Mapping[str, Sequence[str]], ran: Ran) -> None:

@@ -175,6 +175,24 @@ def test_an_agent_that_loses_output_is_told_so() -> None:
     assert detail == "the agent loses the output of programs; restart it"
 
 
+@pytest.mark.parametrize("ended", [{"status": 124}, {"status": 137}, {"status": None, "signal": 9}])
+@pytest.mark.parametrize(
+    ("verb", "part"), [("look", b"engines=psync libaio \n"), ("look", b""), ("piece", b""), ("piece", b"half")]
+)
+def test_a_guest_too_slow_for_a_step_is_told_so_whatever_it_had_said(
+    verb: str, part: bytes, ended: dict[str, object]
+) -> None:
+    """As one on a busy host is: its answers are cut off, not implausible, and its directory is not gone."""
+    shell = running()
+    shell.answers |= {"look": said(LOOK), verb: said(part, **ended)}
+    slow = session(shell)
+    caught = trouble(lambda: slow.run(JOB, slow.look(2**30)))
+    assert (caught.why, caught.facts) == (
+        Why.AGENT_TIMED_OUT,
+        {"detail": f"to {verb} in /var/tmp took more than 60 s"},
+    )
+
+
 def test_the_file_leaves_free_what_must_stay_free() -> None:
     enough = (2**30 + 2**29) // 1024
     assert look(free=str(enough)).free == 2**30 + 2**29
