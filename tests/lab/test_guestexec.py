@@ -112,6 +112,7 @@ def found(act: Callable[[], object], last: Why, seconds: float = 15) -> list[Tro
 # --- programs
 
 
+@pytest.mark.core
 def test_programs_in_a_guest_end_as_they_should(agent: RealAgent) -> None:
     shell = agent.shell
     shell.check()
@@ -158,6 +159,7 @@ def test_an_agent_that_hangs_is_silent_and_told_so_in_time(agent: RealAgent) -> 
     assert took[-1] < 11
 
 
+@pytest.mark.core
 def test_a_program_whose_agent_is_started_anew_is_gone_with_it(agent: RealAgent) -> None:
     """As after a reboot: nobody knows its pid any more. Meanwhile nobody listens."""
     agent.afterwards(f"systemctl stop {SERVICE}; sleep 3; systemctl start {SERVICE}")
