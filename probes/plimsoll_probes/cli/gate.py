@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from importlib.metadata import version
 
-from plimsoll_agent.adapters import units
+from plimsoll_agent.adapters import container, units
 from plimsoll_agent.command.moments import moment_of, seconds_of
 from plimsoll_agent.command.page import Page
 from plimsoll_agent.errors import UsageError
@@ -27,7 +27,8 @@ class GateCommand(HistoryCommand, Page):
 
     A node is healthy when this version of plimsoll made the last pass, no figure of plimsoll status is critical or
     unknown, and none is a warning, except for what --tolerate and --tolerate-warnings name. In mode observe the
-    figures behind and unlimited are ignored. With --pass, systemd makes a pass first (the daemon, where it runs).
+    figures behind and unlimited are ignored. With --pass, systemd makes a pass first (the daemon, where it runs,
+    and in its container).
 
     Exit status: 0 healthy, 3 not healthy, 1 systemd does not answer, 64 usage.
     """
@@ -81,7 +82,9 @@ class GateCommand(HistoryCommand, Page):
 
         if parsed_args.makes_pass:
             wait = timedelta(seconds=0 if parsed_args.wait is None else seconds_of("--wait", parsed_args.wait))
-            found = after_passes(World(self.units, look_here, now, time.sleep), asked, wait)
+            found = after_passes(
+                World(container if container.is_here() else self.units, look_here, now, time.sleep), asked, wait
+            )
         else:
             here = look_here()
             found = Gate(here, gate.faults(here, asked))

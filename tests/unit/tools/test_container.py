@@ -52,6 +52,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     program: Any = module_from_spec(spec)
     loader.exec_module(program)
     program.CONFIG, program.began = str(tmp_path / "config.json"), []
+    monkeypatch.setattr("sys.argv", ["plimsoll-start"])
     monkeypatch.setattr(os, "execvp", lambda name, command: program.began.append(command))
     return program
 
@@ -84,6 +85,17 @@ def test_files_are_in_place_with_their_rights_before_the_command_runs(start: Any
     assert sorted(path.name for path in there.iterdir()) == ["a.keyring", "b.keyring"]
     assert (there / "a.keyring").read_text() == "a.keyring"
     assert (there / "a.keyring").stat().st_mode & 0o777 == 0o600
+
+
+def test_words_are_the_command_with_the_files_in_place(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules.yaml").write_text("{}")
+    write(start, entry(tmp_path / "rules.yaml", f"{tmp_path}/etc/"))
+    monkeypatch.setattr("sys.argv", ["plimsoll-start", "plimsoll", "plan"])
+    start.main()
+    assert start.began == [["plimsoll", "plan"]]
+    assert (tmp_path / "etc/rules.yaml").exists()
 
 
 def test_a_fault_is_one_line_and_nothing_runs(start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

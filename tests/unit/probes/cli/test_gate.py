@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.adapters import container
 from plimsoll_agent.errors import Unreachable, UsageError
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.reconcile.outcome import Kind
@@ -108,6 +109,13 @@ def test_with_pass_one_is_made_and_judged(node: Node) -> None:
     node.passed(FAILED)
     assert node.gate(*BY, "--pass", "--wait", "10s", "-f", "json", units=Units(node)) == 0
     assert json.loads(node.out)["passes"] == 1
+
+
+def test_in_the_daemons_container_the_daemon_makes_it(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.passed(FAILED)
+    monkeypatch.setattr(container, "is_here", lambda: True)
+    monkeypatch.setattr(container, "reload_daemon", Units(node).run_pass)
+    assert node.gate(*BY, "--pass") == 0
 
 
 @pytest.mark.parametrize("words", [["--wait", "10s"], ["--pass", "--since", "2m"], ["--pass", "--wait", "soon"]])
