@@ -28,7 +28,7 @@ from .layout import Layout
 from .libvirtd import SOCKET_GROUP
 from .namespace import Namespace, kill_and_wait
 
-# What the real host sees of this machine, and may not change.
+# What hosts see of this machine, and may not change.
 SHARED = "/run/lab"
 CACHE = "/run/lab-cache"
 MONITOR = f"{SHARED}/monitor.sock"
@@ -83,7 +83,7 @@ class Fleet:
 
     @property
     def shared(self) -> Path:
-        """The real host sees it as ``SHARED``."""
+        """Hosts see it as ``SHARED``."""
         return self._home / "shared"
 
     @property
@@ -263,14 +263,8 @@ class Fleet:
 
     def _binds(self, host: Host) -> list[str]:
         """The real host sees libvirt as one whose libvirtd runs in a container of its own."""
-        if host != REAL:
-            return []
-        libvirt = self._layout.libvirt_socket.parent
-        return [
-            f"--bind={libvirt}:/run/libvirt",
-            f"--bind-ro={self.shared}:{SHARED}",
-            f"--bind-ro={self._layout.cache_inside}:{CACHE}",
-        ]
+        libvirt = [f"--bind={self._layout.libvirt_socket.parent}:/run/libvirt"] if host == REAL else []
+        return [*libvirt, f"--bind-ro={self.shared}:{SHARED}", f"--bind-ro={self._layout.cache_inside}:{CACHE}"]
 
     def _way_to_the_monitor(self) -> dict[str, tuple[int, str]]:
         # The first is used; by the second, guests' XML names the cluster.

@@ -15,6 +15,8 @@ from lab import ansiblecore
 ROOT = Path(__file__).parents[2]
 COLLECTION = ROOT / "ansible"
 ROLES = sorted(path for path in (COLLECTION / "roles").iterdir() if path.is_dir())
+# The variables by which playbooks know packages from containers.
+DELIVERED = "__delivery_"
 DESIRED = {"agent", "kolla", "probe_guest", "canary", "nagios", "prometheus", "qos"}
 
 
@@ -78,7 +80,17 @@ def test_a_role_sets_no_variable_that_is_not_its_own(role: Path):
     names = set(load(file) or {}) if file.exists() else set()
     for tasks in (role / "tasks").glob("*.yml"):
         names |= set(re.findall(r"^\s*register: *(\w+)$", tasks.read_text(encoding="utf-8"), re.MULTILINE))
-    assert [name for name in names if not name.startswith(f"__{role.name}_")] == []
+    assert [name for name in names if not name.startswith((f"__{role.name}_", DELIVERED))] == []
+
+
+def test_packages_and_containers_are_the_same_to_playbooks():
+    """What differs has the same names in both roles, and those are the ones that playbooks use."""
+    roles = [load(COLLECTION / f"roles/{role}/vars/main.yml") for role in ("agent", "kolla")]
+    agent, kolla = ({name for name in names if name.startswith(DELIVERED)} for names in roles)
+    assert agent == kolla
+    texts = (path.read_text(encoding="utf-8") for path in (COLLECTION / "playbooks").glob("*.yml"))
+    used = {name for text in texts for name in re.findall(rf"\b{DELIVERED}\w+", text)}
+    assert used - {f"{DELIVERED}counted"} == agent
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -91,7 +103,14 @@ def test_a_variable_that_is_used_is_described(role: Path):
         *defaults(role),
         "plimsoll_group",
         "plimsoll_rollout_regions",
+        "plimsoll_delivery",
         "plimsoll_canary",
+        "plimsoll_probe",  # a container
+        # Of an earlier version, and what took its place.
+        "plimsoll_kolla_serial",
+        "plimsoll_kolla_gate_timeout",
+        "plimsoll_rollout_gate_timeout",
+        "plimsoll_rollout_fraction",
     } | others
     for file in (path for path in role.rglob("*") if path.suffix in (".yml", ".j2", ".sources")):
         text = file.read_text(encoding="utf-8")

@@ -85,7 +85,7 @@ def each_ansible(collections: Path, tmp_path: Path, request: pytest.FixtureReque
 
 
 def test_each_playbook_is_well_formed_with_the_sample_inventory(each_ansible: Ansible) -> None:
-    playbooks = [str(PLAYBOOKS / f"{name}.yml") for name in (*NAMES, "rehearsal")]
+    playbooks = [str(PLAYBOOKS / f"{name}.yml") for name in (*NAMES, "kolla", "rehearsal")]
     ended = each_ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), *playbooks)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert [line.split()[-1] for line in ended.stdout.splitlines() if line.startswith("playbook: ")] == playbooks
@@ -218,6 +218,26 @@ def test_without_regions_a_rollout_says_what_to_set(ansible: Ansible, inventory:
     assert "plimsoll_rollout_regions is not set: name the groups" in " ".join(ended.stdout.split())
 
 
+def test_another_delivery_is_refused(ansible: Ansible, inventory: str) -> None:
+    ended = batches(ansible, inventory, "-e", "plimsoll_delivery=docker")
+    assert ended.returncode != 0
+    assert "plimsoll_delivery is docker: set it to package or to container" in " ".join(ended.stdout.split())
+
+
+def test_kolla_s_playbook_is_the_rollout_of_one_region_with_the_tasks_of_containers(ansible: Ansible) -> None:
+    """Kolla's own inventory has no groups of plimsoll's; the role is chosen when the playbook is read."""
+    known = {"compute": {"vars": {"ansible_connection": "local"}, "hosts": {"c1": {}, "c2": {}, "c3": {}}}}
+    (ansible.home / "multinode.yml").write_text(yaml.safe_dump(known), encoding="utf-8")
+    words = ("-i", "multinode.yml", str(PLAYBOOKS / "kolla.yml"))
+    listed = ansible("ansible-playbook", *words, "--list-tasks").stdout
+    assert "plimsoll.cloud.kolla : " in listed
+    assert "plimsoll.cloud.agent : " not in listed
+    told = ansible(
+        "ansible-playbook", *words, "--tags", "none", "--skip-tags", "preflight", "-e", "ansible_become=false"
+    )
+    assert shown(told) == ["compute, canary: c1", "compute, the first part: c2", "compute, the rest: c3"]
+
+
 def test_the_group_of_the_nodes_is_a_variable_of_a_run_or_of_a_playbook_around_it(
     ansible: Ansible, inventory: str
 ) -> None:
@@ -308,20 +328,20 @@ def sums(ansible: Ansible, playbook: str, name: str, hosts: Mapping[str, Any], *
     (ansible.home / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": connection, "hosts": dict(hosts)}}))
     alone = {"hosts": "all", "gather_facts": False, "vars": play["vars"], "tasks": shown}
     (ansible.home / "sums.yml").write_text(yaml.safe_dump([alone]))
-    ran = ansible("ansible-playbook", "-i", "hosts.yml", "sums.yml", "-e", "plimsoll_mode=enforce", *words)
+    ran = ansible("ansible-playbook", "-i", "hosts.yml", "sums.yml", "-e", "__delivery_mode=enforce", *words)
     return ran.returncode == 0, " ".join((ran.stdout + ran.stderr).split())
 
 
 def test_large_changes_are_counted_over_all_nodes_that_can_tell(ansible: Ansible) -> None:
     """No node's brake sees 40 and 30 disks together; one that has no plimsoll, or an old one, tells nothing."""
     counted = {"n1": ["40", "300"], "n2": ["30", "300"], "n3": []}
-    hosts = {name: {"__agent_counted": {"stdout_lines": lines}} for name, lines in counted.items()} | {"n4": {}}
+    hosts = {name: {"__delivery_counted": {"stdout_lines": lines}} for name, lines in counted.items()} | {"n4": {}}
     goes_on, said = sums(ansible, "rollout", "Count large changes over all nodes", hosts)
     assert not goes_on
     assert "would change 70 of 600 disks much, on the 2 of 4 nodes that can tell" in said
     assert "-e plimsoll_rollout_large=70" in said
     assert sums(ansible, "rollout", "Count large changes over all nodes", hosts, "-e", "plimsoll_rollout_large=70")[0]
-    of_many = {"n1": {"__agent_counted": {"stdout_lines": ["70", "9000"]}}}
+    of_many = {"n1": {"__delivery_counted": {"stdout_lines": ["70", "9000"]}}}
     assert sums(ansible, "rollout", "Count large changes over all nodes", of_many)[0], "less than 1 %"
 
 

@@ -1,8 +1,9 @@
-"""plimsoll in a container on a host with systemd, beside a libvirtd that has users of its own, as Kolla's has."""
+"""plimsoll in a container on hosts with systemd, beside a libvirtd that has users of its own, as Kolla's has."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,23 +16,27 @@ from lab import packages
 from lab.cloud import Cloud, Guest
 from lab.cloud.containers import BASE, CONTAINERS_CONF, GRAPH, Store, name, storage_conf
 from lab.cloud.fleet import CACHE, SHARED, Fleet
-from lab.cloud.fleethost import REAL
+from lab.cloud.fleethost import NODE_XML, REAL
 from lab.cloud.layout import CHECKOUT
 from lab.cloud.libvirtd import SOCKET_GROUP
 from lab.cloud.namespace import CONTAINER_USER
-from lab.looking import actual
+from lab.cloud.prometheus import Prometheus
+from lab.looking import actual, put
 from lab.waiting import PATIENT, until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
+from tests.depth import DEPTH, Depth
 from tests.lab.playbook import Playbooks, Played
+from tests.lab.rollout import BROKEN, text_of
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
 
 Guests = Callable[..., list[Guest]]
 
-RULES = "default: {limits: {total_iops_sec: 250}}\n"
+RULES = "default: {limits: {total_iops_sec: 250, total_iops_sec_max: 500}}\n"
 SETTINGS = "[DEFAULT]\nmode = enforce\n"
-LIMIT = Limits(total_iops_sec=250)
+# libvirt's test driver takes no limit without a burst.
+LIMIT = Limits(total_iops_sec=250, total_iops_sec_max=500)
 # libvirtd has no user of this number.
 STRANGER = 50123
 UNIT = "kolla-plimsoll-container.service"
@@ -42,10 +47,18 @@ class Host:
     """With podman, and the image."""
 
     fleet: Fleet
+    store: Store
     image: str
+    name: str = REAL.name
 
     def run(self, command: str, check: bool = True) -> str:
-        return self.fleet.run(REAL, command, timeout=90, check=check)
+        return self.fleet.run(self.name, command, timeout=90, check=check)
+
+    def prepare(self, cache: str) -> None:
+        self.write("/etc/containers/containers.conf", CONTAINERS_CONF)
+        below = [f"{SHARED}/containers/{GRAPH}", f"{CACHE}/{cache}"]
+        self.write("/etc/containers/storage.conf", storage_conf("/var/lib/containers", below))
+        self.run("mkdir -p /var/lib/containers && mount -t tmpfs tmpfs /var/lib/containers")
 
     def plimsoll(self, *words: str, check: bool = True) -> str:
         """Of the container."""
@@ -88,11 +101,8 @@ def host(cloud: Cloud, fleet: Fleet) -> Iterator[Host]:
     debs = [deb for deb in packages.debs() if "region" not in deb.name]
     image = store.run(CHECKOUT / "script/package", "container", "--base", BASE, *debs).strip()
     fleet.reset([REAL])
-    host = Host(fleet, image)
-    host.write("/etc/containers/containers.conf", CONTAINERS_CONF)
-    below = [f"{SHARED}/containers/{GRAPH}", f"{CACHE}/{name()}"]
-    host.write("/etc/containers/storage.conf", storage_conf("/var/lib/containers", below))
-    host.run("mkdir -p /var/lib/containers && mount -t tmpfs tmpfs /var/lib/containers")
+    host = Host(fleet, store, image)
+    host.prepare(name())
     yield host
     fleet.reset([REAL])
 
@@ -131,7 +141,7 @@ def test_the_daemon_limits_guests_and_a_new_container_goes_on_from_its_state(
     assert host.run("podman exec plimsoll id -un").strip() == "plimsoll"
     assert "Read-only file system" in host.run("podman exec plimsoll touch /opt/plimsoll/x", check=False)
     assert host.run("stat -c %a /var/textfile/plimsoll-pass.prom").strip() == "644", "node_exporter reads it"
-    assert '"PLIMSOLL_AFTER": "{\\"total_iops_sec\\": 250}"' in host.said
+    assert '"PLIMSOLL_AFTER": "{\\"total_iops_sec\\": 250, \\"total_iops_sec_max\\": 500}"' in host.said
     before = recorded(host)
     host.plimsoll("pause", "--reason", "test")
     host.stop()
@@ -155,49 +165,97 @@ def test_a_user_that_libvirtd_has_not_is_refused_and_the_container_is_unhealthy(
     host.stop()
 
 
-# --- the role, as on the nodes of kolla-ansible
+# --- the playbooks, as on the nodes of kolla-ansible
+
+OTHER = "r1-c2"
+NEXT = "localhost/plimsoll:next"
+CUT = "default: {limits: {total_iops_sec: 20, total_iops_sec_max: 40}}\n"
 
 
 @dataclass(frozen=True)
 class Kolla:
+    """The canary, which has the real libvirtd, and another host, with libvirt's test driver."""
+
     host: Host
+    other: Host
     playbooks: Playbooks
-    files: Path
-    inventory: Path
+    home: Path
 
     def deploy(self, *words: str, **variables: object) -> Played:
-        return self.playbooks.play(CHECKOUT / "ansible/playbooks/kolla.yml", self.inventory, *words, **variables)
+        return self._play("kolla", *words, **variables)
+
+    def roll_back(self, *words: str, **variables: object) -> Played:
+        told: dict[str, object] = {"plimsoll_delivery": "container", "plimsoll_group": "compute"}
+        return self._play("rollback", *words, **told, **variables)
+
+    def _play(self, name: str, *words: str, **variables: object) -> Played:
+        return self.playbooks.play(CHECKOUT / f"ansible/playbooks/{name}.yml", self.inventory, *words, **variables)
+
+    @property
+    def inventory(self) -> Path:
+        return self.home / "hosts.yml"
+
+    def write(self, rules: str) -> None:
+        for files in ("files", "other"):
+            (self.home / files / "rules.yaml").write_text(rules)
+
+    @property
+    def images(self) -> dict[str, str]:
+        """That run, by host."""
+        ask = "podman ps --filter name=^plimsoll$ --format '{{.Image}}'"
+        return {host.name: host.run(ask).strip() for host in (self.host, self.other)}
 
 
 @pytest.fixture(scope="module")
-def kolla(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kolla]:
+def kolla(host: Host, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kolla]:
     home = tmp_path_factory.mktemp("kolla")
-    inventory = host.fleet.inventory([REAL])["plimsoll"]
-    hosts = inventory["children"][REAL.region]["hosts"]
-    (home / "files").mkdir()
-    variables = inventory["vars"] | {
+    host.store.run("podman", "tag", host.image, NEXT)
+    fleet.reset([OTHER])
+    other = Host(fleet, host.store, host.image, OTHER)
+    other.prepare(name())
+    # The preflight finds it; no program listens.
+    other.run("mkdir -p /run/libvirt && touch /run/libvirt/libvirt-sock")
+    described = fleet.inventory([REAL, OTHER])["plimsoll"]
+    hosts = described["children"][REAL.region]["hosts"]
+    hosts[OTHER] |= {
+        "plimsoll_kolla_files": str(home / "other"),
+        "plimsoll_kolla_options": [f"--volume={NODE_XML}:{NODE_XML}:ro"],
+    }
+    variables = described["vars"] | {
         "plimsoll_kolla_image": host.image,
         "plimsoll_kolla_engine": "podman",
         "plimsoll_kolla_files": str(home / "files"),
-        # The host has no controllers of these.
+        # The hosts have no controllers of these.
         "plimsoll_kolla_options": [],
         "plimsoll_kolla_catalogue": True,
+        "plimsoll_rollout_limit_directory": str(home),
     }
+    del variables["plimsoll_rollout_regions"]  # the group is the region
     (home / "hosts.yml").write_text(yaml.safe_dump({"compute": {"hosts": hosts, "vars": variables}}))
+    kolla = Kolla(host, other, Playbooks(home), home)
+    for files in ("files", "other"):
+        (home / files).mkdir()
+        (home / files / "openstack.conf").write_text("[openstack]\npassword = secret\n")
     (home / "files/plimsoll.conf").write_text(SETTINGS)
-    (home / "files/rules.yaml").write_text(RULES)
-    (home / "files/openstack.conf").write_text("[openstack]\npassword = secret\n")
-    yield Kolla(host, Playbooks(home), home / "files", home / "hosts.yml")
+    # It forgets limits with each connection, as if another client removed them.
+    (home / "other/plimsoll.conf").write_text(f"{SETTINGS}rounds = 1000\n[libvirt]\nuri = test://{NODE_XML}\n")
+    kolla.write(RULES)
+    yield kolla
     host.run("systemctl stop 'kolla-plimsoll*'")
+    fleet.reset([OTHER])
 
 
-def test_the_role_runs_the_daemon_as_root_without_capabilities_and_again_changes_nothing(
+def test_a_rollout_runs_the_daemon_as_root_without_capabilities_and_again_changes_nothing(
     kolla: Kolla, guests: Guests, hypervisor: Libvirt
 ) -> None:
     checked = kolla.deploy("--check")
     assert checked.ok, checked.out
+    assert kolla.host.run("ls /etc/kolla", check=False).startswith("ls: cannot access"), "it changed nothing"
     deployed = kolla.deploy()
     assert deployed.ok, deployed.out
+    passed = [host for task, host, _ in deployed.results if task == "Run passes until the node is healthy"]
+    assert passed == [REAL.name, OTHER]
+    assert "Plan: " in text_of(deployed)
     (guest,) = guests()
     kolla.host.until(lambda: limits(hypervisor, guest) == {LIMIT})
     status = kolla.host.run("podman exec plimsoll grep -E '^(Uid|CapEff|NoNewPrivs)' /proc/self/status").split()
@@ -211,28 +269,114 @@ def test_the_role_runs_the_daemon_as_root_without_capabilities_and_again_changes
     assert again.changed == []
 
 
-def test_a_key_and_a_container_that_are_not_needed_any_more_are_removed(kolla: Kolla) -> None:
-    (kolla.files / "openstack.conf").unlink()
-    deployed = kolla.deploy(plimsoll_kolla_catalogue=False)
+def test_an_image_comes_with_an_approval_of_the_canarys_plan_and_goes_with_the_limits_that_it_set(
+    kolla: Kolla, guests: Guests, hypervisor: Libvirt
+) -> None:
+    (guest,) = guests()
+    kolla.host.until(lambda: limits(hypervisor, guest) == {LIMIT})
+    before = kolla.host.run("sleep 1; date --utc +%FT%TZ").strip()
+    kolla.write(CUT)
+    asked = kolla.deploy(plimsoll_kolla_image=NEXT, plimsoll_kolla_catalogue=False)
+    assert not asked.ok
+    wanted = re.search(r"plimsoll_rollout_approve=([0-9a-f]{64})", text_of(asked))
+    assert wanted, asked.out
+    assert kolla.images == dict.fromkeys((REAL.name, OTHER), kolla.host.image)
+    assert "rollout:" in kolla.host.run("cat /var/lib/plimsoll/paused")
+    assert kolla.other.run("cat /etc/kolla/plimsoll/rules.yaml") == RULES, "only the canary was begun"
+
+    approved: dict[str, object] = {"plimsoll_rollout_approve": wanted[1], "plimsoll_kolla_catalogue": False}
+    deployed = kolla.deploy(plimsoll_kolla_image=NEXT, **approved)
     assert deployed.ok, deployed.out
-    assert kolla.host.run("podman ps --format '{{.Names}}'").split() == ["plimsoll"]
+    assert kolla.images == dict.fromkeys((REAL.name, OTHER), NEXT)
+    assert limits(hypervisor, guest) == {Limits(total_iops_sec=20, total_iops_sec_max=40)}
+    # A key and a container that are not needed any more.
     assert kolla.host.run("find /etc/kolla /etc/systemd -name 'openstack.conf' -o -name 'kolla-plimsoll-cat*'") == ""
+
+    back: dict[str, object] = {"plimsoll_kolla_image": NEXT, "plimsoll_kolla_catalogue": False}  # as in globals.yml
+    back |= {"plimsoll_rollback_to": kolla.host.image, "plimsoll_rollback_limits_since": before}
+    counted = kolla.roll_back("--limit", REAL.name, **back)
+    number = re.search(r"plimsoll_rollback_disks=(\d+)", text_of(counted))
+    assert number, counted.out
+    assert limits(hypervisor, guest) == {Limits(total_iops_sec=20, total_iops_sec_max=40)}
+    rolled_back = kolla.roll_back("--limit", REAL.name, **back, plimsoll_rollback_disks=number[1])
+    assert rolled_back.ok, rolled_back.out
+    assert kolla.images == {REAL.name: kolla.host.image, OTHER: NEXT}
+    assert limits(hypervisor, guest) == {LIMIT}
+    assert "rolled back to the limits before" in kolla.host.run("cat /var/lib/plimsoll/paused")
+    assert "podman exec plimsoll plimsoll resume --reason mended" in text_of(rolled_back)
+    kolla.host.plimsoll("resume", "--reason", "mended")
 
 
 def test_a_fault_in_the_rules_ends_the_play_and_the_daemon_runs_on(kolla: Kolla) -> None:
-    (kolla.files / "rules.yaml").write_text("default: {limits: {total_iops: 250}}\n")
-    failed = kolla.deploy()
+    kolla.write("default: {limits: {total_iops: 250}}\n")
+    failed = kolla.deploy(plimsoll_kolla_catalogue=False)
+    kolla.write(CUT)
     assert not failed.ok
     assert "total_iops is not a key here" in failed.out
-    assert kolla.host.run("cat /etc/kolla/plimsoll/rules.yaml") == RULES
+    assert kolla.host.run("cat /etc/kolla/plimsoll/rules.yaml") == CUT
     assert kolla.host.run(f"systemctl is-active {UNIT}").strip() == "active"
 
 
 def test_without_a_socket_of_libvirt_the_role_changes_nothing(kolla: Kolla) -> None:
-    played = kolla.deploy(plimsoll_kolla_libvirt_directory="/run/none")
-    assert "/run/none has neither libvirt-sock nor virtqemud-sock" in played.failures[REAL.name]
+    told: dict[str, object] = {"plimsoll_kolla_libvirt_directory": "/run/none", "plimsoll_kolla_catalogue": False}
+    limited = ["--limit", REAL.name, "--tags", "preflight"]
+    played = kolla.deploy(*limited, **told)
+    assert "/run/none has neither libvirt-sock nor virtqemud-sock" in text_of(played)
     assert played.changed == []
     kolla.host.run("mkdir /run/none && touch /run/none/virtqemud-sock")
-    played = kolla.deploy("--tags", "preflight", plimsoll_kolla_libvirt_directory="/run/none")
+    played = kolla.deploy(*limited, **told)
     kolla.host.run("rm -r /run/none")
     assert played.ok, played.out
+
+
+SOAK = pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes two minutes; the story above goes the same way")
+
+
+@SOAK
+def test_a_container_of_its_own_probes_guests_and_the_canary_is_judged_by_it(
+    kolla: Kolla, booted: Guest, hypervisor: Libvirt
+) -> None:
+    canary = {
+        "name": "canary",
+        "match": {"guest": booted.uuid, "kind": "volume"},
+        "probe": {"every": "6h", "jobs": ["read"], "directory": "/mnt/volume"},
+    }
+    kolla.write(yaml.safe_dump({**yaml.safe_load(RULES), "rules": [canary]}))
+    settings = kolla.home / "files/plimsoll.conf"
+    settings.write_text(f"{SETTINGS}[probe]\nseconds = 6\nfile_size = 64MiB\nkeep_free = 1MiB\ngrace = 10\n")
+    told = {"plimsoll_kolla_probes": True, "plimsoll_kolla_catalogue": False, "plimsoll_rollout_probe_timeout": 120}
+    played = kolla.deploy("--limit", REAL.name, **told)
+    settings.write_text(SETTINGS)
+    assert played.ok, played.out
+    assert re.search(r"\bread\b.* kept ", text_of(played)), text_of(played)
+    names = kolla.host.run("podman ps --format '{{.Names}}'").split()
+    assert sorted(names) == ["plimsoll", "plimsoll_probe"]
+    for target in booted.disks:
+        put(hypervisor, booted.uuid, target, Limits())
+
+
+@SOAK
+def test_a_canary_whose_passes_fail_stops_the_rollout_and_the_image_before_is_named(kolla: Kolla) -> None:
+    debs = packages.debs("0.1.1", BROKEN)
+    broken = kolla.host.store.run(CHECKOUT / "script/package", "container", "--base", BASE, *debs).strip()
+    told = {"plimsoll_kolla_image": broken, "plimsoll_kolla_catalogue": False, "plimsoll_rollout_gate_timeout": 10}
+    before = kolla.images
+    stopped = kolla.deploy(**told)
+    assert not stopped.ok
+    assert "STOPPED at compute, canary: 0 of 1 healthy" in text_of(stopped)
+    assert f"-e plimsoll_rollback_to={before[REAL.name]}" in text_of(stopped)
+    assert "-e plimsoll_delivery=container -e plimsoll_group=compute" in text_of(stopped)
+    assert kolla.images == before | {REAL.name: broken}
+    rolled_back = kolla.roll_back(
+        f"--limit=@{kolla.home}/rollout-back.limit", **told | {"plimsoll_rollback_to": before[REAL.name]}
+    )
+    assert rolled_back.ok, rolled_back.out
+    assert kolla.images == before
+
+
+@SOAK
+def test_a_region_that_prometheus_does_not_know_stops_the_rollout(kolla: Kolla, prometheus: Prometheus) -> None:
+    asks = {"plimsoll_rollout_prometheus_url": prometheus.url, "plimsoll_rollout_prometheus_timeout": 0}
+    asked = kolla.deploy("--tags=gate", "--limit", REAL.name, **asks, plimsoll_kolla_catalogue=False)
+    assert not asked.ok
+    assert "Prometheus: no node of the region is known" in text_of(asked)

@@ -121,13 +121,13 @@ def not_begun(batches):
 
 
 def revisions(those):
-    """The revisions for which the plans of these nodes (``hostvars``) need approval, if they enforce."""
-    needed = {revision_of(each) for each in those if each.get("plimsoll_mode") == "enforce"}
+    """The revisions for which the plans of these nodes (``hostvars``) need approval."""
+    needed = {revision_of(each) for each in those}
     return sorted(revision for revision in needed if revision and REVISION.fullmatch(revision))
 
 
 def revision_of(known):
-    """From the first of ``__rollout_plans``, which is JSON; None where the plan needs none, or failed."""
+    """From the first of ``__rollout_plans``, which is JSON and skipped on a node that observes; None without one."""
     try:
         return (json.loads(known["__rollout_plans"]["results"][0]["stdout"])["braked"] or {}).get("revision")
     except (KeyError, ValueError):

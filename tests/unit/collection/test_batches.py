@@ -250,24 +250,24 @@ def test_an_alert_and_a_prometheus_that_cannot_be_asked_are_told_apart(answer: o
     assert results.alerts(answer) == words
 
 
-def planned(braked: object, **known: object) -> dict[str, object]:
+def planned(braked: object) -> dict[str, object]:
     """A host whose plan has this of the brake."""
     plans = [{"stdout": json.dumps({"braked": braked})}, {"stdout": "Plan: 1 to set"}]
-    return {"plimsoll_mode": "enforce", "__rollout_plans": {"results": plans}, **known}
+    return {"__rollout_plans": {"results": plans}}
 
 
 def test_only_revisions_of_nodes_that_enforce_need_an_approval() -> None:
+    """One that observes is not asked for its plan as data."""
     revision = "7f3a91" + "0" * 58
     enforcing = planned({"revision": revision, "disks": 3})
-    observing = planned({"revision": revision}, plimsoll_mode="observe")
-    without = {name: value for name, value in enforcing.items() if name != "plimsoll_mode"}
-    assert results.revisions([observing, without, {"plimsoll_mode": "enforce"}]) == []
-    assert results.revisions([enforcing, planned(None), enforcing]) == [revision]
+    observing = {"__rollout_plans": {"results": [{"skipped": True}, {"stdout": "Plan: 1 to set"}]}}
+    assert results.revisions([observing, {}]) == []
+    assert results.revisions([enforcing, planned(None), observing, enforcing]) == [revision]
 
 
 def test_a_plan_that_failed_and_an_answer_that_is_no_revision_are_nothing_to_approve_of() -> None:
-    failed = {"plimsoll_mode": "enforce", "__rollout_plans": {"results": [{"stdout": ""}]}}
-    skipped = {"plimsoll_mode": "enforce", "__rollout_plans": {"skipped": True}}
+    failed = {"__rollout_plans": {"results": [{"stdout": ""}]}}
+    skipped = {"__rollout_plans": {"skipped": True}}
     assert results.revisions([failed, skipped, planned({"revision": "--yes "})]) == []
 
 
