@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -39,6 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,7 @@ from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import console_metrics, pass_metrics, prometheus_text
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, Totals
 from plimsoll_agent.monitor.prometheus_text import Family
+from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.rules.model import Objective
@@ -262,7 +265,8 @@ def series_lines(families: Iterable[Family]) -> list[str]:
     return [line for line in prometheus_text.text(families).splitlines() if not line.startswith("#")]
 
 
-def series() -> dict[str, list[Value]]:
+@cache
+def series(names: SiteLabels = SiteLabels()) -> dict[str, list[Value]]:  # noqa: B008  # a value
     """By name and labels, the values at all steps."""
     found: dict[str, list[Value]] = {}
 
@@ -271,11 +275,12 @@ def series() -> dict[str, list[Value]]:
         for line in lines:
             named, _, value = line.rstrip("\n").rpartition(" ")
             name, _, rest = named.partition("{")
+            rest = rest if names == SiteLabels() else scraped(rest, names)
             key = f"{name}{{{own},{rest}" if rest else f"{name}{{{own}}}"
             found.setdefault(key, [None] * (LAST + 1))[step] = float(value)
 
     for node in NODES:
-        labels = {"job": "node", "region": region_of(node), "instance": instance(node)}
+        labels = {"job": "node", names.region[0]: region_of(node), names.instance: instance(node)}
         probes = _Probes(node) if node in PROBED else None
         for step in range(LAST + 1):
             up = node != 11 or step <= 53
@@ -291,10 +296,17 @@ def series() -> dict[str, list[Value]]:
     return found
 
 
+def scraped(labels: str, names: SiteLabels) -> str:
+    """The labels of a line as Prometheus has them, which renames those that its targets have too."""
+    return re.sub(r'(?<![^,{])(\w+)(?==")', lambda found: names.own(found[1]), labels)
+
+
 Answer = list[tuple[dict[str, str], float]]
 
 
-def recorded(rules: str, alerts: str, directory: Path) -> Iterator[tuple[int, dict[str, str], float]]:
+def recorded(
+    rules: str, alerts: str, directory: Path, names: SiteLabels
+) -> Iterator[tuple[int, dict[str, str], float]]:
     """What the rules record and which alerts are raised: step, labels with the name as ``series``, value.
 
     promtool evaluates them at each step; a Prometheus would at the real time only.
@@ -313,7 +325,7 @@ def recorded(rules: str, alerts: str, directory: Path) -> Iterator[tuple[int, di
         "tests": [
             {
                 "interval": f"{STEP}s",
-                "input_series": [{"series": key, "values": encoded(values)} for key, values in series().items()],
+                "input_series": [{"series": key, "values": encoded(values)} for key, values in series(names).items()],
                 "promql_expr_test": [
                     {"expr": expr, "eval_time": f"{step * STEP}s", "exp_samples": [{"labels": "none", "value": 0}]}
                     for step, expr in enumerate(exprs)
@@ -355,12 +367,17 @@ class Served:
 
 
 @contextmanager
-def served(rules: str, alerts: str, directory: Path) -> Iterator[Served]:
+def served(
+    rules: str,
+    alerts: str,
+    directory: Path,
+    names: SiteLabels = SiteLabels(),  # noqa: B008  # a value
+) -> Iterator[Served]:
     lines: dict[str, list[str]] = {}
-    for key, values in series().items():
+    for key, values in series(names).items():
         told = [f"{key} {value!r} {step * STEP}" for step, value in enumerate(values) if value is not None]
         lines.setdefault(key.partition("{")[0], []).extend(told)
-    for step, labels, value in recorded(rules, alerts, directory):
+    for step, labels, value in recorded(rules, alerts, directory, names):
         name = labels["series"]
         others = ",".join(f"{label}={json.dumps(of)}" for label, of in labels.items() if label not in OF_THE_QUERY)
         lines.setdefault(name, []).append(f"{name}{{{others}}} {value!r} {step * STEP}")

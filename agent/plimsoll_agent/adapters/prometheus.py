@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from plimsoll_agent.adapters.http import Http
 from plimsoll_agent.adapters.network import plain_url
 from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unreachable
 from plimsoll_agent.fleet.promql import Line, Series
+from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
 
@@ -30,12 +31,23 @@ _LATE = "; ask for less (--region, --node), or raise [prometheus] deadline"
 class Prometheus:
     """All queries together take at most ``deadline`` seconds, and are as of one time of Prometheus' clock.
 
+    Queries and answers are in plimsoll's names of labels; ``labels`` are the site's.
+
     The token is sent only over TLS or to this host. Raises ``ConfigError`` for an address, a token or a CA file that
     cannot be used.
     """
 
-    def __init__(self, url: str, *, token_file: Path | None, ca_file: Path | None, deadline: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: Path | None,
+        ca_file: Path | None,
+        deadline: float,
+        labels: SiteLabels = SiteLabels(),  # noqa: B008  # a value that does not change
+    ) -> None:
         parts = _address(url)
+        self._labels = labels
         self._url = url.rstrip("/") + "/api/v1/query"
         self._name = printable(plain_url(url))
         self._http = Http(deadline, late=_LATE, unreachable=_ELSEWHERE)
@@ -69,7 +81,7 @@ class Prometheus:
         """The series of an instant vector. Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
         told = self._asked(promql, time=f"{self.now():.3f}")
         try:
-            return [_series(row) for row in told["result"]]
+            return [self._series(row) for row in told["result"]]
         except (ValueError, TypeError, LookupError) as error:
             raise self._garbled() from error
 
@@ -81,19 +93,34 @@ class Prometheus:
         start = end - (window // step - 1) * step
         told = self._asked(promql, "_range", start=str(start), end=str(end), step=str(step))
         try:
-            return [_line(row) for row in told["result"]]
+            return [self._line(row) for row in told["result"]]
         except (ValueError, TypeError, LookupError, OverflowError) as error:
             raise self._garbled() from error
 
     def _asked(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
         """The ``data`` of a good answer."""
-        form = {"query": promql, "timeout": f"{self._http.left:.3f}", **more}
+        form = {"query": self._labels.to_site(promql), "timeout": f"{self._http.left:.3f}", **more}
         answer = self._http.ask(
             self._name, "POST", self._url + of, _MOST_BYTES, data=form, auth=self._authorized, verify=self._verify
         )
         if answer.content is None:
             raise Rejected(f"{self._name}: its answer is longer than {_MOST_BYTES} bytes; ask for less")
         return self._data(answer.status, answer.content)
+
+    def _series(self, row: Any) -> Series:
+        """Raises ``ValueError``, ``TypeError`` or ``LookupError``."""
+        _, value = row["value"]
+        return Series(self._labels_of(row), _number(value))
+
+    def _line(self, row: Any) -> Line:
+        """Raises ``ValueError``, ``TypeError``, ``LookupError`` or ``OverflowError``."""
+        return Line(self._labels_of(row), {float(at): _number(value) for at, value in row["values"]})
+
+    def _labels_of(self, row: Any) -> Mapping[str, str]:
+        labels = row["metric"]
+        if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
+            raise ValueError("no labels")
+        return self._labels.from_site(labels)
 
     def _authorized(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # There without a token too: else requests takes a password for the host from ~/.netrc.
@@ -198,22 +225,6 @@ def _checked(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"{where}: cannot be read: {error.strerror or error}") from error
     return str(file)
-
-
-def _series(row: Any) -> Series:
-    """Raises ``ValueError``, ``TypeError`` or ``LookupError``."""
-    labels, (_, value) = row["metric"], row["value"]
-    if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
-        raise ValueError("no labels")
-    return Series(labels, _number(value))
-
-
-def _line(row: Any) -> Line:
-    """Raises ``ValueError``, ``TypeError``, ``LookupError`` or ``OverflowError``."""
-    labels, values = row["metric"], row["values"]
-    if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
-        raise ValueError("no labels")
-    return Line(labels, {float(at): _number(value) for at, value in values})
 
 
 def _number(value: object) -> float:

@@ -48,7 +48,7 @@ def of_load(site: Site) -> Iterator[Record]:
     yield Record(f"volume_type:{name}:count", f"count by {of_type} (\n  {latency}\n)", why)
     yield Record(f"volume_type:{name}:median", f"quantile by {of_type} (0.5,\n  {latency}\n)")
     why = "The three busiest guests of each pool: one of them may slow the others."
-    pool = [label for label in ("cluster", "pool") if label not in site.region]
+    pool = [site.own(label) for label in ("cluster", "pool")]
     for unit in ("operations", "bytes"):
         name = f"plimsoll_disk_average_{unit}_per_second"
         rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(name)}))"
@@ -68,9 +68,9 @@ def of_pools(site: Site) -> Iterator[Record]:
         " where two jobs scrape it."
     )
     sums = [f"{what}_{name}_per_second" for what in ("promised", "average") for name in TAKEN]
+    pool = [site.own(label) for label in ("cluster", "pool")]
     for name in ("disks", "disks_unknown", "disks_unlimited", *sums):
-        of_pool = (label for label in ("cluster", "pool", "volume_type") if label not in site.region)
-        labels = (*of_pool, *(["unit"] if name == "disks_unlimited" else []))
+        labels = (*pool, "volume_type", *(["unit"] if name == "disks_unlimited" else []))
         yield Record(
             f"pool_volume_type:plimsoll_pool_{name}:sum",
             f"sum by {site.in_region(*labels)} (\n"
@@ -84,7 +84,6 @@ def of_pools(site: Site) -> Iterator[Record]:
         yield Record(
             f"volume_type:plimsoll_pool_{name}:sum", f"sum by {of_type} (pool_volume_type:plimsoll_pool_{name}:sum)"
         )
-    pool = [label for label in ("cluster", "pool") if label not in site.region]
     why = "A month is read from these, a series each: sums at each moment of it would take a minute."
     for level, by in (("volume_type", site.in_region("volume_type")), ("pool", site.in_region(*pool))):
         for name in TAKEN:

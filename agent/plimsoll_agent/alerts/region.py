@@ -154,18 +154,19 @@ def _unknown(site: Site) -> Iterator[Alert]:
 
 
 def _gate(site: Site) -> Iterator[Alert]:
-    shut = f"max by {site.node('cluster')} ({site('plimsoll_health_gate_shut')}) == 1{site.overdue}"
-    among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_health_gate_shut{{%s}}) == 1)", "cluster")
+    cluster = site.own("cluster")
+    shut = f"max by {site.node(cluster)} ({site('plimsoll_health_gate_shut')}) == 1{site.overdue}"
+    among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_health_gate_shut{{%s}}) == 1)", cluster)
     yield Alert(
         name="PlimsollHealthGateShut",
         severity="warning",
         measure="behind",
-        expr=f"count by {site.in_region('cluster')} (\n{indent(shut, '  ')}\n)",
+        expr=f"count by {site.in_region(cluster)} (\n{indent(shut, '  ')}\n)",
         hold="6h",
         of_node=False,
         why="For hours: what the cluster itself suffers from is told by Ceph's own alerts.",
-        summary=f"Health gate of cluster {{{{ $labels.cluster }}}}{site.in_words} shut for 6 h on {number('node')}",
-        description=f"Ceph cluster {{{{ $labels.cluster }}}} is unhealthy or unreachable for {number('node')}"
+        summary=f"Health gate of cluster {{{{ $labels.{cluster} }}}}{site.in_words} shut for 6 h on {number('node')}",
+        description=f"Ceph cluster {{{{ $labels.{cluster} }}}} is unhealthy or unreachable for {number('node')}"
         f"{site.in_words}, for example {among}: no limit there is raised or removed, and guests that were started"
         " since may have lower limits than desired. Run `ceph health detail`, and `plimsoll plan` on the node.",
     )

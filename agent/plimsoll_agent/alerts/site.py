@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.monitor.promql import listed, selector
+from plimsoll_agent.monitor.site_labels import NAME, SiteLabels
 from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Thresholds, checked_range
 from plimsoll_agent.util import schema
 from plimsoll_agent.util.schema import Invalid, Keys, boolean, one_of, shown
@@ -19,9 +20,8 @@ from plimsoll_agent.util.schema import Invalid, Keys, boolean, one_of, shown
 SEVERITIES = ("critical", "warning", "info")
 DOCS = "https://docs.example.org/plimsoll/"
 GRAFANA = "https://grafana.example.org/"
-_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _TEXT = r'"(?:[^"\\\n]|\\.)*"'
-_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]* ?(?:=|!=|=~|!~) ?{_TEXT}"
+_MATCHER = rf"{NAME.pattern} ?(?:=|!=|=~|!~) ?{_TEXT}"
 _MATCHERS = re.compile(rf"{_MATCHER}(?:, ?{_MATCHER})*", re.ASCII)
 _DURATION = re.compile(r"(?:[0-9]{1,4}[wdhms])+", re.ASCII)
 OVERDUE, OVERDUE_HOLD = "PlimsollPassOverdue", "10m"
@@ -43,9 +43,9 @@ class Override:
 class Site:
     """The values; each key of the file has the name of a field."""
 
-    region: tuple[str, ...] = ("region",)
+    region: tuple[str, ...] = SiteLabels().region
     """Labels of the targets that tell regions or clusters apart."""
-    instance: str = "instance"
+    instance: str = SiteLabels().instance
     """The label that tells nodes apart."""
     selector: str = ""
     """Matchers that every selector gets: ``job="node"``."""
@@ -83,14 +83,22 @@ class Site:
 
     def __call__(self, metric: str, *matchers: str, over: str = "") -> str:
         """A selector of the metric's series: the site's matchers, and these; ``over`` is a range."""
-        every = ", ".join(filter(None, (self.selector, *matchers)))
-        return metric + (f"{{{every}}}" if every else "") + (f"[{over}]" if over else "")
+        return selector(metric, self.selector, *matchers, over=over)
 
     def in_region(self, *labels: str) -> str:
-        return f"({', '.join((*self.region, *labels))})"
+        return listed(*self.region, *labels)
 
     def node(self, *labels: str) -> str:
         return self.in_region(self.instance, *labels)
+
+    def own(self, label: str) -> str:
+        """A label of plimsoll's own metrics, as Prometheus has it."""
+        return SiteLabels(self.region, self.instance).own(label)
+
+    @property
+    def legend(self) -> str:
+        """The region, in the legend of a graph."""
+        return " ".join(f"{{{{{label}}}}}" for label in self.region)
 
     def range_of(self, measure: str, level: str) -> str:
         text: str = getattr(self.thresholds.get(measure, SHIPPED[measure]), level)
@@ -157,11 +165,6 @@ def outside(text: str, expr: str) -> str:
     return f"({below} or {expr} > {end})" if end else below
 
 
-def quoted(text: str) -> str:
-    """As PromQL quotes, which is as JSON."""
-    return json.dumps(text, ensure_ascii=False)
-
-
 def seconds(duration: str) -> int:
     return sum(int(number) * _SECONDS[unit] for number, unit in re.findall(r"([0-9]+)([wdhms])", duration))
 
@@ -169,17 +172,24 @@ def seconds(duration: str) -> int:
 # --- the file
 
 
-def read(path: Path, alerts: tuple[str, ...]) -> Site:
-    """The values in a file; ``alerts`` are the names of all there are. Raises ``ConfigError``, a line a fault."""
+def read(path: Path, alerts: tuple[str, ...], labels: SiteLabels = SiteLabels()) -> Site:  # noqa: B008  # a value
+    """The values in a file, with ``labels`` where it names none; ``alerts`` are the names of all there are.
+
+    Raises ``ConfigError``, a line a fault.
+    """
     text = schema.read(path)
     if text is None:
         raise ConfigError(f"{path}: there is no such file")
-    return schema.check(text, lambda given: _site(given, alerts)).good(str(path))
+    return schema.check(text, lambda given: _site(given, alerts, labels)).good(str(path))
 
 
-def _site(given: object, alerts: tuple[str, ...]) -> Site:
+def of_labels(labels: SiteLabels) -> Site:
+    return Site(region=labels.region, instance=labels.instance)
+
+
+def _site(given: object, alerts: tuple[str, ...], labels: SiteLabels) -> Site:
     if given is None:
-        return Site()
+        return of_labels(labels)
     values = Keys(
         given,
         {
@@ -206,11 +216,11 @@ def _site(given: object, alerts: tuple[str, ...]) -> Site:
     ).done()
     if not values.get("region", True):
         raise Invalid("must name at least one label", ["region"])
-    return Site(**values)
+    return replace(of_labels(labels), **values)
 
 
 def _label(given: object) -> str:
-    if not isinstance(given, str) or not _LABEL.fullmatch(given):
+    if not isinstance(given, str) or not NAME.fullmatch(given):
         raise Invalid(f"must be the name of a label, not {shown(given)}")
     return given
 
@@ -224,7 +234,7 @@ def _matchers(given: object) -> str:
 def _labels(given: object) -> dict[str, str]:
     keys = Keys(given, {name: schema.line(200) for name in given} if isinstance(given, dict) else {}, "labels")
     for name in keys.known:
-        if not _LABEL.fullmatch(name) or name in ("alertname", "component", "severity"):
+        if not NAME.fullmatch(name) or name in ("alertname", "component", "severity"):
             keys.fault("is not a label that a site may add", name)
     return keys.done()
 

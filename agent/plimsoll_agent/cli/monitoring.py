@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 
 from plimsoll_agent.alerts import files, nagios
-from plimsoll_agent.alerts.site import Site, read
-from plimsoll_agent.command.base import OneLineErrors
+from plimsoll_agent.alerts.site import Site, of_labels, read
+from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.errors import PlimsollError, UsageError
 
 
-class _OfSite(OneLineErrors):
-    """A command that makes files of a site's values, and needs nothing of this node."""
+class _OfSite(LocalCommand):
+    """A command that makes files of a site's values, with the labels of the settings where there are any."""
 
     prints_files = True
 
@@ -24,7 +24,8 @@ class _OfSite(OneLineErrors):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        site = Site() if parsed_args.values is None else read(parsed_args.values, files.EVERY_ALERT)
+        labels, values = self.settings(parsed_args).prometheus.labels, parsed_args.values
+        site = of_labels(labels) if values is None else read(values, files.EVERY_ALERT, labels)
         return self.made(site, parsed_args)
 
     def made(self, site: Site, parsed_args: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,12 +14,14 @@ from plimsoll_agent.config.settings import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected
 from plimsoll_agent.fleet import messages
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection
+from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.util.text import printable
 
 
 class RegionCommand(LocalCommand):
     """A command that queries the region's Prometheus, and no node."""
 
+    _labels = SiteLabels()
     of_nodes = True
     """It can be asked of single nodes."""
 
@@ -48,11 +51,13 @@ class RegionCommand(LocalCommand):
         """It connects at the first query. Raises ``ConfigError``."""
         given = _prometheus(settings.prometheus, parsed_args.prometheus)
         self._name = given.url
+        self._labels = given.labels
         return Prometheus(
             given.url,
             token_file=Path(given.token_file) if given.token_file else None,
             ca_file=Path(given.ca_file) if given.ca_file else None,
             deadline=given.deadline,
+            labels=given.labels,
         )
 
     def ask(self, prometheus: Prometheus, questions: Mapping[str, str]) -> Answers:
@@ -85,8 +90,17 @@ class RegionCommand(LocalCommand):
         return Rejected(
             printable(
                 f"{self._name}: no metrics of plimsoll{asked}; set [metrics] textfile_dir on the nodes, have"
-                " node_exporter read it, and have this Prometheus scrape node_exporter"
+                f" node_exporter read it, and have this Prometheus scrape node_exporter{self._named_so(of)}"
             )
+        )
+
+    def _named_so(self, of: list[str]) -> str:
+        """Where regions or nodes were selected: by which labels."""
+        if not of:
+            return ""
+        return (
+            f", with the labels {', '.join(self._labels.of_targets)} or those that [prometheus] region_labels and"
+            " instance_label name"
         )
 
 
@@ -98,7 +112,7 @@ def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSett
         return settings
     # The token is sent only to the Prometheus that it is for.
     same = not settings.url or _origin(settings.url) == _origin(url)
-    return PrometheusSettings(url, settings.token_file if same else "", settings.ca_file, settings.deadline)
+    return replace(settings, url=url, token_file=settings.token_file if same else "")
 
 
 def _origin(url: str) -> object:

@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll_agent.catalogue.orders import RegionBrake
 from plimsoll_agent.config.oslo import cfg, types
+from plimsoll_agent.monitor.site_labels import NAME, SiteLabels
 from plimsoll_agent.monitor.thresholds import MEASURES, Measure, checked_range
 from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, BlockingCheck
@@ -37,6 +38,16 @@ class _Check(types.String):
 
     def __call__(self, value: str) -> str:
         return str(BlockingCheck.read(super().__call__(value)))
+
+
+class _Label(types.String):
+    """The name of a label in Prometheus."""
+
+    def __call__(self, value: str) -> str:
+        name = str(super().__call__(value))
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not the name of a label")
+        return name
 
 
 class Measured(types.Integer):
@@ -448,6 +459,19 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             " It is sent over https only, or to this machine itself.",
         ),
         cfg.StrOpt("ca_file", default="", help="CA certificate (PEM) for Prometheus, if not one of the system's."),
+        cfg.ListOpt(
+            "region_labels",
+            item_type=_Label(),
+            default=list(SiteLabels().region),
+            help="The labels by which Prometheus' targets tell regions or clusters apart, for plimsoll region and for"
+            " what plimsoll monitoring makes. With several, a region's name is their values with / between them.",
+        ),
+        cfg.Opt(
+            "instance_label",
+            type=_Label(),
+            default=SiteLabels().instance,
+            help="The label by which they tell nodes apart.",
+        ),
         _timeout(
             default=10.0,  # too short where Thanos or the like reads the day from an object store
             min=0.1,

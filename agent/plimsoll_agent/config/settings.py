@@ -14,6 +14,7 @@ from plimsoll_agent.config.options import OPTIONS, STALE
 from plimsoll_agent.config.oslo import cfg
 from plimsoll_agent.config.probing import ProbeSettings
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.monitor.thresholds import MEASURES, Thresholds
 from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
@@ -98,6 +99,7 @@ class PrometheusSettings:
     token_file: str
     ca_file: str
     deadline: float
+    labels: SiteLabels
 
 
 @frozen
@@ -196,6 +198,8 @@ def _settings(conf: Any) -> Settings:
     for group, name in (("DEFAULT", "state_dir"), *(("catalogue", name) for name in _PLACES)):
         if not Path((conf if group == "DEFAULT" else conf[group])[name]).is_absolute():
             raise ValueError(f"[{group}] {name}: must be an absolute path")
+    if not conf.prometheus.region_labels:
+        raise ValueError("[prometheus] region_labels: must name at least one label")
     chosen = conf.get_location("mode")
     return Settings(
         mode=conf.mode,
@@ -243,7 +247,11 @@ def _settings(conf: Any) -> Settings:
             for measure in MEASURES
         },
         prometheus=PrometheusSettings(
-            **{field.name: conf.prometheus[field.name] for field in fields(PrometheusSettings)}
+            url=conf.prometheus.url,
+            token_file=conf.prometheus.token_file,
+            ca_file=conf.prometheus.ca_file,
+            deadline=conf.prometheus.deadline,
+            labels=SiteLabels(tuple(conf.prometheus.region_labels), conf.prometheus.instance_label),
         ),
         uri=conf.libvirt.uri,
         deadline=conf.libvirt.deadline,

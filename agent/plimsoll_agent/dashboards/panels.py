@@ -144,6 +144,7 @@ HEADINGS = {
     "cluster": "Cluster",
     "directory": "Directory",
     "domain": "Guest",
+    "exported_cluster": "Ceph cluster",
     "instance": "Node",
     "parameter": "Parameter",
     "pool": "Pool",

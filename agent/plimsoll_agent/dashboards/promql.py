@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.monitor.promql import selector
 
 BROKEN, GOOD = "short|over-limit|slow", "kept|no-limit"
 CONCLUSIVE = f'verdict=~"{GOOD}|{BROKEN}"'
@@ -19,9 +20,8 @@ class Chosen:
 
     def __call__(self, metric: str, *more: str, over: str = "") -> str:
         """A selector; what is recorded, and alerts, have no label of a job."""
-        selector = "" if ":" in metric or metric.startswith("ALERTS") else self.site.selector
-        every = ", ".join(filter(None, (selector, *self.matchers, *more)))
-        return f"{metric}{{{every}}}" + (f"[{over}]" if over else "")
+        its = "" if ":" in metric or metric.startswith("ALERTS") else self.site.selector
+        return selector(metric, its, *self.matchers, *more, over=over)
 
     def and_(self, *matchers: str) -> Chosen:
         return replace(self, matchers=(*self.matchers, *matchers))

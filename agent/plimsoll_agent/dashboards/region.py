@@ -141,7 +141,7 @@ class Region:
     def promise(self) -> Row:
         now = f"1 - {self.typed(f'{BROKEN_TARGETS}:ratio')}"
         day = self.typed("volume_type:plimsoll_promise_kept:ratio_1d")
-        legend = "{{region}} {{volume_type}}"
+        legend = f"{self.site.legend} {{{{volume_type}}}}"
         panel = graph(
             "Promise kept, by volume type",
             "Of the probed guests, by the newest probe of each. Dashed: of all conclusive runs in the day before each"
@@ -157,7 +157,7 @@ class Region:
             f"{share} probe requests in the day before each point took no longer than this, over all nodes. Dashed:"
             " the strictest objective for this share."
         )
-        legend = "{{region}} {{volume_type}}"
+        legend = f"{self.site.legend} {{{{volume_type}}}}"
         labels = (*self.site.region, "volume_type")
         queries = [
             Query(type_named(self.typed(f"{LATENCY}:{rule}")), legend),
@@ -194,7 +194,7 @@ class Region:
         queries = [
             Query(
                 type_named(self.typed(f"{burn}_{over}")),
-                f"{{{{region}}}} {{{{volume_type}}}} {{{{objective}}}}, {over}",
+                f"{self.site.legend} {{{{volume_type}}}} {{{{objective}}}}, {over}",
             )
             for over in ("1h", "6h", "3d")
         ]
@@ -282,6 +282,7 @@ class Region:
         return coloured(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
 
     def nodes(self) -> Row:
+        cluster = self.site.own("cluster")
         return Row(
             "Nodes",
             [
@@ -304,7 +305,7 @@ class Region:
                 graph(
                     "Nodes whose health gate is shut",
                     "Nodes that defer changes because this Ceph cluster is unhealthy or unreachable.",
-                    [Query(f"sum by (cluster) ({self.its('plimsoll_health_gate_shut')})", "{{cluster}}")],
+                    [Query(f"sum by ({cluster}) ({self.its('plimsoll_health_gate_shut')})", f"{{{{{cluster}}}}}")],
                     steps=steps.WARN_FROM_ONE,
                     size=THIRD,
                 ),
@@ -433,7 +434,7 @@ class Region:
         )  # fmt: skip
 
     def promised_and_taken(self, name: str, title: str, unit: Unit) -> timeseries.Panel:
-        legend = "{{region}} {{volume_type}}"
+        legend = f"{self.site.legend} {{{{volume_type}}}}"
         queries = [
             Query(type_named(self.typed(TAKEN[name])), legend),
             Query(type_named(self.typed(PROMISED[name])), f"{legend}, promised"),
@@ -456,7 +457,7 @@ class Region:
             "Projects with guests that stalled",
             "Projects of which a guest reported hung tasks, I/O errors or timeouts of disks on its console in the"
             " last 15 min. A tenant may write such lines without a stall, so one project alone says little.",
-            [Query(f"count by {its.region()} ({age})\nor {read}", "{{region}}")],
+            [Query(f"count by {its.region()} ({age})\nor {read}", self.site.legend)],
             size=HALF,
         )
         guests = listing(
@@ -477,7 +478,7 @@ class Region:
             "PGs that accept I/O, over time",
             "The share of placement groups that are active, by ceph_pg_active and ceph_pg_total of Ceph's mgr:"
             " requests to the others wait.",
-            [Query(shared.availability(self.its), "{{region}} {{cluster}}")],
+            [Query(shared.availability(self.its), shared.ceph_legend(site))],
             Unit.SHARE,
             ((None, steps.BAD), (1, steps.GOOD)),
             size=HALF,
@@ -486,7 +487,7 @@ class Region:
             "Ceph's health over time",
             "0 is HEALTH_OK, 1 HEALTH_WARN, 2 HEALTH_ERR.",
             [Query(f"max by {site.in_region('cluster')} ({shared.ceph_series(self.its)('ceph_health_status')})",
-                   "{{region}} {{cluster}}")],
+                   shared.ceph_legend(site))],
             steps=((None, steps.GOOD), (1, steps.WARNING), (2, steps.BAD)),
             size=HALF,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from grafana_foundation_sdk.builders import stat, statetimeline, table, timeseries
 
+from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, steps
 from plimsoll_agent.dashboards.panels import (
     HALF,
@@ -31,7 +32,7 @@ AT_LIMIT = "Disks that used 95 % or more of a limit, on average between two pass
 GIVEN = "The share of conclusive probe runs in which the guest got what its limits promise."
 P99 = "instance_volume_type:plimsoll_probe_latency_seconds:p99_1d"
 NO_CEPH = "no data from Ceph's mgr"
-_ALERT = ("alertname", "volume_type", "source", "domain", "cluster", "uuid")
+_ALERT = ("volume_type", "source", "domain", "cluster", "uuid")
 
 
 # --- alerts
@@ -51,7 +52,8 @@ def firing_number(chosen: Chosen, severity: str) -> stat.Panel:
 
 def firing(title: str, chosen: Chosen, size: Size) -> table.Panel:
     """``chosen`` are the alerts' own labels."""
-    by = chosen.node(*_ALERT)
+    labels = [chosen.site.own(label) for label in _ALERT]
+    by = chosen.node("alertname", *labels)
     grades = {"critical": 3, "warning": 2, "info": 1}
     severity = "\nor\n".join(
         f"""{number} * max by {by} ({_firing(chosen, f'severity="{name}"')})""" for name, number in grades.items()
@@ -62,7 +64,7 @@ def firing(title: str, chosen: Chosen, size: Size) -> table.Panel:
         title,
         "Alerts of plimsoll that fire, the worst first, and for how long their condition has held. Alerts on a region"
         " or a volume type have no node.",
-        ["alertname", chosen.site.instance, *chosen.site.region, *_ALERT[1:]],
+        ["alertname", chosen.site.instance, *chosen.site.region, *labels],
         [
             Column("Severity", severity, words=steps.SEVERITY_WORDS),
             Column("For", lasted, Unit.SECONDS),
@@ -241,6 +243,10 @@ def _linked(chosen: Chosen) -> str:
 def ceph_series(chosen: Chosen) -> Chosen:
     """Ceph's targets are others, and need not have the label of a region."""
     return replace(chosen.or_without_region, site=replace(chosen.site, selector=chosen.site.ceph))
+
+
+def ceph_legend(site: Site) -> str:
+    return site.legend if "cluster" in site.region else f"{site.legend} {{{{cluster}}}}"
 
 
 def availability(chosen: Chosen) -> str:

@@ -12,7 +12,8 @@ from dataclasses import field
 from enum import StrEnum
 
 from plimsoll_agent.fleet.device_classes import PoolKey
-from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
+from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, key_of, label
+from plimsoll_agent.monitor.promql import any_of, quoted
 from plimsoll_agent.util.frozen import frozen
 
 

@@ -1,14 +1,13 @@
-"""PromQL: series, the labels that select them, and quoted text."""
+"""Queries over nodes, and the series in their answers."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from plimsoll_agent.errors import UsageError
+from plimsoll_agent.monitor.promql import any_of, matching, quoted
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -53,11 +52,12 @@ class Selection:
     def matchers(self, *more: str, types: bool = False, projects: bool = False) -> str:
         """``{region="r1",…}`` for series with a region and a node, and if given with a type or a project."""
         each = [] if self.region is None else [f"region={quoted(self.region)}"]
-        each += _any_of("instance", [_host(node) for node in self.nodes])
-        if types:
-            each += _any_of("volume_type", [re.escape(name) for name in self.types])
-        if projects:
-            each += _any_of("project", [re.escape(name) for name in self.projects])
+        if self.nodes:
+            each.append(matching("instance", [_host(node) for node in self.nodes]))
+        if types and self.types:
+            each.append(any_of("volume_type", self.types))
+        if projects and self.projects:
+            each.append(any_of("project", self.projects))
         return "{" + ",".join([*each, *more]) + "}"
 
 
@@ -78,25 +78,6 @@ def increased(metric: str, matchers: str, window: str) -> str:
     return f"max without (job) (increase({metric}{matchers}[{window}]))"
 
 
-def any_of(label: str, values: Sequence[str]) -> str:
-    """A matcher for exactly these values."""
-    return _any_of(label, [re.escape(value) for value in values])[0]
-
-
-def _any_of(label: str, patterns: Sequence[str]) -> list[str]:
-    # Prometheus anchors patterns on both sides, and has an index for alternatives of plain text.
-    return [f"{label}=~{quoted('|'.join(patterns))}"] if patterns else []
-
-
 def _host(node: str) -> str:
     """A pattern: ``compute-17`` matches that instance in any domain and with any port; with a port only itself."""
     return re.escape(node) if ":" in node else re.escape(node) + r"([.][^:]*)?(:[0-9]+)?"
-
-
-def quoted(text: str) -> str:
-    """Quoted for PromQL, which quotes as Go does: like JSON, but without surrogates. Raises ``UsageError``."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"{text!r} is not UTF-8; labels of Prometheus are") from error
-    return json.dumps(text, ensure_ascii=False)

@@ -9,9 +9,10 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from itertools import groupby, pairwise
 
-from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
+from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, each, key_of, label
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.monitor.promql import any_of, quoted
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
@@ -412,18 +413,25 @@ class _Around:
             self._pools[cluster, pool] = found
         return self._pools[cluster, pool]
 
+    def _is_of(self, line: Line, cluster: str) -> bool:
+        """Whether Ceph's mgr tells it of this cluster; a site may name regions by a label ``cluster``."""
+        if label(line, "cluster"):
+            return label(line, "cluster") == cluster
+        return label(line, "region") in ("", self._guest.region, cluster)
+
     def _raised(self, cluster: str) -> Callable[[float], tuple[str, ...] | None]:
         """By time the checks that were raised; by Ceph's mgr, of which a Prometheus may have several clusters."""
         if cluster not in self._health:
+            active = f"({_within('ceph_health_detail', self._step)}) == 1"
             checks = [
                 line
-                for line in self._over(f"max by (name, cluster) ({_within('ceph_health_detail', self._step)}) == 1")
-                if label(line, "cluster") in ("", cluster) and _tells(label(line, "name"))
+                for line in self._over(f"max by (name, region, cluster) {active}")
+                if self._is_of(line, cluster) and _tells(label(line, "name"))
             ]
             told = [
                 line
-                for line in self._over("max by (cluster) (ceph_health_status)")
-                if label(line, "cluster") in ("", cluster)
+                for line in self._over("max by (region, cluster) (ceph_health_status)")
+                if self._is_of(line, cluster)
             ]
             gates = self._over(f"max(plimsoll_health_gate_shut{{cluster={quoted(cluster)}}}) == 1") if cluster else []
 

@@ -15,7 +15,8 @@ from dataclasses import field
 from enum import StrEnum
 
 from plimsoll_agent.fleet.disks import without_disks
-from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, any_of, each, key_of, label, quoted
+from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, each, key_of, label
+from plimsoll_agent.monitor.promql import any_of, quoted
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
 

@@ -291,6 +291,8 @@ def another(option: Any) -> str:
         return "OSD_DOWN"
     if option.name.endswith(("_warning", "_critical")):
         return "3:5"
+    if option.name.endswith(("_label", "_labels")):
+        return "another"
     if isinstance(kind, types.Boolean):
         return str(not option.default)
     if isinstance(kind, types.Number):
@@ -316,6 +318,8 @@ def place_of(group: str, name: str) -> str:
     if group == "health":
         measure, _, level = name.rpartition("_")
         return f".health.{measure}.{level}"
+    if name.endswith(("_label", "_labels")):
+        return f".{group}.labels.{name.partition('_')[0]}"
     if name == "calls_at_once":
         return ".bounds.at_once"
     if group == "region" and name.startswith("brake_"):

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.fleet.promql import Selection, Series, any_of, quoted
+from plimsoll_agent.fleet.promql import Selection, Series
+from plimsoll_agent.monitor.promql import any_of, quoted
 from tests.unit.values import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
