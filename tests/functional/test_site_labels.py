@@ -126,7 +126,7 @@ def test_explain_finds_the_guest_its_node_and_its_disks(run: Run) -> None:
     assert (found["region"], [stay["node"] for stay in found["nodes"]]) == ("north", [instance(16)])
     assert {disk["disk"] for disk in found["disks"]} == {"vda", "vdb"}
     assert {at["node"] for disk in found["disks"] for at in disk["intervals"]} >= {instance(16)}
-    assert all(any(at["operations"] == 150 for at in disk["intervals"]) for disk in found["disks"])
+    assert all(any(at["operations_per_second"] == 150 for at in disk["intervals"]) for disk in found["disks"])
 
 
 def test_a_region_that_is_not_there_is_told_with_the_labels_that_were_asked_for(
