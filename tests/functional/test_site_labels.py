@@ -154,3 +154,16 @@ def test_a_dashboard_shows_what_it_shows_everywhere(view: tuple[str, str], prome
             ours = [(dict(LABELS.from_site(labels)), value) for labels, value in answer]
             matches(ours, wanted, expected.part, what)
             assert not re.search(r"{{(region|instance)}}", target.get("legendFormat", "")), what
+
+
+def test_files_are_made_with_the_labels_of_the_settings_unless_their_values_name_others(
+    plimsoll: Run, tmp_path: Path
+) -> None:
+    labels = {"OS_PROMETHEUS__REGION_LABELS": "cluster", "OS_PROMETHEUS__INSTANCE_LABEL": "node"}
+    assert plimsoll("monitoring", "rules", **labels).out == rules_text(SITE)
+    (tmp_path / "values.yaml").write_text("region: datacenter\n")
+    made = plimsoll("monitoring", "rules", "--values", str(tmp_path / "values.yaml"), **labels).out
+    assert made == rules_text(Site(region=("datacenter",), instance="node"))
+    wrong = plimsoll("monitoring", "rules", OS_PROMETHEUS__REGION_LABELS="a-b")
+    assert (wrong.status, wrong.out) == (1, "")
+    assert "'a-b' is not the name of a label" in wrong.err
