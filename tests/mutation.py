@@ -1,4 +1,4 @@
-"""A mutation run over the safety code: ``python -m tests.mutation [--seed S] [--number N] [MODULE...]``.
+"""A mutation run over the safety code: ``python -m tests.mutation [--seed S] [--number N] [--since C] [MODULE...]``.
 
 Of each module it takes a share of the mutants that mutmut makes, drawn by the seed, and runs the module's own tests
 against each. It prints every mutant that survives, then a table, and exits with 1 when one survived that
@@ -15,9 +15,11 @@ import fcntl
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -66,14 +68,38 @@ MODULES: dict[str, tuple[str, ...]] = {
         "agent/store/test_retention",
         "agent/store/test_node_store",
     ),
+    "agent/plimsoll_agent/catalogue/attachments.py": ("agent/catalogue/test_attachments",),
+    "agent/plimsoll_agent/catalogue/changes.py": ("agent/catalogue/test_changes",),
+    "agent/plimsoll_agent/catalogue/model.py": ("agent/catalogue/test_model", "agent/catalogue/test_orders"),
     "agent/plimsoll_agent/catalogue/region_brake.py": ("agent/catalogue/test_region_brake",),
     "agent/plimsoll_agent/catalogue/orders.py": ("agent/catalogue/test_orders",),
+    "agent/plimsoll_agent/catalogue/orders_file.py": ("agent/catalogue/test_orders_file",),
+    "agent/plimsoll_agent/catalogue/planner.py": ("agent/catalogue/test_planner",),
+    "agent/plimsoll_agent/catalogue/signed_file.py": ("agent/catalogue/test_signed_file", "agent/passes/test_region"),
     "agent/plimsoll_agent/reconcile/limit_writer.py": (
         "agent/reconcile/test_limit_writer",
         "agent/reconcile/test_groups",
     ),
+    "agent/plimsoll_agent/reconcile/observe.py": ("agent/reconcile/test_observe", "agent/passes/test_filters"),
+    "agent/plimsoll_agent/reconcile/outcome.py": ("agent/reconcile/test_run", "agent/reconcile/test_brake"),
+    "agent/plimsoll_agent/reconcile/run.py": (
+        "agent/reconcile/test_run",
+        "agent/reconcile/test_brake",
+        "agent/passes/test_catalogue",
+        "agent/passes/test_region",
+        "agent/passes/test_filters",
+    ),
+    "agent/plimsoll_agent/reconcile/undo.py": ("agent/reconcile/test_undo",),
     "agent/plimsoll_agent/reconcile/trial.py": ("agent/reconcile/test_apply",),
+    "agent/plimsoll_agent/app/fetched.py": ("agent/app/test_context", "agent/passes/test_region"),
+    "agent/plimsoll_agent/daemon/catalogue_watch.py": ("agent/daemon/test_catalogue_watch",),
+    "agent/plimsoll_agent/daemon/connections.py": ("agent/daemon/test_connections",),
+    "agent/plimsoll_agent/daemon/passes.py": ("agent/daemon/test_passes",),
     "agent/plimsoll_agent/daemon/rules_watch.py": ("agent/daemon/test_rules_watch",),
+    "agent/plimsoll_agent/daemon/schedule.py": ("agent/daemon/test_schedule",),
+    "agent/plimsoll_agent/daemon/service.py": ("agent/daemon/test_service",),
+    "agent/plimsoll_agent/daemon/vitals.py": ("agent/daemon/test_vitals",),
+    "agent/plimsoll_agent/daemon/workers.py": ("agent/daemon/test_workers",),
     "ansible/plugins/filter/batches.py": ("collection/test_batches",),
     "ansible/plugins/filter/batch_result.py": ("collection/test_batches",),
     "probes/plimsoll_probes/evaluate/verdict.py": ("probes/evaluate/test_verdict",),
@@ -168,6 +194,20 @@ def _line(mutant: Mutant) -> int | None:
     return None
 
 
+def new_lines(diff: str) -> set[int]:
+    """The numbers of the lines that a diff without context (``git diff --unified=0``) of one file adds."""
+    hunks = re.findall(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", diff, re.MULTILINE)
+    return {line for first, count in hunks for line in range(int(first), int(first) + int(count or 1))}
+
+
+def _lines_since(commit: str, module: str) -> set[int]:
+    command = ["git", "diff", "--unified=0", commit, "--", module]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    if told.returncode != 0:
+        raise Failed(f"what changed since {commit} is unknown: {told.stderr.strip()}")
+    return new_lines(told.stdout)
+
+
 @dataclass
 class Run:
     """The share of one module: what came of each mutant that was tried, and who survived, with the diff."""
@@ -205,20 +245,39 @@ def _placed(name: str) -> str:
     return PLACES[top] + name.removeprefix(top)
 
 
-def run(module: str, tests: Sequence[str], number: int, seed: int, processes: int, lock: int) -> Run:
+def run(
+    module: str, tests: Sequence[str], number: int, seed: int, processes: int, lock: int, since: str | None
+) -> Run:
+    """``since`` is a commit: only mutants of lines that have changed since are tried."""
     # Here, since the unit test of this module needs nothing of it, and it takes a while.
     from mutmut.configuration import reset_config
-    from mutmut.mutation.diff_apply import get_diff_for_mutant
+    from mutmut.mutation.diff_apply import generated_function_names, get_diff_for_mutant
     from mutmut.mutation.file_mutation import mutate_file_contents
     from mutmut.stats import status_by_exit_code
     from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
 
+    def mutant(name: str, diff: str) -> Mutant:
+        function, of_class = orig_function_and_class_names_from_key(name)
+        return Mutant.read(module, f"{of_class}.{function}" if of_class else function, diff)
+
     began = time.monotonic()
+    lines = None if since is None else _lines_since(since, module)
     directory, path = copy_of_the_checkout(module, tests, seed)
     with chdir(directory):
         reset_config()
-        made = mutate_file_contents(str(path), path.read_text(encoding="utf-8")).mutant_names
-        names = [get_mutant_name(path, name) for name in made]
+        made = mutate_file_contents(str(path), path.read_text(encoding="utf-8"))
+        names = [get_mutant_name(path, name) for name in made.mutant_names]
+        if lines is not None:
+            code = made.code.splitlines(keepends=True)
+
+            def diff_of(name: str) -> str:
+                spans = [made.line_span_by_function_name[each] for each in generated_function_names(name)]
+                both = (textwrap.dedent("".join(code[span.start - 1 : span.end])) for span in spans)
+                return get_diff_for_mutant(name, source="".join(both))
+
+            names = [name for name in names if _line(mutant(name, diff_of(name))) in lines]
+            if not names:
+                return Run(module, 0, time.monotonic() - began, Counter(), [])
         drawn = random.Random(f"{seed} {module}").sample(names, min(number, len(names)))
         _mutmut(directory, drawn, processes, lock)
         told = json.loads(Path(f"mutants/{path}.meta").read_text(encoding="utf-8"))["exit_code_by_key"]
@@ -230,10 +289,8 @@ def run(module: str, tests: Sequence[str], number: int, seed: int, processes: in
                 raise Failed(f"{name} was {status}: see {directory}/mutmut.log")
             outcomes[OUTCOMES[status]] += 1
             if OUTCOMES[status] == SURVIVED:
-                function, of_class = orig_function_and_class_names_from_key(name)
                 diff = get_diff_for_mutant(name, path=path)
-                whole = f"{of_class}.{function}" if of_class else function
-                survivors.append((Mutant.read(module, whole, diff), diff))
+                survivors.append((mutant(name, diff), diff))
     return Run(module, len(names), time.monotonic() - began, outcomes, survivors)
 
 
@@ -283,6 +340,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     share = depth.count(quick=10, landing=25, soak=150)
     parser.add_argument("--number", type=int, default=share, help="mutants of each module (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="at a time (default: %(default)s)")
+    parser.add_argument("--since", metavar="COMMIT", help="only mutants of lines that have changed since")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.modules if not _named(name)]:
         parser.error(f"no module of the safety code: {', '.join(unknown)} (known: {' '.join(MODULES)})")
@@ -299,7 +357,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs: list[Run] = []
         for module in modules:
             try:
-                done = run(module, MODULES[module], given.number, given.seed, given.processes, lock.fileno())
+                drawn = given.number, given.seed, given.processes, lock.fileno(), given.since
+                done = run(module, MODULES[module], *drawn)
             except KeyboardInterrupt:
                 print(f"{module}: interrupted", file=sys.stderr)
                 return 130

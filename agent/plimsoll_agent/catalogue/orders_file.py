@@ -128,4 +128,4 @@ def _read(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Value]) ->
 
 def _write(path: Path, kind: Mapping[str, object], data: Mapping[str, object]) -> None:
     envelope = {**kind, "version": VERSION, **data}
-    files.save(path, json.dumps(envelope, indent=1) + "\n", CatalogueError, mode=0o640)
+    files.save(path, json.dumps(envelope, indent=1) + "\n", CatalogueError)

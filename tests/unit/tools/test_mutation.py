@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.mutation import EXPLAINED, MODULES, ROOT, Mutant, Run, explained, functions, outdated, table
+from tests.mutation import EXPLAINED, MODULES, ROOT, Mutant, Run, explained, functions, new_lines, outdated, table
 
 DIFF = """\
 --- src/plimsoll_agent/reconcile/brake.py
@@ -55,6 +55,11 @@ def test_each_module_and_its_tests_are_there() -> None:
     for module, tests in MODULES.items():
         assert list(functions((ROOT / module).read_text(encoding="utf-8")))
         assert [test for test in tests if not (ROOT / f"tests/unit/{test}.py").is_file()] == []
+
+
+def test_new_lines_are_those_that_a_diff_adds_or_changes() -> None:
+    diff = "--- a/x\n+++ b/x\n@@ -3 +3 @@ def f():\n-a\n+@@ -1 +9 @@\n@@ -7,0 +8,3 @@\n+b\n@@ -20,4 +24,0 @@\n-c\n"
+    assert new_lines(diff) == {3, 8, 9, 10}
 
 
 def test_the_table_counts_explained_survivors_apart() -> None:

@@ -18,16 +18,12 @@ import pytest
 
 from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
-from plimsoll_agent.app.fetched import load_catalogue
 from plimsoll_agent.catalogue import model as catalogue
-from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import Catalogue, Volume
-from plimsoll_agent.catalogue.orders import Orders, RegionPause
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
 from plimsoll_agent.daemon import schedule
 from plimsoll_agent.daemon import service as module
-from plimsoll_agent.daemon.catalogue_watch import CatalogueWatch
 from plimsoll_agent.daemon.service import Service, Signal, Tell, World, Writes
 from plimsoll_agent.daemon.workers import FullPassEnded, FullPassResult, _Running
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable
@@ -44,8 +40,6 @@ from plimsoll_agent.store.state import Busy, State
 from tests.fakes import FakeGuest, FakeHypervisor
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import guest
-from tests.unit.regionfile import keep_region_file
-from tests.unit.values import NOON
 
 LIMIT = Limits(total_iops_sec=250)
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
@@ -743,16 +737,6 @@ def test_other_specs_lead_to_a_pass_over_the_node(daemon: Fixture) -> None:
     assert service._counted.full_passes["done"] == begun + 1, "once"
 
 
-def test_passes_and_the_watch_share_one_catalogue(daemon: Fixture) -> None:
-    with_catalogue(daemon)
-    path = daemon.settings.catalogue.directory / catalogue.NAME
-    os.utime(path, (1, 1))
-    daemon.until(lambda: time.time_ns() - path.stat().st_ctime_ns > 100_000_000)  # before, it could change unseen
-    watch = CatalogueWatch(daemon.settings)
-    assert watch._known is not None
-    assert watch._known is load_catalogue(daemon.settings.catalogue)
-
-
 def test_a_catalogue_without_news_leads_to_no_pass(daemon: Fixture) -> None:
     known = with_catalogue(daemon)
     daemon.start()
@@ -763,18 +747,3 @@ def test_a_catalogue_without_news_leads_to_no_pass(daemon: Fixture) -> None:
     daemon.until(lambda: service._catalogue._stamps != looked)
     daemon.until_idle()
     assert (service._counted.full_passes["done"], daemon.passes) == (begun, {})
-
-
-def test_other_orders_for_the_region_lead_to_a_pass_over_the_node(daemon: Fixture) -> None:
-    known = with_catalogue(daemon)
-    directory = daemon.settings.catalogue.directory
-    public = keep_region_file(directory)
-    chosen = replace(daemon.settings.catalogue, source="region-file", region_key=public)
-    watch = CatalogueWatch(replace(daemon.settings, catalogue=chosen))
-    paused = Orders(pause=RegionPause(NOON, None, "ann", "Ceph moves"))
-    for generation, orders, guests in ((2, Orders(), frozenset()), (3, paused, None)):
-        keep_region_file(directory, orders, generation)
-        catalogue.save(directory, replace(known, generation=generation))
-        assert watch.changed(replace(daemon.settings, catalogue=chosen)) == guests
-    (directory / signed_file.NAME).unlink()
-    assert watch.changed(replace(daemon.settings, catalogue=chosen)) is None, "they are unknown"
