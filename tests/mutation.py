@@ -273,7 +273,7 @@ def run(
             def diff_of(name: str) -> str:
                 spans = [made.line_span_by_function_name[each] for each in generated_function_names(name)]
                 both = (textwrap.dedent("".join(code[span.start - 1 : span.end])) for span in spans)
-                return get_diff_for_mutant(name, source="".join(both))
+                return get_diff_for_mutant(name, source="".join(both), path=path)
 
             names = [name for name in names if _line(mutant(name, diff_of(name))) in lines]
             if not names:

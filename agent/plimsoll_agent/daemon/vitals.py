@@ -21,14 +21,14 @@ def vitals() -> Vitals:
     """0 where it cannot be read."""
     try:
         descriptors = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208  # the count only; one is for the list
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):
         return Vitals(threading.active_count(), 0, 0)
     return Vitals(threading.active_count(), descriptors, pages * os.sysconf("SC_PAGE_SIZE"))
 
 
 def may_have_another_thread() -> bool:
-    thread = threading.Thread(target=lambda: None, name="may-start", daemon=True)
+    thread = threading.Thread(name="may-start", daemon=True)
     try:
         thread.start()
     except RuntimeError:  # as with TasksMax= of the unit, or the container's --pids-limit

@@ -96,8 +96,9 @@ class Workers:
 
     def stuck(self, seconds: float) -> bool:
         """Whether a thread has died, or a pass has made no progress for so long."""
-        oldest = min((running.last for running in self._running.values()), default=float("inf"))
-        return time.monotonic() - oldest > seconds or not all(thread.is_alive() for thread in self._threads)
+        now = time.monotonic()
+        longest = max((now - running.last for running in self._running.values()), default=0.0)
+        return longest > seconds or not all(thread.is_alive() for thread in self._threads)
 
     def _run_guests(self) -> None:
         while True:

@@ -58,16 +58,16 @@ def test_memory_is_resident_bytes() -> None:
         assert abs(vitals().memory - before - size) < 8 * 2**20
 
 
-@pytest.mark.parametrize("content", [None, "", "12", "a b c"])
+@pytest.mark.parametrize("content", [None, b"", b"12", b"a b c"])
 def test_what_cannot_be_read_is_zero_and_threads_are_counted_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, content: str | None
+    monkeypatch: pytest.MonkeyPatch, content: bytes | None
 ) -> None:
-    def read(_: Path, *__: Any, **___: Any) -> str:
+    def read(_: Path, *__: Any, **___: Any) -> bytes:
         if content is None:
             raise OSError("no /proc")
         return content
 
-    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(Path, "read_bytes", read)
     assert vitals() == Vitals(threading.active_count(), 0, 0)
 
 
