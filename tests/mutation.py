@@ -118,7 +118,9 @@ SETTINGS = """\
 source_paths = ["src"]
 only_mutate = [{path}]
 also_copy = ["docs", "lab", "packaging", "script"]
-pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"]
+pytest_add_cli_args = [
+    "-m", "not slow", "-p", "no:cacheprovider", "-p", "tests.fastest_first", "--hypothesis-seed={seed}"
+]
 pytest_add_cli_args_test_selection = [{tests}]
 timeout_constant = 2.0
 use_git_change_detection = false

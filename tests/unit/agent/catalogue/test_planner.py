@@ -213,6 +213,23 @@ def test_an_answer_counts_for_no_attachment_that_it_was_not_asked_for() -> None:
     assert refreshed(before, Answers(LISTS), detached_and_attached_again, NOW, source="lab").volumes == {}
 
 
+BOTH = Volume("t1", frozenset({"m", "n", "n.2"}), ago(days=1))
+
+
+def test_after_an_external_change_a_volume_is_requested_again_and_what_is_known_of_its_attachment_stays() -> None:
+    """The limits that it gives are put back meanwhile."""
+    before, changed = known({"a": BOTH}), met({"a": "m.1"}, since=NOW)
+    assert due(before, changed).unknown == ("a",)
+    for after in (
+        refreshed(before, Answers(LISTS), changed, NOW, source="lab"),
+        sliced(before, region(), changed, source="file"),
+    ):
+        assert after.volumes == {"a": replace(BOTH, marks=frozenset({"m"}))}, "n was another attachment"
+    again = met({"a": "o.1"}, since=NOW)
+    assert refreshed(before, Answers(LISTS), again, NOW, source="lab").volumes == {}
+    assert sliced(before, region(), again, source="file").volumes == {}
+
+
 def test_what_is_not_there_is_missing_and_what_was_there_before_is_not_lost() -> None:
     seen = met({"a": "m"}, {"g": "m", "h": "m", "i": "m"})
     before = known(servers={"h": Server({"quota:x": "1"}, frozenset({"m"}), ago(days=1))})

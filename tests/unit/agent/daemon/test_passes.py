@@ -15,6 +15,11 @@ from plimsoll_agent.daemon.workers import FullPassResult
 from plimsoll_agent.errors import DeadlineExceeded, NotSent, PlimsollError, Rejected
 from plimsoll_agent.model.hypervisor import Movement, Sighting
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.monitor import pass_summary_file
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.rules.loader import Read
+from plimsoll_agent.store.state import State
+from plimsoll_agent.util import schema
 from tests.fakes import FakeGuest, FakeHypervisor
 from tests.unit.node import a_volume, guest, uuid_of
 
@@ -47,13 +52,26 @@ class Passes:
         self.hypervisor = Connected(guest(1), guest(2))
         self.guest = self.hypervisor.by_uuid[uuid_of(1)]
         self.connections = Connections(lambda: self.hypervisor)
+        self.between = Between()
         self.told = 0
+        self.read: Read = schema.read
 
     def over(self, uuid: str = uuid_of(1)) -> PassResult:
-        return guest_pass(self.settings, self.connections, Between(), uuid, self.progress)
+        return guest_pass(self.settings, self.connections, self.between, uuid, self.progress, read=self.read)
 
     def over_the_node(self) -> FullPassResult:
-        return full_pass(self.settings, self.connections, Between(), self.progress)
+        return full_pass(self.settings, self.connections, self.between, self.progress, read=self.read)
+
+    def rules_at_rest(self, text: str) -> None:
+        """Those that the daemon believes; the file has others by now."""
+        self.read = lambda _: text
+
+    @property
+    def changed(self) -> int:
+        """Disks, by what the last pass over the node has published."""
+        last = pass_summary_file.load(State(self.settings.state_dir))
+        assert last is not None
+        return last.totals.outcomes.get(Kind.CHANGED, 0)
 
     def progress(self) -> None:
         self.told += 1
@@ -123,6 +141,23 @@ def test_a_guest_started_while_rules_wait_for_a_judgement_has_its_limits_from_be
     passes.hypervisor.restart(passes.guest)
     assert passes.over() is PassResult.CHANGED
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)
+
+
+def test_passes_go_by_the_rules_that_the_daemon_believes_whatever_the_file_has_by_now(passes: Passes) -> None:
+    passes.rules_at_rest("default: {limits: {total_iops_sec: 240}}")
+    assert passes.over() is PassResult.CHANGED
+    assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=240)
+    passes.rules_at_rest("default: {limits: {total_iops_sec: 230}}")
+    assert passes.over_the_node() is FullPassResult.DONE
+    assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=230)
+
+
+def test_what_passes_over_guests_change_is_counted_by_the_next_pass_over_the_node_once(passes: Passes) -> None:
+    assert passes.over() is PassResult.CHANGED
+    assert [(passes.over_the_node(), passes.changed) for _ in range(2)] == [
+        (FullPassResult.DONE, 4),
+        (FullPassResult.DONE, 4),
+    ]
 
 
 def test_each_guest_that_a_pass_looks_at_or_changes_is_progress(passes: Passes) -> None:
