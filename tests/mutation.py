@@ -91,7 +91,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "agent/plimsoll_agent/reconcile/undo.py": ("agent/reconcile/test_undo",),
     "agent/plimsoll_agent/reconcile/trial.py": ("agent/reconcile/test_apply",),
-    "agent/plimsoll_agent/app/fetched.py": ("agent/app/test_context", "agent/passes/test_region"),
+    "agent/plimsoll_agent/app/fetched.py": ("agent/app/test_fetched", "agent/passes/test_region"),
     "agent/plimsoll_agent/daemon/catalogue_watch.py": ("agent/daemon/test_catalogue_watch",),
     "agent/plimsoll_agent/daemon/connections.py": ("agent/daemon/test_connections",),
     "agent/plimsoll_agent/daemon/passes.py": ("agent/daemon/test_passes",),

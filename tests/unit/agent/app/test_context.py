@@ -1,4 +1,4 @@
-"""What a pass stands on: how far Cinder's last word counts, what the commands say of it, and what is approved."""
+"""What a pass stands on: what the commands say of it, and what is approved."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ import pytest
 
 from plimsoll_agent.app import context
 from plimsoll_agent.app.context import rules_actual
-from plimsoll_agent.app.fetched import catalogue_actual
 from plimsoll_agent.catalogue import model as catalogue
-from plimsoll_agent.catalogue.model import NAME, Catalogue, save
+from plimsoll_agent.catalogue.model import NAME
 from plimsoll_agent.cli.approve import Approve, PauseNode, ResumeNode
 from plimsoll_agent.cli.disk import DiskExplain, DiskList
 from plimsoll_agent.cli.passes import Enforce, Plan
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.messages.sentences import note_words
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.disk import DiskName, guest_of
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.store.clock import Clocks
@@ -35,80 +32,12 @@ from plimsoll_agent.store.record_query import Selection, entries
 from plimsoll_agent.store.state import Busy, Given, State
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.clouds import a_spec
-from tests.unit.enforcing import KNOWN, RICH, Shell, settings
+from tests.unit.enforcing import RICH, Shell
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import a_volume, guest
 from tests.unit.values import NOON
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-def counts(known: Catalogue | Unknown | None) -> Code | bool:
-    """Whether it counts; the code where nobody knows."""
-    return known.reason.code if isinstance(known, Unknown) else known is not None
-
-
-# --- whether it counts
-
-
-def test_while_nobody_is_to_be_asked_no_file_counts(tmp_path: Path) -> None:
-    save(tmp_path, KNOWN)
-    assert catalogue_actual(settings(tmp_path, source="none"), NOON) == (None, None)
-
-
-@pytest.mark.parametrize("source", ["openstack", "region-file"])
-def test_what_was_fetched_counts_whoever_it_is_from(tmp_path: Path, source: str) -> None:
-    save(tmp_path, KNOWN)
-    assert catalogue_actual(settings(tmp_path, source=source), NOON + HOUR) == (KNOWN, None)
-
-
-def test_before_the_first_refresh_nobody_knows(tmp_path: Path) -> None:
-    """And not "nobody is asked": every default would be put on volumes of which Cinder says something else."""
-    known, doubt = catalogue_actual(settings(tmp_path), NOON)
-    assert counts(known) is Code.NO_CATALOGUE
-    assert doubt is not None
-    assert (doubt.code, "plimsoll catalogue refresh" in note_words(doubt)) == (Code.NO_CATALOGUE, True)
-
-
-@pytest.mark.parametrize("content", ["", "{", '{"kind": "plimsoll-catalogue", "version": 99}'])
-def test_a_file_that_cannot_be_read_is_said_with_its_name_and_nobody_knows(tmp_path: Path, content: str) -> None:
-    (tmp_path / NAME).write_text(content)
-    known, doubt = catalogue_actual(settings(tmp_path), NOON)
-    assert counts(known) is Code.CATALOGUE_UNREADABLE
-    assert doubt is not None
-    assert str(tmp_path / NAME) in note_words(doubt)
-    assert (tmp_path / NAME).read_text() == content, "it is the refresher's: a pass only reads it"
-
-
-@pytest.mark.parametrize(
-    ("age", "keep_for", "expected", "doubt"),
-    [
-        (2 * HOUR, 0, True, None),
-        (2 * HOUR + timedelta(seconds=1), 0, True, Code.CATALOGUE_STALE),
-        (1000 * DAY, 0, True, Code.CATALOGUE_STALE),
-        (DAY, 86400, True, Code.CATALOGUE_STALE),
-        (DAY + timedelta(seconds=1), 86400, Code.CATALOGUE_EXPIRED, Code.CATALOGUE_EXPIRED),
-        (HOUR, 60, Code.CATALOGUE_EXPIRED, Code.CATALOGUE_EXPIRED),
-        (-DAY, 60, True, None),
-    ],
-    ids=["fresh", "old", "for ever", "enforced", "outdated", "short", "the clock went back a day"],
-)
-def test_what_cinder_said_last_counts_as_long_as_it_is_to(
-    tmp_path: Path, age: timedelta, keep_for: int, expected: Code | bool, doubt: Code | None
-) -> None:
-    save(tmp_path, KNOWN)
-    known, said = catalogue_actual(settings(tmp_path, keep_for=keep_for, stale_after=7200), NOON + age)
-    assert counts(known) == expected
-    assert (said and said.code) == doubt
-    if said is not None:
-        assert "not refreshed from north since 2026-11-20 12:00 UTC" in note_words(said)
-
-
-def test_a_clock_that_jumps_a_day_ahead_and_back_loses_nothing(tmp_path: Path) -> None:
-    save(tmp_path, KNOWN)
-    chosen = settings(tmp_path, keep_for=3600)
-    met = [counts(catalogue_actual(chosen, NOON + ahead)[0]) for ahead in (HOUR, DAY, HOUR)]
-    assert met == [True, Code.CATALOGUE_EXPIRED, True]
 
 
 # --- commands
