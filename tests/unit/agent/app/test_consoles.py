@@ -23,6 +23,7 @@ from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.consoles.position import Position
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.reconcile.outcome import PassReport
+from tests import depth
 from tests.fakes import hangs
 from tests.unit.enforcing import Shell
 from tests.unit.node import Node, a_volume, guest, uuid_of
@@ -31,6 +32,7 @@ HUNG = b"[  242.6] INFO: task jbd2/vda1-8:231 blocked for more than 120 seconds.
 ERROR = b"[  242.6] blk_update_request: I/O error, dev vda, sector 8\n"
 AT = datetime(2099, 1, 1, tzinfo=UTC)
 """Later than the mtime of what a test writes."""
+READINGS = depth.count(quick=20, landing=100, soak=7 * 24 * 12)
 
 
 @pytest.fixture
@@ -269,11 +271,21 @@ def test_of_logs_that_hang_a_few_are_asked_and_none_again(tmp_path: Path, mounts
     assert {each.state for each in found.guests.values()} == {ConsoleState.READ}
 
 
-def test_readings_leave_no_thread(node: Node, report: PassReport) -> None:
-    before = threading.active_count()
-    for minutes in range(20):
-        read_consoles(node.state, report, AT + timedelta(minutes=minutes))
+def test_a_week_of_readings_leaves_no_thread_and_no_descriptor(
+    node: Node, report: PassReport, tmp_path: Path
+) -> None:
+    """One each five minutes, each with a new line."""
+
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before, opened = threading.active_count(), descriptors()
+    for number in range(READINGS):
+        append(tmp_path / uuid_of(1), HUNG)
+        found = read_consoles(node.state, report, AT + timedelta(minutes=5 * number))
+    assert found.guests[uuid_of(1)].stalls[StallKind.HUNG_TASK].lines == READINGS
     until(lambda: threading.active_count() <= before)
+    assert descriptors() == opened
 
 
 def test_the_time_of_a_line_is_the_logs_unless_its_clock_is_wrong(
