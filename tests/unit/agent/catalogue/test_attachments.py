@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll_agent.catalogue.attachments import Attachment, Attachments, UnreadableAttachments, load, save, sight
+from plimsoll_agent.catalogue.attachments import (
+    Attachment,
+    Attachments,
+    UnreadableAttachments,
+    load,
+    same_attachment,
+    save,
+    sight,
+)
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
@@ -101,6 +110,37 @@ def test_somebody_elses_hand_on_the_limit_changes_the_mark_once(watch: Watch) ->
     assert watch.look(finds(THEIRS)) == second, "it is left alone until Cinder was asked: the same is no news"
     assert watch.look(DISK) == second, "put back"
     assert watch.look(finds(THEIRS)) == second, "and changed back: a quarrel must not become a storm of calls"
+
+
+@pytest.mark.parametrize(
+    ("mark", "other", "same"),
+    [
+        ("m", "m", True),
+        ("m", "m.1", True),
+        ("m.1", "m", True),
+        ("m.1", "m.12", True),
+        ("m", "n", False),
+        ("m.1", "n.1", False),
+    ],
+)
+def test_an_attachment_is_the_same_before_and_after_external_changes(mark: str, other: str, same: bool) -> None:
+    assert same_attachment(mark, other) is same
+
+
+def former_mark(changes: int) -> str:
+    """Of the version that hashed the number of external changes too."""
+    return hashlib.sha256(f"b1\0{DISK.attachment}\0{changes}".encode()).hexdigest()[:12]
+
+
+def test_an_upgrade_finds_the_marks_of_the_version_before(watch: Watch) -> None:
+    """Another mark would leave each volume of the node unknown until Cinder was asked."""
+    assert watch.look(DISK).mark == former_mark(0)
+    changed = Attachment(former_mark(2), NOON, 2, THEIRS, OURS)
+    watch.met = Attachments({DISK.key: changed})
+    assert watch.look(DISK) == changed
+    for mark in (former_mark(1), former_mark(3)):
+        watch.met = Attachments({DISK.key: replace(changed, mark=mark)})
+        assert watch.look(DISK) == Attachment(former_mark(0), watch.now, came_with=OURS), "another attachment"
 
 
 def test_another_change_by_another_hand_is_news(watch: Watch) -> None:

@@ -220,6 +220,9 @@ def test_the_first_full_pass_sets_limits_and_is_published(daemon: Fixture) -> No
     last = pass_summary_file.load(State(daemon.settings.state_dir))
     assert last is not None
     assert last.grade is Grade.GOOD
+    assert daemon.service is not None
+    next_pass = daemon.service._schedule.wake_at() - time.monotonic()
+    assert next_pass > daemon.settings.daemon.full_pass_interval / 2, "sooner it is tried only where one failed"
 
 
 def test_a_full_pass_that_finds_another_one_running_is_counted_and_guests_are_served(daemon: Fixture) -> None:
@@ -443,6 +446,12 @@ def test_no_pass_believes_a_rules_file_of_which_half_is_written(
         daemon.happens(1, EventKind.STARTED)
         daemon.until(lambda: daemon.passes)
         assert daemon.actual(1) == {LIMIT}
+        done = service._counted.full_passes["done"]
+        daemon.tell(Connected())  # which leads to a pass over the node
+        daemon.until(lambda: service._counted.full_passes["done"] > done)
+        assert (daemon.actual(1), daemon.actual(2)) == ({LIMIT}, {LIMIT}), "by the rules before"
+        for disk in daemon.qemus.by_uuid[guest(2).uuid].disks.values():
+            disk.actual = disk.defined = Limits()
         daemon.rules.write_text(half + unmanaged)
     service._look_at = 0.0
     daemon.happens(1, EventKind.RESUMED)
@@ -609,7 +618,8 @@ def test_a_daemon_whose_passes_over_the_node_fail_in_a_row_ends_to_be_started_ag
     daemon.service.signal(Signal.RELOAD)
     assert daemon.ended() == 1
     assert daemon.service._counted.full_passes["failed"] == module.MOST_FAILURES
-    assert "ends, to be started again: 5 passes over the node have failed in a row" in caplog.text
+    told = "plimsoll daemon ends, to be started again: 5 passes over the node have failed in a row"
+    assert [each.getMessage() for each in caplog.records].count(told) == 1
     assert (daemon.known, daemon.manager.sent.count("STOPPING=1") > 0) == (None, True)
 
 
