@@ -279,6 +279,13 @@ def test_an_approval_of_these_specs_is_none_of_others(other: Catalogue) -> None:
 # --- its age
 
 
+def test_a_type_is_found_by_its_name_and_one_that_is_not_listed_has_no_id() -> None:
+    """No approval names a type without an id."""
+    types = {"id-1": VolumeType("id-1", "gold", None), "id-2": VolumeType("id-2", "silver", None)}
+    known = Catalogue(1, NOON, "lab", types=types)
+    assert [known.id_of_type(name) for name in ("gold", "silver", "id-1", None)] == ["id-1", "id-2", "", ""]
+
+
 def test_its_age_is_never_below_nothing_whatever_a_clock_did() -> None:
     assert WHOLE.age(NOON + timedelta(minutes=3)) == timedelta(minutes=3)
     assert WHOLE.age(NOON - timedelta(days=1)) == timedelta()

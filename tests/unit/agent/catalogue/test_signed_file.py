@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.signed_file import Region, UnfitRegion, UnreadableRegion, check_fit, decode, encode
+from plimsoll_agent.catalogue.signed_file import (
+    Region,
+    UnfitRegion,
+    UnreadableRegion,
+    check_fit,
+    check_follows,
+    decode,
+    encode,
+)
 from tests.unit import oldregion
 
 DATA = Path(__file__).parents[2] / "data"
@@ -150,6 +158,29 @@ def test_a_file_with_anything_in_one_place_is_read_or_refused_and_never_more(dat
     except UnreadableRegion:
         return
     assert decode(encode(read), "it") == read
+
+
+HEAD = replace(REGION, specs={}, types={}, volumes={}, servers={})
+
+
+def test_a_pass_reads_the_orders_and_not_the_thousands_of_volumes() -> None:
+    assert decode(encode(REGION), "it", whole=False) == HEAD
+    damaged = _with(specs=5, types=5, volumes=5, servers=5)
+    assert decode(json.dumps(damaged).encode(), "it", whole=False) == HEAD
+    with pytest.raises(UnreadableRegion):
+        decode(json.dumps(_with(pause=5)).encode(), "it", whole=False)
+
+
+def test_orders_of_a_file_count_after_its_time_and_whatever_the_clock_says() -> None:
+    """They have ends of their own; so an earlier file is told by its generation alone."""
+    late = replace(REGION, valid_until=NOW - timedelta(days=9), begun=NOW + timedelta(days=9))
+    check_follows(late, "this one", (5, "this one"), "it")
+    check_follows(late, "this one", (4, "another"), "it")
+    with pytest.raises(UnfitRegion, match=r"^it: is older \(generation 5\) than the last one \(6\)$"):
+        check_follows(late, "this one", (6, None), "it")
+    told = r"^it: has the same generation \(5\) as the last one, but other content$"
+    with pytest.raises(UnfitRegion, match=told):
+        check_follows(late, "this one", (5, "another"), "it")
 
 
 def fit(region: Region, generation: int = 0, digest: str | None = None, now: datetime = NOW) -> None:
