@@ -10,7 +10,7 @@ import pytest
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code
+from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Rules
 from tests.fakes import domain_xml
@@ -49,6 +49,16 @@ def test_it_is_left_alone_with_its_limits_and_the_other_disk_is_not(node: Node, 
     told = "left alone: limited by libvirt's throttle filters: limit0 (300 IOPS)"
     assert sentences.state_words(filtered) == told
     assert {write[1] for write in node.hypervisor.writes} == ({"vdb"} if mode is Mode.ENFORCE else set())
+
+
+def test_filters_whose_limits_are_unknown_are_what_is_told_of_the_disk(node: Node) -> None:
+    """And not that QEMU was not asked, which tells an operator nothing."""
+    there = node.hypervisor.by_uuid[uuid_of(1)]
+    assert there.xml is not None
+    there.xml = there.xml.replace(GROUPS, "")
+    behind, _ = node.run().outcomes
+    assert behind.result.kind is Kind.LEFT_ALONE
+    assert behind.disk.actual == Unknown(because(Code.THROTTLE_FILTERS, groups={"limit0": None}))
 
 
 def test_no_hold_and_no_command_line_reaches_it(node: Node) -> None:
