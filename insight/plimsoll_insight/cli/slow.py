@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from plimsoll_agent.app.context import state_of
 from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.command.formats import Shown
 from plimsoll_agent.command.listing import Listing
@@ -25,7 +24,6 @@ from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable, second
-from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
@@ -38,6 +36,9 @@ from plimsoll_insight.slow.reading import Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file
+
+if TYPE_CHECKING:
+    from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 
 _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
@@ -126,6 +127,8 @@ class Slow(LocalCommand, Listing):
         unknown: Sequence[str] = ()
         unanswered: Sequence[str] = ()
         if parsed_args.live:
+            from plimsoll_insight.adapters.cluster import LiveCluster
+
             _must_be_there(parsed_args.ceph_conf, "--ceph-conf: ")
             cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
             of_cluster, unanswered, unknown = self._live(cluster, found, since or moment_of("--since", _SINCE, now))
@@ -198,6 +201,8 @@ class Slow(LocalCommand, Listing):
 
     def _last_disks(self, parsed_args: argparse.Namespace) -> Sequence[LastDisk]:
         """Of this node's last pass. A monitor's host has none."""
+        from plimsoll_agent.app.context import state_of  # here: reading a log is often done in less time
+
         with suppress(PlimsollError):
             last = pass_summary_file.load(state_of(self.settings(parsed_args)))
             return last.disks if last else ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
+from operator import floordiv
 from typing import Generic, TypeVar, cast
 
 from plimsoll_insight.slow.blame import Blame, of_state
@@ -16,7 +18,7 @@ from plimsoll_insight.slow.events import (
     Cleared,
     Event,
     Oldest,
-    Operation,
+    Requests,
     Retold,
     SlowCount,
     SlowRequest,
@@ -24,7 +26,10 @@ from plimsoll_insight.slow.events import (
 )
 
 _REMEMBERED = 100_000
-"""Requests by which a later line about the same one is known."""
+_REQUESTS = 50_000
+"""So many by which a later line about the same one is known."""
+_OF_PART = -2
+"""Instead of an OSD: a replica's part of the request was told first."""
 _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0, as long as it is unknown how often it is
 logged: each second (``osd_tick_interval``) while it is not 0."""
@@ -160,6 +165,30 @@ class Once:
         return digest in self._new or digest in self._old
 
 
+class Tellers:
+    """Which OSD was the first to tell of a request; forgets those of long ago."""
+
+    def __init__(self) -> None:
+        self._new: dict[int, int] = {}
+        self._old: dict[int, int] = {}
+
+    def each(self, ids: Iterable[bytes], osds: Iterable[int]) -> list[int | None]:
+        """The first one of each request before this OSD tells of it; None where there is none."""
+        found = []
+        new, old = self._new, self._old
+        for digest, osd in zip(map(hash, ids), osds, strict=True):
+            first = new.get(digest)
+            if first is None:
+                first = old.get(digest)
+                if first is None:
+                    if len(new) >= _REQUESTS:
+                        old = self._old = new
+                        new = self._new = {}
+                    new[digest] = osd
+            found.append(first)
+        return found
+
+
 class Intervals:
     """Counts by interval and OSD: at most ``most``, of intervals that get twice as long when there are more."""
 
@@ -238,6 +267,7 @@ class Counts:
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
+        self._tellers = Tellers()
         self._singly: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_SINGLY))
         """By OSD, when its last requests were told one by one."""
         self._pause: dict[int, float] = {}
@@ -344,16 +374,21 @@ class Counts:
                 self.osd(peer).replica += 1
                 self.blamed.add(event.time, peer, 1)
         # A replica's part has the id of the whole request.
-        if not (self._once(one.id, event.osd) if one.is_replica else self._once(one.id, event.osd, "request")):
+        [first] = self._tellers.each([one.id], [_OF_PART if one.is_replica else event.osd])
+        is_first = first is None
+        if one.is_replica:
+            is_new = self._once(one.id, event.osd)
+        else:
+            is_new = is_first or (first != event.osd and self._once(one.id, event.osd, "request"))
+        if not is_new:
             return
-        is_first = self._once(one.id, "named")
         if is_first:
-            self._image(one)
+            self._image(one.image, one.image_pool)
             if one.pool is not None:
                 self.by_pool.add(event.osd, one.pool)
             if one.is_replica:
                 self._once(one.id, "part")
-        if not one.is_replica and self._has_sum(event):
+        if not one.is_replica and self._has_sum(event.osd, event.time):
             return
         blame = event.blame or (Blame.REPLICA if event.peers else of_state(event.state))
         self._blame(event.osd, blame, 1, event.time, is_replica=one.is_replica, known=bool(event.peers))
@@ -362,10 +397,41 @@ class Counts:
             self._slow(event.osd, event.state, 1, event.time)
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
-    def _has_sum(self, event: SlowRequest) -> bool:
+    def add_all(self, told: Requests) -> None:
+        """The same as ``add`` of each of them."""
+        if not told.times:
+            return
+        ages: dict[int, float] = {}
+        for osd, age in zip(told.osds, told.ages, strict=True):
+            if age > ages.get(osd, -1.0):
+                ages[osd] = age
+        for osd, age in ages.items():
+            self._age(osd, age)
+        self._seen(min(told.times))
+        self._seen(max(told.times))
+        tellers = self._tellers.each(told.ids, told.osds)
+        again = [teller not in (None, osd) for teller, osd in zip(tellers, told.osds, strict=True)]
+        first = told.chosen([teller is None for teller in tellers])
+        for (image, pool), number in Counter(zip(first.images, first.image_pools, strict=True)).items():
+            self._image(image.decode(), pool, number)
+        for (osd, pool), number in Counter(zip(first.osds, first.pools, strict=True)).items():
+            self.by_pool.add(osd, pool, number)
+        if self._latest:
+            first = first.chosen([not self._has_sum(*each) for each in zip(first.osds, first.times, strict=True)])
+        intervals = map(floordiv, first.times, repeat(self.width))
+        for (osd, state, interval), number in Counter(zip(first.osds, first.states, intervals, strict=False)).items():
+            time = (interval + 0.5) * self.width
+            self._blame(osd, of_state(state), number, time, is_replica=False, known=False)
+            self._slow(osd, state, number, time)
+        for osd, time in zip(first.osds, first.times, strict=True):
+            self._singly[osd].append(time)
+        for event in told.chosen(again).each():
+            self._request(event)
+
+    def _has_sum(self, osd: int, time: float) -> bool:
         """Whether the OSD's count, which it logs at the same time, has this one too."""
-        latest = self._latest.get(event.osd)
-        return latest is not None and abs(event.time - latest.time) <= _MISSED
+        latest = self._latest.get(osd)
+        return latest is not None and abs(time - latest.time) <= _MISSED
 
     def _blame(self, osd: int, blame: Blame, number: int, time: float, *, is_replica: bool, known: bool) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
@@ -455,7 +521,7 @@ class Counts:
             del known[next(iter(known))]
         known.setdefault(id, event.time)
         if self._once(id, "oldest"):
-            self._image(event.operation)
+            self._image(event.operation.image, event.operation.image_pool)
 
     def _goes_on(self, osd: int, before: float, now: float) -> bool:
         """Whether the OSD's own log names the same request as the oldest one before and after."""
@@ -476,10 +542,10 @@ class Counts:
         name = event.what.replace(" ", "_")
         setattr(count, name, getattr(count, name) + 1)
 
-    def _image(self, one: Operation) -> None:
-        self._named(self.images, one.image)
-        if one.image and one.image in self.images and one.image_pool is not None:
-            self.pool_of_image.setdefault(one.image, one.image_pool)
+    def _image(self, image: str | None, pool: int | None, number: int = 1) -> None:
+        self._named(self.images, image, number)
+        if image and image in self.images and pool is not None:
+            self.pool_of_image.setdefault(image, pool)
 
     def _age(self, osd: int, age: float) -> None:
         count = self.osd(osd)

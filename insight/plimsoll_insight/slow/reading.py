@@ -6,7 +6,10 @@ import heapq
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,10 +22,10 @@ from plimsoll_insight.slow.events import (
     Event,
     Known,
     Oldest,
+    Requests,
     SlowCount,
     SlowRequest,
     lines,
-    of_cluster,
     said,
 )
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrapped
@@ -37,6 +40,11 @@ _MOST_WAITING = 100_000
 """Lines of a file whose owner is not read yet."""
 _OWN = (b"log_channel(", b"get_health_metrics ", b"slow operation observed")
 """In what daemons say, and the cluster's log has not."""
+_USUAL = b" : cluster [WRN] slow request osd_op(client."
+_MANY = 500
+"""Lines at once: fewer are read in less time than NumPy is imported."""
+_AT_ONCE = 16_384
+_BY_OSD = re.compile(rb"\S+(?: [\d:.]+)? osd\.\d{1,5} \(osd\.")
 _MARGIN = 60.0
 """Seconds: lines are almost in the order of time."""
 _SHOWN = 5
@@ -85,21 +93,53 @@ class Read:
         """``width``: of an interval, in seconds."""
         return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
 
+    @property
+    def is_all_asked(self) -> bool:
+        return self.since is None and self.until is None
+
     def is_asked(self, time: float) -> bool:
         return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
 
 
 @dataclass
 class _Said:
-    """A line of a file."""
+    """A line of a file, or many of them."""
 
-    event: Event
+    event: Event | Requests
     is_own: bool
     is_repeated: bool
 
     @property
     def time(self) -> float:
-        return float(getattr(self.event, "time", 0.0))
+        """Of the first one."""
+        return self.event.times[0] if isinstance(self.event, Requests) else float(getattr(self.event, "time", 0.0))
+
+
+class _Counting:
+    """Counts what files say, in its order; but for usual requests, which count many at once as far as no line between
+    them changes how they do.
+    """
+
+    def __init__(self, found: Read) -> None:
+        self._found = found
+        self._waiting: list[Requests] = []
+        self._number = 0
+
+    def add(self, told: _Said) -> None:
+        if isinstance(told.event, Requests):
+            self._waiting.append(told.event)
+            self._number += len(told.event.times)
+            if self._number >= _AT_ONCE:
+                self.finish()
+            return
+        if not told.is_own and isinstance(told.event, SlowRequest | SlowCount | Oldest):
+            self.finish()
+        (self._found.own if told.is_own else self._found.cluster).add(told.event, is_repeated=told.is_repeated)
+
+    def finish(self) -> None:
+        if self._waiting:
+            self._found.cluster.add_all(Requests.together(self._waiting))
+        self._waiting, self._number = [], 0
 
 
 def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) -> Read:
@@ -110,7 +150,7 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
     waiting = sorted(paths, key=lambda path: begins[path] or 0.0, reverse=True)
     heap: list[tuple[float, int, _Said, Iterator[_Said]]] = []
     number = 0
-    is_small = len(paths) > 1 or found.since is not None or found.until is not None
+    is_small = len(paths) > 1 or not found.is_all_asked
     size = _SMALL_BLOCK if is_small else _BLOCK
 
     def push(told: Iterator[_Said], at: float, number: int) -> None:
@@ -118,10 +158,7 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
             heapq.heappush(heap, (each.time or at, number, each, told))
             return
 
-    if len(paths) == 1:  # most often, and then without a queue
-        for told in _file(paths[0], begins[paths[0]], found, progress, size):
-            (found.own if told.is_own else found.cluster).add(told.event, is_repeated=told.is_repeated)
-        return found
+    counting = _Counting(found)
     while waiting or heap:
         while waiting and (not heap or ((begins[waiting[-1]] or 0.0) <= heap[0][0] and len(heap) < _MOST_OPEN)):
             path = waiting.pop()
@@ -129,8 +166,17 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
             push(_file(path, begins[path], found, progress, size), 0.0, number)
         if heap:
             at, which, told, rest = heapq.heappop(heap)
-            (found.own if told.is_own else found.cluster).add(told.event, is_repeated=told.is_repeated)
+            if isinstance(told.event, Requests):
+                # Only those before whatever another file says.
+                next_ = min(heap[0][0] if heap else inf, begins[waiting[-1]] or 0.0 if waiting else inf)
+                now, later = told.event.split(next_)
+                at = now.times[-1]
+                told = replace(told, event=now)
+                if later.times:
+                    rest = chain([replace(told, event=later)], rest)
+            counting.add(told)
             push(rest, at, which)
+    counting.finish()
     return found
 
 
@@ -165,7 +211,7 @@ def _file(
     path: Path, begin: float | None, found: Read, progress: Callable[[int], None], size: int
 ) -> Iterator[_Said]:
     """Its lines of interest."""
-    before, of_interest, latest = found.bytes, 0, 0.0
+    before, is_of_interest, latest = found.bytes, False, 0.0
     owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
     mtime = path.stat().st_mtime
     begins = b""
@@ -177,6 +223,7 @@ def _file(
         place = _place(path, found.since - _MARGIN, found.clock)
     with opened(path, place=place) as stream:
         blocks = _blocks(stream, found, progress, size, form)
+        waiting: list[bytes] = []
         for block in blocks:
             if found.until is not None and form == "lines":
                 first = time_of(block[: block.find(b"\n")][:600], found.clock)
@@ -184,16 +231,12 @@ def _file(
                     break
             if found.since is not None:
                 latest = max(latest, _last_time(block, found.clock) or latest)
-            for line in lines(block):
-                of_interest += 1
-                found.clock.until = mtime
-                quick = of_cluster(line[:_LONGEST], found.clock)
-                if quick is None:
-                    yield from owner.said(line[:_LONGEST], found)
-                    continue
-                owner.understood += 1
-                if found.is_asked(quick.time):
-                    yield _Said(quick, False, False)
+            waiting += lines(block, _LONGEST)
+            is_of_interest |= bool(waiting)
+            if sum(map(len, waiting)) >= size:
+                yield from owner.all_said(waiting, found, mtime)
+                waiting = []
+        yield from owner.all_said(waiting, found, mtime)
         yield from owner.left(found)
     name = printable(str(path))
     if begin is not None and (
@@ -203,7 +246,7 @@ def _file(
         return
     if owner.is_nobodys:
         found.nobodys.append(name)
-    if not of_interest and begin is None and not _TELLING.search(begins):
+    if not is_of_interest and begin is None and not _TELLING.search(begins):
         (found.empty if found.bytes == before else found.foreign).append(name)
     elif (
         owner.understood
@@ -213,6 +256,22 @@ def _file(
         found.telling += 1
     else:
         found.silent.append(name)
+
+
+def _usual(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, Sequence[tuple[int, bytes]]]:
+    """Usual requests, where they may be many, and the other lines with the number of requests before them."""
+    if len(lines) >= _MANY and any(_USUAL in line for line in lines[:_MANY]):
+        with suppress(ImportError):  # NumPy may not be installed: so each line is read for itself
+            from plimsoll_insight.slow import columns
+
+            return columns.requests(lines, clock)
+    return Requests.nothing(), [(0, line) for line in lines]
+
+
+def _asked(usual: Requests, found: Read) -> Iterator[_Said]:
+    asked = usual if found.is_all_asked else usual.chosen([*map(found.is_asked, usual.times)])
+    if asked.times:
+        yield _Said(asked, False, False)
 
 
 def _last_time(block: bytes, clock: Clock) -> float | None:
@@ -294,9 +353,22 @@ class _Owner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
+    def all_said(self, lines: Sequence[bytes], found: Read, until: float) -> Iterator[_Said]:
+        """What lines of a file that was written ``until`` then say."""
+        usual, others = _usual(lines, found.clock)
+        done = 0
+        for number, line in [*others, (len(usual.times), None)]:
+            if number > done:
+                self.understood += number - done
+                yield from _asked(usual.part(done, number), found)
+                done = number
+            if line is not None:
+                found.clock.until = until
+                yield from self.said(line, found)
+
     def said(self, line: bytes, found: Read) -> Iterator[_Said]:
         told = unwrapped(line)
-        if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)):
+        if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)) and not _BY_OSD.match(told.text):
             return  # its requests are those of files
         osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
         event = said(told, osd, found.clock)

@@ -179,6 +179,10 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
     once = counts.Once()
     assert sum(once(number) for number in range(10_000)) == 10_000
     assert len(once._new) + len(once._old) <= 200
+    monkeypatch.setattr(counts, "_REQUESTS", 100)
+    tellers = counts.Tellers()
+    assert tellers.each([b"%d" % number for number in range(10_000)], [1] * 10_000) == [None] * 10_000
+    assert len(tellers._new) + len(tellers._old) <= 200
     bins = Intervals(60, 600)
     for number in range(5000):
         bins.add(number * 60.0, 1, 1)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plimsoll_insight.slow.events import (
     Blamed,
@@ -23,10 +19,8 @@ from plimsoll_insight.slow.events import (
     SlowRequest,
     event,
     lines,
-    of_cluster,
     operation,
 )
-from tests import depth
 
 OLD_OP = (
     "osd_op(client.4140.0:39903 rbd_data.102afe660f2.0000000000000094"
@@ -293,60 +287,3 @@ def test_a_hostile_line_takes_no_time(begin: bytes) -> None:
 ])  # fmt: skip
 def test_numbers_that_nothing_has_are_not_understood(line: str) -> None:
     assert said(line) is None
-
-
-_LINES = [
-    line
-    for path in sorted((Path(__file__).parents[2] / "data/ceph-dialects").glob("*/*"))
-    for line in lines(path.read_bytes().rstrip(b"\n") + b"\n")
-]
-
-
-@given(st.sampled_from(_LINES), st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=3))
-@settings(max_examples=depth.count(quick=200, landing=2000, soak=1_000_000), deadline=None)
-def test_the_usual_lines_are_read_quickly_as_slowly(line: bytes, changes: list[tuple[int, bytes]]) -> None:
-    for place, new in changes:
-        line = line[:place] + new.replace(b"\n", b"") + line[place + len(new) :]
-    quick = of_cluster(line, Clock())
-    assert quick is None or quick == event(line, None, Clock())
-
-
-_USUAL = f"{OCTOPUS}slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed"
-_FIELD = re.compile(r"[\w.+:-]+|[^\w.+:-]+")
-_OTHER_FIELDS = [
-    "", "60.0", "24:61", "9999-01-01T00:00:00+0000", "2021-09-19T13:05:31Z", "2021-09-19T13:05:31+02:00", "osd.32768",
-    "2021-09-19T13:05:31.5-0530", "2021-09-19 13:05:31", "2021-09-19T13:05:31+9999", "[watch ping", "client.1.0:3",
-    " currently ", "waiting for subops from 1,2", ") initiated ", "rbd_header.aabbcc", "(", " 1.3 ", " [", "watch",
-    "rbd_data.3.77aabb00ccdd.0000000000000001", "rbd_data.123456.0000000000000000.0000000000000001",
-]  # fmt: skip
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, len(_FIELD.findall(_USUAL)) - 1),
-            st.sampled_from(_OTHER_FIELDS),
-            st.booleans(),
-        ),
-        max_size=4,
-    )
-)
-@settings(max_examples=depth.count(quick=500, landing=5000, soak=1_000_000), deadline=None)
-def test_a_usual_request_with_other_fields_is_read_quickly_as_slowly(changes: list[tuple[int, str, bool]]) -> None:
-    fields = _FIELD.findall(_USUAL)
-    for place, new, is_more in changes:
-        fields[place] = fields[place] + new if is_more else new
-    line = "".join(fields).encode()
-    quick = of_cluster(line, Clock())
-    assert quick is None or quick == event(line, None, Clock())
-
-
-def test_most_lines_of_a_storm_are_usual() -> None:
-    head = OCTOPUS.encode()
-    for words in (
-        f"slow request {OP} initiated 2021-09-19T13:04:31.343245+0000 currently delayed",
-        "6 slow requests (by type [ 'delayed' : 6 ] most affected pool [ 'volumes' : 5 ])",
-    ):
-        found = of_cluster(head + words.encode(), Clock())
-        assert found is not None
-        assert found == event(head + words.encode(), None, Clock())
