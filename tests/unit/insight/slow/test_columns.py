@@ -227,6 +227,16 @@ def test_identical_logs_of_three_monitors_count_once() -> None:
     assert one == read_as([text], ONE_BY_ONE)[0]
 
 
+def test_what_another_file_says_between_two_requests_counts_between_them() -> None:
+    """One at 05:31, two at 05:41 by the OSD's count, and one at 05:51 that the count of ten seconds ago has not."""
+    later = USUAL.replace("39903", "39904").replace("13:05:31", "13:05:51")
+    between = USUAL.split(" : ")[0].replace("13:05:31", "13:05:41")
+    texts = [f"{USUAL}\n{later}\n", f"{between} : cluster [WRN] 2 slow requests (by type [ 'delayed' : 2 ])\n"]
+    found: Any = read_as(texts, 1)
+    assert found[0]["osds"][382].primary == 3
+    assert found == read_as(texts, ONE_BY_ONE)
+
+
 def test_without_numpy_each_line_is_read_for_itself() -> None:
     text = "".join(f"{USUAL.replace('39903', str(number))}\n" for number in range(40))
     with patch.dict(sys.modules, {"plimsoll_insight.slow.columns": None}):
