@@ -228,7 +228,7 @@ class Schedule:
         guest = self._guests[uuid]
         if result is PassResult.INCOMPLETE and guest.result is not result:
             # Only a full pass tells status and metrics.
-            self._full_at = min(self._full_at, max(now, self._full_began + TOLD_APART))
+            self._full_at = min(self._full_at, self._full_began + TOLD_APART)
         another, guest.another, guest.runs = guest.another, False, False
         guest.result = result
         if result is PassResult.BUSY:  # it has looked at nothing

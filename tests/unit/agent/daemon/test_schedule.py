@@ -493,6 +493,21 @@ def test_what_is_left_undone_is_told_once_for_each_guest_and_not_too_often(sched
     assert schedule.begin_full_pass(151)
 
 
+def test_what_the_same_guest_leaves_undone_again_brings_no_full_pass_forward(schedule: Schedule) -> None:
+    passed(schedule, A, PassResult.INCOMPLETE, at=100)
+    assert schedule.begin_full_pass(100)
+    schedule.full_pass_ended(True, 100)
+    passed(schedule, A, PassResult.INCOMPLETE, at=101)
+    assert not schedule.begin_full_pass(399)
+    assert schedule.begin_full_pass(400)
+
+
+def test_what_is_left_undone_delays_no_full_pass_that_was_asked_for(schedule: Schedule) -> None:
+    schedule.full_pass_due(5)
+    passed(schedule, A, PassResult.INCOMPLETE, at=6)
+    assert schedule.begin_full_pass(6)
+
+
 def passed(schedule: Schedule, uuid: str, result: PassResult, at: float) -> None:
     schedule.event(an_event(EventKind.RESUMED, uuid), at)
     assert schedule.begin(at) == uuid
