@@ -41,9 +41,9 @@ Each slow interval has the first cause that applies:
 
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known, none is slow without a reading, and none is not read. It is
-**unknown** where one is not read, where no requests have ended since the last of all and it is slow, where less is
-known, where fewer than three intervals are, and where most slow intervals have no cause. Intervals of one pass count
-as one of the two, or three.
+**unknown** where one is not read, where the last of all is slow without requests, or a pass could not read it, where
+less is known, where fewer than three intervals are, and where most slow intervals have no cause. Intervals of one
+pass count as one of the two, or three.
 """
 
 from __future__ import annotations
@@ -154,6 +154,8 @@ def find(evidence: Evidence) -> Finding:
             why = Unexplained.TOO_LITTLE
         elif _passes([each for each, is_slow in judged if is_slow is not None]) < LEAST_KNOWN:
             why = Unexplained.FEW_PASSES
+        elif intervals[-1].observed is not None and not intervals[-1].read:
+            why = Unexplained.NOT_READ
         cause = Cause.UNKNOWN if why else Cause.NOT_SLOW
         return Finding(cause, why, (), len(slow), known, total, unread=unread)
     of_cause: dict[Cause | Unexplained, list[Interval]] = {}
@@ -247,6 +249,12 @@ def _before(runs: Sequence[tuple[_Run, Sequence[Interval]]], late: float) -> Int
     if kind is _Run.PAUSED:
         run = runs[-2][1] if len(runs) > 1 else ()
     return replace(last, operations=_many([each for each in run if run[-1].at - each.at <= late]))
+
+
+def _began(before: Interval, run: Sequence[Interval]) -> float:
+    """Since when surely no requests have ended: a few of the first intervals may be of before the stall."""
+    none = next((number for number, each in enumerate(run) if each.read and not each.operations), 0)
+    return _time(run[none - 1] if none and run[none - 1].read else before)
 
 
 class _Around:
@@ -384,7 +392,7 @@ class _Around:
         if after.paused and not after.operations:
             return False if after.latency is None else None
         number = took = 0.0
-        since, without = _time(run[-1]), _time(run[-1]) - _time(before)
+        since, without = _time(run[-1]), _time(run[-1]) - _began(before, run)
         for each in following:
             if each.latency is None or each.operations is None:
                 break

@@ -258,6 +258,9 @@ def test_a_stall_that_begins_within_an_interval_is_held_against_the_requests_of_
     slow_back = replace(back, operations=3.0, latency=0.02)
     found = find(each_two_seconds(*[usual] * 50, fewer, *[stopped] * 9, slow_back, late))
     assert (found.cause, len(found.slow), found.all_slow) == (Cause.CLUSTER, 9, 11)
+    first, just = replace(usual, operations=3.0, latency=0.009), replace(usual, operations=20.0, latency=0.25)
+    found = find(each_two_seconds(*[usual] * 50, first, *[stopped] * 9, just))  # 20 s, of 18 s without any
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 9 + 1)
     few = replace(usual, operations=0.9, latency=0.011, raised=("SLOW_OPS",))
     found = find(
         each_two_seconds(*[usual] * 50, replace(usual, operations=6.0), few, replace(IDLE, raised=("SLOW_OPS",)))
@@ -272,6 +275,14 @@ def test_while_only_the_last_pass_shows_that_no_requests_end_a_disk_is_not_calle
     assert find(each_two_seconds(*[CALM] * 50, stopped, stopped)).cause is Cause.CLUSTER
     assert find(each_two_seconds(*[CALM] * 50, stopped, CALM)).cause is Cause.NOT_SLOW
     assert find(each_two_seconds(*[CALM] * 50, replace(CALM, latency=0.9))).cause is Cause.NOT_SLOW
+
+
+def test_a_disk_that_the_last_pass_could_not_read_is_not_called_not_slow_then() -> None:
+    """In the lab a guest hung in the middle of a pass: its counters did not come, and no check was raised yet."""
+    looked = [replace(CALM, observed=300.0 * number) for number in range(50)]
+    unread = replace(NOTHING, raised=(), observed=300.0 * 50)
+    assert find(of(*looked, unread)).unexplained is Unexplained.NOT_READ
+    assert find(of(*looked, unread, replace(CALM, observed=300.0 * 51))).cause is Cause.NOT_SLOW
 
 
 def test_a_disk_that_does_less_from_now_on_is_judged_by_that() -> None:
