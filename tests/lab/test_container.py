@@ -269,12 +269,11 @@ def test_a_rollout_runs_the_daemon_as_root_without_capabilities_and_again_change
     assert again.changed == []
 
 
-def test_an_image_comes_with_an_approval_of_the_canarys_plan_and_goes_with_the_limits_that_it_set(
+def test_an_image_comes_with_an_approval_of_the_canarys_plan(
     kolla: Kolla, guests: Guests, hypervisor: Libvirt
 ) -> None:
     (guest,) = guests()
     kolla.host.until(lambda: limits(hypervisor, guest) == {LIMIT})
-    before = kolla.host.run("sleep 1; date --utc +%FT%TZ").strip()
     kolla.write(CUT)
     asked = kolla.deploy(plimsoll_kolla_image=NEXT, plimsoll_kolla_catalogue=False)
     assert not asked.ok
@@ -291,20 +290,6 @@ def test_an_image_comes_with_an_approval_of_the_canarys_plan_and_goes_with_the_l
     assert limits(hypervisor, guest) == {Limits(total_iops_sec=20, total_iops_sec_max=40)}
     # A key and a container that are not needed any more.
     assert kolla.host.run("find /etc/kolla /etc/systemd -name 'openstack.conf' -o -name 'kolla-plimsoll-cat*'") == ""
-
-    back: dict[str, object] = {"plimsoll_kolla_image": NEXT, "plimsoll_kolla_catalogue": False}  # as in globals.yml
-    back |= {"plimsoll_rollback_to": kolla.host.image, "plimsoll_rollback_limits_since": before}
-    counted = kolla.roll_back("--limit", REAL.name, **back)
-    number = re.search(r"plimsoll_rollback_disks=(\d+)", text_of(counted))
-    assert number, counted.out
-    assert limits(hypervisor, guest) == {Limits(total_iops_sec=20, total_iops_sec_max=40)}
-    rolled_back = kolla.roll_back("--limit", REAL.name, **back, plimsoll_rollback_disks=number[1])
-    assert rolled_back.ok, rolled_back.out
-    assert kolla.images == {REAL.name: kolla.host.image, OTHER: NEXT}
-    assert limits(hypervisor, guest) == {LIMIT}
-    assert "rolled back to the limits before" in kolla.host.run("cat /var/lib/plimsoll/paused")
-    assert "podman exec plimsoll plimsoll resume --reason mended" in text_of(rolled_back)
-    kolla.host.plimsoll("resume", "--reason", "mended")
 
 
 def test_a_fault_in_the_rules_ends_the_play_and_the_daemon_runs_on(kolla: Kolla) -> None:
@@ -330,6 +315,44 @@ def test_without_a_socket_of_libvirt_the_role_changes_nothing(kolla: Kolla) -> N
 
 
 SOAK = pytest.mark.skipif(DEPTH is not Depth.SOAK, reason="takes two minutes; the story above goes the same way")
+
+
+@SOAK
+def test_an_image_goes_with_the_limits_that_it_set(
+    kolla: Kolla, cloud: Cloud, guests: Guests, hypervisor: Libvirt
+) -> None:
+    files = kolla.home / "files"
+    # Limits are raised where Ceph's health is known.
+    (files / "ceph.conf").write_text(kolla.host.run("cat /etc/ceph/ceph.conf"))
+    keyring = "ceph.client.plimsoll.keyring"
+    (files / keyring).write_text((cloud.layout.ceph_conf.parent / keyring).read_text())
+    kolla.write(RULES)
+    told: dict[str, object] = {"plimsoll_kolla_catalogue": False}
+    limited = ["--limit", REAL.name]
+    deployed = kolla.deploy(*limited, **told)
+    assert deployed.ok, deployed.out
+    (guest,) = guests()
+    kolla.host.until(lambda: limits(hypervisor, guest) == {LIMIT})
+    before = kolla.host.run("sleep 1; date --utc +%FT%TZ").strip()
+    kolla.write(CUT)
+    told |= {"plimsoll_kolla_image": NEXT}  # as in globals.yml
+    wanted = re.search(r"plimsoll_rollout_approve=([0-9a-f]{64})", text_of(kolla.deploy(*limited, **told)))
+    assert wanted
+    assert kolla.deploy(*limited, **told, plimsoll_rollout_approve=wanted[1]).ok
+    assert limits(hypervisor, guest) == {Limits(total_iops_sec=20, total_iops_sec_max=40)}
+
+    told |= {"plimsoll_rollback_to": kolla.host.image, "plimsoll_rollback_limits_since": before}
+    counted = kolla.roll_back(*limited, **told)
+    number = re.search(r"plimsoll_rollback_disks=(\d+)", text_of(counted))
+    assert number, counted.out
+    assert limits(hypervisor, guest) == {Limits(total_iops_sec=20, total_iops_sec_max=40)}
+    rolled_back = kolla.roll_back(*limited, **told, plimsoll_rollback_disks=number[1])
+    assert rolled_back.ok, rolled_back.out
+    assert kolla.images[REAL.name] == kolla.host.image
+    assert limits(hypervisor, guest) == {LIMIT}
+    assert "rolled back to the limits before" in kolla.host.run("cat /var/lib/plimsoll/paused")
+    assert "podman exec plimsoll plimsoll resume --reason mended" in text_of(rolled_back)
+    kolla.host.plimsoll("resume", "--reason", "mended")
 
 
 @SOAK
