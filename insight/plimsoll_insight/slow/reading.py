@@ -260,7 +260,7 @@ def _file(
 
 def _usual(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, Sequence[tuple[int, bytes]]]:
     """Usual requests, where they may be many, and the other lines with the number of requests before them."""
-    if len(lines) >= _MANY and any(_USUAL in line for line in lines[:_MANY]):
+    if len(lines) >= _MANY and any(_USUAL in line for line in lines):
         with suppress(ImportError):  # NumPy may not be installed: so each line is read for itself
             from plimsoll_insight.slow import columns
 

@@ -237,6 +237,17 @@ def test_what_another_file_says_between_two_requests_counts_between_them() -> No
     assert found == read_as(texts, ONE_BY_ONE)
 
 
+def test_requests_that_the_count_of_their_osd_has_and_those_of_several_osds() -> None:
+    """osd.382 has three, one of which it tells a second later; osd.7 and osd.8 both complain of one more."""
+    count = USUAL.split(" : ")[0] + " : cluster [WRN] 3 slow requests (by type [ 'delayed' : 3 ])"
+    told = USUAL.replace("13:05:31", "13:05:32")
+    of_two = [told.replace("39903", "39904").replace("osd.382", f"osd.{osd}") for osd in (7, 8, 7)]
+    text = "\n".join([count, told, *of_two])
+    found: Any = read_as([text], 1)
+    assert {osd: each.primary for osd, each in found[0]["osds"].items()} == {382: 3, 7: 1, 8: 1}
+    assert found == read_as([text], ONE_BY_ONE)
+
+
 def test_without_numpy_each_line_is_read_for_itself() -> None:
     text = "".join(f"{USUAL.replace('39903', str(number))}\n" for number in range(40))
     with patch.dict(sys.modules, {"plimsoll_insight.slow.columns": None}):
