@@ -43,7 +43,7 @@ _OWN = (b"log_channel(", b"get_health_metrics ", b"slow operation observed")
 _USUAL = b" : cluster [WRN] slow request osd_op(client."
 _MANY = 500
 """Lines at once: fewer are read in less time than NumPy is imported."""
-_AT_ONCE = 16_384
+_AT_ONCE = 4096
 _BY_OSD = re.compile(rb"\S+(?: [\d:.]+)? osd\.\d{1,5} \(osd\.")
 _MARGIN = 60.0
 """Seconds: lines are almost in the order of time."""
