@@ -68,6 +68,6 @@ def test_probes_run_fio() -> None:
 def test_nodes_are_set_up_by_an_ansible_collection() -> None:
     galaxy = yaml.safe_load((ROOT / "ansible" / "galaxy.yml").read_text(encoding="utf-8"))
     assert (galaxy["namespace"], galaxy["name"]) == ("plimsoll", "cloud")
-    plays = yaml.safe_load((ROOT / "ansible" / "playbooks" / "rollout.yml").read_text(encoding="utf-8"))
-    assert all("hosts" in play for play in plays)
-    assert "plimsoll.cloud.agent" in (ROOT / "ansible" / "playbooks" / "rollout.yml").read_text(encoding="utf-8")
+    rollout = (ROOT / "ansible" / "playbooks" / "rollout.yml").read_text(encoding="utf-8")
+    assert all("hosts" in play for play in yaml.safe_load(rollout))
+    assert "name: plimsoll.cloud.{{ __rollout_role }}" in rollout

@@ -88,8 +88,8 @@ BROKEN: dict[str, tuple[str, object]] = {
     "guest_session": ("plimsoll_probes.guest.session._number", lambda said, key: int(said[key][0])),
     "memory": ("plimsoll_agent.store.memory_file.text", str),
     "prometheus": (
-        "plimsoll_agent.adapters.prometheus._series",
-        lambda row: Series(row["metric"], float(row["value"][1])),
+        "plimsoll_agent.adapters.prometheus.Prometheus._series",
+        lambda self, row: Series(row["metric"], float(row["value"][1])),
     ),
     "qos_file": ("plimsoll_agent.qos.file._PLAIN_NUMBER", re.compile(".*")),
     "query_block": ("plimsoll_agent.adapters.libvirt.qmp._images", lambda file: 1 // 0),
