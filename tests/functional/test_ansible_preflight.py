@@ -70,6 +70,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "a name of another role": ({}, {"agent_mode": "fast"}, []),  # plimsoll_mode is set, too
     "no setfacl": ({"setfacl": False}, {}, ["setfacl", "package acl", "plimsoll_textfile_dir"]),
     "no setfacl, and no metrics": ({"setfacl": False}, {"plimsoll_textfile_dir": ""}, []),
+    "containers by the inventory": ({}, {"plimsoll_delivery": "container"}, ["Give plimsoll_delivery with -e"]),
     "another package manager": ({"manager": None}, {}, ["neither apt nor dnf"]),
     "a repository": ({}, {"plimsoll_repository": "https://r", "plimsoll_repository_key": "k"}, []),
     "a repository without a key": ({}, {"plimsoll_repository": "https://r"}, ["plimsoll_repository_key", "Set both"]),
