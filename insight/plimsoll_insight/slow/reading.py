@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import BinaryIO
@@ -166,16 +165,18 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
             push(_file(path, begins[path], found, progress, size), 0.0, number)
         if heap:
             at, which, told, rest = heapq.heappop(heap)
+            later = Requests.nothing()
             if isinstance(told.event, Requests):
                 # Only those before whatever another file says.
                 next_ = min(heap[0][0] if heap else inf, begins[waiting[-1]] or 0.0 if waiting else inf)
                 now, later = told.event.split(next_)
                 at = now.times[-1]
                 told = replace(told, event=now)
-                if later.times:
-                    rest = chain([replace(told, event=later)], rest)
             counting.add(told)
-            push(rest, at, which)
+            if later.times:
+                heapq.heappush(heap, (later.times[0], which, replace(told, event=later), rest))
+            else:
+                push(rest, at, which)
     counting.finish()
     return found
 
