@@ -271,10 +271,12 @@ def a_pause_while_others_wait(plant: Plant) -> Iterator[None]:
             ) as client,
         ):
             raised = 'ceph_health_detail{name="SLOW_OPS"} == 1'
-            plant.prometheus.wait_for(raised, len, SOON)
-            yield
-            assert plant.prometheus.query(raised)
-            client.kill()
+            try:
+                plant.prometheus.wait_for(raised, len, SOON)
+                yield
+                assert plant.prometheus.query(raised)
+            finally:  # it writes for ever, and a test that fails would wait for it
+                client.kill()
     finally:
         plant.cloud.destroy_guests([other])
 

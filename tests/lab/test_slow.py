@@ -301,9 +301,11 @@ def a_lock_that_is_held(cloud: Cloud, disks: Disks, osd: int) -> Iterator[set[in
     command = [*DIES_WITH_US, *program(words, cloud.layout.cache)]
     try:
         with a_late_replica(cloud, disks, osd), subprocess.Popen(command, stdout=subprocess.DEVNULL) as client:
-            yield {osd}
-            client.terminate()
-            client.communicate(timeout=PATIENCE)
+            try:
+                yield {osd}
+            finally:  # it writes for ever, and a test that fails would wait for it
+                client.terminate()
+                client.communicate(timeout=PATIENCE)
     finally:
         cloud.ceph.rbd("rm", "--no-progress", f"volumes/{name}")
 
