@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plimsoll_insight import slow
 from plimsoll_insight.slow import columns, reading
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import _OF_INTEREST, Clock, Event, SlowRequest, event, lines, searching
@@ -248,10 +249,13 @@ def test_requests_that_the_count_of_their_osd_has_and_those_of_several_osds() ->
     assert found == read_as([text], ONE_BY_ONE)
 
 
-def test_without_numpy_each_line_is_read_for_itself() -> None:
+def test_without_numpy_each_line_is_read_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(f"{USUAL.replace('39903', str(number))}\n" for number in range(40))
-    with patch.dict(sys.modules, {"plimsoll_insight.slow.columns": None}):
-        assert read_as([text], 1) == read_as([text], ONE_BY_ONE)
+    whole = read_as([text], 1)
+    monkeypatch.setattr(columns, "requests", lambda *_: pytest.fail("it was used"))
+    monkeypatch.delattr(slow, "columns")  # what the package has is not imported again
+    monkeypatch.setitem(sys.modules, "plimsoll_insight.slow.columns", None)
+    assert read_as([text], 1) == whole
 
 
 # --- the search
