@@ -39,6 +39,7 @@ _ARGUMENTS = frozenset(
         "value",
         "base_path",
         "connection",
+        "microversion",
         "_synchronized",
         "__conflicting_attrs",
     }

@@ -20,6 +20,7 @@ NAMES = (
     "resource_type",
     "base_path",
     "connection",
+    "microversion",
     "_synchronized",
     "specs",
     "name",
