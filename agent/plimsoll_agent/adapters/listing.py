@@ -31,7 +31,7 @@ class Listing:
             page = answer[self._key]
             ids = [entry["id"] for entry in page]
             links = next((answer[name] for name in answer if name.endswith("_links")), None)
-            if not isinstance(page, list) or not all(isinstance(id, str) for id in ids):
+            if not isinstance(page, list) or not all(id and isinstance(id, str) for id in ids):
                 raise ValueError("no list of entries with ids")
             more = len(page) >= PAGE if links is None else any(link.get("rel") == "next" for link in links)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
