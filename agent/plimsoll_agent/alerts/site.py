@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.monitor.promql import listed, selector
+from plimsoll_agent.monitor.promql import label_list, selector
 from plimsoll_agent.monitor.site_labels import NAME, SiteLabels
 from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Thresholds, checked_range
 from plimsoll_agent.util import schema
@@ -86,7 +86,7 @@ class Site:
         return selector(metric, self.selector, *matchers, over=over)
 
     def in_region(self, *labels: str) -> str:
-        return listed(*self.region, *labels)
+        return label_list(*self.region, *labels)
 
     def node(self, *labels: str) -> str:
         return self.in_region(self.instance, *labels)

@@ -15,7 +15,7 @@ def selector(metric: str, *matchers: str, over: str = "") -> str:
     return metric + (f"{{{every}}}" if every else "") + (f"[{over}]" if over else "")
 
 
-def listed(*labels: str) -> str:
+def label_list(*labels: str) -> str:
     """Labels to group by, each once."""
     return f"({', '.join(dict.fromkeys(labels))})"
 

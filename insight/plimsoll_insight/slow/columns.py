@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll_insight.slow.events import Clock, Requests, stated
+from plimsoll_insight.slow.events import Clock, Requests, state_of
 
 _Numbers = NDArray[np.int64]
 _Words = NDArray[np.uint64]
@@ -147,7 +147,7 @@ def _minute(text: bytes, zone: bytes, clock: Clock) -> float:
 def _plain(state: bytes) -> str | None:
     """None where more than a state may be in it, or it tells of others."""
     try:
-        name, peers, blame = stated(state)
+        name, peers, blame = state_of(state)
     except ValueError:
         return None
     return None if b")" in state or peers or blame else name

@@ -419,12 +419,12 @@ def _request(
 ) -> Event:
     if _OF_OTHERS.match(kind + b"("):
         return _KNOWN
-    name, peers, blame = stated(state)
+    name, peers, blame = state_of(state)
     return SlowRequest(time, osd, name, max(age, 0.0), peers, operation(kind, inside), tells_locks, blame)
 
 
 @lru_cache(maxsize=4096)
-def stated(state: bytes) -> tuple[str, tuple[OSD, ...], Blame | None]:
+def state_of(state: bytes) -> tuple[str, tuple[OSD, ...], Blame | None]:
     """The words of a state, the peers that it names, and whom it blames; None where the words tell."""
     peers, answered = _PEERS.search(state), _SUB_OP.match(state)
     named = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
@@ -471,7 +471,7 @@ def _minute(text: bytes, zone: tzinfo) -> float:
     return datetime.fromisoformat(text.decode("ascii")).replace(tzinfo=zone).timestamp()
 
 
-def searching() -> Callable[[bytes], Sequence[int]]:
+def finder() -> Callable[[bytes], Sequence[int]]:
     """What finds the places of words of interest in a block that ends with a newline, at least one in each line that
     has some. A search for all words at once takes a thirtieth of the time.
     """
@@ -491,7 +491,7 @@ def _each_place(block: bytes) -> Iterator[int]:
             place = block.find(words, block.find(b"\n", place))
 
 
-_places = searching()
+_places = finder()
 
 
 def lines(block: bytes, longest: int | None = None) -> list[bytes]:

@@ -152,7 +152,7 @@ class Libvirt:
 
         def ask(domain: Any) -> Survey:
             sighting = _sighting(domain)
-            survey = _surveyed(sighting, told)
+            survey = _survey(sighting, told)
             known.append(survey)
             for disk in survey.disks if survey.movement is Movement.STAYS else ():
                 try:
@@ -169,7 +169,7 @@ class Libvirt:
         except DeadlineExceeded as error:
             if isinstance(error, StillHangs):
                 sighting = self.look(uuid)
-                known.append(_surveyed(sighting, {}))
+                known.append(_survey(sighting, {}))
             if not known:
                 raise
             (survey,) = known
@@ -377,7 +377,7 @@ def _sighting(domain: Any) -> Sighting:
     return Sighting(*domxml.parse(domain.XMLDesc(0)), *_movement(domain))
 
 
-def _surveyed(sighting: Sighting, told: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
+def _survey(sighting: Sighting, told: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
     return Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks, sighting.paused)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from plimsoll_insight import slow
 from plimsoll_insight.slow import columns, reading
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import _OF_INTEREST, Clock, Event, SlowRequest, event, lines, searching
+from plimsoll_insight.slow.events import _OF_INTEREST, Clock, Event, SlowRequest, event, finder, lines
 from plimsoll_insight.slow.reading import Read, read
 from tests import depth
 
@@ -267,8 +267,8 @@ def test_one_search_for_all_words_finds_the_lines_that_one_for_each_does(parts: 
     assert ahocorasick_rs
     block = b"".join(parts) + b"\n"
     with patch.dict(sys.modules, {"ahocorasick_rs": None}):
-        for_each = searching()
-    assert {block.count(b"\n", 0, place) for place in searching()(block)} == {
+        for_each = finder()
+    assert {block.count(b"\n", 0, place) for place in finder()(block)} == {
         block.count(b"\n", 0, place) for place in for_each(block)
     }
 
