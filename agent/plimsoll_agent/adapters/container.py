@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from itertools import pairwise
 from pathlib import Path
 
 DAEMON = "plimsoll daemon"
@@ -14,10 +13,11 @@ _FIRST = Path("/proc/1/cmdline")
 def is_here(first: Path = _FIRST) -> bool:
     """Whether process 1, with this command line, is the daemon."""
     try:
-        words = [Path(os.fsdecode(word)).name for word in first.read_bytes().split(b"\0")]
+        words = [os.fsdecode(word) for word in first.read_bytes().split(b"\0")]
     except OSError:
         return False
-    return ("plimsoll", "daemon") in pairwise(words)
+    names = [Path(word).name for word in words]
+    return "plimsoll" in names and "daemon" in words[names.index("plimsoll") :]  # options may stand between them
 
 
 def daemon_runs() -> bool:

@@ -17,6 +17,8 @@ from plimsoll_agent.adapters import container
     [
         (["/opt/plimsoll/current/bin/python", "-I", "/opt/plimsoll/current/bin/plimsoll", "daemon"], True),
         (["/usr/bin/plimsoll", "daemon", "--mode", "observe"], True),
+        (["/usr/bin/plimsoll", "--config-file", "/etc/plimsoll/other.conf", "daemon"], True),
+        (["/usr/bin/plimsoll", "--config-dir", "/etc/daemon", "status"], False),
         (["/usr/bin/python3", "/usr/local/bin/every", "300", "plimsoll", "probe", "run", "--due"], False),
         (["/sbin/init"], False),
         (["/usr/bin/tail", "plimsoll"], False),
