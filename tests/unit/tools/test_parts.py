@@ -49,6 +49,7 @@ def _words(column: str) -> list[str]:
     return [] if column == "-" else column.split(",")
 
 
+@functools.cache
 def file_of(module: str) -> Path | None:
     """None for a module of others."""
     top = module.partition(".")[0]
