@@ -315,7 +315,7 @@ STALLS: Sequence[tuple[Callable[[Plant], AbstractContextManager[None]], Cause, s
     (a_frozen_osd, Cause.CLUSTER, {Cause.CLUSTER}),
     (all_osds_gone, Cause.CLUSTER, {Cause.CLUSTER}),
     (a_cut_network, Cause.CLUSTER, {Cause.CLUSTER}),
-    # Then nobody knows what its requests do; the next reading tells.
+    # What its requests do is unknown then; the next reading tells.
     (a_hung_libvirtd, Cause.CLUSTER, {Cause.CLUSTER, Cause.UNKNOWN}),
     (a_person_who_pauses_it, Cause.NOT_SLOW, {Cause.NOT_SLOW}),
     (a_pause_while_others_wait, Cause.NOT_SLOW, {Cause.NOT_SLOW}),

@@ -212,7 +212,7 @@ def test_none_is_named_where_none_is_at_fault(
         assert named(node, *logged(), *tree, "--interval", "1s") == []
 
 
-# --- whom a request waits for is named, or nobody
+# --- the OSD that a request waits for is named, or none is
 
 
 @dataclass(frozen=True)

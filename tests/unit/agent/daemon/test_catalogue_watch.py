@@ -25,7 +25,7 @@ from tests.unit.node import uuid_of
 from tests.unit.regionfile import keep_region_file
 from tests.unit.values import NOON
 
-NOBODY: frozenset[str] = frozenset()
+NO_GUESTS: frozenset[str] = frozenset()
 GOLD = a_spec("gold-iops", total_iops_sec="500")
 KNOWN = a_catalogue(GOLD, types=[a_type("gold", GOLD)])
 PAUSED = Orders(pause=RegionPause(NOON, None, "ann", "Ceph moves"))
@@ -63,20 +63,20 @@ def node(tmp_path: Path) -> Node:
 
 def test_what_is_there_at_the_start_is_no_change(node: Node) -> None:
     node.save(KNOWN)
-    assert node.watch().changed(node.settings) == NOBODY
+    assert node.watch().changed(node.settings) == NO_GUESTS
 
 
 def test_the_first_catalogue_may_concern_every_guest_once(node: Node) -> None:
     watch = node.watch()
     node.save(KNOWN)
-    assert [watch.changed(node.settings) for _ in range(3)] == [None, NOBODY, NOBODY]
+    assert [watch.changed(node.settings) for _ in range(3)] == [None, NO_GUESTS, NO_GUESTS]
 
 
 def test_a_file_that_did_not_change_is_not_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.save(KNOWN)
     watch = node.watch()
     monkeypatch.setattr("plimsoll_agent.daemon.catalogue_watch.load_catalogue", lambda _: pytest.fail("it was read"))
-    assert watch.changed(node.settings) == NOBODY
+    assert watch.changed(node.settings) == NO_GUESTS
 
 
 def test_data_of_a_volume_concern_the_guest_that_has_it_attached(node: Node) -> None:
@@ -94,9 +94,9 @@ def test_a_catalogue_that_is_damaged_and_whole_again_concerns_every_guest_each_t
     node.save(KNOWN)
     watch = node.watch()
     (node.directory / catalogue.NAME).write_text("{")
-    assert [watch.changed(node.settings) for _ in range(2)] == [None, NOBODY]
+    assert [watch.changed(node.settings) for _ in range(2)] == [None, NO_GUESTS]
     (node.directory / catalogue.NAME).write_text("{{")
-    assert watch.changed(node.settings) == NOBODY, "it is as damaged as before"
+    assert watch.changed(node.settings) == NO_GUESTS, "it is as damaged as before"
     node.save(KNOWN)
     assert watch.changed(node.settings) is None
 
@@ -106,7 +106,7 @@ def test_without_a_source_no_file_concerns_a_guest_and_with_one_again_it_does(no
     watch = CatalogueWatch(none)
     node.save(KNOWN)
     node.goes_by_the_region()
-    assert watch.changed(none) == NOBODY
+    assert watch.changed(none) == NO_GUESTS
     assert watch.changed(node.settings) is None
 
 
@@ -114,7 +114,7 @@ def test_the_source_openstack_has_no_orders(node: Node) -> None:
     node.save(KNOWN)
     watch = node.watch()
     keep_region_file(node.directory, PAUSED, 2)
-    assert watch.changed(node.settings) == NOBODY
+    assert watch.changed(node.settings) == NO_GUESTS
 
 
 def test_other_orders_concern_every_guest_and_the_same_ones_in_another_file_none(node: Node) -> None:
@@ -125,7 +125,7 @@ def test_other_orders_concern_every_guest_and_the_same_ones_in_another_file_none
     for generation, orders in ((2, Orders()), (3, PAUSED), (4, PAUSED), (5, Orders())):
         keep_region_file(node.directory, orders, generation)
         changed.append(watch.changed(node.settings))
-    assert changed == [NOBODY, None, NOBODY, None]
+    assert changed == [NO_GUESTS, None, NO_GUESTS, None]
 
 
 def test_orders_that_become_unknown_or_known_concern_every_guest(node: Node) -> None:
@@ -133,9 +133,9 @@ def test_orders_that_become_unknown_or_known_concern_every_guest(node: Node) -> 
     node.save(KNOWN)
     watch = node.watch()
     (node.directory / signed_file.NAME).write_bytes(b"{}")
-    assert [watch.changed(node.settings) for _ in range(2)] == [None, NOBODY]
+    assert [watch.changed(node.settings) for _ in range(2)] == [None, NO_GUESTS]
     (node.directory / signed_file.NAME).unlink()
-    assert watch.changed(node.settings) == NOBODY, "they are as unknown as before"
+    assert watch.changed(node.settings) == NO_GUESTS, "they are as unknown as before"
     keep_region_file(node.directory, generation=2)
     assert watch.changed(node.settings) is None
 
