@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import threading
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -14,7 +16,7 @@ from typing import Any
 
 from . import adminsocket, cephconf, ports
 from .cephclient import CephClient
-from .command import LabError, run
+from .command import DIES_WITH_US, LabError, run
 from .cut import cut_off
 from .daemon import Daemon
 from .layout import Layout
@@ -99,6 +101,30 @@ class Ceph:
         told = json.loads(self.run("pg", "ls-by-pool", pool, "-f", "json"))
         primaries = Counter(group["acting_primary"] for group in told["pg_stats"])
         return f"osd.{primaries.most_common(1)[0][0]}"
+
+    @contextmanager
+    def loading(self, image: str, *options: str) -> Iterator[None]:
+        """Requests to this image (pool/name) without end, with ``options`` of ``rbd bench``.
+
+        Its OSDs must answer when it ends, as it closes the image then: else that has a watcher for another 30 s.
+        """
+        words = ["rbd", "-c", str(self.conf), "--rbd-cache=false", *options]
+        words += ["bench", "--io-size", "4K", "--io-total", "1T", image]
+        argv = [*DIES_WITH_US, *program(words, self._layout.cache)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdout is not None
+            rest = threading.Thread(target=deque, args=(client.stdout, 0))  # a full pipe would stop it
+            try:
+                if not any(line.strip().startswith("2 ") for line in client.stdout):  # its figures of each second
+                    raise LabError("rbd bench ended")
+                rest.start()
+                yield
+                client.terminate()
+                client.wait(timeout=60)
+            finally:
+                client.kill()
+                if rest.ident:
+                    rest.join()
 
     def cut_off(self, osd: int, other: int | None = None) -> AbstractContextManager[None]:
         """The network of `osd.N`: it runs, and neither hears the others nor is heard; or between it and one other."""

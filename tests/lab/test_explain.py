@@ -9,7 +9,6 @@ an hour in a region takes some seconds here.
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +20,8 @@ from typing import Any
 import pytest
 
 from lab.cloud import Cloud, Guest
-from lab.cloud.command import DIES_WITH_US
 from lab.cloud.disk import volume
 from lab.cloud.prometheus import Prometheus
-from lab.cloud.release import program
 from lab.looking import put
 from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
@@ -260,23 +257,13 @@ def a_pause_while_others_wait(plant: Plant) -> Iterator[None]:
     """Requests of another client wait, and none of the guest that a person has paused."""
     [other] = plant.cloud.paused_guests([[volume()]])
     image = other.disks["vda"]
-    words = ["rbd", "-c", str(plant.cloud.ceph.conf), "--rbd-cache=false", "bench", "--io-type", "write"]
-    words += ["--io-size", "4K", "--io-threads", "16", "--io-total", "1T", f"{image.pool}/{image.image}"]
+    load = plant.cloud.ceph.loading(f"{image.pool}/{image.image}", "--io-type", "write", "--io-threads", "16")
     try:
-        with (
-            a_person_who_pauses_it(plant),
-            a_frozen_osd(plant),
-            subprocess.Popen(
-                [*DIES_WITH_US, *program(words, plant.cloud.layout.cache)], stdout=subprocess.DEVNULL
-            ) as client,
-        ):
+        with a_person_who_pauses_it(plant), load, a_frozen_osd(plant):
             raised = 'ceph_health_detail{name="SLOW_OPS"} == 1'
-            try:
-                plant.prometheus.wait_for(raised, len, SOON)
-                yield
-                assert plant.prometheus.query(raised)
-            finally:  # it writes for ever, and a test that fails would wait for it
-                client.kill()
+            plant.prometheus.wait_for(raised, len, SOON)
+            yield
+            assert plant.prometheus.query(raised)
     finally:
         plant.cloud.destroy_guests([other])
 

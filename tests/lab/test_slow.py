@@ -18,9 +18,7 @@ from typing import Any
 import pytest
 
 from lab.cloud import Cloud, Guest, adminsocket
-from lab.cloud.command import DIES_WITH_US
 from lab.cloud.disk import volume
-from lab.cloud.release import program
 from lab.node import Node
 from tests import depth
 
@@ -79,19 +77,9 @@ def loaded(cloud: Cloud) -> Iterator[Guest]:
     """
     [guest] = cloud.paused_guests([[volume()]])
     image = guest.disks["vda"]
-    words = ["rbd", "-c", str(cloud.ceph.conf), "--rbd-cache=false",
-             f"--rbd-qos-write-iops-limit={IOPS}", "bench", "--io-type", "write", "--io-size", "4K",
-             "--io-threads", "48", "--io-total", "1T", "--io-pattern", "rand",
-             f"{image.pool}/{image.image}"]  # fmt: skip
-    with subprocess.Popen(
-        [*DIES_WITH_US, *program(words, cloud.layout.cache)], stdout=subprocess.PIPE, text=True
-    ) as client:
-        assert client.stdout is not None
-        while not client.stdout.readline().strip().startswith("2 "):  # its figures of each second
-            assert client.poll() is None, "rbd bench ended"
+    options = f"--rbd-qos-write-iops-limit={IOPS} --io-type write --io-threads 48 --io-pattern rand".split()
+    with cloud.ceph.loading(f"{image.pool}/{image.image}", *options):
         yield guest
-        client.terminate()  # it closes the image: else that has a watcher for another 30 s
-        client.communicate(timeout=PATIENCE)
     cloud.destroy_guests([guest])
 
 
@@ -295,17 +283,10 @@ def a_lock_that_is_held(cloud: Cloud, disks: Disks, osd: int) -> Iterator[set[in
     """Reads of an image that is one object wait for its writes, and these for a replica."""
     name = f"one-object-{osd}"
     cloud.ceph.create_image("volumes", name, 2**22)
-    words = ["rbd", "-c", str(cloud.ceph.conf), "--rbd-cache=false", "bench", "--io-type", "readwrite",
-             "--io-size", "4K", "--io-threads", "16", "--io-total", "1T", "--io-pattern", "rand",
-             f"volumes/{name}"]  # fmt: skip
-    command = [*DIES_WITH_US, *program(words, cloud.layout.cache)]
+    options = ["--io-type", "readwrite", "--io-threads", "16", "--io-pattern", "rand"]
     try:
-        with a_late_replica(cloud, disks, osd), subprocess.Popen(command, stdout=subprocess.DEVNULL) as client:
-            try:
-                yield {osd}
-            finally:  # it writes for ever, and a test that fails would wait for it
-                client.terminate()
-                client.communicate(timeout=PATIENCE)
+        with a_late_replica(cloud, disks, osd), cloud.ceph.loading(f"volumes/{name}", *options):
+            yield {osd}
     finally:
         cloud.ceph.rbd("rm", "--no-progress", f"volumes/{name}")
 
