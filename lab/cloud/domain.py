@@ -17,6 +17,9 @@ PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
 IMAGE = "93bc7989-58a3-4318-bd5c-156055bb79ed"
 # QEMU's default grows towards 1 GiB, and the guest needs a part of that.
 TRANSLATIONS = "<tcg><tb-cache unit='MiB'>128</tb-cache></tcg>"
+# A guest takes what its processor has, and to emulate that of later ones costs more: a boot takes 20 core-seconds with
+# this one, and 28 with all that QEMU 7.2 can emulate.
+EMULATED = "<cpu mode='custom' match='exact' check='none'><model fallback='forbid'>Nehalem</model></cpu>"
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def xml(name: str, uuid: str, server: Server, attached: list[tuple[Disk, str]], 
   <smbios mode='sysinfo'/>
 </os>
 <features><acpi/><apic/>{TRANSLATIONS if boot and not boot.kvm else ""}</features>
-<cpu mode='{"host-passthrough" if boot and boot.kvm else "maximum"}'/>
+{"<cpu mode='host-passthrough'/>" if boot and boot.kvm else EMULATED}
 <clock offset='utc'/>
 <on_poweroff>destroy</on_poweroff>
 <on_reboot>restart</on_reboot>
