@@ -9,11 +9,11 @@ their flushes took beyond half of the usual adds up to the time without requests
 for the stall, requests follow one another and take less than usual). They did not wait if all that they took is less
 than that time. If none ends, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than a
 tenth of the requests of the interval before, for as long as a check may be late, is as none, where requests waited.
-Without a check they waited too, if the next ones show it and are slow, and not by the limit, and the disk had
-requests in all other intervals. Without a latency, without what is usual, or with fewer than 10 requests in five
-minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was at limit. One
-without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on a
-node, is unknown if it is 0.1 s or more.
+Without a check they waited too, if the next ones show it and are slow, and not by the limit, and the disk was without
+requests only this once, but for pauses by a person and intervals without a reading. Without a latency, without what
+is usual, or with fewer than 10 requests in five minutes, of which one may have been the first in hours, an interval
+is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a
+type of fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
 
 A guest that a person paused has no request that waits, once QEMU answers: it waits for them before it is paused. With
 no requests, or less than a tenth of those before, such an interval is not slow whatever check is raised, and nothing
