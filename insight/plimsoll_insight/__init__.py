@@ -3,3 +3,9 @@
 Imports ``plimsoll_agent`` and ``plimsoll_probes``; neither of them imports it. What needs a library of its own
 (numbers, plots, compression) asks for it when it is used: see the extras.
 """
+
+import os
+
+# NumPy's linear algebra starts a thread for each core when it is imported, and nothing here multiplies matrices: of
+# two cores that is half of the import's time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

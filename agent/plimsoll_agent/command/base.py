@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 from cliff import command
 
 from plimsoll_agent.command.main import Plimsoll, plain_parser
-from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.layout.folding import folding
 from plimsoll_agent.layout.terminal import Terminal, terminal_of
@@ -27,6 +25,7 @@ from plimsoll_agent.util.text import meant, printable
 
 if TYPE_CHECKING:
     from plimsoll_agent.adapters.libvirt.client import Libvirt
+    from plimsoll_agent.config.settings import Settings
 
 LOG = logging.getLogger(__name__)
 _LONGEST_REASON = 200
@@ -97,6 +96,9 @@ class LocalCommand(OneLineErrors):
 
     def settings(self, parsed_args: argparse.Namespace) -> Settings:
         """Raises ``ConfigError``."""
+        # A fifth of the start of a command that reads logs, and needs none.
+        from plimsoll_agent.config import settings as config
+
         return config.load(self.app.options.config_file, self.app.options.config_dir)
 
 

@@ -19,8 +19,6 @@ from plimsoll_agent.command.moments import moment_of, time_of
 from plimsoll_agent.errors import CannotTell, PlimsollError, Unreachable, UsageError
 from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
-from plimsoll_agent.monitor import pass_summary_file
-from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable, second
@@ -38,6 +36,7 @@ from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdi
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file
 
 if TYPE_CHECKING:
+    from plimsoll_agent.monitor.pass_summary import LastDisk
     from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
 
 _BY = ("tree", "pool", "image", "state", "time")
@@ -201,7 +200,9 @@ class Slow(LocalCommand, Listing):
 
     def _last_disks(self, parsed_args: argparse.Namespace) -> Sequence[LastDisk]:
         """Of this node's last pass. A monitor's host has none."""
-        from plimsoll_agent.app.context import state_of  # here: reading a log is often done in less time
+        # Here: reading a log is often done in less time.
+        from plimsoll_agent.app.context import state_of
+        from plimsoll_agent.monitor import pass_summary_file
 
         with suppress(PlimsollError):
             last = pass_summary_file.load(state_of(self.settings(parsed_args)))

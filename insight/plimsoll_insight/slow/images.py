@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
+
+if TYPE_CHECKING:
+    from plimsoll_agent.monitor.pass_summary import LastDisk
 
 _UUID = r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _VOLUME = re.compile(rf"volume-{_UUID}")
