@@ -7,7 +7,7 @@ cannot be read is left out: a crash may cut the last one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -54,12 +54,14 @@ class PastPass:
     """The UUIDs of guests that a person had paused."""
 
 
-def append(state: State, last: LastPass) -> None:
+def append(state: State, last: LastPass, hung_guests: Collection[str] = ()) -> None:
     """Add the averages of a pass, the guests that did not answer, and those that were paused; without averages, and
-    if all answered, there is nothing to add. Raises ``StateError``.
+    if all answered, there is nothing to add. ``hung_guests`` are the UUIDs of those that did not answer although
+    their disks, or even their limits, are known. Raises ``StateError``.
     """
     disks = {disk.named.key: _row(disk, disk.rates) for disk in last.disks if disk.rates is not None}
-    hung = sorted(each.guest.uuid for each in last.unreachable if each.reason.code is Code.TIMED_OUT)
+    silent = {each.guest.uuid for each in last.unreachable if each.reason.code is Code.TIMED_OUT}
+    hung = sorted({*silent, *hung_guests})
     if not (disks or hung) or last.looked is None:
         return
     paused = sorted(last.paused_guests)

@@ -213,6 +213,8 @@ class PassReport:
     """How many those are."""
     paused_guests: frozenset[str] = frozenset()
     """The uuids of those that a person has paused."""
+    hung_guests: frozenset[str] = frozenset()
+    """The uuids of those that were asked for limits or counters, and did not answer."""
     complaint: str = ""
     """What is wrong with the rules, if the pass used the last good ones."""
 

@@ -172,6 +172,7 @@ def run_pass(
             len(considered.found),
             considered.of,
             seen.paused_guests,
+            seen.hung,
         )
 
 

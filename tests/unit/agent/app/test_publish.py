@@ -79,6 +79,19 @@ def test_what_was_done_is_averaged_between_two_passes(shell: Shell) -> None:
     assert past.disks[seen.disks[0].named.key].operations == pytest.approx(rates.of("total_iops_sec"), rel=1e-3)
 
 
+def test_a_guest_whose_counters_alone_hang_is_kept_as_one_that_did_not_answer(shell: Shell) -> None:
+    """QEMU can freeze once its limits were read: its stall would be idle time for ``explain``."""
+    shell.enforce()
+
+    def freeze() -> None:
+        raise hangs()
+
+    shell.hypervisor.before["block_stats"] = freeze
+    shell.enforce()
+    (past,) = usage_history.passes(shell.state)
+    assert (dict(past.disks), past.unanswered) == ({}, {shell.guest.uuid})
+
+
 def test_a_history_that_cannot_be_written_is_told_and_fails_no_pass(
     shell: Shell, caplog: pytest.LogCaptureFixture
 ) -> None:
