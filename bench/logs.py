@@ -144,7 +144,7 @@ def _measure(work: Work, arguments: argparse.Namespace) -> None:
     theirs = once(work.theirs(work.part), environment)
     say(f"{arguments.peer.name}: {less / 1e6:.0f} MB: {theirs.cpu:.2f} s, {less / 1e6 / theirs.cpu:.2f} MB/s,"
         f" {_memory([theirs])} MiB")  # fmt: skip
-    say(f"plimsoll is {theirs.cpu / less / (spread.middle / size):.0f} times as fast.")
+    say(f"plimsoll is {theirs.cpu / less / (spread.middle / size):.1f} times as fast.")
 
 
 def _memory(costs: Sequence[Cost]) -> int:

@@ -7,24 +7,34 @@ be taken for another is usual; ``events.event`` reads each other line, and would
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from math import nan
+from calendar import monthrange
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, pairwise, repeat
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll_insight.slow.events import Clock, Requests, state_of
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.slow.events import Clock, Operation, SlowRequest, state_of
 
 _Numbers = NDArray[np.int64]
+_Times = NDArray[np.float64]
 _Words = NDArray[np.uint64]
 """Of eight bytes each, the first one lowest."""
-_MINUTE = re.compile(rb"20\d\d-\d\d-\d\dT\d\d:\d\d")
+_MONTH = re.compile(rb"20\d\d-\d\d-")
 _ZONE = re.compile(rb"[+-]\d{4}")
 _PING = b"[watch ping"
 _TIME = len("2021-09-19T13:05:31.343245+0000")
 _MOST_OSDS = 1 << 15
-_BEHIND = bytes(512)
+_LONGEST_WORD = 48
+"""An id, an image or a state of more bytes is not usual; a multiple of eight, more than ``_LONGEST_RUN``."""
+_LONGEST_OPERATION = 256
+"""Bytes of what the client does with an object."""
+_BEHIND = bytes(1024)
 """After the text, for lines that are not usual: more than all words of a usual one have together."""
 
 
@@ -35,9 +45,12 @@ def _each(byte: int) -> np.uint64:
 _ONES, _LOW, _HIGH, _ZERO = _each(0x01), _each(0x7F), _each(0x80), _each(ord("0"))
 _FIRST_DIGITS, _LAST_DIGITS = np.uint64(0x000F_4240_0000_0064), np.uint64(0x0000_2710_0000_0001)
 _PAIRS = np.uint64(0x0000_00FF_0000_00FF)
+_MIDNIGHT, _COLONS = (np.uint64(int.from_bytes(each, "little")) for each in (b"00T00:00", b"\0\0\xff\0\0\xff\0\0"))
 _POINTS = np.uint64(int.from_bytes(b":\0\0.", "little"))
 _LONGEST_RUN = 32
 """Of digits; a multiple of eight."""
+_BEGINS = (np.tri(_LONGEST_WORD + 1, _LONGEST_WORD, -1, np.uint8) * np.uint8(0xFF)).view("<u8")
+"""Of a word, so many bytes."""
 
 
 def _no_digits(words: _Words) -> _Words:
@@ -65,6 +78,85 @@ def _number(digits: _Words) -> _Numbers:
     pairs = digits * np.uint64(10) + (digits >> np.uint64(8))
     first, last = pairs & _PAIRS, (pairs >> np.uint64(16)) & _PAIRS
     return ((first * _FIRST_DIGITS + last * _LAST_DIGITS) >> np.uint64(32)).view(np.int64)
+
+
+@frozen
+class Requests:
+    """Slow requests of the cluster's log, each of an RBD image, as columns in the order of their lines. None waits
+    for peers that its line names, and none is a replica's part.
+    """
+
+    names: Sequence[str]
+    """Of states."""
+    times: _Times
+    osds: _Numbers
+    states: _Numbers
+    """Each a place in ``names``."""
+    ages: _Times
+    ids: NDArray[np.bytes_]
+    pools: _Numbers
+    images: NDArray[np.bytes_]
+    image_pools: _Numbers
+
+    @classmethod
+    def together(cls, several: Sequence[Requests]) -> Requests:
+        """At least one."""
+        if len(several) == 1:
+            return several[0]
+        names: dict[str, int] = {}
+        for name in chain.from_iterable(each.names for each in several):
+            names.setdefault(name, len(names))
+        states = [np.array([*map(names.__getitem__, each.names)])[each.states] for each in several]
+        times, osds, _, *others = (np.concatenate(column) for column in zip(*map(_columns, several), strict=True))
+        return cls(list(names), times, osds, np.concatenate(states), *others)
+
+    def part(self, begin: int, end: int | None = None) -> Requests:
+        return self._of(slice(begin, end))
+
+    def chosen(self, which: Sequence[bool]) -> Requests:
+        return self if all(which) else self._of(np.array(which, np.bool_))
+
+    def _of(self, which: slice | NDArray[np.bool_]) -> Requests:
+        return Requests(self.names, *(column[which] for column in _columns(self)))
+
+    def split(self, time: float) -> tuple[Requests, Requests | None]:
+        """The first one and all before that time, and the others, which begin with one that is not."""
+        later = self.times[1:] >= time
+        if not later.any():
+            return self, None
+        number = int(later.argmax()) + 1
+        return self.part(0, number), self.part(number)
+
+    def each(self) -> Iterator[SlowRequest]:
+        for time, osd, state, age, id, pool, image, image_pool in zip(
+            *(column.tolist() for column in _columns(self)), strict=True
+        ):
+            one = Operation(id, False, pool, image.decode(), image_pool)
+            yield SlowRequest(time, osd, self.names[state], age, (), one, False)
+
+    def by_osd(self) -> Iterator[tuple[int, _Times, _Times]]:
+        """Each OSD with the times and the ages of its own."""
+        order = self.osds.astype(np.uint16).argsort(kind="stable")
+        begins = np.flatnonzero(np.diff(self.osds[order], prepend=-1)).tolist()
+        for begin, end in pairwise([*begins, len(order)]):
+            own = order[begin:end]
+            yield int(self.osds[own[0]]), self.times[own], self.ages[own]
+
+    def over_time(self, width: float, states: Sequence[bool]) -> Iterator[tuple[float, int, int]]:
+        """The number of each interval and OSD, with the interval's middle; only of these of ``names``."""
+        which = np.array(states, np.bool_)[self.states]
+        for interval, osd, number in numbers((self.times[which] // width).astype(np.int64), self.osds[which]):
+            yield (interval + 0.5) * width, osd, number
+
+
+_columns = attrgetter("times", "osds", "states", "ages", "ids", "pools", "images", "image_pools")
+
+
+def numbers(one: _Numbers, other: _Numbers) -> Iterator[tuple[int, int, int]]:
+    """Each pair of the two, none of which is negative, with the number of its places; the first one first."""
+    base = int(other.max(initial=0)) + 1
+    for pair, number in Counter((one * base + other).tolist()).items():
+        yield *divmod(pair, base), number
 
 
 class _Walk:
@@ -103,6 +195,8 @@ class _Walk:
         more = _before(marks(self._words(self.at)))
         at, on = self.at + more, np.flatnonzero(more == 8)
         for _ in range(8, _LONGEST_RUN, 8):
+            if not len(on):
+                break
             more = _before(marks(self._words(at[on])))
             at[on] += more
             on = on[more == 8]
@@ -118,7 +212,7 @@ class _Walk:
         self.at = self.at + length
         return _number((words ^ _ZERO) << ((8 - length) * 8).view(np.uint64))
 
-    def time(self, clock: Clock) -> NDArray[np.float64]:
+    def time(self, clock: Clock) -> _Times:
         """``2021-09-19T13:05:31.343245+0000``, in the month and the zone of the first line that is usual so far."""
         first = int(self.fits.argmax())
         month, day, second, rest = self.here(32).view("<u8").reshape(-1, 4).T
@@ -128,20 +222,22 @@ class _Walk:
         self.must((month == month[first]) & (zone == zone[first]))
         self.must((second & np.uint64(0xFF0000FF) == _POINTS) & (_no_digits(digits) == 0))
         self.at = self.at + _TIME
-        begin, end = month[first].tobytes(), int(zone[first]).to_bytes(5, "little")
-        days, which = np.unique(day, return_inverse=True)
-        minutes = np.array([_minute(begin + each.tobytes(), end, clock) for each in days])[which]
-        self.must(~np.isnan(minutes))
-        return np.asarray(minutes + _number(digits ^ _ZERO) / 1e6)
+        begin, days = _month(month[first].tobytes(), int(zone[first]).to_bytes(5, "little"), clock)
+        values = day ^ _MIDNIGHT
+        self.must((values & _COLONS == 0) & (_no_digits(values ^ _ZERO) == 0))
+        pairs = (values * np.uint64(10) + (values >> np.uint64(8))).view(np.int64)
+        day_, hour, minute = pairs & 0xFF, pairs >> 24 & 0xFF, pairs >> 48 & 0xFF
+        self.must((day_ > 0) & (day_ <= days) & (hour < 24) & (minute < 60))
+        return np.asarray(begin + ((day_ * 24 + hour) * 60 + minute) * 60 + _number(digits ^ _ZERO) / 1e6)
 
 
-def _minute(text: bytes, zone: bytes, clock: Clock) -> float:
-    if not _MINUTE.fullmatch(text) or not _ZONE.fullmatch(zone):
-        return nan
-    try:
-        return clock.zoned(text, b"0", zone)
-    except ValueError:
-        return nan
+def _month(text: bytes, zone: bytes, clock: Clock) -> tuple[float, int]:
+    """A day before the begin of ``2021-09-``, and its number of days; none where it is no month."""
+    if _MONTH.fullmatch(text) and _ZONE.fullmatch(zone):
+        with suppress(ValueError):
+            begin = clock.zoned(text + b"01T00:00", b"0", zone)
+            return begin - 86_400, monthrange(int(text[:4]), int(text[5:7]))[1]
+    return 0.0, 0
 
 
 def _plain(state: bytes) -> str | None:
@@ -153,11 +249,35 @@ def _plain(state: bytes) -> str | None:
     return None if b")" in state or peers or blame else name
 
 
+class _Places(dict[bytes, int]):
+    """Of different words, each in the order in which it is asked for first."""
+
+    def __missing__(self, words: bytes) -> int:
+        self[words] = place = len(self)
+        return place
+
+
 def requests(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, list[tuple[int, bytes]]]:
     """The usual requests of lines, at least one, and the other lines, each with the number of requests before it."""
-    text = b"".join(lines) + _BEHIND
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
-    starts = ends - np.diff(ends, prepend=0)
+    return _requests(b"".join(lines), ends - np.diff(ends, prepend=0), ends, clock)
+
+
+def of_block(
+    block: bytes, places: Sequence[int], longest: int, clock: Clock
+) -> tuple[Requests, list[tuple[int, bytes]]]:
+    """The same of those lines of a block, each up to its ``longest`` bytes, that have one of these places."""
+    newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+    which = np.searchsorted(newlines, np.fromiter(places, np.int64, len(places)))
+    which = which[np.diff(which, prepend=-1) > 0]
+    starts, ends = np.append(0, newlines + 1)[which], newlines[which]
+    return _requests(block, starts, np.minimum(ends, starts + longest), clock)
+
+
+def _requests(
+    lines: bytes, starts: _Numbers, ends: _Numbers, clock: Clock
+) -> tuple[Requests, list[tuple[int, bytes]]]:
+    text = lines + _BEHIND
 
     walk = _Walk(text, starts + _TIME)
     walk.text(b" osd.")
@@ -176,7 +296,8 @@ def requests(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, list[tuple
     walk.run(_no_digits)
     walk.text(b":")
     walk.run(_no_digits)
-    id_end = walk.at
+    id_length = walk.at - id_begin
+    walk.must(id_length <= _LONGEST_WORD)
 
     walk.text(b" ")
     pool = walk.number()
@@ -198,8 +319,8 @@ def requests(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, list[tuple
     third_length = walk.run(_no_hex, least=0)
     walk.must(np.where(of_pool, third_length, second_length) == 16)
     image_begin = np.where(of_pool, second, first)
-    image_end = image_begin + np.where(of_pool, second_length, first_length)
-    walk.must(image_end - image_begin >= 6)
+    image_length = np.where(of_pool, second_length, first_length)
+    walk.must(image_length >= 6)
     data = _Walk(text, first)
     image_pool = np.where(of_pool, data.number(), pool)
     walk.must(~of_pool | data.fits & (data.at + 1 == second))
@@ -207,36 +328,44 @@ def requests(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, list[tuple
     walk.must(walk.here(len(_PING)) != _PING)
 
     # What the client does with the object may be anything, but for brackets.
-    closing = np.append(np.flatnonzero(np.frombuffer(text, np.uint8) == ord(")")), ends[-1])
-    walk.at = closing[np.searchsorted(closing[:-1], walk.at)]
+    closing = map(text.find, repeat(b")"), walk.at.tolist(), (walk.at + _LONGEST_OPERATION).tolist())
+    walk.at = np.fromiter(closing, np.int64, len(starts))
     walk.text(b") initiated ")
     since = walk.time(clock)
     walk.text(b" currently ")
-    state = walk.at
-    walk.must(state < ends)
+    state, state_length = walk.at, ends - walk.at
+    walk.must((state_length > 0) & (state_length <= _LONGEST_WORD))
+    walk.must(np.frombuffer(text, np.uint8)[ends - 1] != 0)  # NumPy drops it
     walk.at = starts
     time = walk.time(clock)
 
     which = np.flatnonzero(walk.fits)
-    words = _slices(text, state[which], ends[which])
-    names = {each: _plain(each) for each in set(words)}
-    states = [names[each] for each in words]
-    if None in names.values():
-        which = which[[each is not None for each in states]]
-    others = np.delete(np.arange(len(starts)), which)
+    places = _Places()
+    words = _cut(text, state[which], state_length[which]).tolist()
+    states = np.fromiter(map(places.__getitem__, words), np.int64, len(words))
+    names = [_plain(each) for each in places]
+    if None in names:
+        is_plain = np.array([each is not None for each in names])[states]
+        which, states = which[is_plain], states[is_plain]
     found = Requests(
-        time[which].tolist(),
-        osd[which].tolist(),
-        [each for each in states if each is not None],
-        np.maximum(time[which] - since[which], 0.0).tolist(),
-        _slices(text, id_begin[which], id_end[which]),
-        pool[which].tolist(),
-        _slices(text, image_begin[which], image_end[which]),
-        image_pool[which].tolist(),
+        [each or "" for each in names],
+        time[which],
+        osd[which],
+        states,
+        np.maximum(time[which] - since[which], 0.0),
+        _cut(text, id_begin[which], id_length[which]),
+        pool[which],
+        _cut(text, image_begin[which], image_length[which]),
+        image_pool[which],
     )
+    others = np.delete(np.arange(len(starts)), which)
     before = others - np.arange(len(others))
-    return found, [(number, lines[place]) for number, place in zip(before.tolist(), others.tolist(), strict=True)]
+    slices = zip(before.tolist(), starts[others].tolist(), ends[others].tolist(), strict=True)
+    return found, [(number, lines[start:end]) for number, start, end in slices]
 
 
-def _slices(text: bytes, begins: _Numbers, ends: _Numbers) -> list[bytes]:
-    return [text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+def _cut(text: bytes, begins: _Numbers, lengths: _Numbers) -> NDArray[np.bytes_]:
+    """So many bytes of each, none of them of more than ``_LONGEST_WORD``."""
+    found = _Walk(text, begins).here(_LONGEST_WORD)
+    found.view("<u8").reshape(-1, _LONGEST_WORD // 8)[:] &= _BEGINS[lengths]
+    return found

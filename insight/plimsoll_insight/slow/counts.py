@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from operator import floordiv
-from typing import Generic, TypeVar, cast
+from operator import add, not_
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
@@ -18,18 +17,22 @@ from plimsoll_insight.slow.events import (
     Cleared,
     Event,
     Oldest,
-    Requests,
     Retold,
     SlowCount,
     SlowRequest,
     Stalls,
 )
 
+if TYPE_CHECKING:
+    from plimsoll_insight.slow.columns import Requests
+
 _REMEMBERED = 100_000
 _REQUESTS = 50_000
 """So many by which a later line about the same one is known."""
 _OF_PART = -2
 """Instead of an OSD: a replica's part of the request was told first."""
+_EACH = 1 << 20
+"""More than OSDs."""
 _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0, as long as it is unknown how often it is
 logged: each second (``osd_tick_interval``) while it is not 0."""
@@ -141,7 +144,7 @@ class Sums:
 
     def clear(self, time: float) -> None:
         if self.end is None or time >= self.end:
-            self.cleared = time
+            self.cleared = time if self.cleared is None else max(self.cleared, time)
 
 
 class Once:
@@ -170,23 +173,33 @@ class Tellers:
 
     def __init__(self) -> None:
         self._new: dict[int, int] = {}
+        """By request, a number of its own and the OSD in one: so the first one is known by what the others have."""
         self._old: dict[int, int] = {}
+        self._next = _EACH
 
-    def each(self, ids: Iterable[bytes], osds: Iterable[int]) -> list[int | None]:
+    def each(self, ids: Sequence[bytes], osds: Sequence[int]) -> list[int | None]:
         """The first one of each request before this OSD tells of it; None where there is none."""
-        found = []
-        new, old = self._new, self._old
-        for digest, osd in zip(map(hash, ids), osds, strict=True):
-            first = new.get(digest)
-            if first is None:
-                first = old.get(digest)
-                if first is None:
-                    if len(new) >= _REQUESTS:
-                        old = self._old = new
-                        new = self._new = {}
-                    new[digest] = osd
-            found.append(first)
+        found: list[int | None] = []
+        while len(found) < len(ids):
+            if len(self._new) >= _REQUESTS:
+                self._old, self._new = self._new, {}
+            part = slice(len(found), len(found) + _REQUESTS - len(self._new))
+            found += self._each(ids[part], osds[part])
         return found
+
+    def _each(self, ids: Sequence[bytes], osds: Sequence[int]) -> Sequence[int | None]:
+        digests = [*map(hash, ids)]
+        if not self._old.keys().isdisjoint(digests):
+            for digest in digests:
+                if digest in self._old:
+                    self._new.setdefault(digest, self._old[digest])
+        own = [*map(add, osds, range(self._next, self._next + len(ids) * _EACH, _EACH))]
+        self._next += len(ids) * _EACH
+        told = [*map(self._new.setdefault, digests, own)]
+        if told == own:
+            return [None] * len(ids)
+        # An OSD may be -1 or -2.
+        return [None if one == mine else (one + 2) % _EACH - 2 for one, mine in zip(told, own, strict=True)]
 
 
 class Intervals:
@@ -398,45 +411,55 @@ class Counts:
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
     def add_all(self, told: Requests) -> None:
-        """The same as ``add`` of each of them."""
-        if not told.times:
-            return
-        ages: dict[int, float] = {}
-        for osd, age in zip(told.osds, told.ages, strict=True):
-            if age > ages.get(osd, -1.0):
-                ages[osd] = age
-        for osd, age in ages.items():
-            self._age(osd, age)
-        self._seen(min(told.times))
-        self._seen(max(told.times))
-        tellers = self._tellers.each(told.ids, told.osds)
-        again = [teller not in (None, osd) for teller, osd in zip(tellers, told.osds, strict=True)]
-        first = told.chosen([teller is None for teller in tellers])
-        for (image, pool), number in Counter(zip(first.images, first.image_pools, strict=True)).items():
+        """The same as ``add`` of each of them, at least one."""
+        from plimsoll_insight.slow.columns import numbers  # needs NumPy, which ``told`` is made of
+
+        for osd, _, ages in told.by_osd():
+            self._age(osd, float(ages.max()))
+        self._seen(float(told.times.min()))
+        self._seen(float(told.times.max()))
+        osds = told.osds.tolist()
+        tellers = self._tellers.each(told.ids.tolist(), osds)
+        first = told
+        if tellers.count(None) < len(tellers):
+            first = told.chosen([teller is None for teller in tellers])
+        images = zip(first.images.tolist(), first.image_pools.tolist(), strict=True)
+        for (image, pool), number in Counter(images).items():
             self._image(image.decode(), pool, number)
-        for (osd, pool), number in Counter(zip(first.osds, first.pools, strict=True)).items():
+        for osd, pool, number in numbers(first.osds, first.pools):
             self.by_pool.add(osd, pool, number)
         if self._latest:
-            first = first.chosen([not self._has_sum(*each) for each in zip(first.osds, first.times, strict=True)])
-        intervals = map(floordiv, first.times, repeat(self.width))
-        for (osd, state, interval), number in Counter(zip(first.osds, first.states, intervals, strict=False)).items():
-            time = (interval + 0.5) * self.width
-            self._blame(osd, of_state(state), number, time, is_replica=False, known=False)
-            self._slow(osd, state, number, time)
-        for osd, time in zip(first.osds, first.times, strict=True):
-            self._singly[osd].append(time)
-        for event in told.chosen(again).each():
-            self._request(event)
+            has_sum = map(self._has_sum, first.osds.tolist(), first.times.tolist())
+            first = first.chosen([*map(not_, has_sum)])
+        for osd, state, number in numbers(first.osds, first.states):
+            self.by_state.add(osd, first.names[state], number)
+            self._charge(osd, of_state(first.names[state]), number)
+        for time, osd, number in first.over_time(self.width, [True for _ in first.names]):
+            self.bins.add(time, osd, number)
+        for time, osd, number in first.over_time(self.width, [of_state(each) is Blame.OWN for each in first.names]):
+            self.blamed.add(time, osd, number)
+        for osd, times, _ in first.by_osd():
+            self._singly[osd].extend(times.tolist())
+        if tellers.count(None) < len(tellers):
+            again = [teller not in (None, osd) for teller, osd in zip(tellers, osds, strict=True)]
+            for event in told.chosen(again).each():
+                self._request(event)
 
     def _has_sum(self, osd: int, time: float) -> bool:
         """Whether the OSD's count, which it logs at the same time, has this one too."""
         latest = self._latest.get(osd)
         return latest is not None and abs(time - latest.time) <= _MISSED
 
-    def _blame(self, osd: int, blame: Blame, number: int, time: float, *, is_replica: bool, known: bool) -> None:
+    def _blame(
+        self, osd: int, blame: Blame, number: int, time: float, *, is_replica: bool = False, known: bool = False
+    ) -> None:
         """``known``: the peers that are waited for are counted, so the primary is not to blame."""
+        if self._charge(osd, blame, number, is_replica=is_replica, known=known):
+            self.blamed.add(time, osd, number)
+
+    def _charge(self, osd: int, blame: Blame, number: int, *, is_replica: bool = False, known: bool = False) -> bool:
+        """Whether the OSD itself may be the cause."""
         count = self.osd(osd)
-        before = count.blamed
         if is_replica:
             count.replica += number
         elif blame is Blame.LOCK:
@@ -447,8 +470,7 @@ class Counts:
             count.unknown += number
         else:
             count.primary += number
-        if count.blamed > before:
-            self.blamed.add(time, osd, number)
+        return is_replica or blame is Blame.OWN
 
     def _slow(self, osd: int, state: str, number: int, time: float) -> None:
         """One of which several OSDs complain is one, of the OSD that does first."""
@@ -480,7 +502,7 @@ class Counts:
         for state, rise in sorted(rises.items(), key=lambda each: -each[1]):
             new = min(rise, left)
             if new > 0:
-                self._blame(event.osd, of_state(state), new, event.time, is_replica=False, known=False)
+                self._blame(event.osd, of_state(state), new, event.time)
                 self._slow(event.osd, state, new, event.time)
                 left -= new
         for pool, number in event.pools.items():

@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
-from itertools import chain, compress
-from typing import Any
+from operator import itemgetter
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.slow.blame import Blame
@@ -53,54 +52,6 @@ class SlowRequest:
     """Whether a wait for a lock would be told as that. Since Nautilus logs call it ``delayed``, as other waits."""
     blame: Blame | None = None
     """None where the state tells."""
-
-
-@frozen
-class Requests:
-    """Slow requests of the cluster's log, each of an RBD image, as columns in the order of their lines. None waits
-    for peers that its line names, and none is a replica's part.
-    """
-
-    times: Sequence[float]
-    osds: Sequence[OSD]
-    states: Sequence[str]
-    ages: Sequence[float]
-    ids: Sequence[bytes]
-    pools: Sequence[int]
-    images: Sequence[bytes]
-    image_pools: Sequence[int]
-
-    @classmethod
-    def nothing(cls) -> Requests:
-        return cls((), (), (), (), (), (), (), ())
-
-    @classmethod
-    def together(cls, several: Sequence[Requests]) -> Requests:
-        """At least one."""
-        columns = zip(*(each._columns for each in several), strict=True)
-        return cls(*(list(chain.from_iterable(column)) for column in columns))
-
-    @property
-    def _columns(self) -> Sequence[Sequence[Any]]:
-        return (
-            self.times, self.osds, self.states, self.ages, self.ids, self.pools, self.images, self.image_pools,
-        )  # fmt: skip
-
-    def part(self, begin: int, end: int | None = None) -> Requests:
-        return Requests(*(column[begin:end] for column in self._columns))
-
-    def chosen(self, which: Sequence[bool]) -> Requests:
-        return self if all(which) else Requests(*(list(compress(column, which)) for column in self._columns))
-
-    def each(self) -> Iterator[SlowRequest]:
-        for time, osd, state, age, id, pool, image, image_pool in zip(*self._columns, strict=True):
-            one = Operation(id, False, pool, image.decode(), image_pool)
-            yield SlowRequest(time, osd, state, age, (), one, False)
-
-    def split(self, time: float) -> tuple[Requests, Requests]:
-        """The first one and all before that time, and the others, which begin with one that is not."""
-        number = next((place for place in range(1, len(self.times)) if self.times[place] >= time), len(self.times))
-        return self.part(0, number), self.part(number)
 
 
 @frozen
@@ -480,7 +431,7 @@ def finder() -> Callable[[bytes], Sequence[int]]:
     except ImportError:
         return lambda block: sorted(_each_place(block))
     search = BytesAhoCorasick(_OF_INTEREST, matchkind=MatchKind.LeftmostFirst).find_matches_as_indexes
-    return lambda block: [place for _, place, _ in search(block)]
+    return lambda block: [*map(itemgetter(1), search(block))]
 
 
 def _each_place(block: bytes) -> Iterator[int]:
@@ -491,13 +442,15 @@ def _each_place(block: bytes) -> Iterator[int]:
             place = block.find(words, block.find(b"\n", place))
 
 
-_places = finder()
+places_in = finder()
 
 
-def lines(block: bytes, longest: int | None = None) -> list[bytes]:
-    """The lines of interest in a block that ends with a newline, each up to its ``longest`` bytes."""
+def lines(block: bytes, longest: int | None = None, places: Sequence[int] | None = None) -> list[bytes]:
+    """The lines of interest in a block that ends with a newline, each up to its ``longest`` bytes; ``places`` are
+    those of words of interest, where they are known.
+    """
     found, end = [], 0
-    for place in _places(block):
+    for place in places_in(block) if places is None else places:
         if place >= end:
             start, end = block.rfind(b"\n", 0, place) + 1, block.find(b"\n", place)
             found.append(block[start:end][:longest])

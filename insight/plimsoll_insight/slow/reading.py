@@ -7,11 +7,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import BinaryIO
+from types import ModuleType
+from typing import TYPE_CHECKING, BinaryIO
 
+from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import MINUTE, Counts
@@ -21,13 +23,19 @@ from plimsoll_insight.slow.events import (
     Event,
     Known,
     Oldest,
-    Requests,
     SlowCount,
     SlowRequest,
     lines,
+    places_in,
     said,
 )
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrapped
+
+if TYPE_CHECKING:
+    from plimsoll_insight.slow.columns import Requests
+
+    _Parted = tuple[Requests | None, Sequence[tuple[int, bytes]]]
+    """Usual requests, and the other lines with the number of requests before them."""
 
 _BLOCK = 1 << 20
 _SMALL_BLOCK = 256 << 10
@@ -37,12 +45,14 @@ _BEGIN = 64 << 10
 _MOST_OPEN = 200
 _MOST_WAITING = 100_000
 """Lines of a file whose owner is not read yet."""
-_OWN = (b"log_channel(", b"get_health_metrics ", b"slow operation observed")
+_OWN = re.compile(rb"log_channel\(|get_health_metrics |slow operation observed")
 """In what daemons say, and the cluster's log has not."""
 _USUAL = b" : cluster [WRN] slow request osd_op(client."
 _MANY = 500
 """Lines at once: fewer are read in less time than NumPy is imported."""
-_AT_ONCE = 4096
+_AT_ONCE = 1 << 14
+_MOST_PARTS = 1000
+"""Into which lines of other files cut them: each has a kilobyte of its own."""
 _BY_OSD = re.compile(rb"\S+(?: [\d:.]+)? osd\.\d{1,5} \(osd\.")
 _MARGIN = 60.0
 """Seconds: lines are almost in the order of time."""
@@ -96,22 +106,24 @@ class Read:
     def is_all_asked(self) -> bool:
         return self.since is None and self.until is None
 
+    def counts(self, *, is_own: bool) -> Counts:
+        return self.own if is_own else self.cluster
+
     def is_asked(self, time: float) -> bool:
         return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
 
 
-@dataclass
-class _Said:
-    """A line of a file, or many of them."""
+_InOrder = SlowRequest | SlowCount | Oldest
+"""How these count depends on those before; whatever else a line tells counts at once."""
 
-    event: Event | Requests
+
+@frozen
+class _Said:
+    """A line of a file."""
+
+    event: _InOrder
     is_own: bool
     is_repeated: bool
-
-    @property
-    def time(self) -> float:
-        """Of the first one."""
-        return self.event.times[0] if isinstance(self.event, Requests) else float(getattr(self.event, "time", 0.0))
 
 
 class _Counting:
@@ -124,20 +136,20 @@ class _Counting:
         self._waiting: list[Requests] = []
         self._number = 0
 
-    def add(self, told: _Said) -> None:
-        if isinstance(told.event, Requests):
-            self._waiting.append(told.event)
-            self._number += len(told.event.times)
-            if self._number >= _AT_ONCE:
+    def add(self, told: _Said | Requests) -> None:
+        if isinstance(told, _Said):
+            if not told.is_own:
                 self.finish()
+            self._found.counts(is_own=told.is_own).add(told.event, is_repeated=told.is_repeated)
             return
-        if not told.is_own and isinstance(told.event, SlowRequest | SlowCount | Oldest):
+        self._waiting.append(told)
+        self._number += len(told.times)
+        if self._number >= _AT_ONCE or len(self._waiting) >= _MOST_PARTS:
             self.finish()
-        (self._found.own if told.is_own else self._found.cluster).add(told.event, is_repeated=told.is_repeated)
 
     def finish(self) -> None:
         if self._waiting:
-            self._found.cluster.add_all(Requests.together(self._waiting))
+            self._found.cluster.add_all(self._waiting[0].together(self._waiting))
         self._waiting, self._number = [], 0
 
 
@@ -147,14 +159,15 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
     """
     begins = {path: _first_time(path, found.clock) for path in paths}
     waiting = sorted(paths, key=lambda path: begins[path] or 0.0, reverse=True)
-    heap: list[tuple[float, int, _Said, Iterator[_Said]]] = []
+    heap: list[tuple[float, int, _Said | Requests, Iterator[_Said | Requests]]] = []
     number = 0
     is_small = len(paths) > 1 or not found.is_all_asked
     size = _SMALL_BLOCK if is_small else _BLOCK
 
-    def push(told: Iterator[_Said], at: float, number: int) -> None:
+    def push(told: Iterator[_Said | Requests], at: float, number: int) -> None:
         for each in told:
-            heapq.heappush(heap, (each.time or at, number, each, told))
+            time = each.event.time if isinstance(each, _Said) else float(each.times[0])
+            heapq.heappush(heap, (time or at, number, each, told))
             return
 
     counting = _Counting(found)
@@ -163,20 +176,21 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) ->
             path = waiting.pop()
             number += 1
             push(_file(path, begins[path], found, progress, size), 0.0, number)
-        if heap:
-            at, which, told, rest = heapq.heappop(heap)
-            later = Requests.nothing()
-            if isinstance(told.event, Requests):
-                # Only those before whatever another file says.
-                next_ = min(heap[0][0] if heap else inf, begins[waiting[-1]] or 0.0 if waiting else inf)
-                now, later = told.event.split(next_)
-                at = now.times[-1]
-                told = replace(told, event=now)
+        if not heap:
+            continue
+        at, which, told, rest = heapq.heappop(heap)
+        if isinstance(told, _Said):
             counting.add(told)
-            if later.times:
-                heapq.heappush(heap, (later.times[0], which, replace(told, event=later), rest))
-            else:
-                push(rest, at, which)
+            push(rest, at, which)
+            continue
+        # Only those before whatever another file says.
+        next_ = min(heap[0][0] if heap else inf, begins[waiting[-1]] or 0.0 if waiting else inf)
+        now, later = told.split(next_)
+        counting.add(now)
+        if later is None:
+            push(rest, float(now.times[-1]), which)
+        else:
+            heapq.heappush(heap, (float(later.times[0]), which, later, rest))
     counting.finish()
     return found
 
@@ -210,7 +224,7 @@ def time_of(line: bytes, clock: Clock) -> float | None:
 
 def _file(
     path: Path, begin: float | None, found: Read, progress: Callable[[int], None], size: int
-) -> Iterator[_Said]:
+) -> Iterator[_Said | Requests]:
     """Its lines of interest."""
     before, is_of_interest, latest = found.bytes, False, 0.0
     owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
@@ -232,12 +246,18 @@ def _file(
                     break
             if found.since is not None:
                 latest = max(latest, _last_time(block, found.clock) or latest)
-            waiting += lines(block, _LONGEST)
-            is_of_interest |= bool(waiting)
-            if sum(map(len, waiting)) >= size:
-                yield from owner.all_said(waiting, found, mtime)
+            places = places_in(block)
+            is_of_interest |= bool(places)
+            if len(places) >= _MANY and (columns := _columns(block)):
+                yield from owner.all_said(_usual(waiting, found.clock), found, mtime)
                 waiting = []
-        yield from owner.all_said(waiting, found, mtime)
+                yield from owner.all_said(columns.of_block(block, places, _LONGEST, found.clock), found, mtime)
+                continue
+            waiting += lines(block, _LONGEST, places)
+            if sum(map(len, waiting)) >= size:
+                yield from owner.all_said(_usual(waiting, found.clock), found, mtime)
+                waiting = []
+        yield from owner.all_said(_usual(waiting, found.clock), found, mtime)
         yield from owner.left(found)
     name = printable(str(path))
     if begin is not None and (
@@ -259,20 +279,28 @@ def _file(
         found.silent.append(name)
 
 
-def _usual(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, Sequence[tuple[int, bytes]]]:
-    """Usual requests, where they may be many, and the other lines with the number of requests before them."""
-    if len(lines) >= _MANY and any(_USUAL in line for line in lines):
+def _usual(lines: Sequence[bytes], clock: Clock) -> _Parted:
+    """By columns where there are many."""
+    if len(lines) >= _MANY and (columns := _columns(*lines)):
+        found: _Parted = columns.requests(lines, clock)
+        return found
+    return None, [(0, line) for line in lines]
+
+
+def _columns(*texts: bytes) -> ModuleType | None:
+    """What reads usual requests, where there are some."""
+    if any(_USUAL in text for text in texts):
         with suppress(ImportError):  # NumPy may not be installed: so each line is read for itself
             from plimsoll_insight.slow import columns
 
-            return columns.requests(lines, clock)
-    return Requests.nothing(), [(0, line) for line in lines]
+            return columns
+    return None
 
 
-def _asked(usual: Requests, found: Read) -> Iterator[_Said]:
-    asked = usual if found.is_all_asked else usual.chosen([*map(found.is_asked, usual.times)])
-    if asked.times:
-        yield _Said(asked, False, False)
+def _asked(usual: Requests, found: Read) -> Iterator[Requests]:
+    asked = usual if found.is_all_asked else usual.chosen([*map(found.is_asked, usual.times.tolist())])
+    if len(asked.times):
+        yield asked
 
 
 def _last_time(block: bytes, clock: Clock) -> float | None:
@@ -308,13 +336,16 @@ def _whole(stream: BinaryIO, found: Read, progress: Callable[[int], None], size:
     rest, is_cut = b"", False
     while block := stream.read(size):
         found.bytes += len(block)
-        whole, newline, rest = (rest + block).rpartition(b"\n")
-        if is_cut and newline:
-            _, _, whole = whole.partition(b"\n")
-            is_cut = False
+        end = block.rfind(b"\n") + 1
+        if end:
+            begin = block.find(b"\n") + 1 if is_cut else 0
+            # In one step: a block is copied once.
+            yield b"".join((rest, memoryview(block)[begin:end]))
+            rest, is_cut = block[end:], False
+        elif not is_cut:
+            rest += block
         if len(rest) > _LONGEST:
             rest, is_cut = b"", True
-        yield whole + newline
         progress(found.bytes)
     if rest and not is_cut:
         yield rest + b"\n"
@@ -354,35 +385,33 @@ class _Owner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
-    def all_said(self, lines: Sequence[bytes], found: Read, until: float) -> Iterator[_Said]:
+    def all_said(self, lines: _Parted, found: Read, until: float) -> Iterator[_Said | Requests]:
         """What lines of a file that was written ``until`` then say."""
-        usual, others = _usual(lines, found.clock)
+        usual, others = lines
         done = 0
-        for number, line in [*others, (len(usual.times), None)]:
-            if number > done:
-                self.understood += number - done
+        for number, line in others:
+            found.clock.until = until
+            told = unwrapped(line)
+            if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)) and not _BY_OSD.match(told.text):
+                continue  # its requests are those of files
+            osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
+            event = said(told, osd, found.clock)
+            if usual is not None and number > done and (event is None or isinstance(event, _InOrder)):
                 yield from _asked(usual.part(done, number), found)
                 done = number
-            if line is not None:
-                found.clock.until = until
-                yield from self.said(line, found)
-
-    def said(self, line: bytes, found: Read) -> Iterator[_Said]:
-        told = unwrapped(line)
-        if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)) and not _BY_OSD.match(told.text):
-            return  # its requests are those of files
-        osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
-        event = said(told, osd, found.clock)
-        is_own = not told.is_dated or any(each in told.text for each in _OWN)
-        if isinstance(event, Oldest) and told.who not in self._of:
-            self._of[told.who] = event.osd
-            for waiting in self._waiting.pop(told.who, ()):
-                yield from self._kept(waiting, event.osd, found)
-        if event is None and is_own and osd is None and self._number < _MOST_WAITING:
-            self._number += 1
-            self._waiting[told.who].append(line)
-            return
-        yield from self._told(event, line, found, is_own=is_own, is_repeated=told.is_repeated)
+            is_own = not told.is_dated or bool(_OWN.search(told.text))
+            if isinstance(event, Oldest) and told.who not in self._of:
+                self._of[told.who] = event.osd
+                for waiting in self._waiting.pop(told.who, ()):
+                    yield from self._kept(waiting, event.osd, found)
+            if event is None and is_own and osd is None and self._number < _MOST_WAITING:
+                self._number += 1
+                self._waiting[told.who].append(line)
+                continue
+            yield from self._told(event, line, found, is_own=is_own, is_repeated=told.is_repeated)
+        if usual is not None:
+            self.understood += len(usual.times)
+            yield from _asked(usual.part(done), found)
 
     def left(self, found: Read) -> Iterator[_Said]:
         """Those of which no line of the same process tells whose they are."""
@@ -392,23 +421,26 @@ class _Owner:
             for line in waiting:
                 yield from self._kept(line, whose, found)
 
-    def _kept(self, line: bytes, osd: int | None, found: Read) -> Iterator[_Said]:
+    def _kept(self, line: bytes, osd: int | None, found: Read) -> Sequence[_Said]:
         told = unwrapped(line)
         event = said(told, NOBODY if osd is None else osd, found.clock)
-        if osd is None and isinstance(event, SlowRequest | SlowCount | Oldest):
+        if osd is None and isinstance(event, _InOrder):
             self.is_nobodys = True
-        yield from self._told(event, line, found, is_own=True, is_repeated=told.is_repeated)
+        return self._told(event, line, found, is_own=True, is_repeated=told.is_repeated)
 
     def _told(
         self, event: Event | None, line: bytes, found: Read, *, is_own: bool, is_repeated: bool
-    ) -> Iterator[_Said]:
+    ) -> Sequence[_Said]:
+        """Counts it, but for what counts in order."""
         if event is None:
             found.missed += 1
             self.missed += 1
             if len(found.examples) < _SHOWN:
                 found.examples.append(printable(line[:200].decode("utf-8", "replace")))
-            return
+            return ()
         self.understood += type(event) is not Known
-        told = _Said(event, is_own, is_repeated)
-        if found.is_asked(told.time) or isinstance(event, Known):
-            yield told
+        if isinstance(event, Known) or found.is_asked(event.time):
+            if isinstance(event, _InOrder):
+                return (_Said(event, is_own, is_repeated),)
+            found.counts(is_own=is_own).add(event, is_repeated=is_repeated)
+        return ()

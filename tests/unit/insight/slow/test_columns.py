@@ -103,6 +103,29 @@ def test_the_first_line_gives_month_and_zone_and_those_of_others_are_read_one_by
     assert others == [(0, told[0]), (1, told[2]), (1, told[3])]
 
 
+@pytest.mark.parametrize(("old", "new"), [
+    ("client.4140.0:39903", f"client.{'4' * 20}.{'1' * 10}:{'3' * 11}"),
+    ("delayed", "delayed" * 7),
+    ("delayed", "delayed\0"),
+    ("[write 2424832~16384", f"[write 2424832~16384,{'write 0~1,' * 30}"),
+])  # fmt: skip
+def test_what_a_column_has_no_room_for_is_read_one_by_one(old: str, new: str) -> None:
+    """NumPy cuts what is too long, and drops a NUL at the end."""
+    told = [USUAL.encode(), USUAL.replace(old, new).encode()]
+    usual, others = columns.requests(told, Clock())
+    assert (len(usual.times), others) == (1, [(1, told[1])])
+
+
+@pytest.mark.parametrize("time", [
+    "2021-02-28T23:59:59.999999+0000", "2020-02-29T00:00:00.000000-0530", "2021-12-31T23:00:00.5+0000",
+    "2021-02-29", "2021-13-01", "2021-04-31", "2021-04-00", "2021-04-30T24:00", "2021-04-30T23:60",
+    "2021-04-30 23:50", "2021-04-30U23:50", "2021-04-30T23;50", "1921-04-30",
+])  # fmt: skip
+def test_a_day_that_the_month_has_not_is_no_time(time: str) -> None:
+    line = time.encode() + USUAL[len(time) :].encode()
+    assert by_columns([line]) == [event(line, None, Clock())]
+
+
 # --- whole logs
 
 _STATES = [
@@ -247,6 +270,14 @@ def test_requests_that_the_count_of_their_osd_has_and_those_of_several_osds() ->
     found: Any = read_as([text], 1)
     assert {osd: each.primary for osd, each in found[0]["osds"].items()} == {382: 3, 7: 1, 8: 1}
     assert found == read_as([text], ONE_BY_ONE)
+
+
+def test_many_lines_that_others_interrupt_have_the_same_counts() -> None:
+    """Three logs tell in turns, so that each request is a part for itself."""
+    later = "".join(f"{USUAL.replace('39903', str(n)).replace('13:05:31', f'13:0{n // 60}:{n % 60:02}')}\n" for n in
+                    range(240))  # fmt: skip
+    with patch.object(reading, "_MOST_PARTS", 7):
+        assert read_as([later] * 3, 1)[0] == read_as([later], ONE_BY_ONE)[0]
 
 
 def test_without_numpy_each_line_is_read_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,17 @@ import pytest
 
 from plimsoll_insight.slow import counts, reading
 from plimsoll_insight.slow.counts import Counts, Intervals, OsdCount, together
-from plimsoll_insight.slow.events import Changed, Clock, Oldest, Operation, SlowCount, SlowRequest, event
+from plimsoll_insight.slow.events import (
+    Blamed,
+    Changed,
+    Cleared,
+    Clock,
+    Oldest,
+    Operation,
+    SlowCount,
+    SlowRequest,
+    event,
+)
 from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import Read, read
 from plimsoll_insight.slow.tree import Bucket, Tree
@@ -188,6 +198,25 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
         bins.add(number * 60.0, 1, 1)
     assert len(bins.counts) <= 600
     assert (sum(bins.counts.values()), bins.width) == (5000, 960)
+
+
+def test_the_first_osd_that_tells_of_a_request_is_the_same_for_one_as_for_many() -> None:
+    """Of one that several tell of at once, and of one of which an earlier line told."""
+    ids, osds = [b"a", b"b", b"a", b"c", b"b", b"a"], [1, 2, 3, 4, 2, 1]
+    one, many = counts.Tellers(), counts.Tellers()
+    singly = [one.each([id], [osd])[0] for id, osd in zip(ids * 2, osds * 2, strict=True)]
+    assert [*many.each(ids, osds), *many.each(ids, osds)] == singly
+    assert singly[:6] == [None, None, 1, None, 2, 1]
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_monitors_sums_are_the_same_in_any_order(order: tuple[int, ...]) -> None:
+    """What other lines tell is counted before requests that wait to be counted at once."""
+    told = [Cleared(5.0, None), Cleared(3.0, None), Blamed(4.0, (1,), 0.0, 2)]
+    some = Counts()
+    for place in order:
+        some.add(told[place])
+    assert (some.by_monitor.end, some.by_monitor.cleared) == (4.0, 5.0)
 
 
 def of_osd(osd: int, kind: str, state: str) -> str:
